@@ -1,0 +1,2 @@
+//! fabric-injector.
+pub mod yaml;

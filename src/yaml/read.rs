@@ -1,0 +1,301 @@
+//! From YAML text to a tree, within bounds that no input can exceed.
+
+use std::collections::HashMap;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
+
+use super::scalar::{self, Scalar};
+
+/// How deep lists and maps may nest: the limit of the JSON parser, so that both inputs behave alike.
+const MAX_DEPTH: usize = 128;
+/// How many nodes all aliases of a document together may add. Real manifests add some tens.
+const MAX_ALIASED_NODES: usize = 100_000;
+
+/// A place in a text. Lines and columns count from 1, columns in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// Line of the first character.
+    pub line: usize,
+    /// Column of the first character.
+    pub column: usize,
+    /// How many characters of that line belong to it, at least 1.
+    pub length: usize,
+}
+
+/// Text that is not a tree this program can use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at line {}, column {}", span.line, span.column)]
+pub struct Error {
+    /// What is wrong, without the place.
+    pub message: String,
+    /// Where.
+    pub span: Span,
+}
+
+/// A tree that YAML events can build.
+pub(super) trait Tree: Clone {
+    fn scalar(value: Scalar, plain: bool, span: Span) -> Self;
+    fn list(items: Vec<Self>, span: Span) -> Self;
+    fn map(entries: Vec<Entry<Self>>, span: Span) -> Self;
+    /// The entries of a map, for the merge key `<<`.
+    fn entries(self) -> Option<Vec<Entry<Self>>>;
+    /// The items of a list, for the merge key `<<`.
+    fn items(self) -> Option<Vec<Self>>;
+}
+
+/// A key of a map, where it stands, and its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry<T> {
+    /// The key, converted to a string as JSON needs it.
+    pub key: String,
+    /// Where the key stands.
+    pub span: Span,
+    /// The value.
+    pub value: T,
+}
+
+/// What a document holds, and the first key that a map of it repeats.
+pub(super) struct Document<T> {
+    /// `None` for a document of blanks and comments.
+    pub(super) root: Option<T>,
+    pub(super) duplicate_key: Option<Error>,
+}
+
+/// Reads exactly one document; a second one is an error.
+pub(super) fn read<T: Tree>(text: &str) -> Result<Document<T>, Error> {
+    if let Some(at) = text.find('\0') {
+        return Err(Error { message: "found a NUL byte, which no text may hold".to_owned(), span: span_at(text, at) });
+    }
+    let mut builder = Builder::new();
+    let mut documents = 0;
+    for event in Parser::new_from_str(text) {
+        let (event, at) = event.map_err(|error| scan_error(&error))?;
+        let span = Span {
+            line: at.start.line().max(1),
+            column: at.start.col() + 1,
+            length: if at.start.line() == at.end.line() { at.len().max(1) } else { 1 },
+        };
+        match event {
+            Event::DocumentStart(_) => {
+                documents += 1;
+                if documents > 1 {
+                    return Err(Error { message: "found a second document".to_owned(), span });
+                }
+            }
+            Event::Alias(id) => builder.alias(id, span)?,
+            Event::Scalar(text, style, anchor, tag) => {
+                let plain = style == ScalarStyle::Plain && tag.is_none();
+                let value = scalar_value(&text, style, tag.as_deref(), span)?;
+                builder.add(value, plain, anchor, span)?;
+            }
+            Event::SequenceStart(anchor, _) => builder.open(Collection::List(Vec::new()), anchor, span)?,
+            Event::MappingStart(anchor, _) => builder.open(Collection::Map(MapBuilder::default()), anchor, span)?,
+            Event::SequenceEnd | Event::MappingEnd => builder.close()?,
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
+        }
+    }
+    Ok(Document { root: builder.root, duplicate_key: builder.duplicate_key })
+}
+
+fn scan_error(error: &saphyr_parser::ScanError) -> Error {
+    let marker = error.marker();
+    let span = Span { line: marker.line().max(1), column: marker.col() + 1, length: 1 };
+    Error { message: format!("not valid YAML: {}", error.info()), span }
+}
+
+/// The place of a byte offset.
+pub(super) fn span_at(text: &str, offset: usize) -> Span {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let column = String::from_utf8_lossy(&before[line_start..]).chars().count() + 1;
+    Span { line, column, length: 1 }
+}
+
+fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: Span) -> Result<Scalar, Error> {
+    let resolved = match tag {
+        Some(tag) if tag.is_yaml_core_schema() && tag.suffix != "str" => scalar::resolve(text),
+        None if style == ScalarStyle::Plain => scalar::resolve(text),
+        _ => Scalar::String(text.to_owned()),
+    };
+    if style == ScalarStyle::Plain && tag.is_none() && scalar::is_unrepresentable(text) {
+        let message = format!("`{text}` is a number that JSON cannot hold");
+        return Err(Error { message, span });
+    }
+    Ok(resolved)
+}
+
+/// A list or map whose end has not been read yet.
+enum Collection<T> {
+    List(Vec<T>),
+    Map(MapBuilder<T>),
+}
+
+struct MapBuilder<T> {
+    entries: Vec<Entry<T>>,
+    pending: Option<(String, Span)>,
+    merges: Vec<Entry<T>>,
+}
+
+impl<T> Default for MapBuilder<T> {
+    fn default() -> Self {
+        Self { entries: Vec::new(), pending: None, merges: Vec::new() }
+    }
+}
+
+struct Frame<T> {
+    collection: Collection<T>,
+    anchor: usize,
+    span: Span,
+    /// Nodes of the document before this collection, to know how many an alias of it stands for.
+    nodes_before: usize,
+}
+
+struct Builder<T> {
+    root: Option<T>,
+    stack: Vec<Frame<T>>,
+    anchors: HashMap<usize, (T, usize)>,
+    duplicate_key: Option<Error>,
+    nodes: usize,
+    aliased_nodes: usize,
+}
+
+impl<T: Tree> Builder<T> {
+    fn new() -> Self {
+        Self {
+            root: None,
+            stack: Vec::new(),
+            anchors: HashMap::new(),
+            duplicate_key: None,
+            nodes: 0,
+            aliased_nodes: 0,
+        }
+    }
+
+    fn add(&mut self, value: Scalar, plain: bool, anchor: usize, span: Span) -> Result<(), Error> {
+        self.nodes += 1;
+        if let Some(Frame { collection: Collection::Map(map), .. }) = self.stack.last_mut()
+            && map.pending.is_none()
+        {
+            if anchor > 0 {
+                self.anchors.insert(anchor, (T::scalar(value.clone(), plain, span), 1));
+            }
+            let key = match value {
+                Scalar::String(text) => text,
+                Scalar::Null => "null".to_owned(),
+                Scalar::Bool(value) => value.to_string(),
+                Scalar::Number(number) => number.to_string(),
+            };
+            map.pending = Some((key, span));
+            return Ok(());
+        }
+        let node = T::scalar(value, plain, span);
+        self.finish(node, anchor, 1, span)
+    }
+
+    fn open(&mut self, collection: Collection<T>, anchor: usize, span: Span) -> Result<(), Error> {
+        if self.stack.len() >= MAX_DEPTH {
+            return Err(Error { message: format!("nested more than {MAX_DEPTH} levels deep"), span });
+        }
+        if let Some(Frame { collection: Collection::Map(map), .. }) = self.stack.last()
+            && map.pending.is_none()
+        {
+            return Err(Error { message: "the key of a map has to be a string".to_owned(), span });
+        }
+        self.nodes += 1;
+        self.stack.push(Frame { collection, anchor, span, nodes_before: self.nodes });
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        let Some(frame) = self.stack.pop() else { return Ok(()) };
+        let size = self.nodes - frame.nodes_before + 1;
+        let node = match frame.collection {
+            Collection::List(items) => T::list(items, frame.span),
+            Collection::Map(map) => T::map(self.merged(map), frame.span),
+        };
+        self.finish(node, frame.anchor, size, frame.span)
+    }
+
+    /// The entries of a map with those that `<<` brings in; the map's own win.
+    fn merged(&mut self, map: MapBuilder<T>) -> Vec<Entry<T>> {
+        let mut entries = map.entries;
+        for merge in map.merges {
+            if !entries.iter().any(|entry| entry.key == merge.key) {
+                entries.push(merge);
+            }
+        }
+        if self.duplicate_key.is_none() {
+            self.duplicate_key = first_duplicate(&entries).map(|entry| Error {
+                message: format!("the key `{}` stands twice in one map", entry.key),
+                span: entry.span,
+            });
+        }
+        entries
+    }
+
+    fn alias(&mut self, id: usize, span: Span) -> Result<(), Error> {
+        let Some((node, size)) = self.anchors.get(&id) else {
+            return Err(Error { message: "an alias stands inside of what it names".to_owned(), span });
+        };
+        self.aliased_nodes += size;
+        self.nodes += size;
+        if self.aliased_nodes > MAX_ALIASED_NODES {
+            let message = format!("aliases expand to more than {MAX_ALIASED_NODES} nodes");
+            return Err(Error { message, span });
+        }
+        let node = node.clone();
+        self.finish(node, 0, 0, span)
+    }
+
+    /// Puts a complete node where it belongs.
+    fn finish(&mut self, node: T, anchor: usize, size: usize, span: Span) -> Result<(), Error> {
+        if anchor > 0 {
+            self.anchors.insert(anchor, (node.clone(), size));
+        }
+        match self.stack.last_mut().map(|frame| &mut frame.collection) {
+            None => self.root = Some(node),
+            Some(Collection::List(items)) => items.push(node),
+            Some(Collection::Map(map)) => match map.pending.take() {
+                None => {
+                    return Err(Error { message: "the key of a map has to be a string".to_owned(), span });
+                }
+                Some((key, key_span)) if key == "<<" => merge_into(map, node, key_span)?,
+                Some((key, key_span)) => map.entries.push(Entry { key, span: key_span, value: node }),
+            },
+        }
+        Ok(())
+    }
+}
+
+fn merge_into<T: Tree>(map: &mut MapBuilder<T>, node: T, span: Span) -> Result<(), Error> {
+    let sources = match node.clone().items() {
+        Some(items) => items,
+        None => vec![node],
+    };
+    for source in sources {
+        let Some(entries) = source.entries() else {
+            return Err(Error { message: "`<<` merges maps only".to_owned(), span });
+        };
+        for entry in entries {
+            if !map.merges.iter().any(|known| known.key == entry.key) {
+                map.merges.push(entry);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first entry whose key an earlier entry already has.
+fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
+    // Nearly every map of a manifest is small; a set is worth its cost only for the large ones.
+    if entries.len() <= 16 {
+        return entries
+            .iter()
+            .enumerate()
+            .find(|(at, entry)| entries[..*at].iter().any(|earlier| earlier.key == entry.key))
+            .map(|(_, entry)| entry);
+    }
+    let mut seen = std::collections::HashSet::with_capacity(entries.len());
+    entries.iter().find(|entry| !seen.insert(entry.key.as_str()))
+}

@@ -1,0 +1,191 @@
+//! What a plain scalar means, as kubectl understands it.
+//!
+//! kubectl reads manifests through sigs.k8s.io/yaml, whose fork of go-yaml v2 follows YAML 1.1: `on` is a
+//! boolean, `0755` is octal, `1_000` is a number. Reading a manifest by YAML 1.2 rules would silently give it
+//! another meaning here than it has in the cluster.
+
+use serde_json::Number;
+
+/// The value of a scalar that is neither a list nor a map.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar {
+    /// `null`, `~` or nothing at all.
+    Null,
+    /// A boolean, the YAML 1.1 spellings among them.
+    Bool(bool),
+    /// An integer or a floating-point number.
+    Number(Number),
+    /// Anything else.
+    String(String),
+}
+
+/// Reads a plain (unquoted) scalar by the rules of YAML 1.1 as kubectl applies them.
+pub fn resolve(text: &str) -> Scalar {
+    keyword(text).or_else(|| number(text).map(Scalar::Number)).unwrap_or_else(|| Scalar::String(text.to_owned()))
+}
+
+/// Whether a plain scalar with this text would be read as something other than this very string.
+pub fn is_ambiguous(text: &str) -> bool {
+    keyword(text).is_some() || number(text).is_some() || is_unrepresentable(text) || text == "<<" || text == "="
+}
+
+/// Whether YAML 1.1 and YAML 1.2 (core schema) disagree about this plain scalar, so that the author of a
+/// policy has to say which he means.
+pub fn versions_disagree(text: &str) -> bool {
+    match resolve(text) {
+        Scalar::Bool(_) => !matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE"),
+        Scalar::Number(_) => {
+            let digits = text.trim_start_matches(['+', '-']);
+            text.contains('_')
+                || (digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0."))
+        }
+        Scalar::Null | Scalar::String(_) => false,
+    }
+}
+
+/// `.inf` and `.nan`: numbers in YAML that JSON, and so the API server, cannot hold.
+pub fn is_unrepresentable(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
+}
+
+fn keyword(text: &str) -> Option<Scalar> {
+    // Cheap way out for the many strings that are far longer than any keyword.
+    if text.len() > 5 {
+        return None;
+    }
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Some(Scalar::Null),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "on" | "On" | "ON" | "true" | "True" | "TRUE" => {
+            Some(Scalar::Bool(true))
+        }
+        "n" | "N" | "no" | "No" | "NO" | "off" | "Off" | "OFF" | "false" | "False" | "FALSE" => {
+            Some(Scalar::Bool(false))
+        }
+        _ => None,
+    }
+}
+
+fn number(text: &str) -> Option<Number> {
+    if !matches!(text.as_bytes().first()?, b'0'..=b'9' | b'+' | b'-' | b'.') {
+        return None;
+    }
+    let plain;
+    let digits = if text.contains('_') {
+        plain = text.replace('_', "");
+        plain.as_str()
+    } else {
+        text
+    };
+    integer(digits).or_else(|| float(digits))
+}
+
+/// Go's `strconv.ParseInt(text, 0, 64)`: the prefix names the base, a bare leading zero means octal.
+fn integer(text: &str) -> Option<Number> {
+    let (negative, unsigned) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (base, digits) = match unsigned.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (16, &unsigned[2..]),
+        [b'0', b'o' | b'O', ..] => (8, &unsigned[2..]),
+        [b'0', b'b' | b'B', ..] => (2, &unsigned[2..]),
+        [b'0', _, ..] => (8, &unsigned[1..]),
+        _ => (10, unsigned),
+    };
+    if digits.is_empty() || digits.starts_with(['+', '-']) {
+        return None;
+    }
+    let magnitude = u64::from_str_radix(digits, base).ok()?;
+    if negative {
+        0i64.checked_sub_unsigned(magnitude).map(Number::from)
+    } else {
+        Some(Number::from(magnitude))
+    }
+}
+
+/// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
+fn float(text: &str) -> Option<Number> {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.find(['e', 'E']) {
+        Some(at) => (&unsigned[..at], Some(&unsigned[at + 1..])),
+        None => (unsigned, None),
+    };
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let mantissa_fits =
+        all_digits(whole) && fraction.is_none_or(all_digits) && (!whole.is_empty() || fraction.is_some_and(|f| !f.is_empty()));
+    let exponent_fits = exponent.is_none_or(|exponent| {
+        let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        !digits.is_empty() && all_digits(digits)
+    });
+    if !(mantissa_fits && exponent_fits) {
+        return None;
+    }
+    Number::from_f64(text.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn int(value: i64) -> Scalar {
+        Scalar::Number(value.into())
+    }
+
+    fn float(value: f64) -> Scalar {
+        Scalar::Number(Number::from_f64(value).unwrap())
+    }
+
+    /// Values as sigs.k8s.io/yaml converts them to JSON.
+    #[test]
+    fn plain_scalars_mean_what_kubectl_reads() {
+        let table = [
+            ("y", Scalar::Bool(true)),
+            ("n", Scalar::Bool(false)),
+            ("on", Scalar::Bool(true)),
+            ("Off", Scalar::Bool(false)),
+            ("yEs", Scalar::String("yEs".into())),
+            ("0755", int(493)),
+            ("0o17", int(15)),
+            ("0x1F", int(31)),
+            ("0b11", int(3)),
+            ("1_000", int(1000)),
+            ("+5", int(5)),
+            ("-7", int(-7)),
+            ("08", float(8.0)),
+            ("1e3", float(1000.0)),
+            (".5", float(0.5)),
+            ("5.", float(5.0)),
+            ("1:30", Scalar::String("1:30".into())),
+            ("2001-01-01", Scalar::String("2001-01-01".into())),
+            ("-", Scalar::String("-".into())),
+            (".", Scalar::String(".".into())),
+            ("+", Scalar::String("+".into())),
+            ("0x", Scalar::String("0x".into())),
+            ("8Gi", Scalar::String("8Gi".into())),
+            ("1e", Scalar::String("1e".into())),
+            ("~", Scalar::Null),
+            ("18446744073709551615", Scalar::Number(u64::MAX.into())),
+            ("-9223372036854775808", int(i64::MIN)),
+            ("18446744073709551616", float(18_446_744_073_709_551_616.0)),
+        ];
+        for (text, expected) in table {
+            assert_eq!(resolve(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_policy_author_is_asked_where_the_yaml_versions_disagree() {
+        for text in ["yes", "n", "on", "0755", "1_000", "0o17"] {
+            assert!(versions_disagree(text), "{text}");
+        }
+        for text in ["true", "0", "0.5", "8", "nvidia", "~", "-1.5"] {
+            assert!(!versions_disagree(text), "{text}");
+        }
+    }
+}

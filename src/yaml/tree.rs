@@ -1,0 +1,126 @@
+//! The two trees that YAML is read into: plain JSON values for manifests, nodes with places for policies.
+
+use serde_json::{Map, Value};
+
+use super::read::{Entry, Span, Tree};
+use super::scalar::Scalar;
+
+impl Tree for Value {
+    fn scalar(value: Scalar, _plain: bool, _span: Span) -> Self {
+        match value {
+            Scalar::Null => Value::Null,
+            Scalar::Bool(value) => Value::Bool(value),
+            Scalar::Number(number) => Value::Number(number),
+            Scalar::String(text) => Value::String(text),
+        }
+    }
+
+    fn list(items: Vec<Self>, _span: Span) -> Self {
+        Value::Array(items)
+    }
+
+    fn map(entries: Vec<Entry<Self>>, _span: Span) -> Self {
+        let mut map = Map::with_capacity(entries.len());
+        for entry in entries {
+            map.insert(entry.key, entry.value);
+        }
+        Value::Object(map)
+    }
+
+    fn entries(self) -> Option<Vec<Entry<Self>>> {
+        match self {
+            Value::Object(map) => Some(
+                map.into_iter().map(|(key, value)| Entry { key, span: Span::default(), value }).collect(),
+            ),
+            _ => None,
+        }
+    }
+
+    fn items(self) -> Option<Vec<Self>> {
+        match self {
+            Value::Array(items) => Some(items),
+            _ => None,
+        }
+    }
+}
+
+/// A value together with the place where it stands, for messages that show the line.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Node {
+    /// Where the value begins.
+    pub span: Span,
+    /// The value.
+    pub content: Content,
+}
+
+/// What a [`Node`] holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Content {
+    /// A scalar, and whether it was written without quotes.
+    Scalar {
+        /// Its value by the rules of YAML 1.1.
+        value: Scalar,
+        /// Whether it stood there without quotes or tag.
+        plain: bool,
+    },
+    /// A list.
+    List(Vec<Node>),
+    /// A map, in the order of the text.
+    Map(Vec<Entry<Node>>),
+}
+
+impl Node {
+    /// The value without places.
+    pub fn to_value(&self) -> Value {
+        match &self.content {
+            Content::Scalar { value, .. } => Value::scalar(value.clone(), false, self.span),
+            Content::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
+            Content::Map(entries) => {
+                Value::Object(entries.iter().map(|entry| (entry.key.clone(), entry.value.to_value())).collect())
+            }
+        }
+    }
+
+    /// What the node is, in words for a message.
+    pub fn describe(&self) -> String {
+        match &self.content {
+            Content::Scalar { value: Scalar::Null, .. } => "nothing".to_owned(),
+            Content::Scalar { value: Scalar::Bool(value), .. } => format!("the boolean `{value}`"),
+            Content::Scalar { value: Scalar::Number(number), .. } => format!("the number `{number}`"),
+            Content::Scalar { value: Scalar::String(text), .. } => {
+                let short: String = text.chars().take(40).collect();
+                format!("the string `{}`", short.replace('\n', "⏎"))
+            }
+            Content::List(_) => "a list".to_owned(),
+            Content::Map(_) => "a map".to_owned(),
+        }
+    }
+}
+
+impl Tree for Node {
+    fn scalar(value: Scalar, plain: bool, span: Span) -> Self {
+        Node { span, content: Content::Scalar { value, plain } }
+    }
+
+    fn list(items: Vec<Self>, span: Span) -> Self {
+        Node { span, content: Content::List(items) }
+    }
+
+    fn map(entries: Vec<Entry<Self>>, span: Span) -> Self {
+        Node { span, content: Content::Map(entries) }
+    }
+
+    fn entries(self) -> Option<Vec<Entry<Self>>> {
+        match self.content {
+            Content::Map(entries) => Some(entries),
+            _ => None,
+        }
+    }
+
+    fn items(self) -> Option<Vec<Self>> {
+        match self.content {
+            Content::List(items) => Some(items),
+            _ => None,
+        }
+    }
+}
