@@ -1,2 +1,4 @@
 //! fabric-injector.
+pub mod policy;
+pub mod quantity;
 pub mod yaml;

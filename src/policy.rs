@@ -1,0 +1,4 @@
+//! p
+pub mod diagnostic;
+pub(crate) mod expression;
+pub(crate) mod schema;

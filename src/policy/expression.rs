@@ -1,0 +1,397 @@
+//! CEL, and the only file that knows the library behind it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, LazyLock};
+
+use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::types::{CelDouble, CelInt};
+use cel::common::value::CowVal;
+use cel::{Context, Env, ExecutionError, Program};
+use serde_json::{Map, Value};
+
+/// A compiled expression.
+#[derive(Debug)]
+pub(crate) struct Expression {
+    program: Program,
+    source: String,
+    /// Free variables.
+    names: BTreeSet<String>,
+    /// What is read of `pod`.
+    pod: PodUse,
+}
+
+/// How much of the pod an expression reads. Only that much is converted for it: the whole of a pod costs ten
+/// times as much as parsing it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PodUse {
+    /// These paths of field names, none if the expression does not name `pod`.
+    Paths(BTreeSet<Vec<String>>),
+    /// More than can be told from the text.
+    Whole,
+}
+
+/// An expression that is not CEL, or that names what is not there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CompileError {
+    pub(crate) message: String,
+    /// Byte range within the expression.
+    pub(crate) at: usize,
+    pub(crate) length: usize,
+}
+
+/// Values by name, for expressions to read.
+pub(crate) struct Bindings<'p, 'v>(Context<'p, 'v>);
+
+impl Bindings<'static, 'static> {
+    pub(crate) fn new() -> Self {
+        Self(Context::with_env(Arc::clone(&ENV)))
+    }
+}
+
+impl<'v> Bindings<'_, 'v> {
+    pub(crate) fn child(&self) -> Bindings<'_, 'v> {
+        Bindings(self.0.new_inner_scope())
+    }
+
+    /// Binds a JSON value.
+    pub(crate) fn set(&mut self, name: &str, value: &Value) {
+        let bound = cel::to_value(value).unwrap_or(cel::Value::Null);
+        self.0.add_variable_from_value(name, bound);
+    }
+
+    /// Binds a number as CEL's `double`, whole numbers too.
+    pub(crate) fn set_double(&mut self, name: &str, value: f64) {
+        self.0.add_variable_from_value(name, value);
+    }
+
+    pub(crate) fn set_int(&mut self, name: &str, value: i64) {
+        self.0.add_variable_from_value(name, value);
+    }
+
+    pub(crate) fn set_bool(&mut self, name: &str, value: bool) {
+        self.0.add_variable_from_value(name, value);
+    }
+}
+
+impl std::fmt::Debug for Bindings<'_, '_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Bindings")
+    }
+}
+
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    // Each fails only if a function is declared twice, which the test below would show.
+    let _ = env.add_extension(cel::extensions::math);
+    let _ = env.add_extension(cel::extensions::strings);
+    let _ = env.add_extension(cel::extensions::lists);
+    let args = |ratio| vec![cel::common::types::INT_TYPE, ratio];
+    let _ = env.add_overload("devices", "devices_int_double", args(cel::common::types::DOUBLE_TYPE), devices);
+    let _ = env.add_overload("devices", "devices_int_int", args(cel::common::types::INT_TYPE), devices);
+    Arc::new(env)
+});
+
+/// `devices(gpus, ratio)`: how many devices so many GPUs need, rounded up.
+fn devices<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
+    let gpus = args.first().and_then(|value| value.downcast_ref::<CelInt>()).map(|value| *value.inner());
+    let ratio = args.get(1).and_then(|value| {
+        let whole = value.downcast_ref::<CelInt>().map(|value| to_f64(*value.inner()));
+        whole.or_else(|| value.downcast_ref::<CelDouble>().map(|value| *value.inner()))
+    });
+    let (Some(gpus), Some(ratio)) = (gpus, ratio) else {
+        return Err(ExecutionError::function_error("devices", "takes an integer and a number"));
+    };
+    device_count(gpus, ratio)
+        .map(|count| CowVal::owned(CelInt::from(count)))
+        .ok_or_else(|| ExecutionError::function_error("devices", "is beyond any device count"))
+}
+
+/// GPUs times ratio, rounded up; a ratio such as 0.07 must not gain a device by binary rounding.
+fn device_count(gpus: i64, ratio: f64) -> Option<i64> {
+    const BILLION: f64 = 1e9;
+    let product = to_f64(gpus) * ratio;
+    let count = ((product * BILLION).round() / BILLION).ceil();
+    #[expect(clippy::cast_possible_truncation, reason = "checked to be within 2^53")]
+    (0.0..9e15).contains(&count).then_some(count as i64)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "GPU counts are far below 2^53")]
+fn to_f64(value: i64) -> f64 {
+    value as f64
+}
+
+/// Names that CEL itself gives a meaning.
+const TYPE_NAMES: &[&str] =
+    &["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
+/// Namespaces of functions, as in `math.ceil(x)`.
+const NAMESPACES: &[&str] = &["math", "optional", "lists", "strings", "cel"];
+
+impl Expression {
+    /// Compiles CEL and finds out what it reads.
+    pub(crate) fn compile(source: &str) -> Result<Self, CompileError> {
+        let whole = |message: String| CompileError { message, at: 0, length: source.len() };
+        if source.trim().is_empty() {
+            return Err(whole("an expression is empty".to_owned()));
+        }
+        let program = ENV.compile(source).map_err(|errors| {
+            let Some(first) = errors.errors.first() else { return whole("not valid CEL".to_owned()) };
+            let line = usize::try_from(first.pos.0).unwrap_or(1).max(1);
+            let column = usize::try_from(first.pos.1).unwrap_or(0).saturating_sub(1);
+            let line_start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
+            let message = format!("not valid CEL: {}", first.msg.lines().next().unwrap_or_default());
+            CompileError { message, at: (line_start + column).min(source.len()), length: 1 }
+        })?;
+        let mut reader = Reader::default();
+        reader.expression(program.expression());
+        for function in program.references().functions() {
+            if !is_operator(function) && !is_known_function(function) {
+                let at = source.find(function).unwrap_or(0);
+                let message = format!("CEL has no function `{function}`");
+                return Err(CompileError { message, at, length: function.len() });
+            }
+        }
+        Ok(Self { program, source: source.to_owned(), names: reader.names, pod: reader.pod })
+    }
+
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+
+    pub(crate) fn names(&self) -> &BTreeSet<String> {
+        &self.names
+    }
+
+    pub(crate) fn pod_use(&self) -> &PodUse {
+        &self.pod
+    }
+
+    /// Evaluates to a JSON value. The error is one sentence without the expression itself.
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, String> {
+        let result = self.program.execute(&bindings.0).map_err(|error| error.to_string())?;
+        to_json(&result)
+    }
+}
+
+fn is_operator(function: &str) -> bool {
+    function.contains(['_', '@', '!']) && !function.starts_with(|c: char| c.is_ascii_alphabetic())
+}
+
+/// Asks the library: calling a function without the right arguments fails in another way than calling one
+/// that does not exist.
+fn is_known_function(function: &str) -> bool {
+    let missing = |source: String| match ENV.compile(&source) {
+        Ok(program) => matches!(
+            program.execute(&Bindings::new().0),
+            Err(ExecutionError::UndeclaredReference(_))
+        ),
+        // Macros check their arguments when they are compiled.
+        Err(_) => false,
+    };
+    let plain = !missing(format!("{function}()"));
+    plain || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()"))) || !missing(format!("''.{function}()"))
+}
+
+fn to_json(value: &cel::Value) -> Result<Value, String> {
+    Ok(match value {
+        cel::Value::Null => Value::Null,
+        cel::Value::Bool(value) => Value::Bool(*value),
+        cel::Value::Int(value) => Value::from(*value),
+        cel::Value::UInt(value) => Value::from(*value),
+        cel::Value::Float(value) => {
+            serde_json::Number::from_f64(*value).map(Value::Number).ok_or("the result is not a finite number")?
+        }
+        cel::Value::String(text) => Value::String(text.to_string()),
+        cel::Value::List(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
+        cel::Value::Map(map) => {
+            let mut entries: Vec<(String, Value)> = map
+                .map
+                .iter()
+                .map(|(key, value)| Ok((key.to_string(), to_json(value)?)))
+                .collect::<Result<_, String>>()?;
+            // CEL maps have no order; a policy needs one that is always the same.
+            entries.sort_by(|left, right| left.0.cmp(&right.0));
+            Value::Object(entries.into_iter().collect::<Map<_, _>>())
+        }
+        other => return Err(format!("the result is a {}, which no pod can hold", other.type_of())),
+    })
+}
+
+/// Walks an expression for the variables that it reads.
+#[derive(Debug)]
+struct Reader {
+    names: BTreeSet<String>,
+    pod: PodUse,
+    /// Variables of the comprehensions around the present place.
+    local: Vec<String>,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Self { names: BTreeSet::new(), pod: PodUse::Paths(BTreeSet::new()), local: Vec::new() }
+    }
+}
+
+impl Reader {
+    fn expression(&mut self, expression: &IdedExpr) {
+        if let Some(path) = field_path(expression)
+            && path.first().is_some_and(|root| root == "pod" && !self.local.contains(root))
+        {
+            self.names.insert("pod".to_owned());
+            match &mut self.pod {
+                PodUse::Paths(paths) if path.len() > 1 => {
+                    paths.insert(path[1..].to_vec());
+                }
+                pod => *pod = PodUse::Whole,
+            }
+            return;
+        }
+        match &expression.expr {
+            Expr::Unspecified | Expr::Literal(_) => {}
+            Expr::Ident(name) => {
+                if !self.local.contains(name) && !TYPE_NAMES.contains(&name.as_str()) && !name.starts_with('@') {
+                    self.names.insert(name.clone());
+                }
+            }
+            Expr::Call(call) => self.call(call),
+            Expr::Select(select) => self.expression(&select.operand),
+            Expr::List(list) => list.elements.iter().for_each(|element| self.expression(element)),
+            Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr)),
+            Expr::Struct(structure) => structure.entries.iter().for_each(|entry| self.entry(&entry.expr)),
+            Expr::Comprehension(comprehension) => {
+                self.expression(&comprehension.iter_range);
+                self.expression(&comprehension.accu_init);
+                let before = self.local.len();
+                self.local.push(comprehension.iter_var.clone());
+                self.local.extend(comprehension.iter_var2.clone());
+                self.local.push(comprehension.accu_var.clone());
+                self.expression(&comprehension.loop_cond);
+                self.expression(&comprehension.loop_step);
+                self.expression(&comprehension.result);
+                self.local.truncate(before);
+            }
+        }
+    }
+
+    fn call(&mut self, call: &CallExpr) {
+        if let Some(target) = &call.target {
+            let namespace = matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()));
+            if !namespace {
+                self.expression(target);
+            }
+        }
+        call.args.iter().for_each(|argument| self.expression(argument));
+    }
+
+    fn entry(&mut self, entry: &EntryExpr) {
+        match entry {
+            EntryExpr::StructField(field) => self.expression(&field.value),
+            EntryExpr::MapEntry(entry) => {
+                self.expression(&entry.key);
+                self.expression(&entry.value);
+            }
+        }
+    }
+}
+
+/// `["pod", "spec", "hostNetwork"]` for `pod.spec.hostNetwork`, `has(pod.spec.hostNetwork)`,
+/// `pod.?spec.?hostNetwork` and `pod["spec"]`.
+fn field_path(expression: &IdedExpr) -> Option<Vec<String>> {
+    match &expression.expr {
+        Expr::Ident(name) => Some(vec![name.clone()]),
+        Expr::Select(select) => {
+            let mut path = field_path(&select.operand)?;
+            path.push(select.field.clone());
+            Some(path)
+        }
+        Expr::Call(call) if matches!(call.func_name.as_str(), "_?._" | "_[_]" | "_[?_]") => {
+            let [operand, key] = call.args.as_slice() else { return None };
+            let mut path = field_path(operand)?;
+            match &key.expr {
+                Expr::Literal(LiteralValue::String(text)) => path.push(text.inner().to_string()),
+                // A computed key: the whole of what it indexes is needed.
+                _ if path.len() > 1 => {}
+                _ => return None,
+            }
+            Some(path)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn names(source: &str) -> Vec<String> {
+        Expression::compile(source).unwrap().names().iter().cloned().collect()
+    }
+
+    #[test]
+    fn free_variables_are_found_and_local_ones_are_not() {
+        assert_eq!(names("gpus * 2 > limit ? 'a' : b"), ["b", "gpus", "limit"]);
+        assert_eq!(names("items.map(i, i + offset).join(',')"), ["items", "offset"]);
+        assert_eq!(names("math.ceil(ratio) > 1.0 && type(x) == int"), ["ratio", "x"]);
+    }
+
+    #[test]
+    fn what_is_read_of_the_pod_is_known_path_by_path() {
+        let paths = |source: &str| match Expression::compile(source).unwrap().pod_use() {
+            PodUse::Paths(paths) => paths.iter().map(|path| path.join("/")).collect::<Vec<_>>(),
+            PodUse::Whole => vec!["*".to_owned()],
+        };
+        assert_eq!(paths("gpus > 1"), Vec::<String>::new());
+        assert_eq!(paths("has(pod.spec.hostNetwork) && pod.spec.hostNetwork"), ["spec/hostNetwork"]);
+        assert_eq!(paths("pod.metadata.?labels[?'a/b'].orValue('') == 'x'"), ["metadata/labels/a/b"]);
+        assert_eq!(paths("pod.metadata.labels[key] == 'x'"), ["metadata/labels"]);
+        assert_eq!(paths("size(pod) > 1"), ["*"]);
+        assert_eq!(paths("pod.spec.containers.exists(c, c.name == 'x')"), ["spec/containers"]);
+    }
+
+    #[test]
+    fn mistakes_are_found_without_evaluating() {
+        let error = |source: &str| Expression::compile(source).unwrap_err().message;
+        assert!(error("gpus *").starts_with("not valid CEL"));
+        assert!(error("celi(gpus)").contains("no function `celi`"));
+        assert!(error("'a'.upper()").contains("no function `upper`"));
+        assert!(error(" ").contains("empty"));
+        for source in ["'a'.startsWith('b')", "has(pod.spec)", "math.greatest(1, 2)", "size([1])", "double(3)", "['a'].join(',')", "lists.range(3)", "string(1)"] {
+            assert!(Expression::compile(source).is_ok(), "{source}: {:?}", Expression::compile(source).err());
+        }
+    }
+
+    #[test]
+    fn devices_are_rounded_up_and_never_gained_by_binary_fractions() {
+        for (gpus, ratio, expected) in [
+            (8, 4.0, 32),
+            (8, 0.5, 4),
+            (1, 0.5, 1),
+            (3, 0.5, 2),
+            (8, 0.125, 1),
+            (9, 0.125, 2),
+            (100, 0.07, 7),
+            (3, 0.333_333_333_333, 1),
+            (0, 4.0, 0),
+            (8, 0.0, 0),
+        ] {
+            assert_eq!(device_count(gpus, ratio), Some(expected), "{gpus} x {ratio}");
+        }
+        assert_eq!(device_count(i64::MAX, 1e9), None);
+        assert_eq!(device_count(8, f64::NAN), None);
+        assert_eq!(device_count(8, -1.0), None);
+    }
+
+    #[test]
+    fn values_come_back_as_json() {
+        let mut bindings = Bindings::new();
+        bindings.set_int("gpus", 8);
+        bindings.set_double("ratio", 4.0);
+        let evaluate = |source: &str| Expression::compile(source).unwrap().evaluate(&bindings);
+        assert_eq!(evaluate("devices(gpus, ratio)").unwrap(), json!(32));
+        assert_eq!(evaluate("gpus > 4 ? null : 'x'").unwrap(), json!(null));
+        assert_eq!(evaluate("{'b': [1], 'a': 1.5}").unwrap(), json!({"a": 1.5, "b": [1]}));
+        assert!(evaluate("gpus / 0").is_err());
+        assert!(evaluate("missing").is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! Kubernetes quantities: `8`, `500m`, `64Gi`, `1e3`.
+
+use std::cmp::Ordering;
+
+use serde_json::Value;
+
+/// An exact quantity, counted in billionths (the smallest suffix, `n`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Quantity(i128);
+
+const NANO: i128 = 1_000_000_000;
+
+impl Quantity {
+    /// Reads a quantity as the API server does; `None` for anything that is not one, or that is larger than
+    /// any quantity may be.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (negative, unsigned) = match text.as_bytes().first()? {
+            b'-' => (true, &text[1..]),
+            b'+' => (false, &text[1..]),
+            _ => (false, text),
+        };
+        let number_end =
+            unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+        let (number, suffix) = unsigned.split_at(number_end);
+        let scale = suffix_scale(suffix)?;
+        let magnitude = scaled(number, scale)?;
+        Some(Self(if negative { -magnitude } else { magnitude }))
+    }
+
+    /// Reads a quantity from a JSON string or number.
+    pub fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Self::parse(text),
+            Value::Number(number) => match number.as_i64() {
+                Some(whole) => Some(Self(i128::from(whole) * NANO)),
+                None => Self::parse(&number.to_string()),
+            },
+            _ => None,
+        }
+    }
+
+    /// The quantity as a count of whole things; `None` if it is negative, fractional or beyond `i64`.
+    pub fn as_count(self) -> Option<i64> {
+        (self.0 >= 0 && self.0 % NANO == 0).then(|| i64::try_from(self.0 / NANO).ok()).flatten()
+    }
+}
+
+/// Whether two JSON values are the same quantity, in whatever form each is written.
+pub fn same_quantity(left: &Value, right: &Value) -> bool {
+    match (Quantity::from_value(left), Quantity::from_value(right)) {
+        (Some(left), Some(right)) => left.cmp(&right) == Ordering::Equal,
+        _ => left == right,
+    }
+}
+
+/// What a suffix multiplies by.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// A factor in billionths.
+    Factor(i128),
+    /// A power of ten.
+    Exponent(i32),
+}
+
+fn suffix_scale(suffix: &str) -> Option<Scale> {
+    let decimal = |power: u32| Some(Scale::Factor(NANO * 1000i128.pow(power)));
+    let binary = |power: u32| Some(Scale::Factor(NANO * 1024i128.pow(power)));
+    match suffix {
+        "n" => Some(Scale::Factor(1)),
+        "u" => Some(Scale::Factor(1_000)),
+        "m" => Some(Scale::Factor(1_000_000)),
+        "" => decimal(0),
+        "k" => decimal(1),
+        "M" => decimal(2),
+        "G" => decimal(3),
+        "T" => decimal(4),
+        "P" => decimal(5),
+        "E" => decimal(6),
+        "Ki" => binary(1),
+        "Mi" => binary(2),
+        "Gi" => binary(3),
+        "Ti" => binary(4),
+        "Pi" => binary(5),
+        "Ei" => binary(6),
+        _ => {
+            let exponent = suffix.strip_prefix(['e', 'E'])?;
+            let exponent: i32 = exponent.parse().ok()?;
+            (-18..=18).contains(&exponent).then_some(Scale::Exponent(exponent))
+        }
+    }
+}
+
+/// `number` times its scale in billionths; fractions of a billionth are rounded up, as the API server does.
+fn scaled(number: &str, scale: Scale) -> Option<i128> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() && fraction.is_empty() || whole.len() > 18 || fraction.len() > 18 {
+        return None;
+    }
+    let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(fraction) {
+        return None;
+    }
+    let digits: i128 = format!("0{whole}{fraction}").parse().ok()?;
+    let mut divisor = 10i128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let product = match scale {
+        Scale::Factor(factor) => digits.checked_mul(factor)?,
+        Scale::Exponent(exponent) => {
+            let power = 10i128.checked_pow(exponent.unsigned_abs())?;
+            let nano = digits.checked_mul(NANO)?;
+            if exponent >= 0 {
+                nano.checked_mul(power)?
+            } else {
+                divisor = divisor.checked_mul(power)?;
+                nano
+            }
+        }
+    };
+    Some(product.div_euclid(divisor) + i128::from(product.rem_euclid(divisor) != 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The forms and orders that `k8s.io/apimachinery/pkg/api/resource` documents.
+    #[test]
+    fn every_form_of_one_quantity_compares_equal() {
+        let same = [
+            ("1", "1000m"),
+            ("1Ki", "1024"),
+            ("1.5Gi", "1536Mi"),
+            ("1e3", "1k"),
+            ("1E3", "1000"),
+            ("12e-1", "1200m"),
+            ("+8", "8"),
+            (".5", "500m"),
+            ("5.", "5"),
+            ("1E", "1000P"),
+            ("0.0000000001", "1n"),
+        ];
+        for (left, right) in same {
+            assert_eq!(Quantity::parse(left).unwrap(), Quantity::parse(right).unwrap(), "{left} {right}");
+        }
+        assert!(Quantity::parse("64Gi") > Quantity::parse("64G"));
+        assert!(Quantity::parse("-1") < Quantity::parse("0"));
+    }
+
+    #[test]
+    fn what_is_no_quantity_is_none() {
+        for text in ["", "-", ".", "8x", "Gi", "1 Gi", "0x8", "1e", "1e99", "eight", "--1", "1.2.3", "9999999999999999999"] {
+            assert_eq!(Quantity::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn gpu_counts_come_as_string_or_number() {
+        let count = |value: Value| Quantity::from_value(&value).and_then(Quantity::as_count);
+        assert_eq!(count(json!(8)), Some(8));
+        assert_eq!(count(json!("8")), Some(8));
+        assert_eq!(count(json!(8.0)), Some(8));
+        assert_eq!(count(json!("8000m")), Some(8));
+        assert_eq!(count(json!("500m")), None);
+        assert_eq!(count(json!(-1)), None);
+        assert_eq!(count(json!(true)), None);
+    }
+}
