@@ -1,0 +1,342 @@
+//! The parts of a container that need more than a plain merge: env, mounts, resources, and the containers of
+//! the policy's own.
+
+use serde_json::{Map, Value};
+
+use crate::policy::OnConflict;
+use crate::policy::expression::Bindings;
+use crate::policy::template::{Key, Template};
+use crate::quantity::{Quantity, same_quantity};
+
+use super::merge::{Merge, Place, brief};
+use super::pod::is_extended;
+use super::report::{Kept, Reason, WarningKind};
+use super::volumes::{clean_path, covers};
+
+type Target<'t> = &'t mut Map<String, Value>;
+
+/// The list under `key`, made if the pod has none. The caller adds at least one entry to it.
+fn list_of<'t>(merge: &mut Merge<'_>, target: Target<'t>, key: &str) -> Result<&'t mut Vec<Value>, Reason> {
+    if target.get(key).is_none_or(Value::is_null) {
+        merge.insert(target, key, Value::Array(Vec::new()));
+    }
+    match target.get_mut(key) {
+        Some(Value::Array(list)) => Ok(list),
+        Some(other) => Err(merge.malformed("a list", other)),
+        None => Err(merge.malformed("a list", &Value::Null)),
+    }
+}
+
+fn existing_list<'t>(merge: &Merge<'_>, target: Target<'t>, key: &str) -> Result<Option<&'t mut Vec<Value>>, Reason> {
+    match target.get_mut(key) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(list)) => Ok(Some(list)),
+        Some(other) => Err(merge.malformed("a list", other)),
+    }
+}
+
+fn items(template: &Template) -> &[Template] {
+    match template {
+        Template::List(_, items) => items,
+        _ => &[],
+    }
+}
+
+/// Environment variables: an entry is one value, so nothing is ever put beside a `valueFrom`.
+pub(super) fn merge_env(
+    merge: &mut Merge<'_>,
+    target: Target<'_>,
+    template: &Template,
+    bindings: &Bindings<'_, '_>,
+) -> Result<(), Reason> {
+    for item in items(template) {
+        let Some(wanted) = merge.evaluated(item.build_entry(bindings))? else { continue };
+        // Of several entries with one name the last one counts.
+        let at = existing_list(merge, target, "env")?
+            .and_then(|list| list.iter().rposition(|entry| entry["name"] == wanted["name"]));
+        let list = list_of(merge, target, "env")?;
+        let Some(at) = at else {
+            merge.push(list, wanted);
+            continue;
+        };
+        let before = merge.enter(&at.to_string());
+        let entry = &mut list[at];
+        match edit_of(item) {
+            Some(edit) if entry["valueFrom"].is_null() => {
+                let text = entry["value"].as_str().unwrap_or_default();
+                if let Some(edited) = merge.edited(text, edit, bindings)?
+                    && let Value::Object(map) = entry
+                {
+                    let before = merge.enter("value");
+                    match map.get_mut("value") {
+                        Some(value) => merge.replace(value, Value::String(edited)),
+                        None => merge.insert(map, "value", Value::String(edited)),
+                    }
+                    merge.pointer.truncate(before);
+                }
+            }
+            _ if same_env(entry, &wanted) => {}
+            _ => merge.conflict(entry, wanted, Kept::Env)?,
+        }
+        merge.pointer.truncate(before);
+    }
+    Ok(())
+}
+
+fn edit_of(item: &Template) -> Option<&crate::policy::template::Edit> {
+    let Template::Map(entries) = item else { return None };
+    entries.iter().find_map(|(key, value)| match (key, value) {
+        (Key::Literal(key), Template::Edit(edit)) if key == "value" => Some(&**edit),
+        _ => None,
+    })
+}
+
+fn same_env(existing: &Value, wanted: &Value) -> bool {
+    let text = |entry: &Value| entry["value"].as_str().unwrap_or_default().to_owned();
+    match (existing["valueFrom"].is_null(), wanted["valueFrom"].is_null()) {
+        (true, true) => text(existing) == text(wanted),
+        (false, false) => covers(&existing["valueFrom"], &wanted["valueFrom"]),
+        _ => false,
+    }
+}
+
+/// Volume mounts: one a path, and never of a volume that is not there.
+pub(super) fn merge_mounts(
+    merge: &mut Merge<'_>,
+    target: Target<'_>,
+    template: &Template,
+    bindings: &Bindings<'_, '_>,
+) -> Result<(), Reason> {
+    for item in items(template) {
+        let Some(mut wanted) = merge.evaluated(item.build_entry(bindings))? else { continue };
+        let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default());
+        let taken_by_device = target
+            .get("volumeDevices")
+            .and_then(Value::as_array)
+            .is_some_and(|list| list.iter().any(|device| path_of(device, "devicePath") == Some(path.clone())));
+        let at = existing_list(merge, target, "volumeMounts")?
+            .and_then(|list| list.iter().position(|mount| path_of(mount, "mountPath").as_ref() == Some(&path)));
+        if taken_by_device {
+            let seen = format!("a block device at {path}");
+            merge.warn(WarningKind::Kept { what: Kept::Mount, seen, wanted: brief(&wanted["name"]) });
+            continue;
+        }
+        let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
+        if let Some(at) = at {
+            keep_mount(merge, target, at, &volume, wanted)?;
+            continue;
+        }
+        let Some(resolved) = resolve_volume(merge, &volume) else { continue };
+        wanted["name"] = Value::from(resolved);
+        let list = list_of(merge, target, "volumeMounts")?;
+        merge.push(list, wanted);
+    }
+    Ok(())
+}
+
+fn path_of(entry: &Value, key: &str) -> Option<String> {
+    entry[key].as_str().map(clean_path)
+}
+
+/// The name of the volume to mount, now counted as used; `None` with a warning if there is none.
+fn resolve_volume(merge: &mut Merge<'_>, volume: &str) -> Option<String> {
+    if let Some(resolved) = merge.volumes.resolve(volume, &merge.pod_volumes) {
+        merge.volumes.mark_used(volume);
+        return Some(resolved);
+    }
+    if merge.pod_volumes.iter().any(|existing| existing["name"].as_str() == Some(volume)) {
+        return Some(volume.to_owned());
+    }
+    merge.warn(WarningKind::MountWithoutVolume { volume: volume.to_owned() });
+    None
+}
+
+/// The container mounts something there already: it stays, and is reported unless it is the same thing.
+fn keep_mount(
+    merge: &mut Merge<'_>,
+    target: Target<'_>,
+    at: usize,
+    volume: &str,
+    mut wanted: Value,
+) -> Result<(), Reason> {
+    let Some(list) = existing_list(merge, target, "volumeMounts")? else { return Ok(()) };
+    let mounted = list[at]["name"].as_str().unwrap_or_default();
+    let resolved = merge.volumes.resolve(volume, &merge.pod_volumes);
+    let same = resolved.as_deref() == Some(mounted)
+        || merge.volumes.get(volume).is_some_and(|wanted| {
+            merge.pod_volumes.iter().any(|existing| existing["name"].as_str() == Some(mounted) && covers(existing, wanted))
+        });
+    if same {
+        return Ok(());
+    }
+    let before = merge.enter(&at.to_string());
+    let seen = format!("volume {mounted}");
+    match merge.on_conflict {
+        OnConflict::Replace => {
+            if let Some(resolved) = resolve_volume(merge, volume) {
+                wanted["name"] = Value::from(resolved);
+                merge.warn(WarningKind::Replaced { seen, wanted: format!("volume {volume}") });
+                merge.replace(&mut list[at], wanted);
+            }
+        }
+        OnConflict::Keep => {
+            merge.warn(WarningKind::Kept { what: Kept::Mount, seen, wanted: format!("volume {volume}") });
+        }
+        OnConflict::Refuse => merge.conflict(&mut list[at], wanted, Kept::Mount)?,
+    }
+    merge.pointer.truncate(before);
+    Ok(())
+}
+
+/// Requests and limits. What cannot be overcommitted keeps the two equal, whichever of them the pod gives.
+pub(super) fn merge_resources(
+    merge: &mut Merge<'_>,
+    target: Target<'_>,
+    template: &Template,
+    bindings: &Bindings<'_, '_>,
+) -> Result<(), Reason> {
+    let Template::Map(lists) = template else { return Ok(()) };
+    let before_merge = target.get("resources").cloned().unwrap_or(Value::Null);
+    if !before_merge.is_null() && !before_merge.is_object() {
+        return Err(merge.malformed("a map", &before_merge));
+    }
+    for (list, template) in lists {
+        let Key::Literal(list) = list else { continue };
+        let Template::Map(amounts) = template else {
+            // `claims`: an ordinary keyed list.
+            let map = child_map(merge, target, "resources")?;
+            let before = merge.enter(list);
+            merge.field(map, list, template, Place::Other, bindings)?;
+            merge.pointer.truncate(before);
+            continue;
+        };
+        for (key, template) in amounts {
+            let Some(resource) = merge.evaluated(key.evaluate(bindings))? else { continue };
+            let Some(wanted) = merge.evaluated(template.build(bindings))? else { continue };
+            if Quantity::from_value(&wanted).and_then(Quantity::as_count) == Some(0) {
+                continue;
+            }
+            merge_amount(merge, target, list, &resource, wanted, &before_merge)?;
+        }
+    }
+    Ok(())
+}
+
+fn merge_amount(
+    merge: &mut Merge<'_>,
+    target: Target<'_>,
+    list: &str,
+    resource: &str,
+    mut wanted: Value,
+    before_merge: &Value,
+) -> Result<(), Reason> {
+    let own = &before_merge[list][resource];
+    if own.is_null() {
+        if resource.starts_with("hugepages-") && !has_cpu_or_memory(before_merge) {
+            if list == "limits" {
+                merge.warn(WarningKind::HugePagesAlone { resource: resource.to_owned() });
+            }
+            return Ok(());
+        }
+        let other_list = if list == "limits" { "requests" } else { "limits" };
+        let other = &before_merge[other_list][resource];
+        if !other.is_null() && merge.on_conflict != OnConflict::Replace {
+            if list == "requests" && is_extended(resource) {
+                // The API server takes the request from the limit.
+                return Ok(());
+            }
+            if is_extended(resource) {
+                wanted = other.clone();
+            } else if !in_order(list, &wanted, other) {
+                return Ok(());
+            }
+        }
+    }
+    let resources = child_map(merge, target, "resources")?;
+    let before_resources = merge.enter(list);
+    let amounts = child_map(merge, resources, list)?;
+    let before = merge.enter(resource);
+    match amounts.get_mut(resource) {
+        Some(existing) if !existing.is_null() => {
+            if !same_quantity(existing, &wanted) {
+                merge.conflict(existing, wanted, Kept::Device)?;
+            }
+        }
+        _ => merge.insert(amounts, resource, wanted),
+    }
+    merge.pointer.truncate(before);
+    merge.pointer.truncate(before_resources);
+    Ok(())
+}
+
+fn has_cpu_or_memory(resources: &Value) -> bool {
+    ["cpu", "memory"].iter().any(|resource| {
+        ["limits", "requests"].iter().any(|list| !resources[*list][*resource].is_null())
+    })
+}
+
+/// Whether a request stays within its limit if `wanted` joins `list`.
+fn in_order(list: &str, wanted: &Value, other: &Value) -> bool {
+    let (Some(wanted), Some(other)) = (Quantity::from_value(wanted), Quantity::from_value(other)) else { return false };
+    if list == "requests" { wanted <= other } else { wanted >= other }
+}
+
+/// The map under `key`, made if there is none. `merge.pointer` points at it.
+fn child_map<'t>(merge: &mut Merge<'_>, target: Target<'t>, key: &str) -> Result<&'t mut Map<String, Value>, Reason> {
+    if target.get(key).is_none_or(Value::is_null) {
+        merge.insert(target, key, Value::Object(Map::new()));
+    }
+    match target.get_mut(key) {
+        Some(Value::Object(map)) => Ok(map),
+        Some(other) => Err(merge.malformed("a map", other)),
+        None => Err(merge.malformed("a map", &Value::Null)),
+    }
+}
+
+/// Containers that the policy brings, such as a native sidecar.
+pub(super) fn merge_list(
+    merge: &mut Merge<'_>,
+    target: Target<'_>,
+    list_name: &'static str,
+    template: &Template,
+    bindings: &Bindings<'_, '_>,
+) -> Result<(), Reason> {
+    for item in items(template) {
+        let Some(Value::Object(mut wanted)) = merge.evaluated(item.build_entry(bindings))? else { continue };
+        let name = wanted.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let home = merge.container_names.iter().find(|(known, _)| *known == name).map(|(_, list)| *list);
+        match home {
+            Some(home) if home != list_name => {
+                // Names are unique among all containers of a pod.
+                let seen = format!("one of {home}");
+                merge.warn(WarningKind::Kept { what: Kept::Container, seen, wanted: format!("{name} in {list_name}") });
+            }
+            Some(_) => {
+                let list = list_of(merge, target, list_name)?;
+                let at = list.iter().position(|entry| entry["name"].as_str() == Some(&name));
+                let (Some(at), Template::Map(entries)) = (at, item) else { continue };
+                let before = merge.enter(&at.to_string());
+                if let Some(Value::Object(map)) = list.get_mut(at) {
+                    merge.map(map, entries, Place::Container, bindings)?;
+                }
+                merge.pointer.truncate(before);
+            }
+            None => {
+                follow_renamed_volumes(merge, &mut wanted);
+                merge.container_names.push((name, list_name));
+                let list = list_of(merge, target, list_name)?;
+                merge.push(list, Value::Object(wanted));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn follow_renamed_volumes(merge: &mut Merge<'_>, container: &mut Map<String, Value>) {
+    let Some(Value::Array(mounts)) = container.get_mut("volumeMounts") else { return };
+    mounts.retain_mut(|mount| {
+        let Some(resolved) = resolve_volume(merge, mount["name"].as_str().unwrap_or_default()) else { return false };
+        mount["name"] = Value::from(resolved);
+        true
+    });
+}

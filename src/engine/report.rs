@@ -1,0 +1,339 @@
+//! Why a pod came out as it did: every reason and warning has a stable code and a sentence for people.
+
+use std::fmt;
+
+/// Why a pod was left alone or refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// No policy is for this pod.
+    NoPolicyMatches,
+    /// The trigger's annotation is there with a value that means nothing.
+    TriggerValue {
+        /// The annotation.
+        key: String,
+        /// Its value.
+        seen: String,
+        /// The value that triggers.
+        wanted: String,
+    },
+    /// An annotation takes the pod out.
+    OptedOut {
+        /// The annotation.
+        key: String,
+        /// Its value.
+        value: String,
+    },
+    /// The kubelet's copy of a static pod, which nobody can change.
+    MirrorPod,
+    /// A Windows pod, for which the API server refuses Linux security settings.
+    WindowsPod,
+    /// No container asks for a GPU, and no rule is for pods without.
+    NoGpuContainer {
+        /// The resources that count as GPUs.
+        resources: Vec<String>,
+    },
+    /// The pod has all that it needs already.
+    NothingToAdd,
+    /// The pod is not what the API server takes; it will say so itself.
+    MalformedPod {
+        /// Field path.
+        path: String,
+        /// What a pod has there.
+        wanted: &'static str,
+        /// What is there.
+        seen: String,
+    },
+    /// More than one policy is for this pod.
+    SeveralPoliciesMatch {
+        /// Their names.
+        policies: Vec<String>,
+    },
+    /// A rule with `onConflict: refuse` met a value of the pod's own.
+    Conflict {
+        /// The rule.
+        rule: String,
+        /// Field path.
+        path: String,
+        /// The pod's value.
+        seen: String,
+        /// The policy's value.
+        wanted: String,
+    },
+    /// An expression of the policy has no value for this pod.
+    EvaluationFailed {
+        /// The rule or variable.
+        place: String,
+        /// The expression.
+        expression: String,
+        /// What is wrong.
+        message: String,
+    },
+}
+
+impl Reason {
+    /// The stable code, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoPolicyMatches => "no_policy_matches",
+            Self::TriggerValue { .. } => "trigger_value",
+            Self::OptedOut { .. } => "opted_out",
+            Self::MirrorPod => "mirror_pod",
+            Self::WindowsPod => "windows_pod",
+            Self::NoGpuContainer { .. } => "no_gpu_container",
+            Self::NothingToAdd => "nothing_to_add",
+            Self::MalformedPod { .. } => "malformed_pod",
+            Self::SeveralPoliciesMatch { .. } => "several_policies_match",
+            Self::Conflict { .. } => "conflict",
+            Self::EvaluationFailed { .. } => "evaluation_failed",
+        }
+    }
+
+    /// Whether the fault lies with the policy or this program rather than with the pod.
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Self::EvaluationFailed { .. })
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPolicyMatches => write!(f, "no policy is for this pod"),
+            Self::TriggerValue { key, seen, wanted } => {
+                write!(f, "the annotation `{key}` is `{seen}`, and only `{wanted}` asks for the fabric")
+            }
+            Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` takes the pod out"),
+            Self::MirrorPod => write!(f, "the pod is the kubelet's copy of a static pod"),
+            Self::WindowsPod => write!(f, "the pod runs on Windows"),
+            Self::NoGpuContainer { resources } => {
+                let resources: Vec<String> = resources.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "no container asks for {}", resources.join(" or "))
+            }
+            Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
+            Self::MalformedPod { path, wanted, seen } => {
+                write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")
+            }
+            Self::SeveralPoliciesMatch { policies } => {
+                let policies: Vec<String> = policies.iter().map(|name| format!("`{name}`")).collect();
+                write!(f, "the policies {} are all for this pod; only one may be", policies.join(", "))
+            }
+            Self::Conflict { rule, path, seen, wanted } => {
+                write!(f, "`{path}` is `{seen}` where rule `{rule}` insists on `{wanted}`; remove it or set that")
+            }
+            Self::EvaluationFailed { place, expression, message } => {
+                write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
+            }
+        }
+    }
+}
+
+/// Something that the user should know about a pod that was served.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// Field path within the pod, as in `spec.containers[nim].env[UCX_TLS]`; empty if it is about the whole.
+    pub path: String,
+    /// What it is.
+    pub kind: WarningKind,
+    /// The rule of the policy, empty if none in particular.
+    pub rule: String,
+}
+
+/// The kinds of [`Warning`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// The pod's own value stays. The code says which kind of value.
+    Kept {
+        /// What was kept.
+        what: Kept,
+        /// The pod's value.
+        seen: String,
+        /// The policy's value.
+        wanted: String,
+    },
+    /// The policy's value took the place of the pod's, as the rule says.
+    Replaced {
+        /// The pod's value.
+        seen: String,
+        /// The policy's value.
+        wanted: String,
+    },
+    /// The policy's volume took another name, because the pod uses its name for something else.
+    RenamedVolume {
+        /// The policy's name.
+        from: String,
+        /// The name it has now.
+        to: String,
+    },
+    /// A mount was left out, since the pod has no such volume.
+    MountWithoutVolume {
+        /// The volume.
+        volume: String,
+    },
+    /// Neither the operator nor the instance type gave a parameter that depends on it.
+    ParameterAssumed {
+        /// The parameter.
+        parameter: String,
+        /// The default that was taken.
+        value: String,
+        /// The instance types that the pod selects.
+        selected: Vec<String>,
+    },
+    /// The operator's value is not the one that fits the selected instance type.
+    ParameterContradicts {
+        /// The parameter.
+        parameter: String,
+        /// The operator's value.
+        value: String,
+        /// The value for the instance type.
+        table: String,
+        /// The instance types that the pod selects.
+        selected: Vec<String>,
+    },
+    /// The pod selects instance types for which a parameter differs.
+    InstanceTypesDisagree {
+        /// The instance types that the pod selects.
+        selected: Vec<String>,
+    },
+    /// A capability that the kernel will not grant.
+    CapabilityWithoutRoot {
+        /// The capability.
+        capability: String,
+        /// What says that the container does not run as root.
+        because: String,
+    },
+    /// A setting was left out, since the API server refuses it beside another one.
+    PrivilegeConflict {
+        /// What was left out.
+        setting: String,
+        /// What stands against it.
+        against: String,
+    },
+    /// Huge pages were left out: the API server wants a request for CPU or memory beside them.
+    HugePagesAlone {
+        /// The resource.
+        resource: String,
+    },
+    /// A rule that needs NICs in the pod's own network was left out for a hostNetwork pod.
+    HostNetwork,
+    /// An annotation was left out: all of them together would be larger than the API server takes.
+    AnnotationLimit {
+        /// The annotation.
+        key: String,
+    },
+    /// A warning that the policy itself declares.
+    Policy {
+        /// Its code.
+        code: String,
+        /// Its message.
+        message: String,
+    },
+}
+
+/// What kind of value of the pod's own was kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// An environment variable.
+    Env,
+    /// A volume mount.
+    Mount,
+    /// The amount of a resource.
+    Device,
+    /// An annotation.
+    Annotation,
+    /// A container with the name of one of the policy's.
+    Container,
+    /// Any other field.
+    Field,
+}
+
+impl Warning {
+    /// The stable code, for programs.
+    pub fn code(&self) -> &str {
+        match &self.kind {
+            WarningKind::Kept { what: Kept::Env, .. } => "kept_env",
+            WarningKind::Kept { what: Kept::Mount, .. } => "kept_mount",
+            WarningKind::Kept { what: Kept::Device, .. } => "kept_device",
+            WarningKind::Kept { what: Kept::Annotation, .. } => "kept_annotation",
+            WarningKind::Kept { what: Kept::Container, .. } => "kept_container",
+            WarningKind::Kept { what: Kept::Field, .. } => "kept_field",
+            WarningKind::Replaced { .. } => "replaced",
+            WarningKind::RenamedVolume { .. } => "renamed_volume",
+            WarningKind::MountWithoutVolume { .. } => "mount_without_volume",
+            WarningKind::ParameterAssumed { .. } => "parameter_assumed",
+            WarningKind::ParameterContradicts { .. } => "parameter_contradicts_instance_type",
+            WarningKind::InstanceTypesDisagree { .. } => "instance_types_disagree",
+            WarningKind::CapabilityWithoutRoot { .. } => "capability_without_root",
+            WarningKind::PrivilegeConflict { .. } => "privilege_conflict",
+            WarningKind::HugePagesAlone { .. } => "huge_pages_alone",
+            WarningKind::HostNetwork => "host_network",
+            WarningKind::AnnotationLimit { .. } => "annotation_limit",
+            WarningKind::Policy { code, .. } => code,
+        }
+    }
+}
+
+fn selection(selected: &[String]) -> String {
+    match selected {
+        [] => "the pod selects no instance type".to_owned(),
+        [one] => format!("the policy does not know the instance type `{one}`"),
+        several => format!("the policy has no common value for {}", several.join(", ")),
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, kind, rule } = self;
+        match kind {
+            WarningKind::Kept { seen, wanted, .. } => {
+                write!(f, "`{path}` stays `{seen}`; rule `{rule}` would set `{wanted}`")
+            }
+            WarningKind::Replaced { seen, wanted } => {
+                write!(f, "`{path}` was `{seen}`; rule `{rule}` set `{wanted}`")
+            }
+            WarningKind::RenamedVolume { from, to } => write!(
+                f,
+                "the pod has another volume `{from}`, so that of rule `{rule}` is called `{to}`"
+            ),
+            WarningKind::MountWithoutVolume { volume } => {
+                write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
+            }
+            WarningKind::ParameterAssumed { parameter, value, selected } => write!(
+                f,
+                "`{parameter}` is assumed to be {value}: {}; set it, or select one that the policy knows",
+                selection(selected)
+            ),
+            WarningKind::ParameterContradicts { parameter, value, table, selected } => write!(
+                f,
+                "`{parameter}` is set to {value}, and {} has {table}",
+                selected.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ),
+            WarningKind::InstanceTypesDisagree { selected } => write!(
+                f,
+                "the selected instance types {} need different settings; none of them was assumed",
+                selected.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ),
+            WarningKind::CapabilityWithoutRoot { capability, because } => write!(
+                f,
+                "`{path}`: `{capability}` has no effect, since the container does not run as root ({because}); \
+                 memory for RDMA stays limited and NCCL falls back to TCP unless the node lifts the limit"
+            ),
+            WarningKind::PrivilegeConflict { setting, against } => write!(
+                f,
+                "`{path}`: `{setting}` of rule `{rule}` is left out, since the pod has `{against}`"
+            ),
+            WarningKind::HugePagesAlone { resource } => write!(
+                f,
+                "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory beside it"
+            ),
+            WarningKind::HostNetwork => {
+                write!(f, "rule `{rule}` is left out: a hostNetwork pod has no network of its own to attach NICs to")
+            }
+            WarningKind::AnnotationLimit { key } => write!(
+                f,
+                "`{key}` of rule `{rule}` is left out: the pod's annotations would be larger than 256 KiB"
+            ),
+            WarningKind::Policy { message, .. } => f.write_str(message),
+        }
+    }
+}

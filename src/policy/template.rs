@@ -1,0 +1,395 @@
+//! Overlays: pieces of a pod with expressions in them, checked against the shape of a Pod.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::quantity::Quantity;
+use crate::yaml::scalar::Scalar;
+use crate::yaml::{Content, Entry, Node};
+
+use super::diagnostic::{Diagnostic, suggest};
+use super::expression::Bindings;
+use super::parameter::plain;
+use super::reader;
+use super::schema::{ListMerge, PodSchema, Shape, ShapeId};
+use super::scope::{Names, Scope};
+use super::text::{EvaluationError, Text};
+
+/// A piece of an overlay.
+#[derive(Debug, Clone)]
+pub(crate) enum Template {
+    /// A value without expressions. `null` leaves out the field.
+    Constant(Value),
+    /// A string with expressions.
+    Text(Text, FieldType),
+    /// An object.
+    Map(Vec<(Key, Template)>),
+    /// A list, and how it joins the pod's.
+    List(ListMerge, Vec<Template>),
+    /// A change to the list that a string holds.
+    Edit(Arc<Edit>),
+}
+
+/// The key of an object's field.
+#[derive(Debug, Clone)]
+pub(crate) enum Key {
+    Literal(String),
+    Text(Text),
+}
+
+/// What a field may hold, to bring the result of an expression into that form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldType {
+    String,
+    Integer,
+    Boolean,
+    Quantity,
+    IntOrString,
+    /// An object or list, as the expression gives it.
+    Structure,
+}
+
+/// A change to the list in a string.
+#[derive(Debug, Clone)]
+pub(crate) enum Edit {
+    /// One entry in front (or after) what a variable such as `LD_LIBRARY_PATH` lists.
+    Entry { text: Text, separator: String, prepend: bool },
+    /// So many attachments of one network in a Multus annotation.
+    Networks { network: Text, count: Text },
+}
+
+/// What an overlay is compiled with.
+pub(crate) struct Compiler<'a> {
+    pub(crate) names: &'a Names,
+    pub(crate) scope: Scope,
+}
+
+impl Compiler<'_> {
+    pub(crate) fn compile(&self, node: &Node, shape: ShapeId) -> Result<Template, Diagnostic> {
+        let schema = PodSchema::get();
+        match (schema.shape(shape), &node.content) {
+            (_, Content::Scalar { value: Scalar::Null, .. }) => {
+                Err(Diagnostic::new(node.span, "an overlay adds, and nothing stands here")
+                    .hint("leave the field out, or use an expression that is `null` where it is to be left out"))
+            }
+            (_, Content::Scalar { value: Scalar::String(text), .. }) => self.string(text, node, shape),
+            (Shape::Object(fields), Content::Map(entries)) => {
+                let entry = |entry: &Entry<Node>| {
+                    let Some(field) = fields.get(&entry.key) else {
+                        let message = format!("no Pod has a field `{}` here", entry.key);
+                        return Err(Diagnostic::new(entry.span, message)
+                            .hint(suggest(&entry.key, fields.keys().map(String::as_str))));
+                    };
+                    Ok((Key::Literal(entry.key.clone()), self.compile(&entry.value, *field)?))
+                };
+                Ok(Template::Map(entries.iter().map(entry).collect::<Result<_, _>>()?))
+            }
+            (Shape::Map(values), Content::Map(entries)) => {
+                let entry = |entry: &Entry<Node>| {
+                    let key = match Text::compile(&entry.key, entry.span, self.names, self.scope)? {
+                        Text::Literal(text) => Key::Literal(text),
+                        text => Key::Text(text),
+                    };
+                    Ok::<_, Diagnostic>((key, self.compile(&entry.value, *values)?))
+                };
+                Ok(Template::Map(entries.iter().map(entry).collect::<Result<_, _>>()?))
+            }
+            (Shape::String, Content::Map(_)) => self.edit(node),
+            (Shape::List(item, merge), Content::List(items)) => {
+                let items: Vec<Template> =
+                    items.iter().map(|node| self.compile(node, *item)).collect::<Result<_, _>>()?;
+                self.check_keys(node, *merge, &items)?;
+                Ok(Template::List(*merge, items))
+            }
+            (shape, Content::Scalar { value, .. }) => {
+                reader::unambiguous(node)?;
+                let value = match value {
+                    Scalar::Bool(value) => Value::Bool(*value),
+                    Scalar::Number(number) => Value::Number(number.clone()),
+                    Scalar::Null | Scalar::String(_) => Value::Null,
+                };
+                // Written as what it is, not as what it can be turned into: `value: 3` is an error in a pod.
+                let fits = match shape {
+                    Shape::Integer => value.is_i64(),
+                    Shape::Boolean => value.is_boolean(),
+                    Shape::Quantity => value.is_number(),
+                    Shape::IntOrString => value.is_i64(),
+                    _ => false,
+                };
+                if fits { Ok(Template::Constant(value)) } else { Err(mismatch(node, shape)) }
+            }
+            (shape, _) => Err(mismatch(node, shape)),
+        }
+    }
+
+    fn string(&self, text: &str, node: &Node, shape: ShapeId) -> Result<Template, Diagnostic> {
+        let shape = PodSchema::get().shape(shape);
+        let field_type = match shape {
+            Shape::String => FieldType::String,
+            Shape::Integer => FieldType::Integer,
+            Shape::Boolean => FieldType::Boolean,
+            Shape::Quantity => FieldType::Quantity,
+            Shape::IntOrString => FieldType::IntOrString,
+            Shape::Object(_) | Shape::Map(_) | Shape::List(..) => FieldType::Structure,
+        };
+        match Text::compile(text, node.span, self.names, self.scope)? {
+            Text::Literal(text) => {
+                let value = Value::String(text);
+                match field_type.accept(&value) {
+                    Ok(Some(value)) if field_type != FieldType::Structure => Ok(Template::Constant(value)),
+                    _ => Err(mismatch(node, shape)),
+                }
+            }
+            Text::Mixed(_) if field_type == FieldType::Structure => Err(mismatch(node, shape)),
+            text => Ok(Template::Text(text, field_type)),
+        }
+    }
+
+    /// Entries of a keyed list need their keys, or nothing can be said about which entry is which.
+    fn check_keys(&self, node: &Node, merge: ListMerge, items: &[Template]) -> Result<(), Diagnostic> {
+        let (ListMerge::Keyed(keys), Content::List(nodes)) = (merge, &node.content) else { return Ok(()) };
+        // `protocol` and the like have a default; the first key never has.
+        let Some(key) = keys.first() else { return Ok(()) };
+        for (item, node) in items.iter().zip(nodes) {
+            let has_key = match item {
+                Template::Map(entries) => entries.iter().any(|(name, _)| matches!(name, Key::Literal(name) if name == key)),
+                _ => false,
+            };
+            if !has_key {
+                return Err(Diagnostic::new(node.span, format!("an entry of this list needs its `{key}`")));
+            }
+        }
+        Ok(())
+    }
+
+    fn edit(&self, node: &Node) -> Result<Template, Diagnostic> {
+        let Content::Map(entries) = &node.content else { return Err(mismatch(node, &Shape::String)) };
+        let mut text: Option<(Text, bool)> = None;
+        let mut separator = ":".to_owned();
+        let (mut network, mut count) = (None, None);
+        for Entry { key, span, value } in entries {
+            let compile = || Text::compile(reader::text(value, "an entry")?, value.span, self.names, self.scope);
+            match key.as_str() {
+                "$prepend" => text = Some((compile()?, true)),
+                "$append" => text = Some((compile()?, false)),
+                "$separator" => separator = reader::text(value, "a separator")?.to_owned(),
+                "$networks" => network = Some(compile()?),
+                "$count" => count = Some(compile()?),
+                _ => {
+                    let known = ["$prepend", "$append", "$separator", "$networks", "$count"];
+                    return Err(Diagnostic::new(*span, format!("a string is wanted here, and `{key}` is no edit of one"))
+                        .hint(suggest(key, known)));
+                }
+            }
+        }
+        match (text, network, count) {
+            (Some((text, prepend)), None, None) => {
+                Ok(Template::Edit(Arc::new(Edit::Entry { text, separator, prepend })))
+            }
+            (None, Some(network), Some(count)) => Ok(Template::Edit(Arc::new(Edit::Networks { network, count }))),
+            _ => Err(Diagnostic::new(node.span, "an edit is either `$prepend`, `$append`, or `$networks` with `$count`")),
+        }
+    }
+}
+
+fn mismatch(node: &Node, shape: &Shape) -> Diagnostic {
+    let (wanted, hint) = match shape {
+        Shape::Object(_) | Shape::Map(_) => ("a map", None),
+        Shape::List(..) => ("a list", None),
+        Shape::String => ("a string", Some("put it in quotes")),
+        Shape::Integer => ("a whole number", None),
+        Shape::Boolean => ("`true` or `false`", None),
+        Shape::Quantity => ("a quantity such as `64Gi`", None),
+        Shape::IntOrString => ("a whole number or a string", None),
+    };
+    let diagnostic = reader::expected(node, wanted);
+    let scalar = matches!(node.content, Content::Scalar { .. });
+    match hint {
+        Some(hint) if scalar => diagnostic.hint(hint),
+        _ => diagnostic,
+    }
+}
+
+impl FieldType {
+    /// Brings the result of an expression into the form of the field: `None` for `null`, an error with what
+    /// was expected if it cannot be.
+    pub(crate) fn accept(self, value: &Value) -> Result<Option<Value>, &'static str> {
+        if value.is_null() {
+            return Ok(None);
+        }
+        let accepted = match self {
+            Self::String if !value.is_object() && !value.is_array() => Some(Value::String(plain(value))),
+            Self::Integer => {
+                value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok())).map(Value::from)
+            }
+            Self::Boolean => value.as_bool().map(Value::Bool),
+            Self::Quantity => Quantity::from_value(value).map(|_| Value::String(plain(value))),
+            Self::IntOrString if value.is_i64() || value.is_string() => Some(value.clone()),
+            Self::Structure if value.is_object() || value.is_array() => Some(value.clone()),
+            Self::String | Self::IntOrString | Self::Structure => None,
+        };
+        accepted.map(Some).ok_or(match self {
+            Self::String => "a string",
+            Self::Integer => "a whole number",
+            Self::Boolean => "`true` or `false`",
+            Self::Quantity => "a quantity",
+            Self::IntOrString => "a whole number or a string",
+            Self::Structure => "a map or a list",
+        })
+    }
+}
+
+impl Template {
+    /// Every text in it, for finding out what it reads.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Text)) {
+        match self {
+            Self::Constant(_) => {}
+            Self::Text(text, _) => visit(text),
+            Self::Map(entries) => {
+                for (key, value) in entries {
+                    if let Key::Text(text) = key {
+                        visit(text);
+                    }
+                    value.texts(visit);
+                }
+            }
+            Self::List(_, items) => items.iter().for_each(|item| item.texts(visit)),
+            Self::Edit(edit) => match &**edit {
+                Edit::Entry { text, .. } => visit(text),
+                Edit::Networks { network, count } => {
+                    visit(network);
+                    visit(count);
+                }
+            },
+        }
+    }
+
+    /// The template with everything evaluated that does not depend on the pod.
+    pub(crate) fn fold(&self, names: &Names, fixed: &Bindings<'_, '_>) -> Result<Self, EvaluationError> {
+        Ok(match self {
+            Self::Constant(_) => self.clone(),
+            Self::Text(text, field_type) => {
+                if text.scope(names) == Scope::Fixed {
+                    Self::Constant(evaluate_field(text, *field_type, fixed)?.unwrap_or(Value::Null))
+                } else {
+                    self.clone()
+                }
+            }
+            Self::Map(entries) => Self::Map(
+                entries
+                    .iter()
+                    .map(|(key, value)| Ok((fold_key(key, names, fixed)?, value.fold(names, fixed)?)))
+                    .collect::<Result<_, EvaluationError>>()?,
+            ),
+            Self::List(merge, items) => {
+                Self::List(*merge, items.iter().map(|item| item.fold(names, fixed)).collect::<Result<_, _>>()?)
+            }
+            Self::Edit(edit) => Self::Edit(match &**edit {
+                Edit::Entry { text, separator, prepend } => Arc::new(Edit::Entry {
+                    text: fold_text(text, names, fixed)?,
+                    separator: separator.clone(),
+                    prepend: *prepend,
+                }),
+                Edit::Networks { network, count } => Arc::new(Edit::Networks {
+                    network: fold_text(network, names, fixed)?,
+                    count: fold_text(count, names, fixed)?,
+                }),
+            }),
+        })
+    }
+
+    /// The value for a place where the pod has nothing; `None` to leave it out.
+    pub(crate) fn build(&self, bindings: &Bindings<'_, '_>) -> Result<Option<Value>, EvaluationError> {
+        match self {
+            Self::Constant(Value::Null) => Ok(None),
+            Self::Constant(value) => Ok(Some(value.clone())),
+            Self::Text(text, field_type) => evaluate_field(text, *field_type, bindings),
+            Self::Map(entries) => {
+                let mut map = Map::with_capacity(entries.len());
+                for (key, value) in entries {
+                    if let Some(key) = key.evaluate(bindings)?
+                        && let Some(value) = value.build(bindings)?
+                    {
+                        map.insert(key.into_owned(), value);
+                    }
+                }
+                // A map that an author wrote empty is meant (`emptyDir: {}`); one that became empty is not.
+                Ok((!map.is_empty() || entries.is_empty()).then_some(Value::Object(map)))
+            }
+            Self::List(_, items) => {
+                let mut list = Vec::with_capacity(items.len());
+                for item in items {
+                    list.extend(item.build_entry(bindings)?);
+                }
+                Ok((!list.is_empty() || items.is_empty()).then_some(Value::Array(list)))
+            }
+            Self::Edit(edit) => match &**edit {
+                Edit::Entry { text, .. } => evaluate_field(text, FieldType::String, bindings),
+                // Built by the engine, which knows the form of the annotation.
+                Edit::Networks { .. } => Ok(None),
+            },
+        }
+    }
+
+    /// The value as an entry of a list: left out as soon as one of its direct fields is.
+    pub(crate) fn build_entry(&self, bindings: &Bindings<'_, '_>) -> Result<Option<Value>, EvaluationError> {
+        let Self::Map(entries) = self else { return self.build(bindings) };
+        let mut map = Map::with_capacity(entries.len());
+        for (key, value) in entries {
+            let (Some(key), Some(value)) = (key.evaluate(bindings)?, value.build(bindings)?) else {
+                return Ok(None);
+            };
+            map.insert(key.into_owned(), value);
+        }
+        Ok(Some(Value::Object(map)))
+    }
+}
+
+impl Key {
+    pub(crate) fn evaluate(
+        &self,
+        bindings: &Bindings<'_, '_>,
+    ) -> Result<Option<std::borrow::Cow<'_, str>>, EvaluationError> {
+        match self {
+            Self::Literal(text) => Ok(Some(text.into())),
+            Self::Text(text) => Ok(match text.evaluate(bindings)? {
+                Value::Null => None,
+                value => Some(plain(&value).into()),
+            }),
+        }
+    }
+}
+
+fn fold_key(key: &Key, names: &Names, fixed: &Bindings<'_, '_>) -> Result<Key, EvaluationError> {
+    match key {
+        Key::Text(text) if text.scope(names) == Scope::Fixed => {
+            let value = text.evaluate(fixed)?;
+            Ok(if value.is_null() { key.clone() } else { Key::Literal(plain(&value)) })
+        }
+        _ => Ok(key.clone()),
+    }
+}
+
+/// A text that reads parameters only, as the literal that it is with these parameters.
+pub(crate) fn fold_text(text: &Text, names: &Names, fixed: &Bindings<'_, '_>) -> Result<Text, EvaluationError> {
+    if matches!(text, Text::Literal(_)) || text.scope(names) != Scope::Fixed {
+        return Ok(text.clone());
+    }
+    Ok(match text.evaluate(fixed)? {
+        Value::String(value) => Text::Literal(value),
+        _ => text.clone(),
+    })
+}
+
+pub(crate) fn evaluate_field(
+    text: &Text,
+    field_type: FieldType,
+    bindings: &Bindings<'_, '_>,
+) -> Result<Option<Value>, EvaluationError> {
+    let value = text.evaluate(bindings)?;
+    field_type.accept(&value).map_err(|wanted| EvaluationError {
+        expression: text.source(),
+        message: format!("the result is `{}` where the field needs {wanted}", plain(&value)),
+    })
+}
