@@ -1,7 +1,37 @@
-//! fabric-injector.
+//! Gives multi-node GPU pods their cloud's fast network.
+//!
+//! The core is pure: [`policy`] turns the text of a policy file into something that can be evaluated,
+//! [`engine`] serves a pod by it, and [`manifest`] finds the pods in a document. [`cli`] is a shell around
+//! them.
+//!
+//! ```
+//! use fabric_injector::engine::{Outcome, mutate};
+//! use fabric_injector::policy::Request;
+//! use fabric_injector::{builtin, policy_set::PolicySet};
+//!
+//! let policy = builtin::find("aws-efa").ok_or("no such policy")?.definition()?;
+//! let policies = PolicySet::new(vec![(policy, Default::default())])?;
+//! let pod = serde_json::json!({
+//!     "metadata": {"annotations": {"nmp.nvidia.com/enable-multi-node-networking": "true"}},
+//!     "spec": {
+//!         "nodeSelector": {"node.kubernetes.io/instance-type": "p5.48xlarge"},
+//!         "containers": [{"name": "nim", "resources": {"limits": {"nvidia.com/gpu": 8}}}],
+//!     },
+//! });
+//! let mutation = mutate(&policies, pod, &Request::default());
+//! let Outcome::Mutated { pod, .. } = mutation.outcome else { return Err("not served".into()) };
+//! assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"], "32");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod admission;
+pub mod builtin;
+pub mod cli;
 pub mod engine;
+pub mod manifest;
 pub mod policy;
 pub mod policy_set;
 pub mod quantity;
 mod self_check;
+pub mod values;
 pub mod yaml;

@@ -1,1 +1,7 @@
-fn main(){}
+//! The `fabric-injector` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    fabric_injector::cli::run()
+}

@@ -1,0 +1,12 @@
+//! Manifests: cutting a stream into documents, finding the pod templates in each, and serving them.
+//!
+//! Pure but for [`stream`], which reads from whatever `Read` it is given.
+
+mod document;
+pub mod stream;
+mod summary;
+mod templates;
+
+pub(crate) use document::is_bad_input;
+pub use document::{Document, DocumentError, Served, Syntax, Template, serve};
+pub use templates::{Found, find};

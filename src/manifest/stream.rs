@@ -1,0 +1,202 @@
+//! Cutting a stream of YAML or JSON into documents without holding more than one of them.
+
+use std::io::{self, BufRead};
+
+/// The largest document that is read, in bytes. The API server takes 3 MiB; a `List` may hold many objects.
+pub const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
+
+/// One document as it stands in the stream, with everything around it: the pieces of a stream, put together
+/// again, are the stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The bytes, the `---` line in front of them included.
+    pub bytes: Vec<u8>,
+    /// The line of the stream on which the piece begins, from 1.
+    pub line: usize,
+}
+
+/// What can go wrong while reading.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The operating system says so.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// A document is larger than [`MAX_DOCUMENT`].
+    #[error("a document is larger than {} MiB", MAX_DOCUMENT / 1024 / 1024)]
+    TooLarge,
+}
+
+/// The documents of a stream.
+#[derive(Debug)]
+pub struct Pieces<R> {
+    reader: R,
+    /// Read already, and the beginning of the next piece.
+    pending: Vec<u8>,
+    line: usize,
+    done: bool,
+}
+
+impl<R: BufRead> Pieces<R> {
+    /// Documents of `reader`.
+    pub fn new(reader: R) -> Self {
+        Self { reader, pending: Vec::new(), line: 1, done: false }
+    }
+
+    fn next_piece(&mut self) -> Result<Option<Piece>, ReadError> {
+        let mut bytes = std::mem::take(&mut self.pending);
+        let line = self.line;
+        let mut json = Json::default();
+        json.feed(&bytes);
+        loop {
+            let start = bytes.len();
+            let budget = (MAX_DOCUMENT + 1).saturating_sub(start) as u64;
+            if budget == 0 {
+                return Err(ReadError::TooLarge);
+            }
+            let read = io::Read::take(&mut self.reader, budget).read_until(b'\n', &mut bytes)?;
+            if read == 0 {
+                self.done = true;
+                break;
+            }
+            let added = &bytes[start..];
+            if start > 0 && is_separator(added) {
+                self.pending = bytes.split_off(start);
+                break;
+            }
+            if let Some(end) = json.feed(added) {
+                // One JSON value ends here; what follows on the line belongs to the next.
+                let end = start + end;
+                if bytes[end..].iter().all(u8::is_ascii_whitespace) {
+                    break;
+                }
+                self.pending = bytes.split_off(end);
+                break;
+            }
+        }
+        self.line += bytes.iter().filter(|byte| **byte == b'\n').count();
+        Ok((!bytes.is_empty()).then_some(Piece { bytes, line }))
+    }
+}
+
+impl<R: BufRead> Iterator for Pieces<R> {
+    type Item = Result<Piece, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done && self.pending.is_empty() {
+            return None;
+        }
+        match self.next_piece() {
+            Ok(piece) => piece.map(Ok),
+            Err(error) => {
+                self.done = true;
+                self.pending.clear();
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+/// Whether a line begins a new YAML document: `---` and then nothing or a blank. YAML allows no scalar to
+/// contain such a line, so that no parser is needed to see it.
+fn is_separator(line: &[u8]) -> bool {
+    line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// Follows the braces of a stream that begins like JSON, to find where its first value ends.
+#[derive(Debug, Default)]
+struct Json {
+    state: State,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum State {
+    /// Nothing but blanks so far.
+    #[default]
+    Blank,
+    /// Inside of an object.
+    Inside,
+    /// Not JSON, or past its end.
+    Over,
+}
+
+impl Json {
+    /// Goes on over more bytes; the offset behind the end of the value, once it ends.
+    fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, byte) in bytes.iter().enumerate() {
+            match self.state {
+                State::Over => return None,
+                State::Blank if byte.is_ascii_whitespace() => {}
+                State::Blank if *byte == b'{' => {
+                    self.state = State::Inside;
+                    self.depth = 1;
+                }
+                State::Blank => self.state = State::Over,
+                State::Inside => {
+                    if self.step(*byte) {
+                        self.state = State::Over;
+                        return Some(at + 1);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn step(&mut self, byte: u8) -> bool {
+        match (self.in_string, byte) {
+            (true, _) if self.escaped => self.escaped = false,
+            (true, b'\\') => self.escaped = true,
+            (true, b'"') => self.in_string = false,
+            (true, _) => {}
+            (false, b'"') => self.in_string = true,
+            (false, b'{') => self.depth += 1,
+            (false, b'}') => self.depth -= 1,
+            (false, _) => {}
+        }
+        self.depth == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(text: &str) -> Vec<String> {
+        Pieces::new(text.as_bytes()).map(|piece| String::from_utf8(piece.unwrap().bytes).unwrap()).collect()
+    }
+
+    #[test]
+    fn documents_are_cut_at_their_marker_lines() {
+        assert_eq!(pieces("a: 1\n---\nb: 2\n--- # c\nc: |\n  ---\n"), ["a: 1\n", "---\nb: 2\n", "--- # c\nc: |\n  ---\n"]);
+        assert_eq!(pieces("---\na: 1"), ["---\na: 1"]);
+        assert_eq!(pieces("----\na\n---x\n"), ["----\na\n---x\n"]);
+        assert_eq!(pieces(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn json_values_are_cut_where_they_end() {
+        assert_eq!(pieces("{\"a\": \"}\\\"\"}\n{\n\"b\": {}}\n"), ["{\"a\": \"}\\\"\"}\n", "{\n\"b\": {}}\n"]);
+        assert_eq!(pieces("{\"a\":1}{\"b\":2}"), ["{\"a\":1}", "{\"b\":2}"]);
+        assert_eq!(pieces("{}\n---\na: 1\n"), ["{}\n", "---\na: 1\n"]);
+    }
+
+    #[test]
+    fn lines_count_from_the_beginning_of_the_stream() {
+        let lines: Vec<usize> =
+            Pieces::new(&b"a: 1\nb: 2\n---\nc: 3\n"[..]).map(|piece| piece.unwrap().line).collect();
+        assert_eq!(lines, [1, 3]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_are_the_stream(text in "[-a:{}\"\\\\\n #]{0,60}") {
+            prop_assert_eq!(pieces(&text).concat(), text);
+        }
+    }
+}
