@@ -54,11 +54,10 @@ pub fn respond(uid: &str, mutation: &Mutation) -> Response {
     };
     let mut messages: Vec<String> = mutation.warnings.iter().map(ToString::to_string).collect();
     let outcome = match &mutation.outcome {
-        Outcome::Mutated { patch, stamp, .. } => {
-            let patch = serde_json::to_vec(patch).unwrap_or_default();
+        Outcome::Mutated(mutated) => {
             response.patch_type = Some("JSONPatch");
-            response.patch = Some(STANDARD.encode(patch));
-            format!("mutated by {stamp}")
+            response.patch = Some(STANDARD.encode(mutated.patch_json()));
+            format!("mutated by {}", mutated.stamp)
         }
         Outcome::Unchanged { reason, .. } => {
             // Somebody asked for the fabric and does not get it: say so.

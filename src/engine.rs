@@ -9,8 +9,10 @@ mod instance_type;
 mod merge;
 mod networks;
 mod patch;
+mod plan;
 mod pod;
 mod report;
+mod scope;
 mod security;
 mod serve;
 mod volumes;
@@ -44,14 +46,7 @@ pub struct Mutation {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
     /// The pod was served.
-    Mutated {
-        /// The pod as it is now.
-        pod: Value,
-        /// What brings the pod as it came to what it is now; paths from the pod's root.
-        patch: Patch,
-        /// The stamp that it carries.
-        stamp: String,
-    },
+    Mutated(Mutated),
     /// The pod is as it came.
     Unchanged {
         /// The pod.
@@ -64,6 +59,56 @@ pub enum Outcome {
         /// Why.
         reason: Reason,
     },
+}
+
+/// A pod that was served.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mutated {
+    /// The pod as it is now.
+    pub pod: Value,
+    /// The stamp that it carries.
+    pub stamp: String,
+    changes: patch::Changes,
+}
+
+impl Mutated {
+    /// What brings the pod as it came to what it is now, in order: JSON Pointer from the pod's root, whether
+    /// something stood there before, and what stands there now.
+    pub fn operations(&self) -> impl Iterator<Item = (&str, bool, &Value)> {
+        self.changes.operations().filter_map(|operation| {
+            Some((operation.pointer, operation.replaces, patch::at_pointer(&self.pod, operation.pointer)?))
+        })
+    }
+
+    /// The JSON Patch (RFC 6902); paths from the pod's root.
+    pub fn patch(&self) -> Patch {
+        let operations = self.operations().filter_map(|(pointer, replaces, value)| {
+            let (path, value) = (pointer.parse().ok()?, value.clone());
+            Some(if replaces {
+                PatchOperation::Replace(ReplaceOperation { path, value })
+            } else {
+                PatchOperation::Add(AddOperation { path, value })
+            })
+        });
+        Patch(operations.collect())
+    }
+
+    /// The JSON Patch as text, without copying the values first.
+    pub fn patch_json(&self) -> Vec<u8> {
+        #[derive(serde::Serialize)]
+        struct Operation<'a> {
+            op: &'static str,
+            path: &'a str,
+            value: &'a Value,
+        }
+        let operations = self.operations().map(|(path, replaces, value)| Operation {
+            op: if replaces { "replace" } else { "add" },
+            path,
+            value,
+        });
+        // Serialising a `Value` into memory cannot fail.
+        serde_json::to_vec(&operations.collect::<Vec<_>>()).unwrap_or_default()
+    }
 }
 
 /// How serving a pod ends early.
@@ -99,9 +144,9 @@ pub fn mutate(policies: &PolicySet, mut pod: Value, request: &Request) -> Mutati
     let mut service = serve::Service::default();
     match service.serve(policy, &mut pod, request) {
         Ok(stamp) => {
-            let patch = to_patch(&service.changes, &pod);
             let warnings = service.finished_warnings(&pod);
-            Mutation { outcome: Outcome::Mutated { pod, patch, stamp }, policy: name, warnings }
+            let outcome = Outcome::Mutated(Mutated { pod, stamp, changes: service.changes });
+            Mutation { outcome, policy: name, warnings }
         }
         Err(Stop::Refuse(reason)) => {
             let reason = with_field_path(reason, &pod);
@@ -158,17 +203,4 @@ fn with_field_path(reason: Reason, pod: &Value) -> Reason {
         Reason::MalformedPod { path, wanted, seen } => Reason::MalformedPod { path: shown(path), wanted, seen },
         other => other,
     }
-}
-
-fn to_patch(changes: &patch::Changes, pod: &Value) -> Patch {
-    let operations = changes.operations().into_iter().filter_map(|operation| {
-        let value = pod.pointer(operation.pointer)?.clone();
-        let path = operation.pointer.parse().ok()?;
-        Some(if operation.replaces {
-            PatchOperation::Replace(ReplaceOperation { path, value })
-        } else {
-            PatchOperation::Add(AddOperation { path, value })
-        })
-    });
-    Patch(operations.collect())
 }

@@ -19,8 +19,8 @@
 //!     },
 //! });
 //! let mutation = mutate(&policies, pod, &Request::default());
-//! let Outcome::Mutated { pod, .. } = mutation.outcome else { return Err("not served".into()) };
-//! assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"], "32");
+//! let Outcome::Mutated(mutated) = mutation.outcome else { return Err("not served".into()) };
+//! assert_eq!(mutated.pod["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"], "32");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

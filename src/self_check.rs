@@ -25,7 +25,7 @@ pub(crate) fn run(set: &PolicySet) -> Result<(), SourceError> {
     for (what, pod) in samples(policy) {
         let request = request(policy);
         let first = match mutate(set, pod, &request).outcome {
-            Outcome::Mutated { pod, .. } => pod,
+            Outcome::Mutated(mutated) => mutated.pod,
             Outcome::Refused { reason: reason @ Reason::EvaluationFailed { .. } } => {
                 return Err(complain(
                     format!("the policy fails for a sample pod ({what}): {reason}"),
@@ -34,8 +34,8 @@ pub(crate) fn run(set: &PolicySet) -> Result<(), SourceError> {
             }
             _ => continue,
         };
-        if let Outcome::Mutated { patch, .. } = mutate(set, first, &request).outcome {
-            let again = patch.0.first().map(ToString::to_string).unwrap_or_default();
+        if let Outcome::Mutated(mutated) = mutate(set, first, &request).outcome {
+            let again = mutated.patch().0.first().map(ToString::to_string).unwrap_or_default();
             return Err(complain(
                 format!("the policy is not idempotent: serving a sample pod ({what}) again changes it: {again}"),
                 "a value must not depend on what the policy itself adds",

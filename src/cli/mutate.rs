@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::manifest::stream::{Piece, Pieces};
-use crate::manifest::{self, Document, DocumentError, Served};
+use crate::manifest::{self, Document, DocumentError, Keep, Served};
 use crate::policy_set::PolicySet;
 
 use super::Status;
@@ -111,9 +111,11 @@ impl Run<'_> {
         };
         let object = document.value.as_ref().map(object_name).unwrap_or_default();
         // Only these two need the document as it was.
-        let keep = matches!(self.arguments.output, Some(Format::Diff | Format::Review));
-        let before = if keep { document.value.clone() } else { None };
-        let served = match manifest::serve(self.policies, &mut document, piece) {
+        let as_it_was = matches!(self.arguments.output, Some(Format::Diff | Format::Review));
+        let before = if as_it_was { document.value.clone() } else { None };
+        let patches = matches!(self.arguments.output, Some(Format::Patch | Format::Review));
+        let keep = if patches { Keep::Pods } else { Keep::Document };
+        let served = match manifest::serve(self.policies, &mut document, piece, keep) {
             Ok(served) => served,
             Err(error) => {
                 self.bad(&fail(error));

@@ -70,7 +70,7 @@ fn pretty(value: &Value, piece: &Piece) -> Vec<u8> {
 
 /// The JSON Patch of a changed document, on one line.
 pub(super) fn patch(served: &Served) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&served.patch).unwrap_or_default();
+    let mut line = serde_json::to_vec(&served.patch()).unwrap_or_default();
     line.push(b'\n');
     line
 }

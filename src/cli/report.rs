@@ -24,7 +24,7 @@ pub(super) fn human(place: Place<'_>, template: &Template) -> Vec<String> {
         head.push_str(&format!(" {}", template.pointer));
     }
     let (outcome, details) = match &mutation.outcome {
-        Outcome::Mutated { stamp, .. } => (format!("mutated by {stamp}"), template.added.clone()),
+        Outcome::Mutated(mutated) => (format!("mutated by {}", mutated.stamp), template.added.clone()),
         Outcome::Unchanged { reason, .. } => (format!("unchanged: {reason} ({})", reason.code()), Vec::new()),
         Outcome::Refused { reason } => (format!("refused: {reason} ({})", reason.code()), Vec::new()),
     };
@@ -38,7 +38,7 @@ pub(super) fn human(place: Place<'_>, template: &Template) -> Vec<String> {
 pub(super) fn machine(place: Place<'_>, template: &Template) -> String {
     let mutation = &template.mutation;
     let (outcome, reason) = match &mutation.outcome {
-        Outcome::Mutated { .. } => ("mutated", None),
+        Outcome::Mutated(_) => ("mutated", None),
         Outcome::Unchanged { reason, .. } => ("unchanged", Some(reason)),
         Outcome::Refused { reason } => ("refused", Some(reason)),
     };

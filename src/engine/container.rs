@@ -42,6 +42,15 @@ fn items(template: &Template) -> &[Template] {
     }
 }
 
+/// The name of an entry. Nearly always its first field, so that is looked at before anything is hashed.
+fn name_of(entry: &Value) -> Option<&str> {
+    let map = entry.as_object()?;
+    match map.iter().next() {
+        Some((key, value)) if key == "name" => value.as_str(),
+        _ => map.get("name")?.as_str(),
+    }
+}
+
 /// Environment variables: an entry is one value, so nothing is ever put beside a `valueFrom`.
 pub(super) fn merge_env(
     merge: &mut Merge<'_>,
@@ -51,15 +60,14 @@ pub(super) fn merge_env(
 ) -> Result<(), Reason> {
     for item in items(template) {
         let Some(wanted) = merge.evaluated(item.build_entry(bindings))? else { continue };
-        // Of several entries with one name the last one counts.
-        let at = existing_list(merge, target, "env")?
-            .and_then(|list| list.iter().rposition(|entry| entry["name"] == wanted["name"]));
         let list = list_of(merge, target, "env")?;
-        let Some(at) = at else {
+        let name = name_of(&wanted);
+        // Of several entries with one name the last one counts.
+        let Some(at) = list.iter().rposition(|entry| name_of(entry) == name) else {
             merge.push(list, wanted);
             continue;
         };
-        let before = merge.enter(&at.to_string());
+        let before = merge.enter_index(at);
         let entry = &mut list[at];
         match edit_of(item) {
             Some(edit) if entry["valueFrom"].is_null() => {
@@ -169,7 +177,7 @@ fn keep_mount(
     if same {
         return Ok(());
     }
-    let before = merge.enter(&at.to_string());
+    let before = merge.enter_index(at);
     let seen = format!("volume {mounted}");
     match merge.on_conflict {
         OnConflict::Replace => {
@@ -196,10 +204,12 @@ pub(super) fn merge_resources(
     bindings: &Bindings<'_, '_>,
 ) -> Result<(), Reason> {
     let Template::Map(lists) = template else { return Ok(()) };
-    let before_merge = target.get("resources").cloned().unwrap_or(Value::Null);
-    if !before_merge.is_null() && !before_merge.is_object() {
-        return Err(merge.malformed("a map", &before_merge));
+    if let Some(other) = target.get("resources").filter(|resources| !resources.is_null() && !resources.is_object()) {
+        return Err(merge.malformed("a map", other));
     }
+    // Most often limits and requests are one expression.
+    let mut evaluated: Option<(&Template, Option<Value>)> = None;
+    let mut ours = Vec::new();
     for (list, template) in lists {
         let Key::Literal(list) = list else { continue };
         let Template::Map(amounts) = template else {
@@ -212,61 +222,74 @@ pub(super) fn merge_resources(
         };
         for (key, template) in amounts {
             let Some(resource) = merge.evaluated(key.evaluate(bindings))? else { continue };
-            let Some(wanted) = merge.evaluated(template.build(bindings))? else { continue };
+            let wanted = match &evaluated {
+                Some((known, value)) if known.same_source(template) => value.clone(),
+                _ => merge.evaluated(template.build(bindings))?,
+            };
+            evaluated = Some((template, wanted.clone()));
+            let Some(wanted) = wanted else { continue };
             if Quantity::from_value(&wanted).and_then(Quantity::as_count) == Some(0) {
                 continue;
             }
-            merge_amount(merge, target, list, &resource, wanted, &before_merge)?;
+            let mut amount = Amount { list, resource: &resource, ours: &mut ours };
+            amount.merge(merge, target, wanted)?;
         }
     }
     Ok(())
 }
 
-fn merge_amount(
-    merge: &mut Merge<'_>,
-    target: Target<'_>,
-    list: &str,
-    resource: &str,
-    mut wanted: Value,
-    before_merge: &Value,
-) -> Result<(), Reason> {
-    let own = &before_merge[list][resource];
-    if own.is_null() {
-        if resource.starts_with("hugepages-") && !has_cpu_or_memory(before_merge) {
-            if list == "limits" {
-                merge.warn(WarningKind::HugePagesAlone { resource: resource.to_owned() });
-            }
-            return Ok(());
-        }
-        let other_list = if list == "limits" { "requests" } else { "limits" };
-        let other = &before_merge[other_list][resource];
-        if !other.is_null() && merge.on_conflict != OnConflict::Replace {
-            if list == "requests" && is_extended(resource) {
-                // The API server takes the request from the limit.
+/// One amount of one resource, in `limits` or `requests`.
+struct Amount<'a> {
+    list: &'a str,
+    resource: &'a str,
+    /// Resources whose limit this policy set.
+    ours: &'a mut Vec<String>,
+}
+
+impl Amount<'_> {
+    fn merge(&mut self, merge: &mut Merge<'_>, target: Target<'_>, mut wanted: Value) -> Result<(), Reason> {
+        let (list, resource) = (self.list, self.resource);
+        let resources = target.get("resources").unwrap_or(&Value::Null);
+        if resources[list][resource].is_null() {
+            if resource.starts_with("hugepages-") && !has_cpu_or_memory(resources) {
+                if list == "limits" {
+                    merge.warn(WarningKind::HugePagesAlone { resource: resource.to_owned() });
+                }
                 return Ok(());
             }
-            if is_extended(resource) {
-                wanted = other.clone();
-            } else if !in_order(list, &wanted, other) {
-                return Ok(());
+            let other = &resources[if list == "limits" { "requests" } else { "limits" }][resource];
+            let others_own = !other.is_null() && !self.ours.iter().any(|ours| ours == resource);
+            if others_own && merge.on_conflict != OnConflict::Replace {
+                if list == "requests" && is_extended(resource) {
+                    // The API server takes the request from the limit.
+                    return Ok(());
+                }
+                if is_extended(resource) {
+                    wanted = other.clone();
+                } else if !in_order(list, &wanted, other) {
+                    return Ok(());
+                }
             }
         }
-    }
-    let resources = child_map(merge, target, "resources")?;
-    let before_resources = merge.enter(list);
-    let amounts = child_map(merge, resources, list)?;
-    let before = merge.enter(resource);
-    match amounts.get_mut(resource) {
-        Some(existing) if !existing.is_null() => {
-            if !same_quantity(existing, &wanted) {
-                merge.conflict(existing, wanted, Kept::Device)?;
+        let resources = child_map(merge, target, "resources")?;
+        let before_list = merge.enter(list);
+        let amounts = child_map(merge, resources, list)?;
+        let before = merge.enter(resource);
+        match amounts.get_mut(resource) {
+            Some(existing) if !existing.is_null() => {
+                if !same_quantity(existing, &wanted) {
+                    merge.conflict(existing, wanted, Kept::Device)?;
+                }
+            }
+            _ => {
+                merge.insert(amounts, resource, wanted);
+                self.ours.push(resource.to_owned());
             }
         }
-        _ => merge.insert(amounts, resource, wanted),
+        merge.pointer.truncate(before);
+        merge.pointer.truncate(before_list);
+        Ok(())
     }
-    merge.pointer.truncate(before);
-    merge.pointer.truncate(before_resources);
-    Ok(())
 }
 
 fn has_cpu_or_memory(resources: &Value) -> bool {
@@ -304,7 +327,7 @@ pub(super) fn merge_list(
     for item in items(template) {
         let Some(Value::Object(mut wanted)) = merge.evaluated(item.build_entry(bindings))? else { continue };
         let name = wanted.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let home = merge.container_names.iter().find(|(known, _)| *known == name).map(|(_, list)| *list);
+        let home = ["containers", "initContainers"].into_iter().find(|list| has_named(target.get(*list), &name));
         match home {
             Some(home) if home != list_name => {
                 // Names are unique among all containers of a pod.
@@ -313,23 +336,26 @@ pub(super) fn merge_list(
             }
             Some(_) => {
                 let list = list_of(merge, target, list_name)?;
-                let at = list.iter().position(|entry| entry["name"].as_str() == Some(&name));
-                let (Some(at), Template::Map(entries)) = (at, item) else { continue };
-                let before = merge.enter(&at.to_string());
+                let Some(at) = list.iter().position(|entry| name_of(entry) == Some(&name)) else { continue };
+                let before = merge.enter_index(at);
                 if let Some(Value::Object(map)) = list.get_mut(at) {
-                    merge.map(map, entries, Place::Container, bindings)?;
+                    merge.map(map, &item.entries(), Place::Container, bindings)?;
                 }
                 merge.pointer.truncate(before);
             }
             None => {
                 follow_renamed_volumes(merge, &mut wanted);
-                merge.container_names.push((name, list_name));
                 let list = list_of(merge, target, list_name)?;
                 merge.push(list, Value::Object(wanted));
             }
         }
     }
     Ok(())
+}
+
+fn has_named(list: Option<&Value>, name: &str) -> bool {
+    let entries = list.and_then(Value::as_array).into_iter().flatten();
+    entries.into_iter().any(|entry| name_of(entry) == Some(name))
 }
 
 fn follow_renamed_volumes(merge: &mut Merge<'_>, container: &mut Map<String, Value>) {

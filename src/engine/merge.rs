@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::policy::OnConflict;
+use crate::policy::{ActiveRule, OnConflict};
 use crate::policy::expression::Bindings;
 use crate::policy::schema::ListMerge;
 use crate::policy::template::{Edit, Key, Template};
@@ -33,8 +33,6 @@ pub(super) struct Merge<'a> {
     pub(super) namespace: String,
     /// Bytes of annotations that the pod has by now.
     pub(super) annotation_bytes: usize,
-    /// Names of the containers of both lists.
-    pub(super) container_names: Vec<(String, &'static str)>,
     /// JSON Pointer to the value at hand.
     pub(super) pointer: String,
 }
@@ -65,7 +63,14 @@ impl Place {
     }
 }
 
-impl Merge<'_> {
+impl<'a> Merge<'a> {
+    /// Goes on with another rule, at another place.
+    pub(super) fn begin(&mut self, rule: &'a ActiveRule, pointer: &str) {
+        self.rule = &rule.name;
+        self.on_conflict = rule.on_conflict;
+        pointer.clone_into(&mut self.pointer);
+    }
+
     /// Merges the entries of an overlay map into a map of the pod.
     pub(super) fn map(
         &mut self,
@@ -196,16 +201,16 @@ impl Merge<'_> {
                 ListMerge::Keyed(keys) => keys.iter().all(|key| existing[*key] == wanted[*key]),
                 ListMerge::Set | ListMerge::Atomic => *existing == wanted,
             };
-            match (list.iter().position(same), item) {
-                (None, _) => self.push(list, wanted),
-                (Some(at), Template::Map(entries)) if matches!(merge, ListMerge::Keyed(_)) => {
-                    let before = self.enter(&at.to_string());
+            match list.iter().position(same) {
+                None => self.push(list, wanted),
+                Some(at) if matches!(merge, ListMerge::Keyed(_)) => {
+                    let before = self.enter_index(at);
                     if let Some(Value::Object(map)) = list.get_mut(at) {
-                        self.map(map, entries, place, bindings)?;
+                        self.map(map, &item.entries(), place, bindings)?;
                     }
                     self.pointer.truncate(before);
                 }
-                (Some(_), _) => {}
+                Some(_) => {}
             }
         }
         Ok(())
@@ -279,31 +284,38 @@ impl Merge<'_> {
     /// Puts a value where the pod has nothing, or `null`.
     pub(super) fn insert(&mut self, target: &mut Map<String, Value>, key: &str, value: Value) {
         if let Some(slot) = target.get_mut(key) {
-            let before = std::mem::replace(slot, value);
-            self.changes.replaced(&self.pointer, before);
+            self.replace(slot, value);
         } else {
+            self.changes.added(&self.pointer, &value);
             target.insert(key.to_owned(), value);
-            self.changes.added(&self.pointer);
         }
     }
 
     /// Adds an entry after those that a list has.
     pub(super) fn push(&mut self, list: &mut Vec<Value>, value: Value) {
-        let before = self.enter(&list.len().to_string());
+        let before = self.enter_index(list.len());
+        self.changes.added(&self.pointer, &value);
         list.push(value);
-        self.changes.added(&self.pointer);
         self.pointer.truncate(before);
     }
 
     pub(super) fn replace(&mut self, existing: &mut Value, value: Value) {
         let before = std::mem::replace(existing, value);
-        self.changes.replaced(&self.pointer, before);
+        self.changes.replaced(&self.pointer, before, existing);
     }
 
     /// Moves the pointer one step down; truncating to the result moves it back.
     pub(super) fn enter(&mut self, token: &str) -> usize {
         let before = self.pointer.len();
         push_token(&mut self.pointer, token);
+        before
+    }
+
+    /// The same for an entry of a list.
+    pub(super) fn enter_index(&mut self, index: usize) -> usize {
+        use std::fmt::Write as _;
+        let before = self.pointer.len();
+        let _ = write!(self.pointer, "/{index}");
         before
     }
 

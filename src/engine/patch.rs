@@ -3,36 +3,63 @@
 use serde_json::Value;
 
 /// One change that was made to the pod.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 struct Change {
     /// JSON Pointer (RFC 6901) from the pod's root.
     pointer: String,
     /// What stood there before; `None` where nothing did.
     before: Option<Value>,
+    /// Whether it happened inside of something that was itself added, and so needs no operation of its own.
+    inside: bool,
 }
 
 /// The changes made to one pod so far.
-#[derive(Debug, Default)]
-pub(crate) struct Changes(Vec<Change>);
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Changes {
+    list: Vec<Change>,
+    /// What was added and may be added to further.
+    opened: Vec<String>,
+}
 
 impl Changes {
+    /// The next changes are to another part of the pod: nothing that was opened so far will be filled further.
+    pub(crate) fn next_part(&mut self) {
+        self.opened.clear();
+    }
+
     /// Something now stands where nothing did.
-    pub(crate) fn added(&mut self, pointer: &str) {
-        self.0.push(Change { pointer: pointer.to_owned(), before: None });
+    pub(crate) fn added(&mut self, pointer: &str, value: &Value) {
+        self.push(pointer, None, may_grow(value));
     }
 
     /// Something else now stands there. `null` counts as nothing in Kubernetes, but not in a patch.
-    pub(crate) fn replaced(&mut self, pointer: &str, before: Value) {
-        self.0.push(Change { pointer: pointer.to_owned(), before: Some(before) });
+    pub(crate) fn replaced(&mut self, pointer: &str, before: Value, value: &Value) {
+        self.push(pointer, Some(before), may_grow(value));
+    }
+
+    fn push(&mut self, pointer: &str, before: Option<Value>, opens: bool) {
+        let inside = self
+            .opened
+            .iter()
+            .any(|opened| pointer.strip_prefix(opened.as_str()).is_some_and(|rest| rest.starts_with('/')));
+        if opens && !inside {
+            self.opened.push(pointer.to_owned());
+        }
+        self.list.push(Change { pointer: pointer.to_owned(), before, inside });
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.list.is_empty()
+    }
+
+    /// Whether anything at or below this place was changed.
+    pub(crate) fn touch(&self, pointer: &str) -> bool {
+        self.list.iter().any(|change| change.pointer.starts_with(pointer))
     }
 
     /// Takes all changes back, last one first.
     pub(crate) fn undo(self, pod: &mut Value) {
-        for change in self.0.into_iter().rev() {
+        for change in self.list.into_iter().rev() {
             match change.before {
                 Some(before) => {
                     if let Some(place) = pod.pointer_mut(&change.pointer) {
@@ -48,20 +75,19 @@ impl Changes {
     ///
     /// A change inside of something that was itself added is part of that addition, whose value is read from
     /// the finished pod. Additions to lists are made in order, so every index is right when its turn comes.
-    pub(crate) fn operations(&self) -> Vec<Operation<'_>> {
-        let mut operations: Vec<Operation<'_>> = Vec::with_capacity(self.0.len());
-        for (at, change) in self.0.iter().enumerate() {
-            let inside_of_earlier = self.0[..at].iter().any(|earlier| {
-                change
-                    .pointer
-                    .strip_prefix(earlier.pointer.as_str())
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            });
-            if !inside_of_earlier {
-                operations.push(Operation { pointer: &change.pointer, replaces: change.before.is_some() });
-            }
-        }
-        operations
+    pub(crate) fn operations(&self) -> impl Iterator<Item = Operation<'_>> {
+        let own = self.list.iter().filter(|change| !change.inside);
+        own.map(|change| Operation { pointer: &change.pointer, replaces: change.before.is_some() })
+    }
+}
+
+/// Whether a later change inside of an added value would be wrong as an operation of its own: only entries of
+/// lists count, since adding a field to a map twice comes to the same.
+fn may_grow(value: &Value) -> bool {
+    match value {
+        Value::Array(_) => true,
+        Value::Object(map) => map.is_empty() || map.values().any(|value| value.is_array() || value.is_object()),
+        _ => false,
     }
 }
 
@@ -87,6 +113,16 @@ fn remove(pod: &mut Value, pointer: &str) {
         }
         _ => {}
     }
+}
+
+/// What stands at a JSON Pointer. Unlike [`Value::pointer`] it copies no token that has nothing escaped in it.
+pub(crate) fn at_pointer<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
+    pointer.split('/').skip(1).try_fold(root, |place, token| match place {
+        Value::Object(map) if token.contains('~') => map.get(&token.replace("~1", "/").replace("~0", "~")),
+        Value::Object(map) => map.get(token),
+        Value::Array(items) => items.get(token.parse::<usize>().ok()?),
+        _ => None,
+    })
 }
 
 /// Appends one token to a JSON Pointer.
@@ -138,11 +174,13 @@ mod tests {
     #[test]
     fn a_change_inside_of_an_addition_is_no_operation_of_its_own() {
         let mut changes = Changes::default();
-        changes.added("/spec/volumes");
-        changes.added("/spec/volumes/0");
-        changes.added("/spec/volumesX");
-        let pointers: Vec<&str> = changes.operations().iter().map(|operation| operation.pointer).collect();
-        assert_eq!(pointers, ["/spec/volumes", "/spec/volumesX"]);
+        changes.added("/spec/volumes", &json!([]));
+        changes.added("/spec/volumes/0", &json!({"name": "v"}));
+        changes.added("/spec/volumesX", &json!(1));
+        changes.added("/c/0", &json!({"env": [1]}));
+        changes.added("/c/0/env/1", &json!(2));
+        let pointers: Vec<&str> = changes.operations().map(|operation| operation.pointer).collect();
+        assert_eq!(pointers, ["/spec/volumes", "/spec/volumesX", "/c/0"]);
     }
 
     #[test]
@@ -151,11 +189,11 @@ mod tests {
         let mut pod = before.clone();
         let mut changes = Changes::default();
         pod["l"].as_array_mut().unwrap().push(json!(2));
-        changes.added("/l/1");
+        changes.added("/l/1", &json!(2));
         pod["a"]["q"] = json!({"r": 1});
-        changes.added("/a/q");
-        changes.replaced("/a/x~1y", std::mem::replace(&mut pod["a"]["x/y"], json!(5)));
-        changes.replaced("/a/z", std::mem::replace(&mut pod["a"]["z"], json!({})));
+        changes.added("/a/q", &json!({"r": 1}));
+        changes.replaced("/a/x~1y", std::mem::replace(&mut pod["a"]["x/y"], json!(5)), &json!(5));
+        changes.replaced("/a/z", std::mem::replace(&mut pod["a"]["z"], json!({})), &json!({}));
         changes.undo(&mut pod);
         assert_eq!(pod.to_string(), before.to_string());
     }

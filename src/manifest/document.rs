@@ -54,18 +54,38 @@ pub struct Template {
     pub added: Vec<String>,
 }
 
+/// What is to be done with served pods besides putting them into the document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Nothing: the mutations come without their pods.
+    Document,
+    /// Keep a copy in each mutation, so that its patch can be had.
+    Pods,
+}
+
 /// A document whose pods were served.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Served {
-    /// What became of each template. Pods of mutated templates are in `value` and no longer here.
+    /// What became of each template.
     pub templates: Vec<Template>,
     /// The document as it is now, if any template changed.
     pub value: Option<Value>,
-    /// What changed, paths from the document's root.
-    pub patch: Patch,
 }
 
 impl Served {
+    /// What changed, paths from the document's root. Needs [`Keep::Pods`].
+    pub fn patch(&self) -> Patch {
+        let of_template = |template: &Template| {
+            let operations = match &template.mutation.outcome {
+                Outcome::Mutated(mutated) => mutated.patch().0,
+                _ => Vec::new(),
+            };
+            let pointer = template.pointer.clone();
+            operations.into_iter().filter_map(move |operation| moved(operation, &pointer))
+        };
+        Patch(self.templates.iter().flat_map(of_template).collect())
+    }
+
     /// Whether a pod of the document must not be created.
     pub fn refused(&self) -> bool {
         self.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Refused { .. }))
@@ -122,25 +142,31 @@ fn head(bytes: &[u8]) -> usize {
 /// Serves every pod template of a document.
 ///
 /// An error means that the document cannot be written anew without losing something of it.
-pub fn serve(policies: &PolicySet, document: &mut Document, piece: &Piece) -> Result<Served, DocumentError> {
-    let mut served = Served { templates: Vec::new(), value: None, patch: Patch(Vec::new()) };
+pub fn serve(
+    policies: &PolicySet,
+    document: &mut Document,
+    piece: &Piece,
+    keep: Keep,
+) -> Result<Served, DocumentError> {
+    let mut served = Served::default();
+    let mut changed = false;
     let Some(mut root) = document.value.take() else { return Ok(served) };
     for Found { pointer, request } in templates::find(&root) {
         let Some(place) = root.pointer_mut(&pointer) else { continue };
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
         match &mut mutation.outcome {
-            Outcome::Mutated { pod, patch, .. } => {
-                added = super::summary::summarize(patch, pod);
-                *place = pod.take();
-                served.patch.0.extend(patch.0.drain(..).filter_map(|operation| moved(operation, &pointer)));
+            Outcome::Mutated(mutated) => {
+                added = super::summary::summarize(mutated);
+                changed = true;
+                *place = if keep == Keep::Pods { mutated.pod.clone() } else { mutated.pod.take() };
             }
             Outcome::Unchanged { pod, .. } => *place = pod.take(),
             Outcome::Refused { .. } => {}
         }
         served.templates.push(Template { pointer, mutation, added });
     }
-    if served.patch.0.is_empty() {
+    if !changed {
         document.value = Some(root);
         return Ok(served);
     }

@@ -1,21 +1,17 @@
 //! What a patch adds, in the words of people: `nim: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME`.
 
-use json_patch::{Patch, PatchOperation};
 use serde_json::{Map, Value};
 
+use crate::engine::Mutated;
+
 /// One line for each container that got something, and one for the pod.
-pub(super) fn summarize(patch: &Patch, pod: &Value) -> Vec<String> {
+pub(super) fn summarize(mutated: &Mutated) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for operation in &patch.0 {
-        let (path, value) = match operation {
-            PatchOperation::Add(add) => (add.path.to_string(), &add.value),
-            PatchOperation::Replace(replace) => (replace.path.to_string(), &replace.value),
-            _ => continue,
-        };
+    for (path, _, value) in mutated.operations() {
         let tokens: Vec<String> =
             path.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
         let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-        let (holder, items) = describe(&tokens, value, pod);
+        let (holder, items) = describe(&tokens, value, &mutated.pod);
         match lines.iter_mut().find(|(known, _)| *known == holder) {
             Some((_, known)) => known.extend(items),
             None => lines.push((holder, items)),

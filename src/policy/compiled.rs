@@ -4,7 +4,7 @@
 //! does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
@@ -28,7 +28,13 @@ pub struct Policy {
     by_instance_type: HashMap<String, Arc<Variant>>,
     /// Whether an expression reads `instanceType`, so that an unknown type needs a variant as well.
     reads_instance_type: bool,
+    /// Variants that were needed for types (or several at once) that no table knows, so that they are worked
+    /// out once.
+    others: RwLock<HashMap<Vec<String>, Arc<Variant>>>,
 }
+
+/// How many variants for unknown instance types are kept. The names come from users, so there must be an end.
+const MAX_OTHERS: usize = 64;
 
 /// A policy as it holds for one instance type (or several that agree).
 #[derive(Debug)]
@@ -119,7 +125,8 @@ impl Policy {
             by_values.insert(key, Arc::clone(&variant));
             by_instance_type.insert(instance_type.to_owned(), variant);
         }
-        Ok(Self { definition, overrides, general, by_instance_type, reads_instance_type })
+        let others = RwLock::default();
+        Ok(Self { definition, overrides, general, by_instance_type, reads_instance_type, others })
     }
 
     /// The policy as its file says it.
@@ -154,10 +161,23 @@ impl Policy {
             [one] => match self.by_instance_type.get(one) {
                 Some(variant) => Ok(Arc::clone(variant)),
                 None if !self.reads_instance_type => Ok(Arc::clone(&self.general)),
-                None => Variant::new(&self.definition, &self.overrides, selected).map(Arc::new),
+                None => self.other_variant(selected),
             },
-            _ => Variant::new(&self.definition, &self.overrides, selected).map(Arc::new),
+            _ => self.other_variant(selected),
         }
+    }
+
+    fn other_variant(&self, selected: &[String]) -> Result<Arc<Variant>, EvaluationError> {
+        if let Some(variant) = self.others.read().ok().and_then(|others| others.get(selected).cloned()) {
+            return Ok(variant);
+        }
+        let variant = Arc::new(Variant::new(&self.definition, &self.overrides, selected)?);
+        if let Ok(mut others) = self.others.write()
+            && others.len() < MAX_OTHERS
+        {
+            others.insert(selected.to_vec(), Arc::clone(&variant));
+        }
+        Ok(variant)
     }
 
     /// Whether a parameter with a table has different values (or none) for the selected types.

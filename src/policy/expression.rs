@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
-use cel::common::types::{CelDouble, CelInt};
-use cel::common::value::CowVal;
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::types::{CelBool, CelDouble, CelInt, CelNull};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
 use cel::{Context, Env, ExecutionError, Program};
 use serde_json::{Map, Value};
 
@@ -48,9 +49,49 @@ impl Bindings<'static, 'static> {
     }
 }
 
+/// Values that are worked out only if an expression reads them.
+pub(crate) trait Lookup: Send + Sync {
+    /// The value of a name; `None` if it has none.
+    fn value(&self, name: &str) -> Option<&Computed>;
+}
+
+/// A value in the form in which expressions read it.
+#[derive(Debug)]
+pub(crate) struct Computed(Box<dyn Val>);
+
+impl Computed {
+    pub(crate) fn of(value: &Value) -> Self {
+        let converted = cel::to_value(value).unwrap_or(cel::Value::Null);
+        let boxed: Result<Box<dyn Val>, _> = converted.try_into();
+        Self(boxed.unwrap_or_else(|_| Box::new(CelNull)))
+    }
+
+    pub(crate) fn int(value: i64) -> Self {
+        Self(Box::new(CelInt::from(value)))
+    }
+
+    pub(crate) fn bool(value: bool) -> Self {
+        Self(Box::new(CelBool::from(value)))
+    }
+}
+
+/// Lets the library ask for values by [`Lookup`].
+pub(crate) struct Resolver<'l>(pub(crate) &'l dyn Lookup);
+
+impl VariableResolver for Resolver<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        self.0.value(variable).map(|computed| CowVal::Borrowed(&*computed.0))
+    }
+}
+
 impl<'v> Bindings<'_, 'v> {
     pub(crate) fn child(&self) -> Bindings<'_, 'v> {
         Bindings(self.0.new_inner_scope())
+    }
+
+    /// Values that this scope works out when they are read.
+    pub(crate) fn resolve_by(&mut self, resolver: &'v Resolver<'v>) {
+        self.0.set_variable_resolver(resolver);
     }
 
     /// Binds a JSON value.
@@ -68,9 +109,6 @@ impl<'v> Bindings<'_, 'v> {
         self.0.add_variable_from_value(name, value);
     }
 
-    pub(crate) fn set_bool(&mut self, name: &str, value: bool) {
-        self.0.add_variable_from_value(name, value);
-    }
 }
 
 impl std::fmt::Debug for Bindings<'_, '_> {
@@ -221,9 +259,14 @@ fn to_json(value: &cel::Value) -> Result<Value, String> {
 struct Reader {
     names: BTreeSet<String>,
     pod: PodUse,
-    /// Variables of the comprehensions around the present place.
-    local: Vec<String>,
+    /// Variables of the comprehensions around the present place, and the part of the pod that each stands for.
+    local: Vec<(String, Option<Vec<String>>)>,
 }
+
+/// In a path of field names: every entry of a list.
+pub(crate) const EVERY_ENTRY: &str = "*";
+/// In a path of field names, at its end: that the value is there is all that counts.
+pub(crate) const NOTHING_OF_IT: &str = ".";
 
 impl Default for Reader {
     fn default() -> Self {
@@ -233,22 +276,14 @@ impl Default for Reader {
 
 impl Reader {
     fn expression(&mut self, expression: &IdedExpr) {
-        if let Some(path) = field_path(expression)
-            && path.first().is_some_and(|root| root == "pod" && !self.local.contains(root))
-        {
-            self.names.insert("pod".to_owned());
-            match &mut self.pod {
-                PodUse::Paths(paths) if path.len() > 1 => {
-                    paths.insert(path[1..].to_vec());
-                }
-                pod => *pod = PodUse::Whole,
-            }
-            return;
+        if let Some(path) = self.pod_path(expression) {
+            return self.read_of_pod(path);
         }
         match &expression.expr {
             Expr::Unspecified | Expr::Literal(_) => {}
             Expr::Ident(name) => {
-                if !self.local.contains(name) && !TYPE_NAMES.contains(&name.as_str()) && !name.starts_with('@') {
+                let local = self.local.iter().any(|(known, _)| known == name);
+                if !local && !TYPE_NAMES.contains(&name.as_str()) && !name.starts_with('@') {
                     self.names.insert(name.clone());
                 }
             }
@@ -257,18 +292,55 @@ impl Reader {
             Expr::List(list) => list.elements.iter().for_each(|element| self.expression(element)),
             Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr)),
             Expr::Struct(structure) => structure.entries.iter().for_each(|entry| self.entry(&entry.expr)),
-            Expr::Comprehension(comprehension) => {
-                self.expression(&comprehension.iter_range);
-                self.expression(&comprehension.accu_init);
-                let before = self.local.len();
-                self.local.push(comprehension.iter_var.clone());
-                self.local.extend(comprehension.iter_var2.clone());
-                self.local.push(comprehension.accu_var.clone());
-                self.expression(&comprehension.loop_cond);
-                self.expression(&comprehension.loop_step);
-                self.expression(&comprehension.result);
-                self.local.truncate(before);
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+        }
+    }
+
+    fn comprehension(&mut self, comprehension: &ComprehensionExpr) {
+        let range = self.pod_path(&comprehension.iter_range);
+        match &range {
+            // What is read of the entries is told by the body; their number counts in any case.
+            Some(path) => {
+                let mut entries = with_entry(path);
+                entries.push(NOTHING_OF_IT.to_owned());
+                self.read_of_pod(entries);
             }
+            None => self.expression(&comprehension.iter_range),
+        }
+        self.expression(&comprehension.accu_init);
+        let before = self.local.len();
+        // A second variable means that the first is an index.
+        let entry = range.filter(|_| comprehension.iter_var2.is_none()).map(|path| with_entry(&path));
+        if entry.is_none() {
+            self.expression(&comprehension.iter_range);
+        }
+        self.local.push((comprehension.iter_var.clone(), entry));
+        self.local.extend(comprehension.iter_var2.clone().map(|name| (name, None)));
+        self.local.push((comprehension.accu_var.clone(), None));
+        self.expression(&comprehension.loop_cond);
+        self.expression(&comprehension.loop_step);
+        self.expression(&comprehension.result);
+        self.local.truncate(before);
+    }
+
+    fn read_of_pod(&mut self, path: Vec<String>) {
+        self.names.insert("pod".to_owned());
+        match &mut self.pod {
+            PodUse::Paths(paths) if !path.is_empty() => {
+                paths.insert(path);
+            }
+            pod => *pod = PodUse::Whole,
+        }
+    }
+
+    /// The path of field names that an expression takes into the pod, if it does nothing else.
+    fn pod_path(&self, expression: &IdedExpr) -> Option<Vec<String>> {
+        let mut path = field_path(expression)?;
+        let root = path.remove(0);
+        match self.local.iter().rev().find(|(name, _)| *name == root) {
+            Some((_, Some(entry))) => Some(entry.iter().cloned().chain(path).collect()),
+            Some((_, None)) => None,
+            None => (root == "pod").then_some(path),
         }
     }
 
@@ -293,6 +365,10 @@ impl Reader {
     }
 }
 
+fn with_entry(path: &[String]) -> Vec<String> {
+    path.iter().cloned().chain([EVERY_ENTRY.to_owned()]).collect()
+}
+
 /// `["pod", "spec", "hostNetwork"]` for `pod.spec.hostNetwork`, `has(pod.spec.hostNetwork)`,
 /// `pod.?spec.?hostNetwork` and `pod["spec"]`.
 fn field_path(expression: &IdedExpr) -> Option<Vec<String>> {
@@ -314,8 +390,20 @@ fn field_path(expression: &IdedExpr) -> Option<Vec<String>> {
             }
             Some(path)
         }
+        // `pod.spec.?initContainers.orValue([])` is the list or an empty one.
+        Expr::Call(call) if call.func_name == "orValue" && is_constant(&call.args) => {
+            field_path(call.target.as_ref()?)
+        }
         _ => None,
     }
+}
+
+fn is_constant(arguments: &[IdedExpr]) -> bool {
+    arguments.iter().all(|argument| match &argument.expr {
+        Expr::Literal(_) => true,
+        Expr::List(list) => is_constant(&list.elements),
+        _ => false,
+    })
 }
 
 #[cfg(test)]
@@ -346,7 +434,15 @@ mod tests {
         assert_eq!(paths("pod.metadata.?labels[?'a/b'].orValue('') == 'x'"), ["metadata/labels/a/b"]);
         assert_eq!(paths("pod.metadata.labels[key] == 'x'"), ["metadata/labels"]);
         assert_eq!(paths("size(pod) > 1"), ["*"]);
-        assert_eq!(paths("pod.spec.containers.exists(c, c.name == 'x')"), ["spec/containers"]);
+        assert_eq!(
+            paths("pod.spec.containers.exists(c, c.name == 'x' || c.resources.limits.size() > n)"),
+            ["spec/containers/*/.", "spec/containers/*/name", "spec/containers/*/resources/limits"]
+        );
+        assert_eq!(
+            paths("pod.spec.?initContainers.orValue([]).exists(c, c.name == 'x')"),
+            ["spec/initContainers/*/.", "spec/initContainers/*/name"]
+        );
+        assert_eq!(paths("pod.spec.volumes.map(v, v)"), ["spec/volumes/*", "spec/volumes/*/."]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Overlays: pieces of a pod with expressions in them, checked against the shape of a Pod.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -241,6 +242,16 @@ impl FieldType {
 }
 
 impl Template {
+    /// Whether both are one and the same expression, so that one evaluation serves for both.
+    pub(crate) fn same_source(&self, other: &Template) -> bool {
+        match (self, other) {
+            (Self::Text(left, left_type), Self::Text(right, right_type)) => {
+                left_type == right_type && left.same_source(right)
+            }
+            _ => false,
+        }
+    }
+
     /// Every text in it, for finding out what it reads.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Text)) {
         match self {
@@ -283,7 +294,8 @@ impl Template {
                     .collect::<Result<_, EvaluationError>>()?,
             ),
             Self::List(merge, items) => {
-                Self::List(*merge, items.iter().map(|item| item.fold(names, fixed)).collect::<Result<_, _>>()?)
+                let fold = |item: &Template| Ok(item.fold(names, fixed)?.solidified());
+                Self::List(*merge, items.iter().map(fold).collect::<Result<_, EvaluationError>>()?)
             }
             Self::Edit(edit) => Self::Edit(match &**edit {
                 Edit::Entry { text, separator, prepend } => Arc::new(Edit::Entry {
@@ -297,6 +309,33 @@ impl Template {
                 }),
             }),
         })
+    }
+
+    /// A list entry in which nothing is left to evaluate, as the one value that it is.
+    fn solidified(self) -> Self {
+        let Self::Map(entries) = &self else { return self };
+        let mut map = Map::with_capacity(entries.len());
+        for entry in entries {
+            match entry {
+                (Key::Literal(key), Self::Constant(value)) if !value.is_null() => {
+                    map.insert(key.clone(), value.clone());
+                }
+                _ => return self,
+            }
+        }
+        Self::Constant(Value::Object(map))
+    }
+
+    /// The fields of a map, in whichever form it is.
+    pub(crate) fn entries(&self) -> Cow<'_, [(Key, Template)]> {
+        match self {
+            Self::Map(entries) => Cow::Borrowed(entries),
+            Self::Constant(Value::Object(map)) => {
+                let entry = |(key, value): (&String, &Value)| (Key::Literal(key.clone()), Self::Constant(value.clone()));
+                Cow::Owned(map.iter().map(entry).collect())
+            }
+            _ => Cow::Borrowed(&[]),
+        }
     }
 
     /// The value for a place where the pod has nothing; `None` to leave it out.
@@ -350,7 +389,7 @@ impl Key {
     pub(crate) fn evaluate(
         &self,
         bindings: &Bindings<'_, '_>,
-    ) -> Result<Option<std::borrow::Cow<'_, str>>, EvaluationError> {
+    ) -> Result<Option<Cow<'_, str>>, EvaluationError> {
         match self {
             Self::Literal(text) => Ok(Some(text.into())),
             Self::Text(text) => Ok(match text.evaluate(bindings)? {

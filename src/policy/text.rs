@@ -120,6 +120,14 @@ impl Text {
         })
     }
 
+    /// Whether both are one and the same expression.
+    pub(crate) fn same_source(&self, other: &Text) -> bool {
+        match (self, other) {
+            (Self::Whole(left), Self::Whole(right)) => left.source() == right.source(),
+            _ => false,
+        }
+    }
+
     /// The text for a message.
     pub(crate) fn source(&self) -> String {
         match self {

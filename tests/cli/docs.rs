@@ -1,0 +1,86 @@
+//! The examples of `docs/policy.md` work as they stand there.
+
+use serde_json::{Value, json};
+
+use super::policy_errors::with_policy;
+use super::{POD, POLICY, documents, file, limits};
+
+/// The text of every fenced `yaml` block.
+fn examples() -> Vec<String> {
+    let text = file("docs/policy.md");
+    let blocks = text.split("```yaml\n").skip(1);
+    blocks.map(|block| block.split_once("```").expect("a block ends").0.to_owned()).collect()
+}
+
+/// The text, each line so many blanks further in.
+fn indented(text: &str, blanks: usize) -> String {
+    text.lines().map(|line| format!("{}{line}\n", " ".repeat(blanks))).collect()
+}
+
+/// A policy whose only rule has this piece in it; where it belongs tells its first key.
+fn policy_around(example: &str) -> String {
+    let key = example.split(':').next().unwrap();
+    let rule = match key {
+        "env" => format!("      container:\n{}", indented(example, 8)),
+        "annotations" => format!("      pod:\n        metadata:\n{}", indented(example, 10)),
+        "rules" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
+        other => panic!("tell this test where the example that begins with `{other}` belongs"),
+    };
+    format!("{}  rules:\n    - name: example\n{rule}", POLICY.split_once("  rules:\n").unwrap().0)
+}
+
+/// The pod that comes out for the example that has this text in it.
+fn served(mark: &str, pod: &Value) -> Value {
+    let example = examples().into_iter().find(|example| example.contains(mark)).expect(mark);
+    let run = with_policy(&policy_around(&example), &pod.to_string()).exits(0);
+    run.says(&["mutated"]);
+    run.values().remove(0)
+}
+
+#[test]
+fn every_example_is_taken_by_the_program() {
+    let examples = examples();
+    assert!(examples.len() >= 3, "{examples:?}");
+    for example in examples {
+        let whole = example.starts_with("apiVersion:");
+        let policy = if whole { example } else { policy_around(&example) };
+        // `FABRIC` is of the sample policy and not of the examples.
+        assert!(!policy.contains("FABRIC"), "{policy}");
+        with_policy(&policy, POD).exits(0);
+    }
+}
+
+#[test]
+fn the_first_example_is_a_whole_policy_that_serves_a_pod() {
+    let run = with_policy(&examples()[0], POD).exits(0);
+    run.says(&["mutated by lab-roce@"]);
+    let pod = &run.documents()[0];
+    assert_eq!(limits(pod)["nvidia.com/roce"], "16");
+    assert_eq!(pod["spec"]["containers"][0]["env"], json!([{"name": "NCCL_IB_GID_INDEX", "value": "3"}]));
+    let half = POD.replace("spec:\n", "spec:\n  nodeSelector: {node.kubernetes.io/instance-type: LAB-H100-half}\n");
+    assert_eq!(limits(&with_policy(&examples()[0], &half).exits(0).documents()[0])["nvidia.com/roce"], "4");
+}
+
+#[test]
+fn the_example_of_a_list_in_a_string_puts_its_entry_in_front() {
+    let mut pod = documents(POD).remove(0);
+    let value = |pod: &Value| pod["spec"]["containers"][0]["env"][0]["value"].clone();
+    assert_eq!(value(&served("$prepend", &pod)), "/usr/local/nvidia/lib64");
+    pod["spec"]["containers"][0]["env"] = json!([{"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/lib"}]);
+    let after = served("$prepend", &pod);
+    assert_eq!(value(&after), "/usr/local/nvidia/lib64:/opt/lib:/lib");
+}
+
+#[test]
+fn the_example_of_networks_extends_the_annotation_in_its_form() {
+    const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+    let mut pod = documents(POD).remove(0);
+    pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/rdma-vf"] = json!(2);
+    let networks = |pod: &Value| pod["metadata"]["annotations"][NETWORKS].as_str().unwrap().to_owned();
+    let plain: Vec<String> = networks(&served("$networks", &pod)).split(',').map(|name| name.trim().to_owned()).collect();
+    assert_eq!(plain, ["rdma-vf", "rdma-vf"]);
+    pod["metadata"]["annotations"][NETWORKS] = json!(r#"[{"name":"storage"}]"#);
+    let list: Value = serde_json::from_str(&networks(&served("$networks", &pod))).unwrap();
+    let names: Vec<_> = list.as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
+    assert_eq!(names, ["storage", "rdma-vf", "rdma-vf"]);
+}

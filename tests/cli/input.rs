@@ -1,0 +1,183 @@
+//! Where manifests come from, and the forms that they have.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{POD, SETTINGS, TRIGGER, aws, documents, file, folder, limits, mutate, run_in};
+
+/// The kinds of what came out.
+fn kinds(documents: &[Value]) -> Vec<&str> {
+    documents.iter().map(|document| document["kind"].as_str().unwrap_or("none")).collect()
+}
+
+/// The pod as JSON on one line.
+fn json_pod() -> String {
+    documents(POD)[0].to_string()
+}
+
+#[test]
+fn standard_input_is_the_default() {
+    assert_eq!(aws(&[], POD).exits(0).text(), aws(&["-f", "-"], POD).exits(0).text());
+    mutate(&["--policy", "aws-efa"], POD).exits(0).says(&["stdin"]);
+}
+
+#[test]
+fn a_file_comes_out_as_its_text_from_standard_input_would() {
+    let path = "tests/workloads/torchrun-job.yaml";
+    assert_eq!(aws(&["-f", path], "").exits(0).text(), aws(&[], file(path)).exits(0).text());
+}
+
+#[test]
+fn several_files_and_standard_input_come_out_in_the_order_given() {
+    let folder = folder(&[("a.yaml", &format!("---\n{SETTINGS}")), ("b.yaml", &format!("---\n{POD}"))]);
+    let args = ["mutate", "--policy", "aws-efa", "-q", "-f", "b.yaml", "-f", "-", "-f", "a.yaml"];
+    let run = run_in(folder.path(), &args, "---\nkind: Piped\n").exits(0);
+    assert_eq!(kinds(&run.documents()), ["Pod", "Piped", "ConfigMap"]);
+}
+
+#[test]
+fn files_without_a_marker_line_stay_documents_of_their_own() {
+    let folder = folder(&[("a.yaml", "kind: A\n"), ("b.yaml", "kind: B"), ("c.yaml", POD), ("d.yaml", "kind: D\n")]);
+    for format in [&[][..], &["-o", "yaml"]] {
+        let args = ["mutate", "--policy", "aws-efa", "-q", "-f", "a.yaml", "-f", "b.yaml", "-f", "c.yaml"];
+        let run = run_in(folder.path(), &[&args[..], &["-f", "d.yaml"], format].concat(), "").exits(0);
+        assert_eq!(kinds(&run.documents()), ["A", "B", "Pod", "D"], "{}", run.text());
+    }
+}
+
+#[test]
+fn a_folder_gives_its_manifests_by_name_and_nothing_else() {
+    let folder = folder(&[
+        ("c.yml", "---\nkind: C\n"),
+        ("a.yaml", "---\nkind: A\n"),
+        ("b.json", &json_pod()),
+        ("notes.txt", "a: [\n"),
+    ]);
+    fs::create_dir(folder.path().join("sub.yaml")).unwrap();
+    let run = run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-q", "-f", ".", "-o", "json"], "").exits(0);
+    assert_eq!(kinds(&run.values()), ["A", "Pod", "C"]);
+}
+
+#[test]
+fn the_manifests_of_a_folder_stay_documents_of_their_own() {
+    let folder = folder(&[("a.yaml", "kind: A"), ("b.yaml", "kind: B\n"), ("c.yaml", "kind: C\n")]);
+    let run = run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-f", "."], "").exits(0);
+    assert_eq!(kinds(&run.documents()), ["A", "B", "C"], "{}", run.text());
+}
+
+#[test]
+fn a_folder_without_manifests_is_bad_input() {
+    let folder = folder(&[("notes.txt", "")]);
+    let path = folder.path().to_str().unwrap();
+    aws(&["-f", path], "").exits(2).writes_nothing().says(&[path]);
+}
+
+#[test]
+fn json_goes_in_and_comes_out() {
+    let run = aws(&[], json_pod()).exits(0);
+    assert_eq!(limits(&run.values()[0])["vpc.amazonaws.com/efa"], "8");
+    let pretty = serde_json::to_string_pretty(&documents(POD)[0]).unwrap();
+    assert_eq!(aws(&[], pretty).exits(0).values(), run.values());
+    assert_eq!(aws(&["-o", "json"], POD).exits(0).values(), run.values());
+}
+
+#[test]
+fn json_values_may_follow_one_another_and_stand_among_yaml_documents() {
+    let stream = format!("{{\"kind\":\"A\"}}{{\"kind\":\"B\"}}\n---\n{POD}---\n{}\n", json_pod());
+    let run = aws(&["-o", "json"], &stream).exits(0);
+    assert_eq!(kinds(&run.values()), ["A", "B", "Pod", "Pod"]);
+    assert_eq!(run.values()[2], run.values()[3]);
+}
+
+#[test]
+fn json_values_on_one_line_become_yaml_documents() {
+    let run = aws(&["-o", "yaml"], r#"{"kind":"A"}{"kind":"B"}"#).exits(0);
+    assert_eq!(kinds(&run.documents()), ["A", "B"], "{}", run.text());
+}
+
+#[test]
+fn a_brace_in_a_quoted_scalar_or_comment_does_not_end_a_flow_mapping() {
+    for text in ["{kind: 'a}', b: 1}\n", "{kind: a, # }\n b: 1}\n", "{kind: \"}\", b: '{'}\n"] {
+        assert_eq!(aws(&[], text).exits(0).text(), text);
+    }
+}
+
+#[test]
+fn empty_and_comment_only_documents_are_passed_on() {
+    let stream = format!("---\n---\n# nothing\n---\n\n---\n{SETTINGS}---\n# the end\n");
+    assert_eq!(aws(&[], &stream).exits(0).text(), stream);
+    assert_eq!(kinds(&aws(&["-o", "json"], &stream).exits(0).values()), ["ConfigMap"]);
+}
+
+#[test]
+fn no_input_at_all_is_no_error() {
+    for text in ["", "\n", "# only a comment", "---\n", "---\n---\n"] {
+        let run = mutate(&["--policy", "aws-efa"], text).exits(0);
+        assert_eq!((run.text(), run.stderr.as_str()), (text, ""));
+        aws(&["-o", "json"], text).exits(0).writes_nothing();
+    }
+}
+
+#[test]
+fn a_directive_belongs_to_the_document_after_it() {
+    let stream = format!("%YAML 1.1\n---\n{POD}...\n---\n{SETTINGS}");
+    assert_eq!(kinds(&aws(&["-o", "json"], &stream).exits(0).values()), ["Pod", "ConfigMap"]);
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_manifest() {
+    let run = aws(&["-o", "json"], format!("\u{feff}{POD}")).exits(0);
+    assert_eq!(run.values(), aws(&["-o", "json"], POD).exits(0).values());
+}
+
+#[test]
+fn the_items_of_a_list_are_served_each_for_itself() {
+    let run = mutate(&["--policy", "aws-efa", "--report", "json", "-f", "tests/workloads/list.yaml"], "").exits(0);
+    let outcomes: Vec<_> = run.reports().iter().map(|report| (report["path"].clone(), report["outcome"].clone())).collect();
+    assert_eq!(outcomes, [(json!("/items/1"), json!("mutated")), (json!("/items/2/spec/template"), json!("unchanged"))]);
+    let (before, after) = (&documents(&file("tests/workloads/list.yaml"))[0], &run.documents()[0]);
+    assert_eq!((&before["items"][0], &before["items"][2]), (&after["items"][0], &after["items"][2]));
+    assert_eq!(limits(&after["items"][1])["vpc.amazonaws.com/efa"], "8");
+}
+
+#[test]
+fn the_pod_of_an_admission_review_is_served_in_its_place() {
+    let run = aws(&["-f", "tests/workloads/admission-review.json"], "").exits(0);
+    let review = &run.values()[0];
+    assert_eq!(review["kind"], "AdmissionReview");
+    assert_eq!(limits(&review["request"]["object"])["vpc.amazonaws.com/efa"], "8");
+}
+
+#[test]
+fn templates_are_found_in_kinds_that_nobody_has_heard_of() {
+    let pod = &documents(POD)[0];
+    let workload = json!({"apiVersion": "example.io/v1", "kind": "Unheard", "metadata": {"name": "u"},
+        "spec": {"groups": [{"a/b": {"metadata": pod["metadata"], "spec": pod["spec"]}}]}});
+    let run = mutate(&["--policy", "aws-efa", "--report", "json"], workload.to_string()).exits(0);
+    assert_eq!(run.reports()[0]["path"], "/spec/groups/0/a~1b");
+    assert_eq!(limits(&run.values()[0]["spec"]["groups"][0]["a/b"])["vpc.amazonaws.com/efa"], "8");
+}
+
+#[test]
+fn the_trigger_on_the_workload_itself_is_not_the_templates() {
+    let pod = &documents(POD)[0];
+    let job = |on_job: &Value, on_template: &Value| {
+        let spec = json!({"template": {"metadata": {"annotations": on_template}, "spec": pod["spec"]}});
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": on_job}, "spec": spec}).to_string()
+    };
+    let (with, without) = (json!({TRIGGER: "true"}), json!({"team": "a"}));
+    let left_alone = job(&with, &without);
+    assert_eq!(aws(&[], &left_alone).exits(0).text(), left_alone);
+    let served = job(&without, &with);
+    assert_ne!(aws(&[], &served).exits(0).text(), served);
+}
+
+#[test]
+fn what_only_looks_like_a_template_is_left_alone() {
+    let schema = "kind: CustomResourceDefinition\nspec:\n  schema:\n    spec: {containers: {type: array}}\n";
+    assert_eq!(mutate(&["--policy", "aws-efa"], schema).exits(0).text(), schema);
+    for text in ["5\n", "[1, spec, null]\n", "just text\n", "spec: {containers: []}\n"] {
+        assert_eq!(aws(&[], text).exits(0).text(), text);
+    }
+}

@@ -1,0 +1,126 @@
+//! Input that is made to exhaust a reader: an error within bounded time and memory.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::{ROOT, Run, finish, mutate, run_in};
+
+/// Fails unless the input is refused soon and clearly; an unoptimized build may take its time.
+#[track_caller]
+fn refused_soon(text: &str, message: &str) {
+    let run = mutate(&["--policy", "aws-efa"], text).exits(2);
+    run.writes_nothing().says(&["stdin", "document 1", "line ", message]);
+    assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);
+    assert!(run.stderr.len() < 4096, "the message has {} bytes", run.stderr.len());
+}
+
+/// Runs `mutate` with no more than 512 MiB to use.
+fn within_memory(text: &str) -> Run {
+    let mut command = Command::new("/bin/sh");
+    command.env_clear().current_dir(ROOT);
+    command.args(["-c", "ulimit -v 524288 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_fabric-injector")]);
+    finish(command.args(["mutate", "--policy", "aws-efa", "-q"]), text.as_bytes())
+}
+
+/// A key with a value, then `levels` keys, each with nine aliases of the one before.
+fn bomb(levels: u8, first: &str) -> String {
+    let mut text = format!("a: &a {first}\n");
+    for level in 0..levels {
+        let (before, name) = (char::from(b'a' + level), char::from(b'b' + level));
+        let aliases = vec![format!("*{before}"); 9].join(", ");
+        writeln!(text, "{name}: &{name} [{aliases}]").unwrap();
+    }
+    text
+}
+
+#[test]
+fn an_alias_bomb_is_refused() {
+    refused_soon(&bomb(9, "[x, x, x, x, x, x, x, x, x]"), "aliases");
+}
+
+#[test]
+fn an_alias_bomb_of_merge_keys_is_refused() {
+    let mut text = "a: &a {x: [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n".to_owned();
+    for level in 0..12u8 {
+        let (before, name) = (char::from(b'a' + level), char::from(b'b' + level));
+        let entries: String = (0..9).map(|at| format!("k{at}: {{<<: *{before}}}, ")).collect();
+        writeln!(text, "{name}: &{name} {{{entries}}}").unwrap();
+    }
+    refused_soon(&text, "aliases");
+}
+
+#[test]
+fn an_alias_bomb_needs_little_memory() {
+    let run = within_memory(&bomb(9, "[x, x, x, x, x, x, x, x, x]")).exits(2);
+    run.writes_nothing().says(&["aliases"]);
+}
+
+#[test]
+fn an_alias_bomb_of_one_long_string_is_refused() {
+    let text = format!("a: &a \"{}\"\nb: [{}]\n", "x".repeat(256 * 1024), ["*a"].repeat(10_000).join(","));
+    let run = within_memory(&text).exits(2);
+    run.writes_nothing().says(&["stdin", "document 1", "line 2", "alias"]);
+}
+
+#[test]
+fn an_alias_of_itself_is_refused() {
+    refused_soon("a: &a\n  b: *a\n", "alias");
+}
+
+#[test]
+fn merging_a_large_map_does_not_take_for_ever() {
+    let entries: String = (0..40_000).map(|at| format!("  key{at}: 1\n")).collect();
+    let text = format!("a: &a\n{entries}b:\n  <<: *a\n  c: 1\n");
+    let run = mutate(&["--policy", "aws-efa"], &text);
+    assert!(matches!(run.status, Some(0 | 2)), "{:?} {}", run.status, run.stderr);
+    assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);
+}
+
+#[test]
+fn ten_thousand_levels_of_yaml_are_refused() {
+    let (open, close) = ("[".repeat(10_000), "]".repeat(10_000));
+    refused_soon(&format!("kind: A\na: {open}{close}\n"), "");
+    refused_soon(&format!("kind: A\na: {open}"), "");
+    refused_soon(&format!("{}a\n", "- ".repeat(10_000)), "nested");
+    refused_soon(&format!("a: {}1{}\n", "{a: ".repeat(10_000), "}".repeat(10_000)), "");
+    let indented: String = (0..1_000).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+    refused_soon(&indented, "nested");
+}
+
+#[test]
+fn ten_thousand_levels_of_flow_style_are_called_nesting() {
+    refused_soon(&format!("a: {}{}\n", "[".repeat(10_000), "]".repeat(10_000)), "nest");
+}
+
+#[test]
+fn ten_thousand_levels_of_json_are_refused() {
+    let text = format!("{}1{}\n", "{\"a\":".repeat(10_000), "}".repeat(10_000));
+    refused_soon(&text, "");
+    refused_soon(&text, "nest");
+    refused_soon(&format!("{{\"a\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000)), "nest");
+}
+
+#[test]
+fn a_policy_and_a_values_file_are_read_within_the_same_bounds() {
+    let deep = format!("a: {}\n", "[".repeat(10_000));
+    for text in [&deep, &bomb(9, "[x, x, x, x, x, x, x, x, x]"), "a: \"\0\"\n"] {
+        let folder = super::folder(&[("bad.yaml", text)]);
+        for option in ["--policy", "--values"] {
+            let run = run_in(folder.path(), &["mutate", option, "bad.yaml"], super::POD).exits(2);
+            run.writes_nothing().says(&["bad.yaml:"]);
+            assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);
+            assert!(run.stderr.len() < 64 * 1024, "the message has {} bytes", run.stderr.len());
+        }
+    }
+}
+
+#[test]
+fn an_endless_line_of_blanks_or_markers_is_read_in_linear_time() {
+    for text in [" ".repeat(1_000_000), "---\n".repeat(100_000), "{}".repeat(20_000)] {
+        let run = run_in(Path::new(ROOT), &["mutate", "--policy", "aws-efa", "-q"], &text).exits(0);
+        assert!(run.text() == text);
+        assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);
+    }
+}

@@ -1,0 +1,294 @@
+//! The program as its users meet it: the real binary, its arguments, its streams and its exit status.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+mod docs;
+mod errors;
+mod input;
+mod limits;
+mod output;
+mod policies;
+mod policy_errors;
+mod policy_types;
+mod report;
+mod review;
+mod sets;
+mod streams;
+mod untouched;
+mod usage;
+mod values;
+mod workloads;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Where the repository is.
+const ROOT: &str = env!("CARGO_MANIFEST_DIR");
+
+/// The trigger's annotation.
+const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
+
+/// A pod with 8 GPUs that every built-in policy serves.
+const POD: &str = r#"apiVersion: v1
+kind: Pod
+metadata:
+  name: trainer
+  annotations:
+    nmp.nvidia.com/enable-multi-node-networking: "true"
+spec:
+  containers:
+  - name: main
+    image: registry.example/train:1
+    resources:
+      limits:
+        nvidia.com/gpu: 8
+"#;
+
+/// An object that no policy is for, in a layout that no writer has.
+const SETTINGS: &str =
+    "apiVersion:   v1\nkind: ConfigMap   # settings\nmetadata: {name: 'settings'}\ndata:\n    mode:  \"0755\"\n";
+
+/// A policy that is small enough to break in one place. Its rule sets the variable `FABRIC`.
+const POLICY: &str = r#"apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata:
+  name: lab
+spec:
+  provider: lab
+  description: A policy to try things on
+  gpuResources: [nvidia.com/gpu]
+  match:
+    anyAnnotation:
+      nmp.nvidia.com/enable-multi-node-networking: "true"
+  parameters:
+    nicsPerGPU:
+      type: number
+      description: NICs for each GPU
+      default: 2
+      minimum: 0
+  rules:
+    - name: nics
+      container:
+        resources:
+          limits:
+            example.com/nic: ${devices(gpus, nicsPerGPU)}
+          requests:
+            example.com/nic: ${devices(gpus, nicsPerGPU)}
+        env:
+          - name: FABRIC
+            value: lab
+"#;
+
+/// What a run of the program left behind.
+#[derive(Debug)]
+struct Run {
+    /// The exit status; `None` if a signal ended it.
+    status: Option<i32>,
+    stdout: Vec<u8>,
+    stderr: String,
+    elapsed: Duration,
+}
+
+impl Run {
+    /// The run, if it ended with this status.
+    #[track_caller]
+    fn exits(self, status: i32) -> Self {
+        assert_eq!(self.status, Some(status), "stdout:\n{}\nstderr:\n{}", self.text_lossy(), self.stderr);
+        self
+    }
+
+    /// Standard output as text.
+    #[track_caller]
+    fn text(&self) -> &str {
+        std::str::from_utf8(&self.stdout).expect("standard output is UTF-8")
+    }
+
+    fn text_lossy(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Standard output as JSON values, one after another.
+    #[track_caller]
+    fn values(&self) -> Vec<Value> {
+        let values = serde_json::Deserializer::from_slice(&self.stdout).into_iter();
+        values.collect::<Result<_, _>>().unwrap_or_else(|error| panic!("{error} in\n{}", self.text_lossy()))
+    }
+
+    /// Standard output as JSON values, each on a line of its own.
+    #[track_caller]
+    fn lines(&self) -> Vec<Value> {
+        self.text().lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+
+    /// Standard output as YAML documents, blank ones left out.
+    #[track_caller]
+    fn documents(&self) -> Vec<Value> {
+        documents(self.text())
+    }
+
+    /// What `--report json` wrote.
+    #[track_caller]
+    fn reports(&self) -> Vec<Value> {
+        self.stderr.lines().map(|line| serde_json::from_str(line).expect(line)).collect()
+    }
+
+    /// Fails unless standard error has all of these in it.
+    #[track_caller]
+    fn says(&self, parts: &[&str]) -> &Self {
+        for part in parts {
+            assert!(self.stderr.contains(part), "no `{part}` in standard error:\n{}", self.stderr);
+        }
+        self
+    }
+
+    /// Fails unless standard output is empty.
+    #[track_caller]
+    fn writes_nothing(&self) -> &Self {
+        assert!(self.stdout.is_empty(), "standard output:\n{}", self.text_lossy());
+        self
+    }
+}
+
+/// The program with no environment but its own, in a folder.
+fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    command.env_clear().current_dir(folder);
+    command
+}
+
+/// Runs the program in the repository.
+fn run(args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
+    run_in(Path::new(ROOT), args, stdin)
+}
+
+/// Runs the program in a folder.
+fn run_in(folder: &Path, args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
+    let mut command = command(folder);
+    command.args(args);
+    finish(&mut command, stdin.as_ref())
+}
+
+/// Runs `mutate` in the repository.
+fn mutate(args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
+    run(&[&["mutate"], args].concat(), stdin)
+}
+
+/// Runs `mutate` with the policy `aws-efa` and no report.
+fn aws(args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
+    mutate(&[&["--policy", "aws-efa", "--quiet"], args].concat(), stdin)
+}
+
+/// Runs a command to its end, which has to come within two minutes.
+fn finish(command: &mut Command, stdin: &[u8]) -> Run {
+    let started = Instant::now();
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    let (mut out, mut err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    thread::scope(|scope| {
+        // A program that has seen enough closes the pipe; that is its own affair.
+        scope.spawn(move || drop(pipe.write_all(stdin)));
+        let stdout = scope.spawn(move || read(&mut out));
+        let stderr = scope.spawn(move || read(&mut err));
+        let status = wait(&mut child, started);
+        Run {
+            status,
+            elapsed: started.elapsed(),
+            stdout: stdout.join().unwrap(),
+            stderr: String::from_utf8(stderr.join().unwrap()).expect("standard error is UTF-8"),
+        }
+    })
+}
+
+fn read(stream: &mut impl Read) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn wait(child: &mut Child, started: Instant) -> Option<i32> {
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        if started.elapsed() > Duration::from_secs(120) {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return None;
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A folder with these files in it.
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+/// The text of a file of the repository.
+fn file(path: &str) -> String {
+    fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
+}
+
+/// Every sample workload, by name.
+fn workloads() -> Vec<PathBuf> {
+    let entries = fs::read_dir(Path::new(ROOT).join("tests/workloads")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.retain(|file| ["yaml", "json"].map(OsStr::new).contains(&file.extension().unwrap_or_default()));
+    files.sort();
+    assert!(!files.is_empty(), "there are sample workloads");
+    files
+}
+
+/// The documents of a YAML stream, blank ones left out.
+#[track_caller]
+fn documents(text: &str) -> Vec<Value> {
+    let mut pieces = vec![String::new()];
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == "---" || line.starts_with("--- ") {
+            pieces.push(String::new());
+        }
+        pieces.last_mut().unwrap().push_str(line);
+    }
+    let values = pieces.iter().filter_map(|piece| {
+        let manifest = fabric_injector::yaml::read_value(piece);
+        manifest.unwrap_or_else(|error| panic!("{error} in\n{piece}")).root
+    });
+    values.filter(|value| !value.is_null()).collect()
+}
+
+/// The limits of the first container of a pod.
+fn limits(pod: &Value) -> &Value {
+    &pod["spec"]["containers"][0]["resources"]["limits"]
+}
+
+/// How many EFA interfaces the pod asks for that came out.
+#[track_caller]
+fn efa(run: &Run) -> String {
+    let documents = run.documents();
+    let count = &limits(&documents[0])["vpc.amazonaws.com/efa"];
+    count.as_str().unwrap_or_else(|| panic!("no count but {count} in {documents:?}")).to_owned()
+}
+
+/// Line, column and the whole line of the first place where the text has this mark.
+#[track_caller]
+fn place(text: &str, mark: &str) -> (usize, usize, String) {
+    let (at, line) = text
+        .lines()
+        .enumerate()
+        .find(|(_, line)| line.contains(mark))
+        .unwrap_or_else(|| panic!("no `{mark}` in\n{text}"));
+    let column = line[..line.find(mark).unwrap()].chars().count();
+    (at + 1, column + 1, line.trim().to_owned())
+}

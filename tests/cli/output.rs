@@ -1,0 +1,171 @@
+//! `-o yaml`, `json`, `patch` and `diff`.
+
+use std::fs;
+use std::path::Path;
+
+use json_patch::Patch;
+use serde_json::{Value, json};
+
+use super::{POD, SETTINGS, aws, documents, mutate, workloads};
+
+/// The documents of a sample workload as they are before the program has seen them.
+fn before(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).unwrap();
+    if path.extension().unwrap() == "json" { vec![serde_json::from_str(&text).unwrap()] } else { documents(&text) }
+}
+
+#[test]
+fn the_default_and_yaml_and_json_say_the_same() {
+    for path in workloads() {
+        let path = path.to_str().unwrap();
+        let json = aws(&["-f", path, "-o", "json"], "").exits(0).values();
+        assert!(!json.is_empty());
+        assert_eq!(aws(&["-f", path, "-o", "yaml"], "").exits(0).documents(), json, "{path}");
+        assert_eq!(aws(&["-f", path], "").exits(0).documents(), json, "{path}");
+    }
+}
+
+#[test]
+fn json_is_one_value_after_another() {
+    let run = aws(&["-o", "json"], format!("{SETTINGS}---\n# nothing\n---\n{POD}")).exits(0);
+    let kinds: Vec<_> = run.values().iter().map(|value| value["kind"].clone()).collect();
+    assert_eq!(kinds, ["ConfigMap", "Pod"]);
+    assert_eq!(run.values()[0], documents(SETTINGS)[0]);
+}
+
+#[test]
+fn yaml_of_changed_json_is_yaml() {
+    let run = aws(&["-o", "yaml"], documents(POD)[0].to_string()).exits(0);
+    assert!(run.text().starts_with("apiVersion: v1\nkind: Pod\n"), "{}", run.text());
+    assert_eq!(run.documents(), aws(&[], POD).exits(0).documents());
+}
+
+#[test]
+fn a_patch_turns_each_changed_document_into_what_json_prints() {
+    for policy in ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"] {
+        for path in workloads() {
+            let args = ["--quiet", "--policy", policy, "-f", path.to_str().unwrap(), "-o"];
+            let after = mutate(&[&args[..], &["json"]].concat(), "").exits(0).values();
+            let before = before(&path);
+            assert_eq!(before.len(), after.len());
+            let changed: Vec<usize> = (0..after.len()).filter(|at| before[*at] != after[*at]).collect();
+            let patches = mutate(&[&args[..], &["patch"]].concat(), "").exits(0).lines();
+            assert_eq!(patches.len(), changed.len(), "{policy} {}", path.display());
+            for (patch, at) in patches.into_iter().zip(changed) {
+                let patch: Patch = serde_json::from_value(patch).expect("a JSON Patch");
+                let mut document = before[at].clone();
+                json_patch::patch(&mut document, &patch).unwrap();
+                assert_eq!(document, after[at], "{policy} {}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_patch_is_one_array_of_operations_a_line_with_paths_from_the_root() {
+    let list = super::file("tests/workloads/list.yaml");
+    let run = aws(&["-o", "patch"], format!("---\n{SETTINGS}---\n{list}---\n{POD}")).exits(0);
+    let lines = run.lines();
+    assert_eq!(lines.len(), 2, "{}", run.text());
+    for (line, root) in lines.iter().zip(["/items/1/", "/"]) {
+        let operations = line.as_array().unwrap();
+        assert!(!operations.is_empty());
+        for operation in operations {
+            assert!(["add", "replace"].contains(&operation["op"].as_str().unwrap()), "{operation}");
+            let path = operation["path"].as_str().unwrap();
+            assert!(["spec/", "metadata/"].iter().any(|part| path.starts_with(&format!("{root}{part}"))), "{path}");
+            assert!(operation.get("value").is_some(), "{operation}");
+        }
+    }
+    let efa = json!({"op": "add", "path": "/spec/containers/0/resources/limits/vpc.amazonaws.com~1efa", "value": "8"});
+    assert!(lines[1].as_array().unwrap().contains(&efa), "{}", lines[1]);
+}
+
+#[test]
+fn documents_that_do_not_change_have_neither_patch_nor_diff() {
+    for format in ["patch", "diff"] {
+        aws(&["-o", format, "-f", "tests/workloads/untriggered.yaml"], "").exits(0).writes_nothing();
+    }
+}
+
+/// The hunks of a unified diff: the four numbers of its head, and its lines.
+fn hunks(text: &str) -> Vec<([usize; 4], Vec<&str>)> {
+    let mut hunks: Vec<([usize; 4], Vec<&str>)> = Vec::new();
+    for line in text.lines().skip(2) {
+        if let Some(head) = line.strip_prefix("@@ -").and_then(|rest| rest.strip_suffix(" @@")) {
+            let numbers: Vec<usize> = head
+                .split(" +")
+                .flat_map(|side| {
+                    let (start, length) = side.split_once(',').unwrap_or((side, "1"));
+                    [start.parse().unwrap(), length.parse().unwrap()]
+                })
+                .collect();
+            hunks.push((numbers.try_into().unwrap(), Vec::new()));
+        } else {
+            hunks.last_mut().unwrap_or_else(|| panic!("`{line}` stands in no hunk")).1.push(line);
+        }
+    }
+    hunks
+}
+
+#[test]
+fn a_diff_is_unified_and_leads_to_the_yaml_that_comes_out() {
+    let run = aws(&["-o", "diff"], POD).exits(0);
+    let mut head = run.text().lines();
+    assert!(head.next().is_some_and(|line| line.starts_with("--- ") && line.contains("stdin")), "{}", run.text());
+    assert!(head.next().is_some_and(|line| line.starts_with("+++ ") && line.contains("stdin")), "{}", run.text());
+    let yaml = aws(&["-o", "yaml"], POD).exits(0);
+    let new: Vec<&str> = yaml.text().lines().collect();
+    let old: Vec<&str> = POD.lines().collect();
+    let hunks = hunks(run.text());
+    assert!(!hunks.is_empty(), "{}", run.text());
+    for ([old_start, old_length, new_start, new_length], lines) in hunks {
+        let side = |sign: char| -> Vec<&str> {
+            lines.iter().filter(|line| line.starts_with([' ', sign])).map(|line| &line[1..]).collect()
+        };
+        assert_eq!(side('-'), old[old_start - 1..old_start - 1 + old_length]);
+        assert_eq!(side('+'), new[new_start - 1..new_start - 1 + new_length]);
+        assert!(lines.iter().any(|line| line.starts_with(' ')), "a hunk has context");
+        assert!(lines.iter().all(|line| !line.starts_with('-')), "nothing of the pod is removed");
+    }
+    assert!(run.text().contains("\n+        vpc.amazonaws.com/efa: \"8\"\n"), "{}", run.text());
+}
+
+#[test]
+fn a_diff_names_file_and_document_of_each_change() {
+    let folder = super::folder(&[("a.yaml", &format!("---\n{SETTINGS}---\n{POD}")), ("b.yaml", POD)]);
+    let args = ["mutate", "--policy", "aws-efa", "-q", "-o", "diff", "-f", "a.yaml", "-f", "b.yaml"];
+    let run = super::run_in(folder.path(), &args, "").exits(0);
+    let heads: Vec<&str> = run.text().lines().filter(|line| line.starts_with("--- ")).collect();
+    assert_eq!(heads.len(), 2);
+    assert!(heads[0].contains("a.yaml") && heads[0].contains('2'), "{}", heads[0]);
+    assert!(heads[1].contains("b.yaml") && heads[1].contains('1'), "{}", heads[1]);
+}
+
+#[test]
+fn a_diff_has_no_colour_in_a_pipe() {
+    assert!(!aws(&["-o", "diff"], POD).exits(0).text().contains('\u{1b}'));
+    assert!(!mutate(&["--policy", "aws-efa"], format!("{POD}---\na: [")).exits(2).stderr.contains('\u{1b}'));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_diff_has_colour_on_a_terminal() {
+    let script = Path::new("/usr/bin/script");
+    if !script.exists() {
+        eprintln!("skipped: util-linux' `script`, which makes a terminal, is not there");
+        return;
+    }
+    let line = format!(
+        "{} mutate --policy aws-efa -q -o diff -f tests/workloads/pod.yaml",
+        env!("CARGO_BIN_EXE_fabric-injector")
+    );
+    let on_terminal = |variables: &[(&str, &str)]| {
+        let mut command = std::process::Command::new(script);
+        command.env_clear().envs(variables.iter().copied()).current_dir(super::ROOT);
+        super::finish(command.args(["-qec", &line, "/dev/null"]), b"").exits(0).text_lossy()
+    };
+    let shown = on_terminal(&[("TERM", "xterm-256color")]);
+    assert!(shown.contains("\u{1b}[32m+"), "{shown:?}");
+    assert!(!on_terminal(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).contains('\u{1b}'));
+}

@@ -1,0 +1,63 @@
+//! `fabric-injector policies`: what is built in.
+
+use std::fs;
+use std::path::Path;
+
+use super::{ROOT, documents, file, run};
+
+/// The names of the files in `policies`.
+fn names() -> Vec<String> {
+    let entries = fs::read_dir(Path::new(ROOT).join("policies")).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    names.sort();
+    assert!(names.len() >= 4, "{names:?}");
+    names
+}
+
+#[test]
+fn every_policy_of_the_repository_is_listed_with_provider_and_description() {
+    let run = run(&["policies"], "").exits(0);
+    assert_eq!(run.stderr, "");
+    let lines: Vec<&str> = run.text().lines().collect();
+    assert_eq!(lines.len(), names().len(), "{}", run.text());
+    for (line, name) in lines.iter().zip(names()) {
+        let policy = &documents(&file(&format!("policies/{name}.yaml")))[0];
+        let mut words = line.split_whitespace();
+        assert_eq!(words.next(), Some(name.as_str()));
+        assert_eq!(words.next(), policy["spec"]["provider"].as_str());
+        let description = policy["spec"]["description"].as_str().unwrap();
+        assert!(line.ends_with(description), "no `{description}` in {line}");
+    }
+}
+
+#[test]
+fn show_prints_the_file_as_it_is() {
+    for name in names() {
+        let run = run(&["policies", "show", &name], "").exits(0);
+        assert_eq!(run.text(), file(&format!("policies/{name}.yaml")), "{name}");
+        assert_eq!(run.stderr, "");
+    }
+}
+
+#[test]
+fn what_show_prints_is_a_policy_file() {
+    let folder = super::folder(&[("mine.yaml", run(&["policies", "show", "aws-efa"], "").exits(0).text())]);
+    let mine = super::run_in(folder.path(), &["mutate", "--policy", "mine.yaml", "-q"], super::POD).exits(0);
+    assert_eq!(mine.text(), super::aws(&[], super::POD).exits(0).text());
+}
+
+#[test]
+fn show_of_an_unknown_policy_is_bad_usage() {
+    let run = run(&["policies", "show", "aws-eva"], "").exits(2);
+    run.writes_nothing().says(&["`aws-eva`"]);
+    for name in names() {
+        run.says(&[&name]);
+    }
+}
+
+#[test]
+fn show_needs_a_name() {
+    run(&["policies", "show"], "").exits(2).writes_nothing();
+}

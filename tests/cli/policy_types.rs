@@ -1,0 +1,94 @@
+//! Values of the wrong type in a policy file: each is shown with its place, the line and a hint.
+
+use super::policy_errors::{mistake, with_policy};
+use super::{POD, POLICY};
+
+#[test]
+fn a_number_for_a_string_is_shown() {
+    mistake("A policy to try things on", "5", "5").says(&["string"]);
+    mistake("value: lab", "value: 3", "3").says(&["string"]);
+    mistake("networking: \"true\"", "networking: true", "true").says(&["string"]);
+}
+
+#[test]
+fn a_string_for_a_list_is_shown() {
+    mistake("[nvidia.com/gpu]", "nvidia.com/gpu", "nvidia.com/gpu").says(&["list"]);
+}
+
+#[test]
+fn a_list_for_a_map_is_shown() {
+    mistake("    nicsPerGPU:\n", "    nicsPerGPU: []\n    other:\n", "[]").says(&["map"]);
+}
+
+#[test]
+fn a_string_for_a_map_of_the_pod_is_shown() {
+    mistake("        env:", "        securityContext: root\n        env:", "root").says(&["map"]);
+}
+
+#[test]
+fn a_map_for_a_list_of_the_pod_is_shown() {
+    let wrong = "- name: nics\n      pod:\n        spec:\n          volumes: {v: {}}";
+    mistake("- name: nics", wrong, "{v: {}}").says(&["list"]);
+}
+
+#[test]
+fn a_string_for_a_boolean_of_the_pod_is_shown() {
+    let wrong = "- name: nics\n      pod:\n        spec:\n          hostIPC: sure";
+    mistake("- name: nics", wrong, "sure").says(&["`true` or `false`"]);
+}
+
+#[test]
+fn a_word_for_a_quantity_of_the_pod_is_shown() {
+    let wrong = "- name: nics\n      pod:\n        spec:\n          volumes:\n            - name: v\n              emptyDir: {sizeLimit: huge}";
+    mistake("- name: nics", wrong, "huge").says(&["quantity"]);
+}
+
+#[test]
+fn an_unknown_type_of_a_parameter_is_shown() {
+    mistake("type: number", "type: numbr", "numbr").says(&["`numbr`", "`number`"]);
+}
+
+#[test]
+fn a_default_of_another_type_is_shown() {
+    mistake("default: 2", "default: two", "two").says(&["`nicsPerGPU`", "number"]);
+}
+
+#[test]
+fn a_default_beyond_the_bounds_is_shown() {
+    mistake("default: 2", "default: -2", "-2").says(&["`nicsPerGPU`", "minimum"]);
+}
+
+#[test]
+fn a_value_by_instance_type_of_another_type_is_shown() {
+    mistake("      minimum: 0", "      byInstanceType: {small: few}", "few").says(&["`nicsPerGPU`", "number"]);
+}
+
+#[test]
+fn an_unknown_way_with_conflicts_is_shown() {
+    mistake("- name: nics", "- name: nics\n      onConflict: replce", "replce").says(&["`replace`"]);
+}
+
+#[test]
+fn a_condition_that_is_no_expression_is_shown() {
+    mistake("- name: nics", "- name: nics\n      when: gpus > 0", "gpus > 0").says(&["${"]);
+    mistake("- name: nics", "- name: nics\n      when: true", "true").says(&["${"]);
+}
+
+#[test]
+fn a_scalar_on_which_the_versions_of_yaml_disagree_is_shown() {
+    let wrong = "- name: nics\n      pod:\n        spec:\n          hostIPC: yes";
+    mistake("- name: nics", wrong, "yes").says(&["YAML 1.1"]);
+}
+
+#[test]
+fn a_missing_key_is_named() {
+    for (line, key) in [
+        ("  provider: lab\n", "`provider`"),
+        ("  gpuResources: [nvidia.com/gpu]\n", "`gpuResources`"),
+        ("      type: number\n", "`type`"),
+        ("  name: lab\n", "`name`"),
+    ] {
+        assert!(POLICY.contains(line));
+        with_policy(&POLICY.replacen(line, "", 1), POD).exits(2).writes_nothing().says(&["lab.yaml:", key]);
+    }
+}

@@ -1,0 +1,106 @@
+//! `--set`, and which of the places that give a parameter wins.
+
+use super::{POD, POLICY, aws, efa, folder, mutate, run_in};
+
+/// The pod on nodes with 4 EFA interfaces for each GPU.
+fn on_p5() -> String {
+    POD.replace("spec:\n", "spec:\n  nodeSelector:\n    node.kubernetes.io/instance-type: p5.48xlarge\n")
+}
+
+#[test]
+fn the_default_holds_where_nothing_else_gives_a_value() {
+    assert_eq!(efa(&aws(&[], POD).exits(0)), "8");
+}
+
+#[test]
+fn the_instance_type_wins_over_the_default() {
+    assert_eq!(efa(&aws(&[], on_p5()).exits(0)), "32");
+}
+
+#[test]
+fn values_win_over_the_instance_type() {
+    let folder = folder(&[("values.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 3}}")]);
+    let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], on_p5()).exits(0);
+    assert_eq!(efa(&run), "24");
+    run.says(&["parameter_contradicts_instance_type"]);
+}
+
+#[test]
+fn set_wins_over_values() {
+    let folder = folder(&[("values.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 3}}")]);
+    for pod in [POD.to_owned(), on_p5()] {
+        let args = ["mutate", "--values", "values.yaml", "--set", "efaDevicesPerGPU=2", "-q"];
+        assert_eq!(efa(&run_in(folder.path(), &args, &pod).exits(0)), "16");
+    }
+}
+
+#[test]
+fn set_takes_every_type_of_value() {
+    let parameters = "  parameters:
+    whole: {type: integer, description: d}
+    ratio: {type: number, description: d}
+    text: {type: string, description: d}
+    flag: {type: boolean, description: d}
+    size: {type: quantity, description: d}
+    names: {type: stringList, description: d}
+";
+    let value = "value: \"${whole}/${ratio}/${text}/${flag}/${size}/${names.join(',')}\"";
+    let (head, _) = POLICY.split_once("  parameters:\n").unwrap();
+    let (_, rules) = POLICY.split_once("  rules:\n").unwrap();
+    let rules = rules.replace("value: lab", value).replace("nicsPerGPU", "ratio");
+    let folder = folder(&[("lab.yaml", &format!("{head}{parameters}  rules:\n{rules}"))]);
+    let sets = ["whole=3", "ratio=0.5", "text=a=b,c", "flag=true", "size=64Gi", "names=eth0,eth1"];
+    let mut args = vec!["mutate", "--policy", "lab.yaml", "-q", "-o", "json"];
+    args.extend(sets.iter().flat_map(|set| ["--set", set]));
+    let run = run_in(folder.path(), &args, POD).exits(0);
+    assert_eq!(run.values()[0]["spec"]["containers"][0]["env"][0]["value"], "3/0.5/a=b,c/true/64Gi/eth0,eth1");
+    assert_eq!(super::limits(&run.values()[0])["example.com/nic"], "4");
+}
+
+#[test]
+fn set_of_an_unknown_parameter_names_it_and_those_that_there_are() {
+    let run = aws(&["--set", "efaDevicePerGPU=2"], POD).exits(2);
+    run.writes_nothing().says(&["`efaDevicePerGPU`", "aws-efa", "efaDevicesPerGPU"]);
+}
+
+#[test]
+fn set_without_a_value_says_how_to_write_it() {
+    aws(&["--set", "efaDevicesPerGPU"], POD).exits(2).writes_nothing().says(&["efaDevicesPerGPU", "KEY=VALUE"]);
+}
+
+#[test]
+fn set_of_the_wrong_type_names_the_value() {
+    aws(&["--set", "efaDevicesPerGPU=four"], POD).exits(2).writes_nothing().says(&["`efaDevicesPerGPU`", "four"]);
+    aws(&["--set", "ipcLock=maybe"], POD).exits(2).writes_nothing().says(&["`ipcLock`", "maybe"]);
+    aws(&["--set", "sharedMemorySize=big"], POD).exits(2).writes_nothing().says(&["`sharedMemorySize`", "big"]);
+}
+
+#[test]
+fn set_beyond_the_bounds_names_the_bound() {
+    aws(&["--set", "efaDevicesPerGPU=-1"], POD).exits(2).writes_nothing().says(&["-1", "minimum 0"]);
+    aws(&["--set", "efaDevicesPerGPU=33"], POD).exits(2).writes_nothing().says(&["33", "maximum 32"]);
+}
+
+#[test]
+fn set_needs_exactly_one_policy() {
+    let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &POLICY.replace("name: lab", "name: other"))]);
+    let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "--set", "nicsPerGPU=1"];
+    run_in(folder.path(), &args, POD).exits(2).writes_nothing().says(&["--set", "2"]);
+    mutate(&["--set", "efaDevicesPerGPU=2"], POD).exits(2).writes_nothing().says(&["aws-efa"]);
+}
+
+/// The stamp of the pod that comes out.
+fn stamp(args: &[&str], pod: &str) -> String {
+    let run = aws(&[args, &["-o", "json"]].concat(), pod).exits(0);
+    run.values()[0]["metadata"]["annotations"]["fabric-injector.io/injected"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn the_stamp_names_the_policy_and_covers_the_values_in_force() {
+    let plain = stamp(&[], POD);
+    let digest = plain.strip_prefix("aws-efa@").expect(&plain);
+    assert_eq!(digest.len(), 12);
+    assert!(digest.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)), "{digest}");
+    assert_eq!(stamp(&[], POD), plain, "the stamp is stable");
+    assert_ne!(stamp(&["--set", "efaDevicesPerGPU=2"], POD), plain);
+}

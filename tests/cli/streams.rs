@@ -1,0 +1,88 @@
+//! Standard output and standard error as streams: what goes where, and readers that leave.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+use std::thread;
+use std::time::Instant;
+
+use super::{POD, SETTINGS, command, folder, mutate, wait};
+
+#[test]
+fn standard_output_carries_data_only() {
+    let stream = format!("---\n{SETTINGS}---\na: [\n---\n{POD}");
+    for report in ["text", "json"] {
+        let run = mutate(&["--policy", "aws-efa", "--report", report, "-o", "json"], &stream).exits(2);
+        assert_eq!(run.values().len(), 2);
+        assert!(!run.stderr.is_empty());
+    }
+}
+
+/// Documents that do not change, more of them than pipes and buffers hold.
+fn many() -> String {
+    format!("---\n{SETTINGS}").repeat(10_000)
+}
+
+#[test]
+fn a_broken_pipe_is_no_error() {
+    let folder = folder(&[("many.yaml", &many())]);
+    let mut command = command(folder.path());
+    command.args(["mutate", "--policy", "aws-efa", "-f", "many.yaml"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = String::new();
+    BufReader::with_capacity(1, child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+    assert_eq!(first, "---\n");
+    let mut messages = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
+    assert_eq!(messages, "");
+    assert_eq!(wait(&mut child, Instant::now()), Some(0));
+}
+
+#[test]
+fn a_reader_that_leaves_the_report_does_not_stop_the_data() {
+    let pods = format!("---\n{}", POD.replace("\"true\"", "\"false\"")).repeat(2_000);
+    let folder = folder(&[("many.yaml", &pods)]);
+    let mut command = command(folder.path());
+    command.args(["mutate", "--policy", "aws-efa", "-f", "many.yaml"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    let mut data = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut data).unwrap();
+    assert!(data == pods, "{} of {} bytes came out", data.len(), pods.len());
+    assert_eq!(wait(&mut child, Instant::now()), Some(0));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk_is_an_error() {
+    let mut command = command(std::path::Path::new(super::ROOT));
+    command.args(["mutate", "--policy", "aws-efa", "-q", "-f", "tests/workloads/pod.yaml"]);
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let output = command.stdin(Stdio::null()).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("error"), "{output:?}");
+}
+
+#[test]
+fn documents_are_served_before_the_input_ends() {
+    // The output buffer is some 64 KiB; more than that has to come out while standard input is still open.
+    let mut command = command(std::path::Path::new(super::ROOT));
+    command.args(["mutate", "--policy", "aws-efa", "-q"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    let writer = thread::spawn(move || {
+        input.write_all(many().as_bytes()).unwrap();
+        input
+    });
+    let mut bytes = vec![0; 256 * 1024];
+    output.read_exact(&mut bytes).unwrap();
+    let input = thread::spawn(move || {
+        let mut rest = Vec::new();
+        output.read_to_end(&mut rest).unwrap();
+        rest
+    });
+    drop(writer.join().unwrap());
+    assert_eq!(bytes.len() + input.join().unwrap().len(), many().len());
+    assert_eq!(wait(&mut child, Instant::now()), Some(0));
+}

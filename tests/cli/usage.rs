@@ -1,0 +1,159 @@
+//! How the program is called, and how it ends.
+
+use std::fs;
+
+use super::{POD, POLICY, SETTINGS, aws, folder, mutate, run, run_in};
+
+const BUILT_IN: [&str; 4] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"];
+
+#[test]
+fn the_status_is_0_when_something_changed() {
+    let run = aws(&[], POD).exits(0);
+    assert_ne!(run.text(), POD);
+}
+
+#[test]
+fn the_status_is_0_when_nothing_changed() {
+    let run = aws(&[], SETTINGS).exits(0);
+    assert_eq!(run.text(), SETTINGS);
+}
+
+#[test]
+fn the_status_is_1_when_a_pod_was_refused() {
+    let folder = folder(&[("lab.yaml", &POLICY.replace("name: nics", "name: nics\n      onConflict: refuse"))]);
+    let pod = POD.replace("    resources:", "    env: [{name: FABRIC, value: mine}]\n    resources:");
+    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml"], &pod).exits(1);
+    run.writes_nothing().says(&["refused", "spec.containers[main].env[FABRIC]", "`mine`", "`nics`"]);
+}
+
+#[test]
+fn the_status_is_1_when_two_policies_match_and_both_are_named() {
+    let folder = folder(&[
+        ("lab.yaml", POLICY),
+        ("other.yaml", &POLICY.replace("name: lab", "name: other")),
+        ("pod.yaml", POD),
+    ]);
+    let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "-f", "pod.yaml"];
+    let run = run_in(folder.path(), &args, "").exits(1);
+    run.writes_nothing().says(&["refused", "`lab`", "`other`"]);
+}
+
+#[test]
+fn other_documents_are_served_beside_a_refused_one() {
+    let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &POLICY.replace("name: lab", "name: other"))]);
+    let stream = format!("{SETTINGS}---\n{POD}---\n{SETTINGS}");
+    let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"], &stream);
+    let run = run.exits(1);
+    assert_eq!(run.documents().len(), 2, "{}", run.text());
+    assert!(run.documents().iter().all(|document| document["kind"] == "ConfigMap"));
+}
+
+#[test]
+fn the_status_is_2_for_bad_input_also_beside_a_refused_pod() {
+    let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &POLICY.replace("name: lab", "name: other"))]);
+    for stream in [format!("{POD}---\na: [\n"), format!("a: [\n---\n{POD}")] {
+        let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"], &stream);
+        run.exits(2).writes_nothing().says(&["refused", "error"]);
+    }
+}
+
+#[test]
+fn the_status_is_2_for_bad_usage() {
+    for args in [
+        &["mutate", "--polici", "aws-efa"][..],
+        &["mutate", "--policy", "aws-efa", "-o", "toml"],
+        &["mutate", "--policy", "aws-efa", "--report", "xml"],
+        &["mutate", "--policy"],
+        &["mutat"],
+        &[],
+    ] {
+        let run = run(args, POD).exits(2);
+        run.writes_nothing();
+        assert!(!run.stderr.is_empty(), "{args:?} is answered");
+    }
+}
+
+#[test]
+fn the_statuses_are_documented_in_the_help() {
+    let run = run(&["mutate", "--help"], "").exits(0);
+    assert_eq!(run.stderr, "");
+    let help = run.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in ["Exit status: 0 done", "1 a pod was refused", "2 bad usage, input or policy"] {
+        assert!(help.contains(part), "no `{part}` in {help}");
+    }
+    for option in ["-f", "--policy", "--values", "--set", "-o", "--report", "--quiet"] {
+        assert!(help.contains(option), "no `{option}` in {help}");
+    }
+}
+
+#[test]
+fn help_and_version_are_data() {
+    for args in [&["--help"][..], &["--version"], &["policies", "--help"]] {
+        let run = run(args, "").exits(0);
+        assert!(!run.stdout.is_empty() && run.stderr.is_empty(), "{args:?}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn without_a_policy_the_built_in_ones_are_listed() {
+    let run = mutate(&[], POD).exits(2);
+    run.writes_nothing().says(&BUILT_IN);
+}
+
+#[test]
+fn a_policy_is_named_by_its_built_in_name() {
+    for name in BUILT_IN {
+        let run = mutate(&["--policy", name], POD).exits(0);
+        run.says(&["mutated", name]);
+        assert_ne!(run.text(), POD);
+    }
+}
+
+#[test]
+fn a_policy_is_named_by_the_path_of_its_file() {
+    let folder = folder(&[("lab.yaml", POLICY), ("lab", POLICY)]);
+    let absolute = folder.path().join("lab.yaml");
+    fs::create_dir(folder.path().join("sub")).unwrap();
+    fs::copy(&absolute, folder.path().join("sub/lab.yaml")).unwrap();
+    for path in ["lab.yaml", "lab", "./lab.yaml", "sub/lab.yaml", absolute.to_str().unwrap()] {
+        let run = run_in(folder.path(), &["mutate", "--policy", path, "-q", "-o", "json"], POD).exits(0);
+        assert_eq!(super::limits(&run.values()[0])["example.com/nic"], "16", "{path}");
+    }
+}
+
+#[test]
+fn an_unknown_policy_is_named_and_the_built_in_ones_are_listed() {
+    let run = mutate(&["--policy", "aws-eva"], POD).exits(2);
+    run.writes_nothing().says(&["`aws-eva`"]).says(&BUILT_IN);
+}
+
+#[test]
+fn a_missing_policy_file_is_named() {
+    mutate(&["--policy", "nowhere/lab.yaml"], POD).exits(2).writes_nothing().says(&["nowhere/lab.yaml"]);
+    mutate(&["--policy", "tests/workloads/"], POD).exits(2).writes_nothing().says(&["tests/workloads/"]);
+}
+
+#[test]
+fn two_policies_of_one_provider_may_be_in_use() {
+    let second = POLICY.replace("name: lab", "name: other").replace(super::TRIGGER, "example.com/other");
+    let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &second)]);
+    let stream = format!("{POD}---\n{}", POD.replace(super::TRIGGER, "example.com/other"));
+    let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "--report", "json", "-o", "patch"];
+    let run = run_in(folder.path(), &args, &stream).exits(0);
+    let policies: Vec<_> = run.reports().iter().map(|report| report["policy"].clone()).collect();
+    assert_eq!(policies, ["lab", "other"]);
+}
+
+#[test]
+fn two_policies_of_different_providers_are_bad_usage() {
+    let run = mutate(&["--policy", "aws-efa", "--policy", "oci-sriov"], POD).exits(2);
+    run.writes_nothing().says(&["`aws-efa`", "`oci-sriov`", "provider"]);
+}
+
+#[test]
+fn quiet_silences_the_report_and_not_the_errors() {
+    for quiet in ["--quiet", "-q"] {
+        assert_eq!(mutate(&["--policy", "aws-efa", quiet], POD).exits(0).stderr, "");
+        mutate(&["--policy", "aws-efa", quiet], "a: [").exits(2).says(&["error", "document 1"]);
+    }
+}

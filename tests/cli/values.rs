@@ -1,0 +1,169 @@
+//! `--values`: the `multinodeNetworking` block of a Helm values file.
+
+use super::{POD, Run, efa, folder, limits, mutate, place, run_in};
+
+/// A values file of a chart, of which one block is ours.
+const CHART: &str = r#"# Default values for the platform.
+global:
+  imageRegistry: nvcr.io
+  imagePullSecrets: [{name: ngc}]
+replicaCount: 2
+ingress: {enabled: yes, annotations: {}}
+1: a key that is no string
+
+multinodeNetworking:
+  aws:
+    enabled: true
+    efaDevicesPerGPU: 4  # must match your instance type
+  azure:
+    enabled: false
+    rdmaDevicesPerGPU: 1
+    rdmaDeviceName: "hca_shared_devices_a"
+  gcp:
+    enabled: false
+  oci:
+    enabled: false
+    rdmaDevicesPerGPU: 8
+
+aws: {enabled: true, region: us-east-1}
+multinodeNetworkings: {aws: 5}
+"#;
+
+/// `mutate --values values.yaml` of one pod with 8 GPUs.
+fn with_values(values: &str, args: &[&str]) -> Run {
+    let folder = folder(&[("values.yaml", values)]);
+    run_in(folder.path(), &[&["mutate", "--values", "values.yaml"], args].concat(), POD)
+}
+
+/// Fails unless the values are refused at the place of the mark, which is shown.
+#[track_caller]
+fn refused_at(values: &str, mark: &str) -> Run {
+    let run = with_values(values, &[]).exits(2);
+    let (line, column, text) = place(values, mark);
+    run.writes_nothing().says(&[&format!("values.yaml:{line}:{column}"), &text]);
+    run
+}
+
+#[test]
+fn the_block_of_the_chart_works_unchanged_without_a_policy() {
+    let values = "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 4}}\n";
+    assert_eq!(efa(&with_values(values, &["-q"]).exits(0)), "32");
+}
+
+#[test]
+fn a_whole_helm_values_file_is_taken_as_it_is() {
+    let run = with_values(CHART, &[]).exits(0);
+    run.says(&["aws-efa"]);
+    assert_eq!(efa(&run), "32");
+}
+
+#[test]
+fn the_blocks_of_every_provider_choose_its_policy() {
+    for (block, resource, count) in [
+        ("aws: {enabled: true, efaDevicesPerGPU: 2}", "vpc.amazonaws.com/efa", "16"),
+        (
+            "azure: {enabled: true, rdmaDevicesPerGPU: 1, rdmaDeviceName: \"hca_shared_devices_a\"}",
+            "rdma/hca_shared_devices_a",
+            "8",
+        ),
+        ("oci: {enabled: true, rdmaDevicesPerGPU: 8}", "nvidia.com/mlnxnics", "64"),
+    ] {
+        let run = with_values(&format!("multinodeNetworking: {{{block}}}"), &["-q", "-o", "json"]).exits(0);
+        assert_eq!(limits(&run.values()[0])[resource], count, "{block}");
+    }
+    let run = with_values("multinodeNetworking:\n  gcp:\n    enabled: true\n", &["--report", "json"]).exits(0);
+    assert_eq!(run.reports()[0]["policy"], "gcp-tcpxo");
+    assert_eq!(run.reports()[0]["outcome"], "mutated");
+}
+
+#[test]
+fn a_policy_of_the_enabled_provider_may_be_named_too() {
+    assert_eq!(efa(&with_values(CHART, &["--policy", "aws-efa", "-q"]).exits(0)), "32");
+}
+
+#[test]
+fn a_policy_of_another_provider_than_the_enabled_one_is_bad_usage() {
+    let run = with_values(CHART, &["--policy", "oci-sriov"]).exits(2);
+    run.writes_nothing().says(&["`aws`", "oci-sriov"]);
+}
+
+#[test]
+fn a_named_policy_takes_the_values_of_its_provider_where_none_is_enabled() {
+    let values = "multinodeNetworking: {aws: {efaDevicesPerGPU: 3}, oci: {enabled: false}}";
+    assert_eq!(efa(&with_values(values, &["--policy", "aws-efa", "-q"]).exits(0)), "24");
+}
+
+#[test]
+fn a_values_file_feeds_a_policy_file_of_its_own_provider() {
+    let folder = folder(&[
+        ("lab.yaml", super::POLICY),
+        ("values.yaml", "multinodeNetworking: {lab: {enabled: true, nicsPerGPU: 5}, aws: {enabled: false}}"),
+    ]);
+    let args = ["mutate", "--policy", "lab.yaml", "--values", "values.yaml", "-q", "-o", "json"];
+    let run = run_in(folder.path(), &args, POD).exits(0);
+    assert_eq!(limits(&run.values()[0])["example.com/nic"], "40");
+}
+
+#[test]
+fn more_than_one_enabled_provider_is_bad_usage() {
+    let values = CHART.replace("  oci:\n    enabled: false", "  oci:\n    enabled: true");
+    with_values(&values, &[]).exits(2).writes_nothing().says(&["`aws`", "`oci`", "values.yaml:"]);
+    with_values(&values, &["--policy", "aws-efa"]).exits(2).writes_nothing().says(&["`oci`"]);
+}
+
+#[test]
+fn no_enabled_provider_and_no_policy_is_bad_usage() {
+    let run = with_values("multinodeNetworking: {aws: {enabled: false}}", &[]).exits(2);
+    run.writes_nothing().says(&["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"]);
+}
+
+#[test]
+fn an_unknown_provider_is_an_error_with_its_place() {
+    refused_at(&CHART.replace("  azure:", "  azur:"), "azur:").says(&["`azur`", "hint", "`azure`"]);
+}
+
+#[test]
+fn an_unknown_setting_is_an_error_with_its_place() {
+    let values = CHART.replace("efaDevicesPerGPU", "efaDevicePerGPU");
+    refused_at(&values, "efaDevicePerGPU").says(&["hint", "`efaDevicesPerGPU`"]);
+}
+
+#[test]
+fn an_unknown_setting_of_a_provider_that_is_not_enabled_is_an_error_too() {
+    refused_at(&CHART.replace("rdmaDeviceName", "rdmaDevice"), "rdmaDevice:").says(&["`azure`", "`rdmaDevice`"]);
+}
+
+#[test]
+fn a_setting_of_the_wrong_type_is_an_error_with_its_place() {
+    refused_at(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: four"), "four").says(&["`efaDevicesPerGPU`"]);
+    refused_at(&CHART.replacen("enabled: true", "enabled: \"true\"", 1), "\"true\"").says(&["`enabled`"]);
+}
+
+#[test]
+fn a_setting_beyond_its_bounds_is_an_error_with_its_place() {
+    refused_at(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: -1"), "-1").says(&["`efaDevicesPerGPU`", "0"]);
+}
+
+#[test]
+fn a_repeated_key_in_the_block_is_an_error_with_its_place() {
+    let values = CHART.replace("    efaDevicesPerGPU: 4 ", "    efaDevicesPerGPU: 4\n    efaDevicesPerGPU: 8 ");
+    refused_at(&values, "efaDevicesPerGPU: 8").says(&["`efaDevicesPerGPU`"]);
+}
+
+#[test]
+fn a_repeated_key_elsewhere_in_the_file_is_not_ours() {
+    // Helm itself takes the last one without a word.
+    let values = CHART.replace("replicaCount: 2", "replicaCount: 2\nreplicaCount: 3");
+    assert_eq!(efa(&with_values(&values, &["-q"]).exits(0)), "32");
+}
+
+#[test]
+fn a_missing_values_file_is_named() {
+    mutate(&["--values", "nowhere.yaml"], POD).exits(2).writes_nothing().says(&["nowhere.yaml"]);
+}
+
+#[test]
+fn a_values_file_that_is_no_yaml_is_an_error_with_its_place() {
+    let run = with_values("replicaCount: 2\nmultinodeNetworking: {aws: [}\n", &[]).exits(2);
+    run.writes_nothing().says(&["values.yaml:2:", "multinodeNetworking: {aws: [}"]);
+}

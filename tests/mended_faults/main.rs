@@ -1,0 +1,17 @@
+//! One test for each fault that NVIDIA's own Kyverno policies have, and for each fact of a cloud that is easy
+//! to get wrong, with the built-in policies.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops on what it does not expect"
+)]
+
+mod api_server;
+mod aws;
+mod azure;
+mod every_cloud;
+mod gcp;
+mod manifests;
+mod oci;
+mod support;
