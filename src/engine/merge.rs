@@ -294,7 +294,7 @@ impl<'a> Merge<'a> {
     /// Adds an entry after those that a list has.
     pub(super) fn push(&mut self, list: &mut Vec<Value>, value: Value) {
         let before = self.enter_index(list.len());
-        self.changes.added(&self.pointer, &value);
+        self.changes.appended(&self.pointer, &value);
         list.push(value);
         self.pointer.truncate(before);
     }

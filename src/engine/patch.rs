@@ -27,14 +27,19 @@ impl Changes {
         self.opened.clear();
     }
 
-    /// Something now stands where nothing did.
+    /// A field now stands where nothing did.
     pub(crate) fn added(&mut self, pointer: &str, value: &Value) {
+        self.push(pointer, None, value.is_array() || value.is_object());
+    }
+
+    /// A list has one more entry. The many small ones (variables, mounts) are not added to further.
+    pub(crate) fn appended(&mut self, pointer: &str, value: &Value) {
         self.push(pointer, None, may_grow(value));
     }
 
     /// Something else now stands there. `null` counts as nothing in Kubernetes, but not in a patch.
     pub(crate) fn replaced(&mut self, pointer: &str, before: Value, value: &Value) {
-        self.push(pointer, Some(before), may_grow(value));
+        self.push(pointer, Some(before), value.is_array() || value.is_object());
     }
 
     fn push(&mut self, pointer: &str, before: Option<Value>, opens: bool) {
@@ -81,14 +86,10 @@ impl Changes {
     }
 }
 
-/// Whether a later change inside of an added value would be wrong as an operation of its own: only entries of
-/// lists count, since adding a field to a map twice comes to the same.
-fn may_grow(value: &Value) -> bool {
-    match value {
-        Value::Array(_) => true,
-        Value::Object(map) => map.is_empty() || map.values().any(|value| value.is_array() || value.is_object()),
-        _ => false,
-    }
+/// Whether a later change inside of an entry would be wrong as an operation of its own: only lists within it
+/// count, since setting a field twice comes to the same.
+fn may_grow(entry: &Value) -> bool {
+    entry.as_object().is_some_and(|map| map.values().any(|value| value.is_array() || value.is_object()))
 }
 
 /// One operation of the patch; its value is what the pod has at `pointer`.
@@ -177,7 +178,7 @@ mod tests {
         changes.added("/spec/volumes", &json!([]));
         changes.added("/spec/volumes/0", &json!({"name": "v"}));
         changes.added("/spec/volumesX", &json!(1));
-        changes.added("/c/0", &json!({"env": [1]}));
+        changes.appended("/c/0", &json!({"env": [1]}));
         changes.added("/c/0/env/1", &json!(2));
         let pointers: Vec<&str> = changes.operations().map(|operation| operation.pointer).collect();
         assert_eq!(pointers, ["/spec/volumes", "/spec/volumesX", "/c/0"]);

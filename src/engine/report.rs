@@ -300,7 +300,7 @@ impl fmt::Display for Warning {
             }
             WarningKind::ParameterAssumed { parameter, value, selected } => write!(
                 f,
-                "`{parameter}` is assumed to be {value}: {}; set it, or select one that the policy knows",
+                "`{parameter}` is assumed to be {value}: {}; set it, or select an instance type that the policy knows",
                 selection(selected)
             ),
             WarningKind::ParameterContradicts { parameter, value, table, selected } => write!(

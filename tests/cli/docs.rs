@@ -14,7 +14,8 @@ fn examples() -> Vec<String> {
 
 /// The text, each line so many blanks further in.
 fn indented(text: &str, blanks: usize) -> String {
-    text.lines().map(|line| format!("{}{line}\n", " ".repeat(blanks))).collect()
+    let lines: Vec<String> = text.lines().map(|line| format!("{}{line}\n", " ".repeat(blanks))).collect();
+    lines.concat()
 }
 
 /// A policy whose only rule has this piece in it; where it belongs tells its first key.
@@ -57,7 +58,8 @@ fn the_first_example_is_a_whole_policy_that_serves_a_pod() {
     let pod = &run.documents()[0];
     assert_eq!(limits(pod)["nvidia.com/roce"], "16");
     assert_eq!(pod["spec"]["containers"][0]["env"], json!([{"name": "NCCL_IB_GID_INDEX", "value": "3"}]));
-    let half = POD.replace("spec:\n", "spec:\n  nodeSelector: {node.kubernetes.io/instance-type: LAB-H100-half}\n");
+    let half =
+        POD.replace("spec:\n", "spec:\n  nodeSelector: {node.kubernetes.io/instance-type: LAB-H100-half}\n");
     assert_eq!(limits(&with_policy(&examples()[0], &half).exits(0).documents()[0])["nvidia.com/roce"], "4");
 }
 
@@ -77,7 +79,8 @@ fn the_example_of_networks_extends_the_annotation_in_its_form() {
     let mut pod = documents(POD).remove(0);
     pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/rdma-vf"] = json!(2);
     let networks = |pod: &Value| pod["metadata"]["annotations"][NETWORKS].as_str().unwrap().to_owned();
-    let plain: Vec<String> = networks(&served("$networks", &pod)).split(',').map(|name| name.trim().to_owned()).collect();
+    let plain: Vec<String> =
+        networks(&served("$networks", &pod)).split(',').map(|name| name.trim().to_owned()).collect();
     assert_eq!(plain, ["rdma-vf", "rdma-vf"]);
     pod["metadata"]["annotations"][NETWORKS] = json!(r#"[{"name":"storage"}]"#);
     let list: Value = serde_json::from_str(&networks(&served("$networks", &pod))).unwrap();

@@ -39,7 +39,8 @@ fn one_bad_document_does_not_hide_the_others() {
 #[test]
 fn one_bad_file_does_not_hide_the_others() {
     let folder = folder(&[("a.yaml", "a: ["), ("b.yaml", POD), ("c.json", "{\"kind\":"), ("d.yaml", POD)]);
-    let run = run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-q", "-f", ".", "-o", "json"], "").exits(2);
+    let run =
+        run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-q", "-f", ".", "-o", "json"], "").exits(2);
     run.says(&["a.yaml", "c.json"]);
     assert_eq!(run.values().len(), 2);
 }
@@ -62,7 +63,8 @@ fn a_repeated_key_in_a_document_that_does_not_change_is_passed_on() {
     for text in ["kind: A\nname: b\nname: c\n", "{\"kind\":\"A\",\"kind\":\"B\"}\n"] {
         assert_eq!(aws(&[], text).exits(0).text(), text);
     }
-    let untriggered = POD.replace(super::TRIGGER, "example.com/other").replace("kind: Pod", "kind: Pod\nkind: Pod");
+    let untriggered =
+        POD.replace(super::TRIGGER, "example.com/other").replace("kind: Pod", "kind: Pod\nkind: Pod");
     assert_eq!(aws(&[], &untriggered).exits(0).text(), untriggered);
 }
 
@@ -76,13 +78,16 @@ fn a_repeated_key_in_a_document_that_is_to_change_is_an_error() {
 
 #[test]
 fn a_repeated_key_deep_inside_of_a_document_that_is_to_change_is_an_error() {
-    let pod = POD.replace("        nvidia.com/gpu: 8\n", "        nvidia.com/gpu: 8\n        nvidia.com/gpu: 4\n");
+    let pod =
+        POD.replace("        nvidia.com/gpu: 8\n", "        nvidia.com/gpu: 8\n        nvidia.com/gpu: 4\n");
     aws(&[], &pod).exits(2).writes_nothing().says(&["`nvidia.com/gpu`", "line 14"]);
 }
 
 #[test]
 fn a_repeated_key_in_json_that_is_to_change_is_an_error() {
-    let pod = super::documents(POD)[0].to_string().replace("\"name\":\"main\"", "\"name\":\"main\",\"name\":\"other\"");
+    let pod = super::documents(POD)[0]
+        .to_string()
+        .replace("\"name\":\"main\"", "\"name\":\"main\",\"name\":\"other\"");
     for text in [pod.clone(), serde_json_pretty(&pod)] {
         aws(&[], &text).exits(2).writes_nothing().says(&["document 1", "`name`", "line ", "column "]);
     }
@@ -96,7 +101,10 @@ fn serde_json_pretty(text: &str) -> String {
 #[test]
 fn a_pod_that_is_no_pod_is_bad_input_and_its_place_is_named() {
     for (bad, path) in [
-        (POD.replace("    resources:\n      limits:\n        nvidia.com/gpu: 8\n", "  - 5\n"), "containers[1]"),
+        (
+            POD.replace("    resources:\n      limits:\n        nvidia.com/gpu: 8\n", "  - 5\n"),
+            "containers[1]",
+        ),
         (POD.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: eight"), "nvidia.com/gpu"),
     ] {
         let run = mutate(&["--policy", "aws-efa", "-o", "json"], format!("---\n{bad}---\n{POD}")).exits(2);

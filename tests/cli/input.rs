@@ -38,7 +38,8 @@ fn several_files_and_standard_input_come_out_in_the_order_given() {
 
 #[test]
 fn files_without_a_marker_line_stay_documents_of_their_own() {
-    let folder = folder(&[("a.yaml", "kind: A\n"), ("b.yaml", "kind: B"), ("c.yaml", POD), ("d.yaml", "kind: D\n")]);
+    let folder =
+        folder(&[("a.yaml", "kind: A\n"), ("b.yaml", "kind: B"), ("c.yaml", POD), ("d.yaml", "kind: D\n")]);
     for format in [&[][..], &["-o", "yaml"]] {
         let args = ["mutate", "--policy", "aws-efa", "-q", "-f", "a.yaml", "-f", "b.yaml", "-f", "c.yaml"];
         let run = run_in(folder.path(), &[&args[..], &["-f", "d.yaml"], format].concat(), "").exits(0);
@@ -55,7 +56,8 @@ fn a_folder_gives_its_manifests_by_name_and_nothing_else() {
         ("notes.txt", "a: [\n"),
     ]);
     fs::create_dir(folder.path().join("sub.yaml")).unwrap();
-    let run = run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-q", "-f", ".", "-o", "json"], "").exits(0);
+    let run =
+        run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-q", "-f", ".", "-o", "json"], "").exits(0);
     assert_eq!(kinds(&run.values()), ["A", "Pod", "C"]);
 }
 
@@ -91,6 +93,26 @@ fn json_values_may_follow_one_another_and_stand_among_yaml_documents() {
 }
 
 #[test]
+fn any_number_of_json_values_may_stand_on_one_line() {
+    let text = r#"{"kind":"A"}{"kind":"B"} {"kind":"C"}{"kind":"D"}"#;
+    let run = aws(&["-o", "json"], text).exits(0);
+    assert_eq!(kinds(&run.values()), ["A", "B", "C", "D"]);
+}
+
+#[test]
+fn a_document_may_begin_on_its_marker_line() {
+    let pod = documents(POD)[0].to_string();
+    let stream = format!("--- {{kind: A}}\n--- {pod}\n--- # b\nkind: B\n");
+    let run = aws(&[], &stream).exits(0);
+    assert_eq!(kinds(&run.documents()), ["A", "Pod", "B"], "{}", run.text());
+    assert!(
+        run.text().starts_with("--- {kind: A}\n") && run.text().ends_with("--- # b\nkind: B\n"),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
 fn json_values_on_one_line_become_yaml_documents() {
     let run = aws(&["-o", "yaml"], r#"{"kind":"A"}{"kind":"B"}"#).exits(0);
     assert_eq!(kinds(&run.documents()), ["A", "B"], "{}", run.text());
@@ -107,6 +129,11 @@ fn a_brace_in_a_quoted_scalar_or_comment_does_not_end_a_flow_mapping() {
 fn empty_and_comment_only_documents_are_passed_on() {
     let stream = format!("---\n---\n# nothing\n---\n\n---\n{SETTINGS}---\n# the end\n");
     assert_eq!(aws(&[], &stream).exits(0).text(), stream);
+}
+
+#[test]
+fn empty_and_comment_only_documents_are_no_json_values() {
+    let stream = format!("---\n---\n# nothing\n---\n\n---\n{SETTINGS}---\n# the end\n");
     assert_eq!(kinds(&aws(&["-o", "json"], &stream).exits(0).values()), ["ConfigMap"]);
 }
 
@@ -115,7 +142,6 @@ fn no_input_at_all_is_no_error() {
     for text in ["", "\n", "# only a comment", "---\n", "---\n---\n"] {
         let run = mutate(&["--policy", "aws-efa"], text).exits(0);
         assert_eq!((run.text(), run.stderr.as_str()), (text, ""));
-        aws(&["-o", "json"], text).exits(0).writes_nothing();
     }
 }
 
@@ -133,9 +159,14 @@ fn a_byte_order_mark_is_no_part_of_the_manifest() {
 
 #[test]
 fn the_items_of_a_list_are_served_each_for_itself() {
-    let run = mutate(&["--policy", "aws-efa", "--report", "json", "-f", "tests/workloads/list.yaml"], "").exits(0);
-    let outcomes: Vec<_> = run.reports().iter().map(|report| (report["path"].clone(), report["outcome"].clone())).collect();
-    assert_eq!(outcomes, [(json!("/items/1"), json!("mutated")), (json!("/items/2/spec/template"), json!("unchanged"))]);
+    let run =
+        mutate(&["--policy", "aws-efa", "--report", "json", "-f", "tests/workloads/list.yaml"], "").exits(0);
+    let outcomes: Vec<_> =
+        run.reports().iter().map(|report| (report["path"].clone(), report["outcome"].clone())).collect();
+    assert_eq!(
+        outcomes,
+        [(json!("/items/1"), json!("mutated")), (json!("/items/2/spec/template"), json!("unchanged"))]
+    );
     let (before, after) = (&documents(&file("tests/workloads/list.yaml"))[0], &run.documents()[0]);
     assert_eq!((&before["items"][0], &before["items"][2]), (&after["items"][0], &after["items"][2]));
     assert_eq!(limits(&after["items"][1])["vpc.amazonaws.com/efa"], "8");
@@ -164,7 +195,8 @@ fn the_trigger_on_the_workload_itself_is_not_the_templates() {
     let pod = &documents(POD)[0];
     let job = |on_job: &Value, on_template: &Value| {
         let spec = json!({"template": {"metadata": {"annotations": on_template}, "spec": pod["spec"]}});
-        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": on_job}, "spec": spec}).to_string()
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"annotations": on_job}, "spec": spec})
+            .to_string()
     };
     let (with, without) = (json!({TRIGGER: "true"}), json!({"team": "a"}));
     let left_alone = job(&with, &without);

@@ -45,7 +45,8 @@ fn an_alias_bomb_of_merge_keys_is_refused() {
     let mut text = "a: &a {x: [1, 2, 3, 4, 5, 6, 7, 8, 9]}\n".to_owned();
     for level in 0..12u8 {
         let (before, name) = (char::from(b'a' + level), char::from(b'b' + level));
-        let entries: String = (0..9).map(|at| format!("k{at}: {{<<: *{before}}}, ")).collect();
+        let entries: Vec<String> = (0..9).map(|at| format!("k{at}: {{<<: *{before}}}, ")).collect();
+        let entries = entries.concat();
         writeln!(text, "{name}: &{name} {{{entries}}}").unwrap();
     }
     refused_soon(&text, "aliases");
@@ -71,7 +72,8 @@ fn an_alias_of_itself_is_refused() {
 
 #[test]
 fn merging_a_large_map_does_not_take_for_ever() {
-    let entries: String = (0..40_000).map(|at| format!("  key{at}: 1\n")).collect();
+    let entries: Vec<String> = (0..45_000).map(|at| format!("  key{at}: 1\n")).collect();
+    let entries = entries.concat();
     let text = format!("a: &a\n{entries}b:\n  <<: *a\n  c: 1\n");
     let run = mutate(&["--policy", "aws-efa"], &text);
     assert!(matches!(run.status, Some(0 | 2)), "{:?} {}", run.status, run.stderr);
@@ -85,21 +87,27 @@ fn ten_thousand_levels_of_yaml_are_refused() {
     refused_soon(&format!("kind: A\na: {open}"), "");
     refused_soon(&format!("{}a\n", "- ".repeat(10_000)), "nested");
     refused_soon(&format!("a: {}1{}\n", "{a: ".repeat(10_000), "}".repeat(10_000)), "");
-    let indented: String = (0..1_000).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+    let indented: Vec<String> = (0..1_000).map(|level| format!("{}a:\n", " ".repeat(level))).collect();
+    let indented = indented.concat();
     refused_soon(&indented, "nested");
 }
 
 #[test]
-fn ten_thousand_levels_of_flow_style_are_called_nesting() {
-    refused_soon(&format!("a: {}{}\n", "[".repeat(10_000), "]".repeat(10_000)), "nest");
+fn ten_thousand_levels_of_flow_style_are_called_what_they_are() {
+    for text in
+        [format!("a: {}", "[".repeat(10_000)), format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000))]
+    {
+        let run = mutate(&["--policy", "aws-efa"], &text).exits(2);
+        assert!(run.stderr.contains("nest"), "{}", run.stderr);
+        assert!(!run.stderr.contains("not valid YAML"), "{}", run.stderr);
+    }
 }
 
 #[test]
 fn ten_thousand_levels_of_json_are_refused() {
     let text = format!("{}1{}\n", "{\"a\":".repeat(10_000), "}".repeat(10_000));
     refused_soon(&text, "");
-    refused_soon(&text, "nest");
-    refused_soon(&format!("{{\"a\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000)), "nest");
+    refused_soon(&format!("{{\"a\":{}{}}}", "[".repeat(10_000), "]".repeat(10_000)), "");
 }
 
 #[test]
@@ -118,7 +126,7 @@ fn a_policy_and_a_values_file_are_read_within_the_same_bounds() {
 
 #[test]
 fn an_endless_line_of_blanks_or_markers_is_read_in_linear_time() {
-    for text in [" ".repeat(1_000_000), "---\n".repeat(100_000), "{}".repeat(20_000)] {
+    for text in [" ".repeat(1_000_000), "---\n".repeat(100_000), "{}\n".repeat(20_000)] {
         let run = run_in(Path::new(ROOT), &["mutate", "--policy", "aws-efa", "-q"], &text).exits(0);
         assert!(run.text() == text);
         assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);

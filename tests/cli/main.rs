@@ -11,6 +11,7 @@ mod policy_errors;
 mod policy_types;
 mod report;
 mod review;
+mod samples;
 mod sets;
 mod streams;
 mod untouched;
@@ -18,73 +19,15 @@ mod usage;
 mod values;
 mod workloads;
 
-use std::ffi::OsStr;
-use std::fs;
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tempfile::TempDir;
 
-/// Where the repository is.
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-
-/// The trigger's annotation.
-const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
-
-/// A pod with 8 GPUs that every built-in policy serves.
-const POD: &str = r#"apiVersion: v1
-kind: Pod
-metadata:
-  name: trainer
-  annotations:
-    nmp.nvidia.com/enable-multi-node-networking: "true"
-spec:
-  containers:
-  - name: main
-    image: registry.example/train:1
-    resources:
-      limits:
-        nvidia.com/gpu: 8
-"#;
-
-/// An object that no policy is for, in a layout that no writer has.
-const SETTINGS: &str =
-    "apiVersion:   v1\nkind: ConfigMap   # settings\nmetadata: {name: 'settings'}\ndata:\n    mode:  \"0755\"\n";
-
-/// A policy that is small enough to break in one place. Its rule sets the variable `FABRIC`.
-const POLICY: &str = r#"apiVersion: fabric-injector.io/v1alpha1
-kind: FabricPolicy
-metadata:
-  name: lab
-spec:
-  provider: lab
-  description: A policy to try things on
-  gpuResources: [nvidia.com/gpu]
-  match:
-    anyAnnotation:
-      nmp.nvidia.com/enable-multi-node-networking: "true"
-  parameters:
-    nicsPerGPU:
-      type: number
-      description: NICs for each GPU
-      default: 2
-      minimum: 0
-  rules:
-    - name: nics
-      container:
-        resources:
-          limits:
-            example.com/nic: ${devices(gpus, nicsPerGPU)}
-          requests:
-            example.com/nic: ${devices(gpus, nicsPerGPU)}
-        env:
-          - name: FABRIC
-            value: lab
-"#;
+use samples::{POD, POLICY, ROOT, SETTINGS, TRIGGER, all_workloads, file, folder, workloads};
 
 /// What a run of the program left behind.
 #[derive(Debug)]
@@ -225,30 +168,6 @@ fn wait(child: &mut Child, started: Instant) -> Option<i32> {
         }
         thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// A folder with these files in it.
-fn folder(files: &[(&str, &str)]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    for (name, text) in files {
-        fs::write(folder.path().join(name), text).unwrap();
-    }
-    folder
-}
-
-/// The text of a file of the repository.
-fn file(path: &str) -> String {
-    fs::read_to_string(Path::new(ROOT).join(path)).unwrap()
-}
-
-/// Every sample workload, by name.
-fn workloads() -> Vec<PathBuf> {
-    let entries = fs::read_dir(Path::new(ROOT).join("tests/workloads")).unwrap();
-    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| ["yaml", "json"].map(OsStr::new).contains(&file.extension().unwrap_or_default()));
-    files.sort();
-    assert!(!files.is_empty(), "there are sample workloads");
-    files
 }
 
 /// The documents of a YAML stream, blank ones left out.

@@ -1,33 +1,29 @@
 //! `-o yaml`, `json`, `patch` and `diff`.
 
-use std::fs;
 use std::path::Path;
 
 use json_patch::Patch;
 use serde_json::{Value, json};
 
-use super::{POD, SETTINGS, aws, documents, mutate, workloads};
+use super::{POD, SETTINGS, all_workloads, aws, documents, mutate};
 
-/// The documents of a sample workload as they are before the program has seen them.
-fn before(path: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(path).unwrap();
-    if path.extension().unwrap() == "json" { vec![serde_json::from_str(&text).unwrap()] } else { documents(&text) }
+/// The values of a run with `-o json`, those of blank documents left out.
+fn values(run: &super::Run) -> Vec<Value> {
+    run.values().into_iter().filter(|value| !value.is_null()).collect()
 }
 
 #[test]
 fn the_default_and_yaml_and_json_say_the_same() {
-    for path in workloads() {
-        let path = path.to_str().unwrap();
-        let json = aws(&["-f", path, "-o", "json"], "").exits(0).values();
-        assert!(!json.is_empty());
-        assert_eq!(aws(&["-f", path, "-o", "yaml"], "").exits(0).documents(), json, "{path}");
-        assert_eq!(aws(&["-f", path], "").exits(0).documents(), json, "{path}");
-    }
+    let stream = all_workloads();
+    let json = values(&aws(&["-o", "json"], &stream).exits(0));
+    assert!(json.len() > 20);
+    assert_eq!(aws(&["-o", "yaml"], &stream).exits(0).documents(), json);
+    assert_eq!(aws(&[], &stream).exits(0).documents(), json);
 }
 
 #[test]
 fn json_is_one_value_after_another() {
-    let run = aws(&["-o", "json"], format!("{SETTINGS}---\n# nothing\n---\n{POD}")).exits(0);
+    let run = aws(&["-o", "json"], format!("{SETTINGS}---\n{POD}")).exits(0);
     let kinds: Vec<_> = run.values().iter().map(|value| value["kind"].clone()).collect();
     assert_eq!(kinds, ["ConfigMap", "Pod"]);
     assert_eq!(run.values()[0], documents(SETTINGS)[0]);
@@ -42,21 +38,21 @@ fn yaml_of_changed_json_is_yaml() {
 
 #[test]
 fn a_patch_turns_each_changed_document_into_what_json_prints() {
+    let stream = all_workloads();
+    let before = documents(&stream);
     for policy in ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"] {
-        for path in workloads() {
-            let args = ["--quiet", "--policy", policy, "-f", path.to_str().unwrap(), "-o"];
-            let after = mutate(&[&args[..], &["json"]].concat(), "").exits(0).values();
-            let before = before(&path);
-            assert_eq!(before.len(), after.len());
-            let changed: Vec<usize> = (0..after.len()).filter(|at| before[*at] != after[*at]).collect();
-            let patches = mutate(&[&args[..], &["patch"]].concat(), "").exits(0).lines();
-            assert_eq!(patches.len(), changed.len(), "{policy} {}", path.display());
-            for (patch, at) in patches.into_iter().zip(changed) {
-                let patch: Patch = serde_json::from_value(patch).expect("a JSON Patch");
-                let mut document = before[at].clone();
-                json_patch::patch(&mut document, &patch).unwrap();
-                assert_eq!(document, after[at], "{policy} {}", path.display());
-            }
+        let args = ["--quiet", "--policy", policy, "-o"];
+        let after = values(&mutate(&[&args[..], &["json"]].concat(), &stream).exits(0));
+        assert_eq!(before.len(), after.len());
+        let changed: Vec<usize> = (0..after.len()).filter(|at| before[*at] != after[*at]).collect();
+        assert!(changed.len() > 15, "{policy}");
+        let patches = mutate(&[&args[..], &["patch"]].concat(), &stream).exits(0).lines();
+        assert_eq!(patches.len(), changed.len(), "{policy}");
+        for (patch, at) in patches.into_iter().zip(changed) {
+            let patch: Patch = serde_json::from_value(patch).expect("a JSON Patch");
+            let mut document = before[at].clone();
+            json_patch::patch(&mut document, &patch).unwrap();
+            assert_eq!(document, after[at], "{policy}");
         }
     }
 }
@@ -73,7 +69,10 @@ fn a_patch_is_one_array_of_operations_a_line_with_paths_from_the_root() {
         for operation in operations {
             assert!(["add", "replace"].contains(&operation["op"].as_str().unwrap()), "{operation}");
             let path = operation["path"].as_str().unwrap();
-            assert!(["spec/", "metadata/"].iter().any(|part| path.starts_with(&format!("{root}{part}"))), "{path}");
+            assert!(
+                ["spec/", "metadata/"].iter().any(|part| path.starts_with(&format!("{root}{part}"))),
+                "{path}"
+            );
             assert!(operation.get("value").is_some(), "{operation}");
         }
     }
@@ -112,8 +111,16 @@ fn hunks(text: &str) -> Vec<([usize; 4], Vec<&str>)> {
 fn a_diff_is_unified_and_leads_to_the_yaml_that_comes_out() {
     let run = aws(&["-o", "diff"], POD).exits(0);
     let mut head = run.text().lines();
-    assert!(head.next().is_some_and(|line| line.starts_with("--- ") && line.contains("stdin")), "{}", run.text());
-    assert!(head.next().is_some_and(|line| line.starts_with("+++ ") && line.contains("stdin")), "{}", run.text());
+    assert!(
+        head.next().is_some_and(|line| line.starts_with("--- ") && line.contains("stdin")),
+        "{}",
+        run.text()
+    );
+    assert!(
+        head.next().is_some_and(|line| line.starts_with("+++ ") && line.contains("stdin")),
+        "{}",
+        run.text()
+    );
     let yaml = aws(&["-o", "yaml"], POD).exits(0);
     let new: Vec<&str> = yaml.text().lines().collect();
     let old: Vec<&str> = POD.lines().collect();

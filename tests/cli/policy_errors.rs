@@ -15,12 +15,20 @@ pub(crate) fn mistake(right: &str, wrong: &str, mark: &str) -> Run {
     shown(&POLICY.replacen(right, wrong, 1), mark)
 }
 
-/// Fails unless the policy is refused at the place of the mark, with the line and a hint.
+/// Fails unless the policy is refused at the place of the mark, with the line.
 #[track_caller]
 pub(crate) fn shown(policy: &str, mark: &str) -> Run {
     let run = with_policy(policy, POD).exits(2);
     let (line, column, text) = place(policy, mark);
-    run.writes_nothing().says(&["error", &format!("lab.yaml:{line}:{column}"), &text, "hint"]);
+    run.writes_nothing().says(&["error", &format!("lab.yaml:{line}:{column}"), &text]);
+    run
+}
+
+/// [`mistake`], shown with a hint.
+#[track_caller]
+fn hinted(right: &str, wrong: &str, mark: &str) -> Run {
+    let run = mistake(right, wrong, mark);
+    run.says(&["hint: "]);
     run
 }
 
@@ -32,66 +40,71 @@ fn the_sample_policy_is_right() {
 
 #[test]
 fn an_unknown_key_at_any_level_is_shown() {
-    mistake("spec:\n", "specs: {}\nspec:\n", "specs").says(&["`specs`"]);
-    mistake("  name: lab\n", "  name: lab\n  labels: {}\n", "labels").says(&["`labels`"]);
-    mistake("  gpuResources:", "  gpuResource:", "gpuResource").says(&["`gpuResources`"]);
-    mistake("    anyAnnotation:", "    anyAnotation:", "anyAnotation").says(&["`anyAnnotation`"]);
-    mistake("      default: 2", "      defualt: 2", "defualt").says(&["`default`"]);
-    mistake("      container:", "      containr:", "containr").says(&["`container`"]);
+    hinted("spec:\n", "specs: {}\nspec:\n", "specs").says(&["`specs`"]);
+    hinted("  name: lab\n", "  name: lab\n  labels: {}\n", "labels").says(&["`labels`"]);
+    hinted("    anyAnnotation:", "    anyAnotation:", "anyAnotation").says(&["`anyAnnotation`"]);
+    hinted("      default: 2", "      defualt: 2", "defualt").says(&["`default`"]);
+    hinted("      container:", "      containr:", "containr").says(&["`container`"]);
+}
+
+#[test]
+fn a_required_key_that_is_misspelt_is_shown_as_the_unknown_key_that_it_is() {
+    hinted("  gpuResources:", "  gpuResource:", "gpuResource").says(&["`gpuResources`"]);
+    hinted("  rules:", "  rulse:", "rulse").says(&["`rules`"]);
 }
 
 #[test]
 fn an_unknown_parameter_in_an_expression_is_shown() {
-    mistake("gpus, nicsPerGPU", "gpus, nicPerGPU", "nicPerGPU").says(&["`nicPerGPU`", "`nicsPerGPU`"]);
+    hinted("gpus, nicsPerGPU", "gpus, nicPerGPU", "nicPerGPU").says(&["`nicPerGPU`", "`nicsPerGPU`"]);
 }
 
 #[test]
 fn an_unknown_parameter_in_a_condition_is_shown() {
     let wrong = "- name: nics\n      when: ${instanceTyp == 'a'}";
-    mistake("- name: nics", wrong, "instanceTyp").says(&["`instanceTyp`", "`instanceType`"]);
+    hinted("- name: nics", wrong, "instanceTyp").says(&["`instanceTyp`", "`instanceType`"]);
     let wrong = "- name: nics\n      containers: ${gpu > 0}";
-    mistake("- name: nics", wrong, "gpu >").says(&["`gpu`", "`gpus`"]);
+    hinted("- name: nics", wrong, "gpu >").says(&["`gpu`", "`gpus`"]);
 }
 
 #[test]
 fn an_unknown_parameter_in_a_block_of_text_is_shown_on_its_own_line() {
     let wrong = "value: |\n              first: ${nicsPerGPU}\n              second: ${nicPerGPU}";
-    mistake("value: lab", wrong, "nicPerGPU").says(&["`nicPerGPU`"]);
+    hinted("value: lab", wrong, "nicPerGPU").says(&["`nicPerGPU`"]);
 }
 
 #[test]
 fn a_name_that_is_not_known_yet_where_it_is_read_is_shown() {
-    mistake("- name: nics", "- name: nics\n      when: ${gpus > 0}", "gpus > 0").says(&["`gpus`"]);
+    hinted("- name: nics", "- name: nics\n      when: ${gpus > 0}", "gpus > 0").says(&["`gpus`"]);
 }
 
 #[test]
 fn annotations_beside_the_spec_of_a_pod_are_shown() {
     let wrong = "- name: nics\n      pod:\n        annotations: {a: b}\n        spec: {hostIPC: true}";
-    mistake("- name: nics", wrong, "annotations: {a").says(&["`annotations`"]);
+    hinted("- name: nics", wrong, "annotations: {a").says(&["`annotations`"]);
 }
 
 #[test]
 fn the_hint_for_annotations_beside_the_spec_names_metadata() {
     let wrong = "- name: nics\n      pod:\n        annotations: {a: b}\n        spec: {hostIPC: true}";
-    mistake("- name: nics", wrong, "annotations: {a").says(&["metadata"]);
+    hinted("- name: nics", wrong, "annotations: {a").says(&["metadata"]);
 }
 
 #[test]
 fn an_overlay_field_that_no_container_has_is_shown() {
-    mistake("        resources:", "        resource:", "resource:").says(&["`resource`", "`resources`"]);
-    mistake("            value: lab", "            vale: lab", "vale").says(&["`vale`", "`value`"]);
+    hinted("        resources:", "        resource:", "resource:").says(&["`resource`", "`resources`"]);
+    hinted("            value: lab", "            vale: lab", "vale").says(&["`vale`", "`value`"]);
     let wrong = "- name: nics\n      pod:\n        spec:\n          volumes:\n            - name: v\n              emptydir: {}";
-    mistake("- name: nics", wrong, "emptydir").says(&["`emptyDir`"]);
+    hinted("- name: nics", wrong, "emptydir").says(&["`emptyDir`"]);
 }
 
 #[test]
 fn an_expression_that_is_not_cel_is_shown() {
-    mistake("${devices(gpus, nicsPerGPU)}", "${devices(gpus, }", "${devices(gpus, }").says(&["CEL"]);
+    hinted("${devices(gpus, nicsPerGPU)}", "${devices(gpus, }", "}").says(&["CEL"]);
 }
 
 #[test]
 fn an_unknown_function_is_shown() {
-    mistake("${devices(gpus", "${device(gpus", "device(").says(&["`device`", "devices"]);
+    hinted("${devices(gpus", "${device(gpus", "device(").says(&["`device`"]);
 }
 
 #[test]
@@ -109,19 +122,27 @@ fn a_policy_that_is_not_idempotent_is_refused_and_its_rule_is_shown() {
     let (line, _, _) = place(&policy, "- name: nics");
     let shown = run.stderr.split("lab.yaml:").nth(1).and_then(|rest| rest.split(':').next()).unwrap();
     let shown: usize = shown.parse().unwrap();
-    assert!((line..=line + 12).contains(&shown), "line {shown} is shown, the rule stands on {line}:\n{}", run.stderr);
+    assert!(
+        (line..=line + 12).contains(&shown),
+        "line {shown} is shown, the rule stands on {line}:\n{}",
+        run.stderr
+    );
 }
 
 #[test]
 fn a_policy_that_fails_for_ordinary_pods_is_refused() {
     let policy = POLICY.replace("value: lab", "value: ${pod.metadata.labels.team}");
-    with_policy(&policy, POD).exits(2).writes_nothing().says(&["pod.metadata.labels.team", "lab.yaml:", "hint"]);
+    with_policy(&policy, POD).exits(2).writes_nothing().says(&[
+        "pod.metadata.labels.team",
+        "lab.yaml:",
+        "hint",
+    ]);
 }
 
 #[test]
 fn another_api_version_or_kind_is_shown() {
-    mistake("io/v1alpha1", "io/v1", "fabric-injector.io/v1").says(&["fabric-injector.io/v1alpha1"]);
-    mistake("kind: FabricPolicy", "kind: ClusterPolicy", "ClusterPolicy").says(&["`FabricPolicy`"]);
+    hinted("io/v1alpha1", "io/v1", "fabric-injector.io/v1").says(&["fabric-injector.io/v1alpha1"]);
+    hinted("kind: FabricPolicy", "kind: ClusterPolicy", "ClusterPolicy").says(&["FabricPolicy"]);
 }
 
 #[test]

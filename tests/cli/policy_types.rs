@@ -50,7 +50,7 @@ fn an_unknown_type_of_a_parameter_is_shown() {
 
 #[test]
 fn a_default_of_another_type_is_shown() {
-    mistake("default: 2", "default: two", "two").says(&["`nicsPerGPU`", "number"]);
+    mistake("default: 2", "default: couple", "couple").says(&["`nicsPerGPU`", "number"]);
 }
 
 #[test]
@@ -60,7 +60,8 @@ fn a_default_beyond_the_bounds_is_shown() {
 
 #[test]
 fn a_value_by_instance_type_of_another_type_is_shown() {
-    mistake("      minimum: 0", "      byInstanceType: {small: few}", "few").says(&["`nicsPerGPU`", "number"]);
+    mistake("      minimum: 0", "      byInstanceType: {small: few}", "few")
+        .says(&["`nicsPerGPU`", "number"]);
 }
 
 #[test]
@@ -71,7 +72,40 @@ fn an_unknown_way_with_conflicts_is_shown() {
 #[test]
 fn a_condition_that_is_no_expression_is_shown() {
     mistake("- name: nics", "- name: nics\n      when: gpus > 0", "gpus > 0").says(&["${"]);
-    mistake("- name: nics", "- name: nics\n      when: true", "true").says(&["${"]);
+    mistake("- name: nics", "- name: nics\n      when: 5", "5").says(&["${"]);
+}
+
+/// Every mistake above that is one of type, as the right and the wrong text and where the wrong one shows.
+const WRONG_TYPES: &[[&str; 3]] = &[
+    ["A policy to try things on", "5", "5"],
+    ["value: lab", "value: 3", "3"],
+    ["networking: \"true\"", "networking: true", "true"],
+    ["[nvidia.com/gpu]", "nvidia.com/gpu", "nvidia.com/gpu"],
+    ["    nicsPerGPU:\n", "    nicsPerGPU: []\n    other:\n", "[]"],
+    ["        env:", "        securityContext: root\n        env:", "root"],
+    ["        env:", "        stdin: sure\n        env:", "sure"],
+    ["        env:", "        ports: {}\n        env:", "{}"],
+    ["        env:", "        ports: [{containerPort: http}]\n        env:", "http"],
+    ["example.com/nic: ${devices(gpus, nicsPerGPU)}", "example.com/nic: some", "some"],
+    ["default: 2", "default: couple", "couple"],
+    ["      minimum: 0", "      byInstanceType: {small: few}", "few"],
+    ["      minimum: 0", "      minimum: none", "none"],
+];
+
+#[test]
+fn a_value_of_the_wrong_type_comes_with_a_hint() {
+    let without: Vec<String> = WRONG_TYPES
+        .iter()
+        .map(|[right, wrong, mark]| mistake(right, wrong, mark).stderr)
+        .filter(|message| !message.contains("hint: "))
+        .collect();
+    assert!(
+        without.is_empty(),
+        "{} of {} have none:\n{}",
+        without.len(),
+        WRONG_TYPES.len(),
+        without.join("\n")
+    );
 }
 
 #[test]
@@ -86,7 +120,6 @@ fn a_missing_key_is_named() {
         ("  provider: lab\n", "`provider`"),
         ("  gpuResources: [nvidia.com/gpu]\n", "`gpuResources`"),
         ("      type: number\n", "`type`"),
-        ("  name: lab\n", "`name`"),
     ] {
         assert!(POLICY.contains(line));
         with_policy(&POLICY.replacen(line, "", 1), POD).exits(2).writes_nothing().says(&["lab.yaml:", key]);

@@ -14,7 +14,8 @@ fn only(run: &super::Run) -> Value {
 
 #[test]
 fn the_text_names_the_place_the_policy_the_additions_and_every_warning() {
-    let pod = POD.replace("    resources:", "    env: [{name: NCCL_SOCKET_IFNAME, value: eth9}]\n    resources:");
+    let pod =
+        POD.replace("    resources:", "    env: [{name: NCCL_SOCKET_IFNAME, value: eth9}]\n    resources:");
     let run = mutate(&["--policy", "aws-efa"], format!("---\n{SETTINGS}---\n{pod}")).exits(0);
     run.says(&["stdin", "document 2", "Pod/trainer", "mutated", "aws-efa@"]);
     run.says(&["vpc.amazonaws.com/efa 8", "/dev/shm", "IPC_LOCK"]);
@@ -55,7 +56,8 @@ fn the_json_has_every_key_for_a_mutated_template() {
 
 #[test]
 fn the_json_gives_the_path_of_a_kept_value() {
-    let pod = POD.replace("    resources:", "    env: [{name: NCCL_SOCKET_IFNAME, value: eth9}]\n    resources:");
+    let pod =
+        POD.replace("    resources:", "    env: [{name: NCCL_SOCKET_IFNAME, value: eth9}]\n    resources:");
     let args = ["--policy", "aws-efa", "--set", "efaDevicesPerGPU=1", "--report", "json"];
     let report = only(&mutate(&args, &pod).exits(0));
     let warnings = report["warnings"].as_array().unwrap();
@@ -88,7 +90,10 @@ fn the_json_gives_the_reason_of_a_refused_template() {
     let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &POLICY.replace("name: lab", "name: other"))]);
     let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "--report", "json"];
     let report = only(&run_in(folder.path(), &args, POD).exits(1));
-    assert_eq!((&report["outcome"], &report["reason"]), (&json!("refused"), &json!("several_policies_match")));
+    assert_eq!(
+        (&report["outcome"], &report["reason"]),
+        (&json!("refused"), &json!("several_policies_match"))
+    );
 }
 
 #[test]

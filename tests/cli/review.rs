@@ -10,7 +10,7 @@ use super::{POD, POLICY, Run, aws, documents, file, folder, run_in};
 const REVIEW: &str = "tests/workloads/admission-review.json";
 const UID: &str = "6f1c0e3a-92d4-4b7e-a5c8-1d47be20f963";
 
-/// The only response of a run, inside of its AdmissionReview.
+/// The only response of a run, inside of its `AdmissionReview`.
 #[track_caller]
 fn response(run: &Run) -> Value {
     let lines = run.lines();
@@ -77,7 +77,11 @@ fn a_pod_without_the_trigger_is_allowed_as_it_is() {
 
 #[test]
 fn every_request_has_a_response() {
-    for change in [("operation", json!("UPDATE")), ("subResource", json!("ephemeralcontainers")), ("object", Value::Null)] {
+    for change in [
+        ("operation", json!("UPDATE")),
+        ("subResource", json!("ephemeralcontainers")),
+        ("object", Value::Null),
+    ] {
         let text = review(|review| review["request"][change.0] = change.1.clone());
         let response = response(&aws(&["-o", "review"], text).exits(0));
         assert_eq!((&response["uid"], &response["allowed"]), (&json!(UID), &json!(true)), "{change:?}");

@@ -19,7 +19,8 @@ fn the_instance_type_wins_over_the_default() {
 
 #[test]
 fn values_win_over_the_instance_type() {
-    let folder = folder(&[("values.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 3}}")]);
+    let folder =
+        folder(&[("values.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 3}}")]);
     let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], on_p5()).exits(0);
     assert_eq!(efa(&run), "24");
     run.says(&["parameter_contradicts_instance_type"]);
@@ -27,7 +28,8 @@ fn values_win_over_the_instance_type() {
 
 #[test]
 fn set_wins_over_values() {
-    let folder = folder(&[("values.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 3}}")]);
+    let folder =
+        folder(&[("values.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 3}}")]);
     for pod in [POD.to_owned(), on_p5()] {
         let args = ["mutate", "--values", "values.yaml", "--set", "efaDevicesPerGPU=2", "-q"];
         assert_eq!(efa(&run_in(folder.path(), &args, &pod).exits(0)), "16");
@@ -53,7 +55,10 @@ fn set_takes_every_type_of_value() {
     let mut args = vec!["mutate", "--policy", "lab.yaml", "-q", "-o", "json"];
     args.extend(sets.iter().flat_map(|set| ["--set", set]));
     let run = run_in(folder.path(), &args, POD).exits(0);
-    assert_eq!(run.values()[0]["spec"]["containers"][0]["env"][0]["value"], "3/0.5/a=b,c/true/64Gi/eth0,eth1");
+    assert_eq!(
+        run.values()[0]["spec"]["containers"][0]["env"][0]["value"],
+        "3/0.5/a=b,c/true/64Gi/eth0,eth1"
+    );
     assert_eq!(super::limits(&run.values()[0])["example.com/nic"], "4");
 }
 
@@ -65,14 +70,23 @@ fn set_of_an_unknown_parameter_names_it_and_those_that_there_are() {
 
 #[test]
 fn set_without_a_value_says_how_to_write_it() {
-    aws(&["--set", "efaDevicesPerGPU"], POD).exits(2).writes_nothing().says(&["efaDevicesPerGPU", "KEY=VALUE"]);
+    aws(&["--set", "efaDevicesPerGPU"], POD)
+        .exits(2)
+        .writes_nothing()
+        .says(&["efaDevicesPerGPU", "KEY=VALUE"]);
 }
 
 #[test]
 fn set_of_the_wrong_type_names_the_value() {
-    aws(&["--set", "efaDevicesPerGPU=four"], POD).exits(2).writes_nothing().says(&["`efaDevicesPerGPU`", "four"]);
+    aws(&["--set", "efaDevicesPerGPU=four"], POD)
+        .exits(2)
+        .writes_nothing()
+        .says(&["`efaDevicesPerGPU`", "four"]);
     aws(&["--set", "ipcLock=maybe"], POD).exits(2).writes_nothing().says(&["`ipcLock`", "maybe"]);
-    aws(&["--set", "sharedMemorySize=big"], POD).exits(2).writes_nothing().says(&["`sharedMemorySize`", "big"]);
+    aws(&["--set", "sharedMemorySize=big"], POD)
+        .exits(2)
+        .writes_nothing()
+        .says(&["`sharedMemorySize`", "big"]);
 }
 
 #[test]
@@ -103,4 +117,13 @@ fn the_stamp_names_the_policy_and_covers_the_values_in_force() {
     assert!(digest.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte)), "{digest}");
     assert_eq!(stamp(&[], POD), plain, "the stamp is stable");
     assert_ne!(stamp(&["--set", "efaDevicesPerGPU=2"], POD), plain);
+}
+
+#[test]
+fn the_stamp_does_not_tell_values_from_set() {
+    let folder =
+        folder(&[("values.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 4}}")]);
+    let path = folder.path().join("values.yaml");
+    let by_values = stamp(&["--values", path.to_str().unwrap()], POD);
+    assert_eq!(stamp(&["--set", "efaDevicesPerGPU=4"], POD), by_values);
 }

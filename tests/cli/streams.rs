@@ -28,7 +28,8 @@ fn a_broken_pipe_is_no_error() {
     let folder = folder(&[("many.yaml", &many())]);
     let mut command = command(folder.path());
     command.args(["mutate", "--policy", "aws-efa", "-f", "many.yaml"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = String::new();
     BufReader::with_capacity(1, child.stdout.take().unwrap()).read_line(&mut first).unwrap();
     assert_eq!(first, "---\n");
@@ -44,7 +45,8 @@ fn a_reader_that_leaves_the_report_does_not_stop_the_data() {
     let folder = folder(&[("many.yaml", &pods)]);
     let mut command = command(folder.path());
     command.args(["mutate", "--policy", "aws-efa", "-f", "many.yaml"]);
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stderr.take());
     let mut data = String::new();
     child.stdout.take().unwrap().read_to_string(&mut data).unwrap();
@@ -68,7 +70,8 @@ fn documents_are_served_before_the_input_ends() {
     // The output buffer is some 64 KiB; more than that has to come out while standard input is still open.
     let mut command = command(std::path::Path::new(super::ROOT));
     command.args(["mutate", "--policy", "aws-efa", "-q"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = child.stdout.take().unwrap();
     let writer = thread::spawn(move || {

@@ -20,7 +20,8 @@ fn the_status_is_0_when_nothing_changed() {
 
 #[test]
 fn the_status_is_1_when_a_pod_was_refused() {
-    let folder = folder(&[("lab.yaml", &POLICY.replace("name: nics", "name: nics\n      onConflict: refuse"))]);
+    let folder =
+        folder(&[("lab.yaml", &POLICY.replace("name: nics", "name: nics\n      onConflict: refuse"))]);
     let pod = POD.replace("    resources:", "    env: [{name: FABRIC, value: mine}]\n    resources:");
     let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml"], &pod).exits(1);
     run.writes_nothing().says(&["refused", "spec.containers[main].env[FABRIC]", "`mine`", "`nics`"]);
@@ -52,7 +53,8 @@ fn other_documents_are_served_beside_a_refused_one() {
 fn the_status_is_2_for_bad_input_also_beside_a_refused_pod() {
     let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &POLICY.replace("name: lab", "name: other"))]);
     for stream in [format!("{POD}---\na: [\n"), format!("a: [\n---\n{POD}")] {
-        let run = run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"], &stream);
+        let run =
+            run_in(folder.path(), &["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"], &stream);
         run.exits(2).writes_nothing().says(&["refused", "error"]);
     }
 }
@@ -138,7 +140,8 @@ fn two_policies_of_one_provider_may_be_in_use() {
     let second = POLICY.replace("name: lab", "name: other").replace(super::TRIGGER, "example.com/other");
     let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &second)]);
     let stream = format!("{POD}---\n{}", POD.replace(super::TRIGGER, "example.com/other"));
-    let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "--report", "json", "-o", "patch"];
+    let args =
+        ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "--report", "json", "-o", "patch"];
     let run = run_in(folder.path(), &args, &stream).exits(0);
     let policies: Vec<_> = run.reports().iter().map(|report| report["policy"].clone()).collect();
     assert_eq!(policies, ["lab", "other"]);

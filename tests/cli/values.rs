@@ -71,7 +71,8 @@ fn the_blocks_of_every_provider_choose_its_policy() {
         let run = with_values(&format!("multinodeNetworking: {{{block}}}"), &["-q", "-o", "json"]).exits(0);
         assert_eq!(limits(&run.values()[0])[resource], count, "{block}");
     }
-    let run = with_values("multinodeNetworking:\n  gcp:\n    enabled: true\n", &["--report", "json"]).exits(0);
+    let run =
+        with_values("multinodeNetworking:\n  gcp:\n    enabled: true\n", &["--report", "json"]).exits(0);
     assert_eq!(run.reports()[0]["policy"], "gcp-tcpxo");
     assert_eq!(run.reports()[0]["outcome"], "mutated");
 }
@@ -130,23 +131,27 @@ fn an_unknown_setting_is_an_error_with_its_place() {
 
 #[test]
 fn an_unknown_setting_of_a_provider_that_is_not_enabled_is_an_error_too() {
-    refused_at(&CHART.replace("rdmaDeviceName", "rdmaDevice"), "rdmaDevice:").says(&["`azure`", "`rdmaDevice`"]);
+    refused_at(&CHART.replace("rdmaDeviceName", "rdmaDevice"), "rdmaDevice:")
+        .says(&["`azure`", "`rdmaDevice`"]);
 }
 
 #[test]
 fn a_setting_of_the_wrong_type_is_an_error_with_its_place() {
-    refused_at(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: four"), "four").says(&["`efaDevicesPerGPU`"]);
+    refused_at(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: four"), "four")
+        .says(&["`efaDevicesPerGPU`"]);
     refused_at(&CHART.replacen("enabled: true", "enabled: \"true\"", 1), "\"true\"").says(&["`enabled`"]);
 }
 
 #[test]
 fn a_setting_beyond_its_bounds_is_an_error_with_its_place() {
-    refused_at(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: -1"), "-1").says(&["`efaDevicesPerGPU`", "0"]);
+    refused_at(&CHART.replace("efaDevicesPerGPU: 4", "efaDevicesPerGPU: -1"), "-1")
+        .says(&["`efaDevicesPerGPU`", "0"]);
 }
 
 #[test]
 fn a_repeated_key_in_the_block_is_an_error_with_its_place() {
-    let values = CHART.replace("    efaDevicesPerGPU: 4 ", "    efaDevicesPerGPU: 4\n    efaDevicesPerGPU: 8 ");
+    let values =
+        CHART.replace("    efaDevicesPerGPU: 4 ", "    efaDevicesPerGPU: 4\n    efaDevicesPerGPU: 8 ");
     refused_at(&values, "efaDevicesPerGPU: 8").says(&["`efaDevicesPerGPU`"]);
 }
 

@@ -231,6 +231,16 @@ fn gcp_plugin_is_on_the_library_path() {
     );
 }
 
+/// A library path that the user takes from elsewhere cannot be extended, and takes no value beside it.
+#[test]
+fn gcp_a_users_library_path_from_elsewhere_stays() {
+    let entry =
+        json!({"name": "LD_LIBRARY_PATH", "valueFrom": {"configMapKeyRef": {"name": "paths", "key": "lib"}}});
+    let served = served("gcp-tcpxo", &[], worker_with(8, &json!({"env": [entry]})));
+    assert_eq!(served.container("worker")["env"][0], entry);
+    assert!(served.message("kept_env").contains("spec.containers[worker].env[LD_LIBRARY_PATH]"));
+}
+
 /// A pod that brings its own daemon must not get a second container of that name.
 #[test]
 fn gcp_a_pods_own_daemon_is_not_doubled() {

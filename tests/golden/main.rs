@@ -1,0 +1,154 @@
+//! Every workload of `tests/workloads` through every policy, compared with the files in `tests/golden/expected`:
+//! once through the library and once through the binary. A file there that no case uses fails the test.
+//!
+//! A workload goes through all built-in policies, unless a comment at its head says which and with which
+//! parameters: `# golden: aws-efa efaDevicesPerGPU=4`.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test golden` writes the files anew; read the difference before committing it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fabric_injector::engine::Outcome;
+use fabric_injector::manifest::stream::Pieces;
+use fabric_injector::manifest::{Document, Keep, serve};
+use fabric_injector::policy_set::PolicySet;
+use fabric_injector::{builtin, yaml};
+use serde_json::Value;
+
+/// One workload and one policy.
+struct Case {
+    workload: PathBuf,
+    policy: String,
+    sets: Vec<String>,
+}
+
+impl Case {
+    fn name(&self) -> String {
+        let file = self.workload.file_stem().unwrap().to_string_lossy().into_owned();
+        format!("{file}.{}", self.policy)
+    }
+
+    fn policies(&self) -> PolicySet {
+        let definition = builtin::find(&self.policy).unwrap().definition().unwrap();
+        let mut overrides = BTreeMap::new();
+        for set in &self.sets {
+            let (key, text) = set.split_once('=').unwrap();
+            let parameter = definition.parameters.iter().find(|parameter| parameter.name == key).unwrap();
+            overrides.insert(key.to_owned(), parameter.parse(text).unwrap());
+        }
+        PolicySet::new(vec![(definition, overrides)]).unwrap()
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn cases() -> Vec<Case> {
+    let mut workloads: Vec<PathBuf> =
+        fs::read_dir(root().join("tests/workloads")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    workloads.sort();
+    let mut cases = Vec::new();
+    for workload in workloads {
+        let text = fs::read_to_string(&workload).unwrap();
+        let directives: Vec<Vec<String>> = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("# golden: "))
+            .map(|words| words.split_whitespace().map(str::to_owned).collect())
+            .collect();
+        for policy in builtin::POLICIES {
+            let own = directives.iter().find(|words| words[0] == policy.name);
+            if directives.is_empty() || own.is_some() {
+                let sets = own.map(|words| words[1..].to_vec()).unwrap_or_default();
+                cases.push(Case { workload: workload.clone(), policy: policy.name.to_owned(), sets });
+            }
+        }
+    }
+    cases
+}
+
+/// What the binary puts out: standard output, and the report on standard error.
+fn through_binary(case: &Case) -> (String, String) {
+    let workload = case.workload.strip_prefix(root()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    command.current_dir(root()).env_clear().args(["mutate", "--policy", &case.policy, "-f"]).arg(workload);
+    case.sets.iter().for_each(|set| {
+        command.args(["--set", set]);
+    });
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}: {:?}", case.name(), output);
+    (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// What the library makes of the documents, and that doing it again changes nothing.
+fn through_library(case: &Case) -> Vec<Value> {
+    let policies = case.policies();
+    let bytes = fs::read(&case.workload).unwrap();
+    let mut values = Vec::new();
+    for piece in Pieces::new(bytes.as_slice()) {
+        let piece = piece.unwrap();
+        let mut document = Document::read(&piece).unwrap();
+        let before = document.value.clone();
+        let served = serve(&policies, &mut document, &piece, Keep::Pods).unwrap();
+        let Some(after) = served.value.clone() else {
+            values.extend(document.value);
+            continue;
+        };
+        let mut patched = before.unwrap();
+        json_patch::patch(&mut patched, &served.patch()).unwrap();
+        assert_eq!(patched, after, "{}: the patch gives what the engine gives", case.name());
+        let mut again = Document::read(&piece).unwrap();
+        again.value = Some(after.clone());
+        let second = serve(&policies, &mut again, &piece, Keep::Pods).unwrap();
+        assert!(second.value.is_none(), "{}: {:?}", case.name(), second.patch());
+        assert!(served.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Mutated(_))));
+        values.push(after);
+    }
+    values
+}
+
+fn values(text: &str) -> Vec<Value> {
+    let pieces = Pieces::new(text.as_bytes()).map(Result::unwrap);
+    pieces.filter_map(|piece| Document::read(&piece).unwrap().value).collect()
+}
+
+#[test]
+fn every_workload_comes_out_of_every_policy_as_expected() {
+    let expected = root().join("tests/golden/expected");
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut used = BTreeSet::new();
+    let mut differences = Vec::new();
+    for case in cases() {
+        let (output, report) = through_binary(&case);
+        assert_eq!(values(&output), through_library(&case), "{}: library and binary agree", case.name());
+        for (ending, seen) in [("yaml", output), ("report", report)] {
+            let file = expected.join(format!("{}.{ending}", case.name()));
+            if update {
+                fs::create_dir_all(&expected).unwrap();
+                fs::write(&file, &seen).unwrap();
+            } else if fs::read_to_string(&file).unwrap_or_default() != seen {
+                differences.push(format!("{}\n{seen}", file.display()));
+            }
+            used.insert(file);
+        }
+    }
+    let stale: Vec<PathBuf> = fs::read_dir(&expected)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|file| !used.contains(file))
+        .collect();
+    assert!(stale.is_empty(), "no case uses {stale:?}");
+    assert!(differences.is_empty(), "not as expected:\n{}", differences.join("\n"));
+}
+
+/// What is put out as YAML is read back as the same value: the writer quotes what YAML 1.1 reads otherwise.
+#[test]
+fn expected_output_reads_back_as_what_the_engine_made() {
+    let case = cases().into_iter().find(|case| case.name() == "deepseek-r1-lws.aws-efa").unwrap();
+    for value in through_library(&case) {
+        assert_eq!(yaml::read_value(&yaml::write(&value)).unwrap().root.unwrap(), value);
+    }
+}

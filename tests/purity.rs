@@ -1,0 +1,100 @@
+//! The core decides about pods and does nothing else: what it may import is held here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Modules that are given text and values and give text and values back.
+const PURE: &[&str] = &[
+    "engine", "engine.rs", "policy", "policy.rs", "policy_set.rs", "self_check.rs", "quantity.rs", "values.rs",
+    "admission.rs", "manifest/templates.rs", "manifest/document.rs", "manifest/summary.rs", "yaml", "yaml.rs",
+];
+
+/// What such a module must not name, and where it may be named instead.
+const IMPURE: &[(&str, &str)] = &[
+    ("std::fs", "files are read by `cli`"),
+    ("std::io", "streams are read by `manifest::stream` and written by `cli::output`"),
+    ("std::net", "the network is the server's"),
+    ("std::time", "the core knows no clock"),
+    ("std::env", "the environment is the shell's"),
+    ("std::process", "the process is the shell's"),
+    ("std::thread", "the core does not know who calls it"),
+    ("tokio", "the core does not wait"),
+    ("axum", "HTTP is the server's"),
+    ("tracing", "the core reports, others log"),
+    ("println!", "only `cli::output` prints"),
+    ("crate::cli", "arrows point from the shell to the core"),
+    ("crate::builtin", "the core knows no provider"),
+];
+
+fn sources(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    fs::read_dir(path).unwrap().flat_map(|entry| sources(&entry.unwrap().path())).collect()
+}
+
+fn source_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The code of a file without its unit tests and comments.
+fn code(file: &Path) -> String {
+    let text = fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+    code.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_core_imports_no_input_or_output() {
+    for module in PURE {
+        let path = source_root().join(module);
+        assert!(path.exists(), "{module} is gone; mend this list");
+        for file in sources(&path) {
+            let code = code(&file);
+            for (name, instead) in IMPURE {
+                assert!(!code.contains(name), "{} names `{name}`, but {instead}", file.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn one_module_reads_yaml_one_knows_cel_and_one_prints() {
+    let only = [
+        ("saphyr_parser", "src/yaml/read.rs"),
+        ("cel::", "src/policy/expression.rs"),
+        ("io::stdout", "src/cli/output.rs"),
+        ("io::stderr", "src/cli/output.rs"),
+    ];
+    for file in sources(&source_root()) {
+        let code = code(&file);
+        for (name, home) in only {
+            let at_home = file.ends_with(home.trim_start_matches("src/"));
+            assert!(at_home || !code.contains(name), "{} names `{name}`, which is for {home}", file.display());
+        }
+    }
+}
+
+/// Names of clouds, their resources and variables belong into `policies`.
+#[test]
+fn no_provider_knowledge_is_in_the_code() {
+    let words = [
+        "vpc.amazonaws", "efa", "mlnxnics", "hca_shared", "tcpxo", "fastrak", "rdma-vf", "sriov", "azure", "gke",
+        "standard_nd", "p5.48", "fi_efa", "nccl_ib", "mlx5", "nmp.nvidia", "nhx.nvidia", "nvidia.com/gpu",
+    ];
+    for file in sources(&source_root()) {
+        // The list of the built-in policies names their files.
+        if file.ends_with("builtin.rs") {
+            continue;
+        }
+        let code = code(&file).to_lowercase();
+        for word in words {
+            let found = code.match_indices(word).any(|(at, _)| {
+                let before = code[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric());
+                let after = code[at + word.len()..].chars().next().is_none_or(|c| !c.is_ascii_alphanumeric());
+                before && after
+            });
+            assert!(!found, "{} names `{word}`", file.display());
+        }
+    }
+}
