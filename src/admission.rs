@@ -41,9 +41,9 @@ pub struct Response {
     pub audit_annotations: BTreeMap<String, String>,
 }
 
-/// The answer for one pod.
-pub fn respond(uid: &str, mutation: &Mutation) -> Response {
-    let mut response = Response {
+/// The answer to a request that is not ours to change: an update, a subresource, another kind.
+pub fn allow(uid: &str) -> Response {
+    Response {
         uid: uid.to_owned(),
         allowed: true,
         status: None,
@@ -51,7 +51,12 @@ pub fn respond(uid: &str, mutation: &Mutation) -> Response {
         patch: None,
         warnings: Vec::new(),
         audit_annotations: BTreeMap::new(),
-    };
+    }
+}
+
+/// The answer for one pod.
+pub fn respond(uid: &str, mutation: &Mutation) -> Response {
+    let mut response = allow(uid);
     let mut messages: Vec<String> = mutation.warnings.iter().map(ToString::to_string).collect();
     let outcome = match &mutation.outcome {
         Outcome::Mutated(mutated) => {

@@ -8,5 +8,5 @@ mod summary;
 mod templates;
 
 pub(crate) use document::is_bad_input;
-pub use document::{Document, DocumentError, Keep, Served, Syntax, Template, serve};
+pub use document::{Document, DocumentError, Served, Syntax, Template, Wanted, serve};
 pub use templates::{Found, find};

@@ -13,36 +13,48 @@ use crate::yaml::Span;
 /// Tries the one policy of the set.
 pub(crate) fn run(set: &PolicySet) -> Result<(), SourceError> {
     let Some(policy) = set.policies().first() else { return Ok(()) };
-    let complain = |message: String, hint: &str| {
+    let complain = |message: String, hint: &str, needle: Option<String>| {
         let definition = policy.definition();
-        let diagnostic = Diagnostic {
-            message,
-            span: Span { line: 1, column: 1, length: 1 },
-            hint: Some(hint.to_owned()),
-        };
-        SourceError { file: definition.file.clone(), text: definition.text.clone(), diagnostic }
+        let rules = definition.text.find("\n  rules:").map_or(0, |at| at + 3);
+        let span = Span { length: 5, ..crate::yaml::span_at(&definition.text, rules) };
+        let mut diagnostic = Diagnostic::new(span, message).hint(hint);
+        diagnostic.needle = needle;
+        SourceError::new(&definition.file, &definition.text, diagnostic)
     };
     for (what, pod) in samples(policy) {
         let request = request(policy);
         let first = match mutate(set, pod, &request).outcome {
             Outcome::Mutated(mutated) => mutated.pod,
-            Outcome::Refused { reason: reason @ Reason::EvaluationFailed { .. } } => {
+            Outcome::Refused { reason: Reason::EvaluationFailed { place, expression, message } } => {
                 return Err(complain(
-                    format!("the policy fails for a sample pod ({what}): {reason}"),
+                    format!("`{expression}` of {place} fails for a sample pod ({what}): {message}"),
                     "guard what a pod may lack with `has(…)` or `.?`",
+                    Some(expression),
                 ));
             }
             _ => continue,
         };
         if let Outcome::Mutated(mutated) = mutate(set, first, &request).outcome {
             let again = mutated.patch().0.first().map(ToString::to_string).unwrap_or_default();
+            let needle = mutated.operations().next().map(|(pointer, _, value)| named_in_policy(pointer, value));
             return Err(complain(
                 format!("the policy is not idempotent: serving a sample pod ({what}) again changes it: {again}"),
                 "a value must not depend on what the policy itself adds",
+                needle,
             ));
         }
     }
     Ok(())
+}
+
+/// How the policy most likely names what an operation changes: by the name of an entry, or by its key.
+fn named_in_policy(pointer: &str, value: &Value) -> String {
+    let token = pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
+    let entry = value.as_array().and_then(|items| items.first()).unwrap_or(value);
+    match entry["name"].as_str().or_else(|| entry["mountPath"].as_str()) {
+        Some(name) => name.to_owned(),
+        None => token,
+    }
 }
 
 fn request(policy: &Policy) -> Request {

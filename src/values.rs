@@ -30,17 +30,24 @@ impl Values {
     /// Reads a values file; everything outside of the `multinodeNetworking` block is not ours.
     pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
         let fail = |diagnostic| SourceError::new(file, text, diagnostic);
-        let root = yaml::read_node(text).map_err(|error| fail(error.into()))?;
+        // Helm takes the last of two equal keys; only in our own block that is an error.
+        let root = yaml::read_node_with_duplicates(text).map_err(|error| fail(error.into()))?;
         let mut providers = Vec::new();
-        let block = root.as_ref().and_then(|root| match &root.content {
-            Content::Map(entries) => entries.iter().find(|entry| entry.key == BLOCK),
-            _ => None,
-        });
-        let Some(block) = block else {
+        let mut blocks = match root.as_ref().map(|root| &root.content) {
+            Some(Content::Map(entries)) => entries.iter().filter(|entry| entry.key == BLOCK).collect(),
+            _ => Vec::new(),
+        };
+        if let [_, second, ..] = blocks.as_slice() {
+            return Err(fail(Diagnostic::new(second.span, format!("`{BLOCK}` stands twice")).hint("keep one of them")));
+        }
+        let Some(block) = blocks.pop() else {
             let message = format!("there is no `{BLOCK}` block");
             return Err(fail(Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message)
                 .hint(format!("write `{BLOCK}: {{aws: {{enabled: true}}}}`, with the provider that you use"))));
         };
+        if let Some(duplicate) = yaml::duplicate_key(&block.value) {
+            return Err(fail(duplicate.into()));
+        }
         for entry in map(&block.value, BLOCK).map_err(fail)? {
             providers.push(read_provider(entry).map_err(fail)?);
         }

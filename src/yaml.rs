@@ -41,6 +41,26 @@ pub fn read_node(text: &str) -> Result<Option<Node>, Error> {
     }
 }
 
+/// Reads one YAML document into nodes, whatever keys it repeats.
+pub fn read_node_with_duplicates(text: &str) -> Result<Option<Node>, Error> {
+    Ok(read::read::<Node>(text)?.root)
+}
+
+/// The first key below this node that stands twice in one map.
+pub fn duplicate_key(node: &Node) -> Option<Error> {
+    match &node.content {
+        Content::Scalar { .. } => None,
+        Content::List(items) => items.iter().find_map(duplicate_key),
+        Content::Map(entries) => match read::first_duplicate(entries) {
+            Some(entry) => Some(Error {
+                message: format!("the key `{}` stands twice in one map", entry.key),
+                span: entry.span,
+            }),
+            None => entries.iter().find_map(|entry| duplicate_key(&entry.value)),
+        },
+    }
+}
+
 /// The place of the byte at `offset`.
 pub fn span_at(text: &str, offset: usize) -> Span {
     read::span_at(text, offset)

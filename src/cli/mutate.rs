@@ -2,19 +2,21 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::manifest::stream::{Piece, Pieces};
-use crate::manifest::{self, Document, DocumentError, Keep, Served};
+use crate::manifest::{self, Document, Served, Wanted};
 use crate::policy_set::PolicySet;
 
 use super::Status;
 use super::output::Output;
-use super::render::{self, Format};
+use super::render::{self, Before, Format};
 use super::report::{self, Place};
 use super::selection::Selection;
 
@@ -50,7 +52,7 @@ enum ReportFormat {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
     let policies = arguments.selection.load()?;
-    let mut run = Run { arguments, policies: &policies, output, status: Status::Done, first: true };
+    let mut run = Run { arguments, policies: &policies, output, status: Status::Done, before: FIRST };
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
     for file in files {
@@ -59,14 +61,26 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(run.status)
 }
 
+/// How much of a stream is worked on at a time: enough to keep all processors busy, little enough to hold.
+const MAX_BATCH: usize = 256;
+const MAX_BATCH_BYTES: usize = 1024 * 1024;
+
 /// One run of the command.
 struct Run<'a> {
     arguments: &'a Arguments,
     policies: &'a PolicySet,
     output: &'a mut Output,
     status: Status,
-    /// Whether nothing was put out yet.
-    first: bool,
+    /// What was put out so far.
+    before: Before,
+}
+
+const FIRST: Before = Before { nothing: true, json: false, line_ended: true };
+
+/// A document on its way through, before anything of it is written.
+enum Processed {
+    Served { object: String, document: Document, before: Option<Value>, served: Served },
+    Bad(String),
 }
 
 impl Run<'_> {
@@ -89,41 +103,67 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Serves the documents of a stream, some at a time on all processors, and puts them out in their order.
     fn stream(&mut self, name: &str, reader: impl BufRead) -> anyhow::Result<()> {
-        for (at, piece) in Pieces::new(reader).enumerate() {
-            let number = at + 1;
-            match piece {
-                Ok(piece) => self.piece(name, number, &piece)?,
-                Err(error) => self.bad(&format!("{name}: document {number}: {error}")),
+        let mut pieces = Pieces::new(reader).peekable();
+        let mut number = 0;
+        while pieces.peek().is_some() {
+            let mut batch = Vec::new();
+            let mut failure = None;
+            let mut bytes = 0;
+            while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
+                match pieces.next() {
+                    Some(Ok(piece)) => {
+                        bytes += piece.bytes.len();
+                        batch.push(piece);
+                    }
+                    Some(Err(error)) => failure = Some(error),
+                    None => {}
+                }
+                if failure.is_some() || pieces.peek().is_none() {
+                    break;
+                }
+            }
+            for (piece, processed) in batch.iter().zip(self.process_all(&batch)) {
+                number += 1;
+                self.finish(name, number, piece, processed)?;
+            }
+            if let Some(error) = failure {
+                number += 1;
+                self.bad(&format!("{name}: document {number}: {error}"));
             }
         }
         Ok(())
     }
 
-    fn piece(&mut self, file: &str, number: usize, piece: &Piece) -> anyhow::Result<()> {
-        let fail = |error: DocumentError| format!("{file}: document {number}: {error}");
-        let mut document = match Document::read(piece) {
-            Ok(document) => document,
-            Err(error) => {
-                self.bad(&fail(error));
-                return Ok(());
+    fn process_all(&self, batch: &[Piece]) -> Vec<Processed> {
+        let (arguments, policies) = (self.arguments, self.policies);
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        // A thread costs about as much as a few documents.
+        let share = batch.len().div_ceil(threads).max(16);
+        if batch.len() <= share {
+            return batch.iter().map(|piece| process(arguments, policies, piece)).collect();
+        }
+        thread::scope(|scope| {
+            let work = |pieces| scope.spawn(move || -> Vec<Processed> {
+                <[Piece]>::iter(pieces).map(|piece| process(arguments, policies, piece)).collect()
+            });
+            let workers: Vec<_> = batch.chunks(share).map(work).collect();
+            workers
+                .into_iter()
+                .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
+    }
+
+    fn finish(&mut self, file: &str, number: usize, piece: &Piece, processed: Processed) -> anyhow::Result<()> {
+        match processed {
+            Processed::Bad(message) => self.bad(&format!("{file}: document {number}: {message}")),
+            Processed::Served { object, document, before, served } => {
+                self.put_out(&format!("{file}, document {number}"), piece, &document, before.as_ref(), &served)?;
+                self.report(Place { file, document: number, object: &object }, &served);
             }
-        };
-        let object = document.value.as_ref().map(object_name).unwrap_or_default();
-        // Only these two need the document as it was.
-        let as_it_was = matches!(self.arguments.output, Some(Format::Diff | Format::Review));
-        let before = if as_it_was { document.value.clone() } else { None };
-        let patches = matches!(self.arguments.output, Some(Format::Patch | Format::Review));
-        let keep = if patches { Keep::Pods } else { Keep::Document };
-        let served = match manifest::serve(self.policies, &mut document, piece, keep) {
-            Ok(served) => served,
-            Err(error) => {
-                self.bad(&fail(error));
-                return Ok(());
-            }
-        };
-        self.put_out(&format!("{file}, document {number}"), piece, &document, before.as_ref(), &served)?;
-        self.report(Place { file, document: number, object: &object }, &served);
+        }
         Ok(())
     }
 
@@ -144,9 +184,14 @@ impl Run<'_> {
                 render::diff(name, before.unwrap_or(&null), after, Output::data_has_colour())
             }
             (Some(Format::Patch | Format::Diff), None) => Vec::new(),
-            (format, _) => render::document(format, piece, document, served, self.first),
+            (format, _) => {
+                let (json, bytes) = render::document(format, piece, document, served, self.before);
+                if let Some(last) = bytes.last() {
+                    self.before = Before { nothing: false, json, line_ended: *last == b'\n' };
+                }
+                bytes
+            }
         };
-        self.first &= bytes.is_empty();
         self.output.data(&bytes)
     }
 
@@ -174,6 +219,27 @@ impl Run<'_> {
     fn bad(&mut self, message: &str) {
         self.status = Status::Bad;
         self.output.error(&anyhow::anyhow!("{message}"));
+    }
+}
+
+/// Reads and serves one document. Knows nothing of the other ones.
+fn process(arguments: &Arguments, policies: &PolicySet, piece: &Piece) -> Processed {
+    let mut document = match Document::read(piece) {
+        Ok(document) => document,
+        Err(error) => return Processed::Bad(error.to_string()),
+    };
+    let object = document.value.as_ref().map(object_name).unwrap_or_default();
+    let before = match arguments.output {
+        Some(Format::Diff | Format::Review) => document.value.clone(),
+        _ => None,
+    };
+    let wanted = Wanted {
+        patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
+        summary: !arguments.quiet,
+    };
+    match manifest::serve(policies, &mut document, piece, wanted) {
+        Ok(served) => Processed::Served { object, document, before, served },
+        Err(error) => Processed::Bad(error.to_string()),
     }
 }
 

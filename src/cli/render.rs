@@ -24,39 +24,65 @@ pub(super) enum Format {
     Review,
 }
 
+/// The end of what was put out so far, as far as that decides how the next document may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Before {
+    /// Whether nothing was put out yet.
+    pub(super) nothing: bool,
+    /// Whether the last document was JSON.
+    pub(super) json: bool,
+    /// Whether the last line is complete.
+    pub(super) line_ended: bool,
+}
+
 /// A document in one of the forms that keep documents: YAML, JSON, or (`None`) the form that it came in.
-pub(super) fn document(format: Option<Format>, piece: &Piece, document: &Document, served: &Served, first: bool) -> Vec<u8> {
-    let changed = served.value.as_ref();
-    let as_json = match format {
-        Some(Format::Json) => true,
-        Some(_) => false,
-        None => document.syntax == Syntax::Json,
-    };
-    match (changed, as_json) {
-        (None, true) if document.syntax == Syntax::Yaml => {
-            document.value.as_ref().map(|value| pretty(value, piece)).unwrap_or_default()
-        }
-        (None, _) => unchanged(format, piece, document, first),
+/// Returns whether it is JSON now, and the bytes, the marker line included that it may need in front.
+pub(super) fn document(
+    format: Option<Format>,
+    piece: &Piece,
+    document: &Document,
+    served: &Served,
+    before: Before,
+) -> (bool, Vec<u8>) {
+    let from_json = document.syntax == Syntax::Json;
+    let to_json = format == Some(Format::Json) || (format.is_none() && from_json);
+    let content = match (&served.value, to_json) {
         (Some(value), true) => pretty(value, piece),
         (Some(value), false) => {
             let mut out = document.head(piece).to_vec();
-            if out.is_empty() && !first {
-                out.extend(b"---\n");
-            }
             out.extend(yaml::write(value).into_bytes());
             out
         }
+        (None, true) if !from_json => {
+            document.value.as_ref().map(|value| pretty(value, piece)).unwrap_or_default()
+        }
+        (None, _) => piece.bytes.clone(),
+    };
+    let is_json = to_json || (from_json && served.value.is_none());
+    // JSON values follow one another without a marker, unless the output is to be YAML.
+    let follows = (is_json && before.json && format != Some(Format::Yaml)) || format == Some(Format::Json);
+    // A marker in front of nothing would make a document of it.
+    let nothing = served.value.is_none() && document.value.is_none();
+    let marked = nothing || starts_with_marker(&content);
+    let mut out = Vec::with_capacity(content.len() + 4);
+    if !before.nothing && !content.is_empty() && !follows {
+        if !before.line_ended {
+            out.push(b'\n');
+        }
+        if !marked {
+            out.extend(b"---\n");
+        }
     }
+    out.extend(content);
+    (is_json, out)
 }
 
-/// The bytes as they came; only two JSON values in a row need a marker between them to be YAML.
-fn unchanged(format: Option<Format>, piece: &Piece, document: &Document, first: bool) -> Vec<u8> {
-    let mut out = Vec::new();
-    if format == Some(Format::Yaml) && document.syntax == Syntax::Json && !first {
-        out.extend(b"---\n");
-    }
-    out.extend(&piece.bytes);
-    out
+/// Whether the first line that is no comment or directive is a `---`.
+fn starts_with_marker(content: &[u8]) -> bool {
+    let mut lines = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    lines
+        .find(|line| !matches!(line.first(), None | Some(b'#' | b'%')))
+        .is_some_and(|line| line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace)))
 }
 
 /// JSON on one line if it came so, else indented.
@@ -78,9 +104,14 @@ pub(super) fn patch(served: &Served) -> Vec<u8> {
 /// The responses of the webhook for the pods of a document, one a line.
 pub(super) fn review(document: &Value, served: &Served) -> Vec<u8> {
     let uid = document["request"]["uid"].as_str().unwrap_or_default();
+    let mut responses: Vec<admission::Response> =
+        served.templates.iter().map(|template| admission::respond(uid, &template.mutation)).collect();
+    // Every review is answered, also one of something that is not served.
+    if responses.is_empty() && document["kind"] == "AdmissionReview" {
+        responses.push(admission::allow(uid));
+    }
     let mut lines = Vec::new();
-    for template in &served.templates {
-        let response = admission::respond(uid, &template.mutation);
+    for response in responses {
         lines.extend(admission::review(&response).to_string().into_bytes());
         lines.push(b'\n');
     }

@@ -209,7 +209,7 @@ pub(super) fn merge_resources(
     }
     // Most often limits and requests are one expression.
     let mut evaluated: Option<(&Template, Option<Value>)> = None;
-    let mut ours = Vec::new();
+    let (mut ours, mut kept) = (Vec::new(), Vec::new());
     for (list, template) in lists {
         let Key::Literal(list) = list else { continue };
         let Template::Map(amounts) = template else {
@@ -231,7 +231,7 @@ pub(super) fn merge_resources(
             if Quantity::from_value(&wanted).and_then(Quantity::as_count) == Some(0) {
                 continue;
             }
-            let mut amount = Amount { list, resource: &resource, ours: &mut ours };
+            let mut amount = Amount { list, resource: &resource, ours: &mut ours, kept: &mut kept };
             amount.merge(merge, target, wanted)?;
         }
     }
@@ -244,6 +244,8 @@ struct Amount<'a> {
     resource: &'a str,
     /// Resources whose limit this policy set.
     ours: &'a mut Vec<String>,
+    /// Resources of which the pod's own amount stays: told once, not for limit and request.
+    kept: &'a mut Vec<String>,
 }
 
 impl Amount<'_> {
@@ -277,8 +279,10 @@ impl Amount<'_> {
         let before = merge.enter(resource);
         match amounts.get_mut(resource) {
             Some(existing) if !existing.is_null() => {
-                if !same_quantity(existing, &wanted) {
+                let told = merge.on_conflict == OnConflict::Keep && self.kept.iter().any(|kept| kept == resource);
+                if !same_quantity(existing, &wanted) && !told {
                     merge.conflict(existing, wanted, Kept::Device)?;
+                    self.kept.push(resource.to_owned());
                 }
             }
             _ => {

@@ -170,7 +170,8 @@ fn copy_path(from: &Value, to: &mut Value, path: &[String]) {
             copies.zip(entries).for_each(|(copy, entry)| copy_path(entry, copy, rest));
         }
         (Value::Object(map), key) => {
-            let Some(value) = map.get(key) else { return };
+            // To Kubernetes, `null` and nothing are the same.
+            let Some(value) = map.get(key).filter(|value| !value.is_null()) else { return };
             if !to.is_object() {
                 *to = Value::Object(Map::new());
             }
@@ -220,7 +221,7 @@ mod tests {
             part(&["spec containers * name", "spec containers * ."]),
             json!({"metadata": {}, "spec": {"containers": [{"name": "c"}, {"name": "d"}]}})
         );
-        assert_eq!(part(&["spec x deeper"])["spec"], json!({"x": null}));
+        assert_eq!(part(&["spec x", "spec x deeper"])["spec"], json!({}));
         // A shorter path takes in the longer ones.
         assert_eq!(part(&["metadata labels", "metadata labels a"])["metadata"], json!({"labels": {"a": "1", "b": "2"}}));
     }

@@ -50,17 +50,17 @@ pub struct Template {
     pub pointer: String,
     /// What became of it.
     pub mutation: Mutation,
-    /// What was added, one line for each container and one for the pod.
+    /// What was added, one line for each container and one for the pod; if it was [`Wanted`].
     pub added: Vec<String>,
 }
 
-/// What is to be done with served pods besides putting them into the document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keep {
-    /// Nothing: the mutations come without their pods.
-    Document,
-    /// Keep a copy in each mutation, so that its patch can be had.
-    Pods,
+/// What is wanted of served pods besides the document with them in it. Each costs time, so each is asked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// A copy of the pod in each mutation, so that its patch can be had.
+    pub patches: bool,
+    /// What was added, in words.
+    pub summary: bool,
 }
 
 /// A document whose pods were served.
@@ -73,7 +73,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// What changed, paths from the document's root. Needs [`Keep::Pods`].
+    /// What changed, paths from the document's root. Needs [`Wanted::patches`].
     pub fn patch(&self) -> Patch {
         let of_template = |template: &Template| {
             let operations = match &template.mutation.outcome {
@@ -112,7 +112,8 @@ impl Document {
         }
         let manifest = yaml::read_value(text).map_err(|error| at_line(error, piece.line))?;
         let duplicate_key = manifest.duplicate_key;
-        Ok(Self { syntax: Syntax::Yaml, value: manifest.root, head: head(&piece.bytes), duplicate_key })
+        let value = manifest.root.filter(|root| !root.is_null());
+        Ok(Self { syntax: Syntax::Yaml, value, head: head(&piece.bytes), duplicate_key })
     }
 
     /// The marker line and the comments with which the document begins, kept when it is written anew.
@@ -146,7 +147,7 @@ pub fn serve(
     policies: &PolicySet,
     document: &mut Document,
     piece: &Piece,
-    keep: Keep,
+    wanted: Wanted,
 ) -> Result<Served, DocumentError> {
     let mut served = Served::default();
     let mut changed = false;
@@ -157,9 +158,11 @@ pub fn serve(
         let mut added = Vec::new();
         match &mut mutation.outcome {
             Outcome::Mutated(mutated) => {
-                added = super::summary::summarize(mutated);
+                if wanted.summary {
+                    added = super::summary::summarize(mutated);
+                }
                 changed = true;
-                *place = if keep == Keep::Pods { mutated.pod.clone() } else { mutated.pod.take() };
+                *place = if wanted.patches { mutated.pod.clone() } else { mutated.pod.take() };
             }
             Outcome::Unchanged { pod, .. } => *place = pod.take(),
             Outcome::Refused { .. } => {}
@@ -170,6 +173,9 @@ pub fn serve(
         document.value = Some(root);
         return Ok(served);
     }
+    if document.syntax == Syntax::Json {
+        document.duplicate_key = duplicate_key_of_json(piece);
+    }
     if let Some(duplicate) = document.duplicate_key.take() {
         let error = at_line(duplicate, piece.line);
         return Err(DocumentError {
@@ -179,6 +185,12 @@ pub fn serve(
     }
     served.value = Some(root);
     Ok(served)
+}
+
+/// JSON is read by a parser that takes the last of two equal keys without a word; that of YAML tells.
+fn duplicate_key_of_json(piece: &Piece) -> Option<yaml::Error> {
+    let text = std::str::from_utf8(&piece.bytes).ok()?;
+    yaml::read_value(text).ok()?.duplicate_key
 }
 
 /// An operation with the path of its template in front.

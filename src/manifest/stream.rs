@@ -47,8 +47,11 @@ impl<R: BufRead> Pieces<R> {
         let mut bytes = std::mem::take(&mut self.pending);
         let line = self.line;
         let mut json = Json::default();
-        json.feed(&bytes);
-        loop {
+        // Of several JSON values on one line the next one may be here already.
+        let mut end = json.feed(&bytes);
+        // Comments and directives in front of the first marker belong to the document behind it.
+        let mut only_head = bytes.is_empty() || is_head(&bytes);
+        while end.is_none() {
             let start = bytes.len();
             let budget = (MAX_DOCUMENT + 1).saturating_sub(start) as u64;
             if budget == 0 {
@@ -60,23 +63,27 @@ impl<R: BufRead> Pieces<R> {
                 break;
             }
             let added = &bytes[start..];
-            if start > 0 && is_separator(added) {
+            if start > 0 && !only_head && is_separator(added) {
                 self.pending = bytes.split_off(start);
                 break;
             }
-            if let Some(end) = json.feed(added) {
-                // One JSON value ends here; what follows on the line belongs to the next.
-                let end = start + end;
-                if bytes[end..].iter().all(u8::is_ascii_whitespace) {
-                    break;
-                }
-                self.pending = bytes.split_off(end);
-                break;
-            }
+            only_head &= is_head(added);
+            end = json.feed(added).map(|end| start + end);
+        }
+        // One JSON value ends here; what follows on the line belongs to the next.
+        if let Some(end) = end
+            && !bytes[end..].iter().all(u8::is_ascii_whitespace)
+        {
+            self.pending = bytes.split_off(end);
         }
         self.line += bytes.iter().filter(|byte| **byte == b'\n').count();
         Ok((!bytes.is_empty()).then_some(Piece { bytes, line }))
     }
+}
+
+/// Whether a line holds nothing but blanks, a comment or a directive.
+fn is_head(line: &[u8]) -> bool {
+    matches!(line.trim_ascii().first(), None | Some(b'#' | b'%'))
 }
 
 impl<R: BufRead> Iterator for Pieces<R> {
@@ -117,6 +124,8 @@ enum State {
     /// Nothing but blanks so far.
     #[default]
     Blank,
+    /// Behind the opening brace: a quote or a closing brace makes it JSON, anything else YAML.
+    Opened,
     /// Inside of an object.
     Inside,
     /// Not JSON, or past its end.
@@ -131,11 +140,14 @@ impl Json {
                 State::Over => return None,
                 State::Blank if byte.is_ascii_whitespace() => {}
                 State::Blank if *byte == b'{' => {
-                    self.state = State::Inside;
+                    self.state = State::Opened;
                     self.depth = 1;
                 }
                 State::Blank => self.state = State::Over,
-                State::Inside => {
+                State::Opened if byte.is_ascii_whitespace() => {}
+                State::Opened if !matches!(byte, b'"' | b'}') => self.state = State::Over,
+                State::Opened | State::Inside => {
+                    self.state = State::Inside;
                     if self.step(*byte) {
                         self.state = State::Over;
                         return Some(at + 1);
@@ -176,6 +188,11 @@ mod tests {
         assert_eq!(pieces("a: 1\n---\nb: 2\n--- # c\nc: |\n  ---\n"), ["a: 1\n", "---\nb: 2\n", "--- # c\nc: |\n  ---\n"]);
         assert_eq!(pieces("---\na: 1"), ["---\na: 1"]);
         assert_eq!(pieces("----\na\n---x\n"), ["----\na\n---x\n"]);
+        assert_eq!(pieces("# head\n%YAML 1.1\n---\na: 1\n---\n# c\n---\nb: 2\n"), [
+            "# head\n%YAML 1.1\n---\na: 1\n",
+            "---\n# c\n",
+            "---\nb: 2\n"
+        ]);
         assert_eq!(pieces(""), Vec::<String>::new());
     }
 
@@ -184,6 +201,8 @@ mod tests {
         assert_eq!(pieces("{\"a\": \"}\\\"\"}\n{\n\"b\": {}}\n"), ["{\"a\": \"}\\\"\"}\n", "{\n\"b\": {}}\n"]);
         assert_eq!(pieces("{\"a\":1}{\"b\":2}"), ["{\"a\":1}", "{\"b\":2}"]);
         assert_eq!(pieces("{}\n---\na: 1\n"), ["{}\n", "---\na: 1\n"]);
+        assert_eq!(pieces("{\"a\":1}{\"b\":2} {}\n"), ["{\"a\":1}", "{\"b\":2}", " {}\n"]);
+        assert_eq!(pieces("{a: '}', b: 1}\n"), ["{a: '}', b: 1}\n"]);
     }
 
     #[test]

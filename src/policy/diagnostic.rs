@@ -15,11 +15,13 @@ pub struct Diagnostic {
     pub span: Span,
     /// What to do, where that is not plain from the message.
     pub hint: Option<String>,
+    /// The text that is meant, at or behind `span`, where only that much can be told.
+    pub(crate) needle: Option<String>,
 }
 
 impl Diagnostic {
     pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
-        Self { message: message.into(), span, hint: None }
+        Self { message: message.into(), span, hint: None, needle: None }
     }
 
     #[must_use]
@@ -49,7 +51,10 @@ pub struct SourceError {
 }
 
 impl SourceError {
-    pub(crate) fn new(file: &str, text: &str, diagnostic: Diagnostic) -> Self {
+    pub(crate) fn new(file: &str, text: &str, mut diagnostic: Diagnostic) -> Self {
+        if let Some(needle) = diagnostic.needle.take() {
+            diagnostic.span = find_behind(text, diagnostic.span, &needle);
+        }
         Self { file: file.to_owned(), text: text.to_owned(), diagnostic }
     }
 }
@@ -69,6 +74,16 @@ impl fmt::Display for SourceError {
             group = group.element(Level::HELP.with_name("hint").message(&**hint));
         }
         f.write_str(&Renderer::plain().render(&[group]))
+    }
+}
+
+/// Where `needle` stands first at or behind `span`; `span` if it does not.
+fn find_behind(text: &str, span: Span, needle: &str) -> Span {
+    let start = byte_offset(text, span.line.max(1), span.column.max(1));
+    let length = needle.chars().count().max(1);
+    match text[start..].find(needle).filter(|_| !needle.is_empty()) {
+        Some(at) => Span { length, ..yaml::span_at(text, start + at) },
+        None => span,
     }
 }
 

@@ -1,6 +1,6 @@
 //! CEL, and the only file that knows the library behind it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
@@ -61,8 +61,7 @@ pub(crate) struct Computed(Box<dyn Val>);
 
 impl Computed {
     pub(crate) fn of(value: &Value) -> Self {
-        let converted = cel::to_value(value).unwrap_or(cel::Value::Null);
-        let boxed: Result<Box<dyn Val>, _> = converted.try_into();
+        let boxed: Result<Box<dyn Val>, _> = from_json(value).try_into();
         Self(boxed.unwrap_or_else(|_| Box::new(CelNull)))
     }
 
@@ -96,8 +95,7 @@ impl<'v> Bindings<'_, 'v> {
 
     /// Binds a JSON value.
     pub(crate) fn set(&mut self, name: &str, value: &Value) {
-        let bound = cel::to_value(value).unwrap_or(cel::Value::Null);
-        self.0.add_variable_from_value(name, bound);
+        self.0.add_variable_from_value(name, from_json(value));
     }
 
     /// Binds a number as CEL's `double`, whole numbers too.
@@ -105,9 +103,6 @@ impl<'v> Bindings<'_, 'v> {
         self.0.add_variable_from_value(name, value);
     }
 
-    pub(crate) fn set_int(&mut self, name: &str, value: i64) {
-        self.0.add_variable_from_value(name, value);
-    }
 
 }
 
@@ -227,6 +222,25 @@ fn is_known_function(function: &str) -> bool {
     };
     let plain = !missing(format!("{function}()"));
     plain || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()"))) || !missing(format!("''.{function}()"))
+}
+
+/// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make
+/// positive ones `uint`, which adds up with nothing else.
+fn from_json(value: &Value) -> cel::Value {
+    match value {
+        Value::Null => cel::Value::Null,
+        Value::Bool(value) => cel::Value::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => cel::Value::Int(whole),
+            None => cel::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => cel::Value::String(Arc::new(text.clone())),
+        Value::Array(items) => cel::Value::List(Arc::new(items.iter().map(from_json).collect())),
+        Value::Object(map) => {
+            let entries = map.iter().map(|(key, value)| (key.clone(), from_json(value)));
+            cel::Value::Map(entries.collect::<HashMap<String, cel::Value>>().into())
+        }
+    }
 }
 
 fn to_json(value: &cel::Value) -> Result<Value, String> {
@@ -481,7 +495,7 @@ mod tests {
     #[test]
     fn values_come_back_as_json() {
         let mut bindings = Bindings::new();
-        bindings.set_int("gpus", 8);
+        bindings.set("gpus", &json!(8));
         bindings.set_double("ratio", 4.0);
         let evaluate = |source: &str| Expression::compile(source).unwrap().evaluate(&bindings);
         assert_eq!(evaluate("devices(gpus, ratio)").unwrap(), json!(32));

@@ -132,7 +132,11 @@ impl Parameter {
             let quotable = matches!(&node.content, Content::Scalar { value, plain: true } if !matches!(value, Scalar::String(_)))
                 && matches!(self.kind, ParameterType::String);
             let diagnostic = Diagnostic::new(node.span, problem);
-            if quotable { diagnostic.hint("put it in quotes") } else { diagnostic }
+            if quotable {
+                diagnostic.hint("put it in quotes")
+            } else {
+                diagnostic.hint(format!("{}: {}", article(self.kind), self.description))
+            }
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::yaml::scalar::{self, Scalar};
 use crate::yaml::{Content, Entry, Node, Span};
 
-use super::diagnostic::{Diagnostic, suggest};
+use super::diagnostic::{Diagnostic, closest, suggest};
 
 /// The fields of one map. Every field that nobody asked for is an error in the end.
 pub(crate) struct Fields<'n> {
@@ -26,8 +26,17 @@ impl<'n> Fields<'n> {
     }
 
     pub(crate) fn required(&mut self, key: &'static str) -> Result<&'n Node, Diagnostic> {
-        let (what, span) = (self.what, self.span);
-        self.optional(key).ok_or_else(|| Diagnostic::new(span, format!("{what} has no `{key}`")))
+        if let Some(node) = self.optional(key) {
+            return Ok(node);
+        }
+        // Most often it is there, and misspelt.
+        let misspelt = self.left.iter().find(|entry| closest(&entry.key, [key]).is_some());
+        Err(match misspelt {
+            Some(entry) => Diagnostic::new(entry.span, format!("{} has no field `{}`", self.what, entry.key))
+                .hint(format!("did you mean `{key}`?")),
+            None => Diagnostic::new(self.span, format!("{} has no `{key}`", self.what))
+                .hint(format!("add `{key}:`, see docs/policy.md")),
+        })
     }
 
     /// Complains about the first field that was not asked for.
@@ -110,6 +119,19 @@ pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(node.span, message).hint("write `true`, `false` or a decimal number, or put it in quotes"))
 }
 
+/// What was expected, what is there, and how the former is written.
 pub(crate) fn expected(node: &Node, what: &str) -> Diagnostic {
-    Diagnostic::new(node.span, format!("expected {what}, found {}", node.describe()))
+    let diagnostic = Diagnostic::new(node.span, format!("expected {what}, found {}", node.describe()));
+    let how = [
+        ("map", "write `key: value` on lines of their own, indented"),
+        ("list", "write `- item` on lines of their own, or `[one, two]`"),
+        ("string", "write text, in quotes if it looks like a number or a boolean"),
+        ("`true` or `false`", "write it without quotes"),
+        ("number", "write digits without quotes"),
+        ("quantity", "write for example `64Gi`"),
+    ];
+    match how.iter().find(|(kind, _)| what.contains(kind)) {
+        Some((_, how)) => diagnostic.hint(*how),
+        None => diagnostic,
+    }
 }

@@ -37,7 +37,7 @@ pub(crate) struct EvaluationError {
 impl Text {
     /// Takes `text` apart; `node` is where it stands. Every name has to be known and readable in `allowed`.
     pub(crate) fn compile(text: &str, span: Span, names: &Names, allowed: Scope) -> Result<Self, Diagnostic> {
-        let mut parts = split(text).map_err(|(message, at)| Diagnostic::new(within(span, text, at, 1), message))?;
+        let mut parts = split(text).map_err(|(message, at)| misplaced(span, text, at, 2, message))?;
         if !parts.iter().any(|piece| matches!(piece, Piece::Expression(..))) {
             let literal = parts.into_iter().map(|piece| match piece {
                 Piece::Literal(text) => text,
@@ -159,32 +159,40 @@ fn compile(
     allowed: Scope,
 ) -> Result<Expression, Diagnostic> {
     let expression = Expression::compile(source).map_err(|error| {
-        Diagnostic::new(within(span, text, at + error.at, error.length), error.message)
+        misplaced(span, text, at + error.at, error.length, error.message)
             .hint("expressions are CEL, see docs/policy.md")
     })?;
     for name in expression.names() {
-        let place = within(span, text, at + source.find(name.as_str()).unwrap_or(0), name.len());
+        let place = at + source.find(name.as_str()).unwrap_or(0);
         let Some(scope) = names.get(name) else {
             let message = format!("`{name}` is neither a parameter nor a variable");
-            return Err(Diagnostic::new(place, message).hint(suggest(name, names.all())));
+            return Err(misplaced(span, text, place, name.len(), message).hint(suggest(name, names.all())));
         };
         if !allowed.may_read(scope) {
             let message = format!("`{name}` is known {} only", scope.describe());
-            return Err(Diagnostic::new(place, message).hint("docs/policy.md says where each name can be used"));
+            return Err(misplaced(span, text, place, name.len(), message)
+                .hint("docs/policy.md says where each name can be used"));
         }
     }
     Ok(expression)
 }
 
-/// The place of byte `at` of a scalar's text. Only for a scalar on one line can it be told exactly.
-fn within(span: Span, text: &str, at: usize, length: usize) -> Span {
+/// A mistake at byte `at` of a scalar's text. Its place can be told exactly for a scalar on one line; in others
+/// the text itself is looked for.
+fn misplaced(span: Span, text: &str, at: usize, length: usize, message: impl Into<String>) -> Diagnostic {
     let characters = text.chars().count();
     // A quoted scalar is longer than its text by the quotes.
-    if text.contains('\n') || span.length < characters || span.length > characters + 2 {
-        return span;
+    if !text.contains('\n') && (characters..=characters + 2).contains(&span.length) {
+        let before = text.get(..at).map_or(0, |before| before.chars().count());
+        let column = span.column + before + (span.length - characters).min(1);
+        return Diagnostic::new(Span { column, length: length.max(1), ..span }, message);
     }
-    let before = text.get(..at).map_or(0, |before| before.chars().count());
-    Span { column: span.column + before + (span.length - characters).min(1), length: length.max(1), ..span }
+    let mut diagnostic = Diagnostic::new(span, message);
+    let end = (at + length.max(1)..=text.len()).find(|end| text.is_char_boundary(*end));
+    let needle = end.and_then(|end| text.get(at..end)).and_then(|needle| needle.split('\n').next());
+    // One character would be found anywhere.
+    diagnostic.needle = needle.filter(|needle| needle.len() > 1).map(str::to_owned);
+    diagnostic
 }
 
 enum Piece {

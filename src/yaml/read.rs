@@ -1,6 +1,6 @@
 //! From YAML text to a tree, within bounds that no input can exceed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
@@ -8,8 +8,11 @@ use super::scalar::{self, Scalar};
 
 /// How deep lists and maps may nest: the limit of the JSON parser, so that both inputs behave alike.
 const MAX_DEPTH: usize = 128;
-/// How many nodes all aliases of a document together may add. Real manifests add some tens.
+/// How much all aliases of a document together may add: nodes, a long text counting as many. Real manifests
+/// add some tens.
 const MAX_ALIASED_NODES: usize = 100_000;
+/// So many bytes of text count as one node.
+const BYTES_PER_NODE: usize = 64;
 
 /// A place in a text. Lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,6 +103,10 @@ pub(super) fn read<T: Tree>(text: &str) -> Result<Document<T>, Error> {
 fn scan_error(error: &saphyr_parser::ScanError) -> Error {
     let marker = error.marker();
     let span = Span { line: marker.line().max(1), column: marker.col() + 1, length: 1 };
+    // The parser has a limit of its own for flow style.
+    if error.info().contains("recursion") {
+        return Error { message: format!("nested more than {MAX_DEPTH} levels deep"), span };
+    }
     Error { message: format!("not valid YAML: {}", error.info()), span }
 }
 
@@ -173,12 +180,13 @@ impl<T: Tree> Builder<T> {
     }
 
     fn add(&mut self, value: Scalar, plain: bool, anchor: usize, span: Span) -> Result<(), Error> {
-        self.nodes += 1;
+        let size = 1 + if let Scalar::String(text) = &value { text.len() / BYTES_PER_NODE } else { 0 };
+        self.nodes += size;
         if let Some(Frame { collection: Collection::Map(map), .. }) = self.stack.last_mut()
             && map.pending.is_none()
         {
             if anchor > 0 {
-                self.anchors.insert(anchor, (T::scalar(value.clone(), plain, span), 1));
+                self.anchors.insert(anchor, (T::scalar(value.clone(), plain, span), size));
             }
             let key = match value {
                 Scalar::String(text) => text,
@@ -190,7 +198,7 @@ impl<T: Tree> Builder<T> {
             return Ok(());
         }
         let node = T::scalar(value, plain, span);
-        self.finish(node, anchor, 1, span)
+        self.finish(node, anchor, size, span)
     }
 
     fn open(&mut self, collection: Collection<T>, anchor: usize, span: Span) -> Result<(), Error> {
@@ -220,10 +228,9 @@ impl<T: Tree> Builder<T> {
     /// The entries of a map with those that `<<` brings in; the map's own win.
     fn merged(&mut self, map: MapBuilder<T>) -> Vec<Entry<T>> {
         let mut entries = map.entries;
-        for merge in map.merges {
-            if !entries.iter().any(|entry| entry.key == merge.key) {
-                entries.push(merge);
-            }
+        if !map.merges.is_empty() {
+            let own: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
+            entries.extend(map.merges.into_iter().filter(|merge| !own.contains(&merge.key)));
         }
         if self.duplicate_key.is_none() {
             self.duplicate_key = first_duplicate(&entries).map(|entry| Error {
@@ -277,17 +284,16 @@ fn merge_into<T: Tree>(map: &mut MapBuilder<T>, node: T, span: Span) -> Result<(
         let Some(entries) = source.entries() else {
             return Err(Error { message: "`<<` merges maps only".to_owned(), span });
         };
-        for entry in entries {
-            if !map.merges.iter().any(|known| known.key == entry.key) {
-                map.merges.push(entry);
-            }
-        }
+        map.merges.extend(entries);
     }
+    // Of several sources the first one counts.
+    let mut seen = HashSet::new();
+    map.merges.retain(|entry| seen.insert(entry.key.clone()));
     Ok(())
 }
 
 /// The first entry whose key an earlier entry already has.
-fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
+pub(super) fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
     // Nearly every map of a manifest is small; a set is worth its cost only for the large ones.
     if entries.len() <= 16 {
         return entries
@@ -296,6 +302,6 @@ fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
             .find(|(at, entry)| entries[..*at].iter().any(|earlier| earlier.key == entry.key))
             .map(|(_, entry)| entry);
     }
-    let mut seen = std::collections::HashSet::with_capacity(entries.len());
+    let mut seen = HashSet::with_capacity(entries.len());
     entries.iter().find(|entry| !seen.insert(entry.key.as_str()))
 }

@@ -26,7 +26,25 @@ pub fn resolve(text: &str) -> Scalar {
 
 /// Whether a plain scalar with this text would be read as something other than this very string.
 pub fn is_ambiguous(text: &str) -> bool {
-    keyword(text).is_some() || number(text).is_some() || is_unrepresentable(text) || text == "<<" || text == "="
+    keyword(text).is_some()
+        || number(text).is_some()
+        || is_unrepresentable(text)
+        || is_time(text)
+        || text == "<<"
+        || text == "="
+}
+
+/// Dates, and numbers to the base of 60: strings to kubectl, but not to every reader of YAML 1.1.
+fn is_time(text: &str) -> bool {
+    let digits = text.trim_start_matches(['+', '-']);
+    let sexagesimal = digits.contains(':')
+        && digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'_'));
+    let date = matches!(text.as_bytes(), [y1, y2, y3, y4, b'-', rest @ ..]
+        if [y1, y2, y3, y4].iter().all(|byte| byte.is_ascii_digit())
+            && rest.iter().filter(|byte| **byte == b'-').count() >= 1
+            && rest.first().is_some_and(u8::is_ascii_digit));
+    sexagesimal || date
 }
 
 /// Whether YAML 1.1 and YAML 1.2 (core schema) disagree about this plain scalar, so that the author of a

@@ -13,10 +13,13 @@ use std::process::Command;
 
 use fabric_injector::engine::Outcome;
 use fabric_injector::manifest::stream::Pieces;
-use fabric_injector::manifest::{Document, Keep, serve};
+use fabric_injector::manifest::{Document, Wanted, serve};
 use fabric_injector::policy_set::PolicySet;
 use fabric_injector::{builtin, yaml};
 use serde_json::Value;
+
+/// The patches of served pods are wanted.
+const PATCHES: Wanted = Wanted { patches: true, summary: false };
 
 /// One workload and one policy.
 struct Case {
@@ -92,7 +95,7 @@ fn through_library(case: &Case) -> Vec<Value> {
         let piece = piece.unwrap();
         let mut document = Document::read(&piece).unwrap();
         let before = document.value.clone();
-        let served = serve(&policies, &mut document, &piece, Keep::Pods).unwrap();
+        let served = serve(&policies, &mut document, &piece, PATCHES).unwrap();
         let Some(after) = served.value.clone() else {
             values.extend(document.value);
             continue;
@@ -102,7 +105,7 @@ fn through_library(case: &Case) -> Vec<Value> {
         assert_eq!(patched, after, "{}: the patch gives what the engine gives", case.name());
         let mut again = Document::read(&piece).unwrap();
         again.value = Some(after.clone());
-        let second = serve(&policies, &mut again, &piece, Keep::Pods).unwrap();
+        let second = serve(&policies, &mut again, &piece, PATCHES).unwrap();
         assert!(second.value.is_none(), "{}: {:?}", case.name(), second.patch());
         assert!(served.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Mutated(_))));
         values.push(after);

@@ -8,6 +8,7 @@ use crate::support::{Served, items, on_host_network, pod, served, worker, worker
 
 const DEVICES: &str = "devices.gke.io/container.tcpxo-daemon";
 const DEFAULT_INTERFACE: &str = "networking.gke.io/default-interface";
+const IMAGE: &str = "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.21";
 const INTERFACES: &str = "networking.gke.io/interfaces";
 
 /// The annotation with the interfaces for these networks, as a value.
@@ -107,8 +108,7 @@ fn gcp_networks_and_interfaces_are_parameters() {
 #[test]
 fn gcp_daemon_is_the_present_release() {
     let served = served("gcp-tcpxo", &[], worker(8));
-    let image = "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.21";
-    assert_eq!(served.container("tcpxo-daemon")["image"], image);
+    assert_eq!(served.container("tcpxo-daemon")["image"], IMAGE);
 }
 
 /// The daemon was started with flags that its later releases no longer have.
@@ -244,12 +244,17 @@ fn gcp_a_users_library_path_from_elsewhere_stays() {
 /// A pod that brings its own daemon must not get a second container of that name.
 #[test]
 fn gcp_a_pods_own_daemon_is_not_doubled() {
-    let daemon = json!({"name": "tcpxo-daemon", "image": "own:v1.0.20", "restartPolicy": "Always"});
-    let mut with_sidecar = worker(8);
-    with_sidecar["spec"]["initContainers"] = json!([daemon]);
-    let beside_sidecar = served("gcp-tcpxo", &[], with_sidecar);
-    assert_eq!(beside_sidecar.pod["spec"]["initContainers"], json!([daemon]));
-    assert_eq!(beside_sidecar.codes(), Vec::<&str>::new());
+    let beside = |image: &str| {
+        let daemon = json!({"name": "tcpxo-daemon", "image": image, "restartPolicy": "Always"});
+        let mut pod = worker(8);
+        pod["spec"]["initContainers"] = json!([daemon]);
+        let served = served("gcp-tcpxo", &[], pod);
+        assert_eq!(served.pod["spec"]["initContainers"], json!([daemon]));
+        served
+    };
+    assert_eq!(beside(IMAGE).codes(), Vec::<&str>::new());
+    // The variables of one release and the daemon of another had come apart unseen.
+    assert_eq!(beside("own:v1.0.8").codes(), ["daemon_of_another_release"]);
     let ordinary = json!({"name": "tcpxo-daemon", "image": "own:v1.0.20"});
     let worker = worker(8)["spec"]["containers"][0].take();
     let beside_container = served("gcp-tcpxo", &[], pod(&json!({"containers": [worker, ordinary]})));

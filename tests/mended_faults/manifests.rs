@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabric_injector::builtin::{self, BuiltIn};
 use fabric_injector::engine::Outcome;
 use fabric_injector::manifest::stream::Piece;
-use fabric_injector::manifest::{self, Document, Keep, Served};
+use fabric_injector::manifest::{self, Document, Served, Wanted};
 use fabric_injector::policy::Request;
 use fabric_injector::policy_set::{LoadError, PolicySet};
 use fabric_injector::values::Values;
@@ -19,7 +19,8 @@ use crate::support::{self, EVERY_POLICY, TRIGGER, policy_set, serve_as, worker};
 fn serve(policy: &str, document: &Value) -> Served {
     let piece = Piece { bytes: document.to_string().into_bytes(), line: 1 };
     let mut document = Document::read(&piece).unwrap();
-    manifest::serve(&policy_set(policy, &[]), &mut document, &piece, Keep::Pods).unwrap()
+    manifest::serve(&policy_set(policy, &[]), &mut document, &piece, Wanted { summary: true, patches: true })
+        .unwrap()
 }
 
 /// A pod template with the trigger and 8 GPUs.
