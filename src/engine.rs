@@ -23,6 +23,7 @@ use serde_json::Value;
 pub use report::{Kept, Reason, Warning, WarningKind};
 
 pub(crate) use patch::{field_path, push_token};
+pub(crate) use pod::is_extended;
 
 use crate::policy::Request;
 use crate::policy::matcher::Match;
@@ -177,17 +178,15 @@ fn select<'p>(policies: &'p PolicySet, pod: &Value, request: &Request) -> Result
             Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
         }
     }
+    if !found.is_empty() && pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
+        return Err(Stop::Leave(Reason::MirrorPod));
+    }
+    if !found.is_empty() && pod["spec"]["os"]["name"].as_str() == Some("windows") {
+        return Err(Stop::Leave(Reason::WindowsPod));
+    }
     match found.as_slice() {
         [] => Err(Stop::Leave(near.unwrap_or(Reason::NoPolicyMatches))),
-        [policy] => {
-            if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-                return Err(Stop::Leave(Reason::MirrorPod));
-            }
-            if pod["spec"]["os"]["name"].as_str() == Some("windows") {
-                return Err(Stop::Leave(Reason::WindowsPod));
-            }
-            Ok(policy)
-        }
+        [policy] => Ok(policy),
         several => {
             let policies = several.iter().map(|policy| policy.name().to_owned()).collect();
             Err(Stop::Refuse(Reason::SeveralPoliciesMatch { policies }))

@@ -22,7 +22,7 @@ pub struct PolicySet {
 #[non_exhaustive]
 pub enum LoadError {
     /// One of them is wrong.
-    #[error("{0}")]
+    #[error(transparent)]
     Source(#[from] Box<SourceError>),
     /// Two have one name.
     #[error("two policies are called `{name}`, in {first} and {second}")]

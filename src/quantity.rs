@@ -39,6 +39,11 @@ impl Quantity {
         }
     }
 
+    /// Whether it is some whole number of `unit`.
+    pub fn is_multiple_of(self, unit: Self) -> bool {
+        unit.0 != 0 && self.0 % unit.0 == 0
+    }
+
     /// The quantity as a count of whole things; `None` if it is negative, fractional or beyond `i64`.
     pub fn as_count(self) -> Option<i64> {
         (self.0 >= 0 && self.0 % NANO == 0).then(|| i64::try_from(self.0 / NANO).ok()).flatten()

@@ -3,6 +3,8 @@
 //! A webhook is called again after other webhooks have changed the pod. A policy whose second pass changes
 //! something again would make a pod grow with each call, so it is refused when it is loaded.
 
+mod validity;
+
 use serde_json::{Value, json};
 
 use crate::engine::{Outcome, Reason, mutate};
@@ -34,6 +36,13 @@ pub(crate) fn run(set: &PolicySet) -> Result<(), SourceError> {
             }
             _ => continue,
         };
+        if let Some((refusal, needle)) = validity::refusal(&first) {
+            return Err(complain(
+                format!("the API server would refuse a sample pod ({what}): {refusal}"),
+                "look at the overlay, and at the values of the parameters",
+                Some(needle),
+            ));
+        }
         if let Outcome::Mutated(mutated) = mutate(set, first, &request).outcome {
             let again = mutated.patch().0.first().map(ToString::to_string).unwrap_or_default();
             let needle = mutated.operations().next().map(|(pointer, _, value)| named_in_policy(pointer, value));

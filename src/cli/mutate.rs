@@ -251,6 +251,7 @@ fn object_name(document: &Value) -> String {
         Some(name) => format!("{kind}/{name}"),
         None => kind.to_owned(),
     }
+    .replace(char::is_control, " ")
 }
 
 /// A file, or the manifests directly in a folder, by name.

@@ -56,6 +56,10 @@ pub(super) fn document(
         (None, true) if !from_json => {
             document.value.as_ref().map(|value| pretty(value, piece)).unwrap_or_default()
         }
+        // Escapes of JSON that kubectl's YAML does not know.
+        (None, false) if from_json && format == Some(Format::Yaml) && has_escapes(&piece.bytes) => {
+            document.value.as_ref().map(|value| yaml::write(value).into_bytes()).unwrap_or_default()
+        }
         (None, _) => piece.bytes.clone(),
     };
     let is_json = to_json || (from_json && served.value.is_none());
@@ -75,6 +79,10 @@ pub(super) fn document(
     }
     out.extend(content);
     (is_json, out)
+}
+
+fn has_escapes(json: &[u8]) -> bool {
+    json.windows(2).any(|pair| pair == b"\\/" || pair == b"\\u")
 }
 
 /// Whether the first line that is no comment or directive is a `---`.

@@ -8,6 +8,8 @@ use crate::policy::schema::ListMerge;
 use crate::policy::template::{Edit, Key, Template};
 use crate::policy::text::EvaluationError;
 
+use crate::quantity::Quantity;
+
 use super::container;
 use super::networks;
 use super::patch::{Changes, push_token};
@@ -33,6 +35,8 @@ pub(super) struct Merge<'a> {
     pub(super) namespace: String,
     /// Bytes of annotations that the pod has by now.
     pub(super) annotation_bytes: usize,
+    /// Capabilities that containers have by the policy, or had already: where, and which.
+    pub(super) capabilities: Vec<(String, String)>,
     /// JSON Pointer to the value at hand.
     pub(super) pointer: String,
 }
@@ -91,6 +95,9 @@ impl<'a> Merge<'a> {
                 }
                 (Place::Container, "env") => container::merge_env(self, target, template, bindings)?,
                 (Place::Container, "volumeMounts") => container::merge_mounts(self, target, template, bindings)?,
+                (Place::Container, "securityContext") => {
+                    super::security::merge(self, target, template, bindings)?;
+                }
                 (Place::Container, "resources") => container::merge_resources(self, target, template, bindings)?,
                 (Place::SecurityContext, _) => {
                     super::security::merge_field(self, target, &key, template, bindings)?;
@@ -115,9 +122,13 @@ impl<'a> Merge<'a> {
             Some(existing) if !existing.is_null() => self.value(existing, template, place, place.child(key), bindings),
             _ => {
                 let Some(value) = self.fresh(template, bindings)? else { return Ok(()) };
-                if place == Place::Annotations && !self.annotation_fits(key.len() + text_len(&value)) {
-                    self.warn(WarningKind::AnnotationLimit { key: key.to_owned() });
-                    return Ok(());
+                match place {
+                    Place::Annotations => self.count_annotation(key.len() + text_len(&value))?,
+                    Place::Metadata if key == "annotations" => {
+                        let entries = value.as_object().into_iter().flatten();
+                        self.count_annotation(entries.map(|(key, value)| key.len() + text_len(value)).sum())?;
+                    }
+                    _ => {}
                 }
                 self.insert(target, key, value);
                 Ok(())
@@ -176,10 +187,8 @@ impl<'a> Merge<'a> {
             Template::Edit(edit) => {
                 let Some(text) = existing.as_str() else { return Err(self.malformed("a string", existing)) };
                 let Some(edited) = self.edited(text, edit, bindings)? else { return Ok(()) };
-                if place == Place::Annotations && !self.annotation_fits(edited.len().saturating_sub(text.len())) {
-                    let key = self.pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/");
-                    self.warn(WarningKind::AnnotationLimit { key });
-                    return Ok(());
+                if place == Place::Annotations {
+                    self.count_annotation(edited.len().saturating_sub(text.len()))?;
                 }
                 self.replace(existing, Value::String(edited));
                 Ok(())
@@ -235,7 +244,8 @@ impl<'a> Merge<'a> {
     fn networks(&mut self, text: &str, edit: &Edit, bindings: &Bindings<'_, '_>) -> Result<Option<String>, Reason> {
         let Edit::Networks { network, count } = edit else { return Ok(None) };
         let network = self.evaluated(network.evaluate(bindings))?;
-        let count = self.evaluated(count.evaluate(bindings))?.as_i64().unwrap_or(0);
+        let count = self.evaluated(count.evaluate(bindings))?;
+        let count = Quantity::from_value(&count).and_then(Quantity::as_count).unwrap_or(0);
         let (Some(network), Ok(count)) = (network.as_str(), usize::try_from(count)) else { return Ok(None) };
         if count == 0 || network.is_empty() {
             return Ok(None);
@@ -245,10 +255,8 @@ impl<'a> Merge<'a> {
             return Ok(None);
         }
         // Before so many of them are written out.
-        if !self.annotation_fits(count.saturating_mul(network.len())) {
-            let key = self.pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/");
-            self.warn(WarningKind::AnnotationLimit { key });
-            return Ok(None);
+        if count.saturating_mul(network.len()) > MAX_ANNOTATIONS {
+            return Err(self.annotation_limit());
         }
         match networks::with_networks(text, network, count, &self.namespace) {
             Ok(edited) => Ok(edited),
@@ -331,12 +339,16 @@ impl<'a> Merge<'a> {
         result.map_err(|error| evaluation_failed(&format!("rule `{}`", self.rule), error))
     }
 
-    fn annotation_fits(&mut self, bytes: usize) -> bool {
-        let fits = self.annotation_bytes.saturating_add(bytes) <= MAX_ANNOTATIONS;
-        if fits {
-            self.annotation_bytes += bytes;
-        }
-        fits
+    /// Counts bytes that are to be added to the annotations. A pod that has no place for all that the policy
+    /// adds is better left alone than served by half.
+    fn count_annotation(&mut self, bytes: usize) -> Result<(), Reason> {
+        self.annotation_bytes = self.annotation_bytes.saturating_add(bytes);
+        if self.annotation_bytes > MAX_ANNOTATIONS { Err(self.annotation_limit()) } else { Ok(()) }
+    }
+
+    fn annotation_limit(&self) -> Reason {
+        let key = self.pointer.rsplit('/').next().unwrap_or_default().replace("~1", "/");
+        Reason::AnnotationLimit { key }
     }
 }
 

@@ -7,11 +7,17 @@ pub(crate) fn with_entry(list: &str, entry: &str, separator: &str, prepend: bool
     if list.is_empty() {
         return Some(entry.to_owned());
     }
-    let present = !separator.is_empty() && list.split(separator).any(|part| part == entry);
-    if present {
+    if separator.is_empty() {
         return None;
     }
-    Some(if prepend { format!("{entry}{separator}{list}") } else { format!("{list}{separator}{entry}") })
+    // An entry may be several; those that are there stay where they are.
+    let missing: Vec<&str> =
+        entry.split(separator).filter(|part| !list.split(separator).any(|known| known == *part)).collect();
+    if missing.is_empty() {
+        return None;
+    }
+    let missing = missing.join(separator);
+    Some(if prepend { format!("{missing}{separator}{list}") } else { format!("{list}{separator}{missing}") })
 }
 
 /// A network by namespace and name.
@@ -114,5 +120,7 @@ mod tests {
         assert_eq!(with_entry("/a:/b", "/c", ":", false).unwrap(), "/a:/b:/c");
         assert_eq!(with_entry("/a:/c", "/c", ":", true), None);
         assert_eq!(with_entry("", "/c", ":", true).unwrap(), "/c");
+        assert_eq!(with_entry("/b", "/a:/b:/c", ":", true).unwrap(), "/a:/c:/b");
+        assert_eq!(with_entry("/a:/c:/b", "/a:/b:/c", ":", true), None);
     }
 }

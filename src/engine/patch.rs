@@ -1,6 +1,6 @@
 //! What was changed, in the order in which it was: enough to write the JSON Patch, and to undo it.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// One change that was made to the pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -53,13 +53,23 @@ impl Changes {
         self.list.push(Change { pointer: pointer.to_owned(), before, inside });
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.list.is_empty()
+    /// Takes back the last change, which put a value under `key`.
+    pub(crate) fn take_back_last(&mut self, map: &mut Map<String, Value>, key: &str) {
+        if let Some(change) = self.list.pop() {
+            self.opened.retain(|opened| *opened != change.pointer);
+            match change.before {
+                Some(before) => {
+                    map.insert(key.to_owned(), before);
+                }
+                None => {
+                    map.shift_remove(key);
+                }
+            }
+        }
     }
 
-    /// Whether anything at or below this place was changed.
-    pub(crate) fn touch(&self, pointer: &str) -> bool {
-        self.list.iter().any(|change| change.pointer.starts_with(pointer))
+    pub(crate) fn is_empty(&self) -> bool {
+        self.list.is_empty()
     }
 
     /// Takes all changes back, last one first.

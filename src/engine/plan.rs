@@ -5,17 +5,17 @@ use serde_json::Value;
 use crate::policy::expression::{Bindings, Resolver};
 use crate::policy::matcher::namespace_of;
 use crate::policy::parameter_text as plain;
-use crate::policy::template::{Key, Template};
+use crate::policy::template::Template;
 use crate::policy::text::{EvaluationError, Text};
 use crate::policy::{ActiveRule, OnConflict, Request, Variant};
 
-use super::Stop;
-use super::merge::{Merge, Place};
+use super::merge::{MAX_ANNOTATIONS, Merge, Place};
 use super::patch::Changes;
 use super::pod::{self, Container};
 use super::report::{Reason, Warning, WarningKind};
 use super::scope::{PodScope, Source, bindings};
 use super::volumes::PolicyVolumes;
+use super::{STAMP, Stop};
 
 /// What is to be done with one pod.
 pub(super) struct Plan<'a> {
@@ -107,7 +107,7 @@ impl<'a> Plan<'a> {
         let bindings = bindings(self.variant, self.resolver);
         let mut volumes = PolicyVolumes::default();
         for (at, rule) in self.applied_rules() {
-            for volume in declared_volumes(rule) {
+            for volume in rule.pod.as_ref().map_or(&[][..], Template::volumes) {
                 let value = volume.build_entry(&bindings).map_err(|error| failed(self.scope, rule, error))?;
                 if let Some(value) = value {
                     volumes.declare(at, value);
@@ -116,7 +116,13 @@ impl<'a> Plan<'a> {
         }
         let annotations = pod["metadata"]["annotations"].as_object();
         let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
-        let annotation_bytes = annotations.into_iter().flatten().map(size).sum();
+        // The stamp, which comes last, needs its place as well.
+        let stamped = annotations.is_some_and(|annotations| annotations.contains_key(STAMP));
+        let stamp = if stamped { 0 } else { STAMP.len() + self.variant.stamp.len() };
+        let annotation_bytes = stamp + annotations.into_iter().flatten().map(size).sum::<usize>();
+        if annotation_bytes > MAX_ANNOTATIONS {
+            return Err(Stop::Leave(Reason::AnnotationLimit { key: STAMP.to_owned() }));
+        }
         let namespace = namespace_of(&pod["metadata"], request).to_owned();
         let pod_volumes = match pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
             Some(Value::Array(volumes)) => std::mem::take(volumes),
@@ -133,6 +139,7 @@ impl<'a> Plan<'a> {
             host_network: self.host_network,
             namespace,
             annotation_bytes,
+            capabilities: Vec::new(),
             pointer: String::with_capacity(128),
         })
     }
@@ -234,19 +241,6 @@ impl<'a> Plan<'a> {
                 merge.warn(WarningKind::RenamedVolume { from: volume.name, to });
             }
         }
-    }
-}
-
-/// The volumes in a rule's pod overlay.
-fn declared_volumes(rule: &ActiveRule) -> &[Template] {
-    fn field<'t>(template: &'t Template, name: &str) -> Option<&'t Template> {
-        let Template::Map(entries) = template else { return None };
-        entries.iter().find_map(|(key, value)| matches!(key, Key::Literal(key) if key == name).then_some(value))
-    }
-    let volumes = rule.pod.as_ref().and_then(|pod| field(field(pod, "spec")?, "volumes"));
-    match volumes {
-        Some(Template::List(_, items)) => items,
-        _ => &[],
     }
 }
 

@@ -35,6 +35,11 @@ pub enum Reason {
     },
     /// The pod has all that it needs already.
     NothingToAdd,
+    /// With what the policy adds, the annotations would be larger than the API server takes.
+    AnnotationLimit {
+        /// The annotation that has no place.
+        key: String,
+    },
     /// The pod is not what the API server takes; it will say so itself.
     MalformedPod {
         /// Field path.
@@ -82,6 +87,7 @@ impl Reason {
             Self::WindowsPod => "windows_pod",
             Self::NoGpuContainer { .. } => "no_gpu_container",
             Self::NothingToAdd => "nothing_to_add",
+            Self::AnnotationLimit { .. } => "annotation_limit",
             Self::MalformedPod { .. } => "malformed_pod",
             Self::SeveralPoliciesMatch { .. } => "several_policies_match",
             Self::Conflict { .. } => "conflict",
@@ -110,6 +116,9 @@ impl fmt::Display for Reason {
                 write!(f, "no container asks for {}", resources.join(" or "))
             }
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
+            Self::AnnotationLimit { key } => {
+                write!(f, "with `{key}`, the pod's annotations would be larger than the 256 KiB that they may have")
+            }
             Self::MalformedPod { path, wanted, seen } => {
                 write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")
             }
@@ -216,11 +225,6 @@ pub enum WarningKind {
     },
     /// A rule that needs NICs in the pod's own network was left out for a hostNetwork pod.
     HostNetwork,
-    /// An annotation was left out: all of them together would be larger than the API server takes.
-    AnnotationLimit {
-        /// The annotation.
-        key: String,
-    },
     /// A warning that the policy itself declares.
     Policy {
         /// Its code.
@@ -267,7 +271,6 @@ impl Warning {
             WarningKind::PrivilegeConflict { .. } => "privilege_conflict",
             WarningKind::HugePagesAlone { .. } => "huge_pages_alone",
             WarningKind::HostNetwork => "host_network",
-            WarningKind::AnnotationLimit { .. } => "annotation_limit",
             WarningKind::Policy { code, .. } => code,
         }
     }
@@ -329,10 +332,6 @@ impl fmt::Display for Warning {
             WarningKind::HostNetwork => {
                 write!(f, "rule `{rule}` is left out: a hostNetwork pod has no network of its own to attach NICs to")
             }
-            WarningKind::AnnotationLimit { key } => write!(
-                f,
-                "`{key}` of rule `{rule}` is left out: the pod's annotations would be larger than 256 KiB"
-            ),
             WarningKind::Policy { message, .. } => f.write_str(message),
         }
     }

@@ -8,6 +8,30 @@ use crate::policy::template::{Key, Template};
 use super::merge::{Merge, Place};
 use super::report::{Kept, Reason, WarningKind};
 
+/// Merges a container's security context; the pointer already points at it.
+pub(super) fn merge(
+    merge: &mut Merge<'_>,
+    container: &mut Map<String, Value>,
+    template: &Template,
+    bindings: &Bindings<'_, '_>,
+) -> Result<(), Reason> {
+    let Template::Map(entries) = template else { return Ok(()) };
+    let made = container.get("securityContext").is_none_or(Value::is_null);
+    if made {
+        merge.insert(container, "securityContext", Value::Object(Map::new()));
+    }
+    match container.get_mut("securityContext") {
+        Some(Value::Object(context)) => merge.map(context, entries, Place::SecurityContext, bindings)?,
+        other => return Err(merge.malformed("a map", other.map_or(&Value::Null, |value| value))),
+    }
+    // Everything in it may have been left out.
+    let empty = container.get("securityContext").and_then(Value::as_object).is_some_and(Map::is_empty);
+    if made && empty {
+        merge.changes.take_back_last(container, "securityContext");
+    }
+    Ok(())
+}
+
 /// Merges one field of a container's security context; the pointer already points at it.
 pub(super) fn merge_field(
     merge: &mut Merge<'_>,
@@ -93,6 +117,10 @@ fn add_capability(
     };
     let capabilities = context.get("capabilities").unwrap_or(&Value::Null);
     let present = names(&capabilities[list]);
+    if list == "add" {
+        let container = merge.pointer.split("/securityContext").next().unwrap_or_default().to_owned();
+        merge.capabilities.push((container, wanted.clone()));
+    }
     if present.iter().any(|name| *name == bare(&wanted) || name == "ALL") {
         return Ok(());
     }

@@ -8,8 +8,8 @@ use crate::policy::{NoteKind, Policy, Request, Variant};
 
 use super::instance_type;
 use super::merge::evaluation_failed;
-use super::patch::{Changes, field_path};
-use super::pod::{self, Container};
+use super::patch::{Changes, at_pointer, field_path};
+use super::pod;
 use super::plan::Plan;
 use super::report::{Reason, Warning, WarningKind};
 use super::scope::{PodScope, Source};
@@ -49,7 +49,7 @@ impl Service {
         self.changes = merge.changes;
         self.warnings.append(&mut merge.warnings);
         result?;
-        self.warn_without_root(pod, &containers);
+        self.warn_without_root(pod, std::mem::take(&mut merge.capabilities));
         if self.changes.is_empty() {
             return Err(Stop::Leave(Reason::NothingToAdd));
         }
@@ -99,18 +99,11 @@ impl Service {
     }
 
     /// A capability is granted to root only: the kernel knows no ambient capabilities in containers.
-    fn warn_without_root(&mut self, pod: &Value, containers: &[Container]) {
-        for container in containers {
-            let value = &pod["spec"][container.list][container.index];
-            let path = format!("/spec/{}/{}", container.list, container.index);
-            if let Some(because) = security::not_root(pod, value)
-                && self.changes.touch(&format!("{path}/securityContext"))
-                && let Some(capability) = value["securityContext"]["capabilities"]["add"]
-                    .as_array()
-                    .and_then(|added| added.last())
-                    .and_then(Value::as_str)
-            {
-                let kind = WarningKind::CapabilityWithoutRoot { capability: capability.to_owned(), because };
+    fn warn_without_root(&mut self, pod: &Value, capabilities: Vec<(String, String)>) {
+        for (path, capability) in capabilities {
+            let container = at_pointer(pod, &path).unwrap_or(&Value::Null);
+            if let Some(because) = security::not_root(pod, container) {
+                let kind = WarningKind::CapabilityWithoutRoot { capability, because };
                 self.warnings.push(Warning { path, kind, rule: String::new() });
             }
         }
@@ -135,8 +128,8 @@ impl Service {
             let Value::Object(map) = slot else { return variant.stamp.clone() };
             place = map;
         }
-        if let Some(Value::String(stamp)) = place.get(STAMP) {
-            return stamp.clone();
+        if place.contains_key(STAMP) {
+            return variant.stamp.clone();
         }
         super::push_token(&mut pointer, STAMP);
         let stamp = Value::String(variant.stamp.clone());

@@ -55,6 +55,8 @@ impl<R: BufRead> Pieces<R> {
             let start = bytes.len();
             let budget = (MAX_DOCUMENT + 1).saturating_sub(start) as u64;
             if budget == 0 {
+                self.line += bytes.iter().filter(|byte| **byte == b'\n').count();
+                self.skip_document()?;
                 return Err(ReadError::TooLarge);
             }
             let read = io::Read::take(&mut self.reader, budget).read_until(b'\n', &mut bytes)?;
@@ -81,6 +83,28 @@ impl<R: BufRead> Pieces<R> {
     }
 }
 
+impl<R: BufRead> Pieces<R> {
+    /// Reads on to the next marker line without keeping anything.
+    fn skip_document(&mut self) -> Result<(), ReadError> {
+        let mut part = Vec::new();
+        let mut line_start = false;
+        loop {
+            part.clear();
+            let read = io::Read::take(&mut self.reader, 1024 * 1024).read_until(b'\n', &mut part)?;
+            if read == 0 {
+                self.done = true;
+                return Ok(());
+            }
+            if line_start && is_separator(&part) {
+                self.pending = part;
+                return Ok(());
+            }
+            line_start = part.ends_with(b"\n");
+            self.line += usize::from(line_start);
+        }
+    }
+}
+
 /// Whether a line holds nothing but blanks, a comment or a directive.
 fn is_head(line: &[u8]) -> bool {
     matches!(line.trim_ascii().first(), None | Some(b'#' | b'%'))
@@ -95,6 +119,8 @@ impl<R: BufRead> Iterator for Pieces<R> {
         }
         match self.next_piece() {
             Ok(piece) => piece.map(Ok),
+            // What comes behind the document can still be read.
+            Err(ReadError::TooLarge) => Some(Err(ReadError::TooLarge)),
             Err(error) => {
                 self.done = true;
                 self.pending.clear();

@@ -251,9 +251,33 @@ fn read_rules(node: &Node, names: &Names) -> Result<Vec<Rule>, Diagnostic> {
         rules.push(rule);
     }
     if rules.is_empty() {
-        return Err(Diagnostic::new(node.span, "a policy needs at least one rule"));
+        return Err(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
     }
+    check_volumes(node, &rules)?;
     Ok(rules)
+}
+
+/// Two rules may both need a volume, but then it has to be the same one.
+fn check_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let mut known: Vec<(&str, String)> = Vec::new();
+    for rule in rules {
+        for volume in rule.pod.as_ref().map_or(&[][..], Template::volumes) {
+            let Some(name) = volume.literal("name") else { continue };
+            let content = format!("{volume:?}");
+            match known.iter().find(|(other, _)| *other == name) {
+                Some((_, other)) if *other != content => {
+                    let mut diagnostic =
+                        Diagnostic::new(node.span, format!("two rules have different volumes `{name}`"))
+                            .hint("give one of them another name");
+                    diagnostic.needle = Some(format!("name: {name}"));
+                    return Err(diagnostic);
+                }
+                Some(_) => {}
+                None => known.push((name, content)),
+            }
+        }
+    }
+    Ok(())
 }
 
 fn read_rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {

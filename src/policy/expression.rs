@@ -153,6 +153,9 @@ fn to_f64(value: i64) -> f64 {
     value as f64
 }
 
+/// Expressions are parsed and evaluated by recursion, so there must be an end to them.
+const MAX_LENGTH: usize = 4_096;
+
 /// Names that CEL itself gives a meaning.
 const TYPE_NAMES: &[&str] =
     &["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
@@ -165,6 +168,9 @@ impl Expression {
         let whole = |message: String| CompileError { message, at: 0, length: source.len() };
         if source.trim().is_empty() {
             return Err(whole("an expression is empty".to_owned()));
+        }
+        if source.len() > MAX_LENGTH {
+            return Err(whole(format!("an expression has {} bytes, more than {MAX_LENGTH}", source.len())));
         }
         let program = ENV.compile(source).map_err(|errors| {
             let Some(first) = errors.errors.first() else { return whole("not valid CEL".to_owned()) };
@@ -469,6 +475,16 @@ mod tests {
         for source in ["'a'.startsWith('b')", "has(pod.spec)", "math.greatest(1, 2)", "size([1])", "double(3)", "['a'].join(',')", "lists.range(3)", "string(1)"] {
             assert!(Expression::compile(source).is_ok(), "{source}: {:?}", Expression::compile(source).err());
         }
+    }
+
+    #[test]
+    fn the_deepest_expression_does_not_overflow_a_threads_stack() {
+        for source in ["1+".repeat(2_040) + "1 > 0", format!("pod{} == 1", ".a".repeat(2_000)), "(".repeat(4_000)] {
+            assert!(source.len() <= MAX_LENGTH);
+            let compiled = std::thread::spawn(move || Expression::compile(&source).map(|_| ())).join();
+            assert!(compiled.is_ok());
+        }
+        assert!(Expression::compile(&"1+".repeat(4_000)).unwrap_err().message.contains("4096"));
     }
 
     #[test]

@@ -145,7 +145,9 @@ impl Parameter {
         let value = match self.kind {
             ParameterType::String | ParameterType::Quantity => Value::String(text.to_owned()),
             ParameterType::StringList => {
-                text.split(',').filter(|item| !item.is_empty()).map(str::to_owned).collect()
+                // As YAML writes it, too.
+                let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+                text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
             }
             _ if scalar::versions_disagree(text) => Value::String(text.to_owned()),
             _ => match scalar::resolve(text) {
@@ -160,7 +162,7 @@ impl Parameter {
     /// Brings a value into the form of the type and checks its bounds; the error is a sentence.
     fn check(&self, value: &Value) -> Result<Value, String> {
         let name = &self.name;
-        let wrong = || format!("`{name}` has to be {}, and `{}` is not", article(self.kind), plain(value));
+        let wrong = || format!("`{name}` has to be {}, and `{}` is not", article(self.kind), value);
         let checked = match self.kind {
             ParameterType::Integer => value.as_i64().map(Value::from),
             ParameterType::Number => value.as_f64().and_then(Number::from_f64).map(Value::Number),

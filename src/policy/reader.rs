@@ -52,9 +52,20 @@ impl<'n> Fields<'n> {
 /// The entries of a map.
 pub(crate) fn entries<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> {
     match &node.content {
-        Content::Map(entries) => Ok(entries),
+        Content::Map(entries) => {
+            entries.iter().try_for_each(string_key)?;
+            Ok(entries)
+        }
         _ => Err(expected(node, &format!("{what} to be a map"))),
     }
+}
+
+/// Refuses a key that is a string only because a key has to be one: `on` would become `true`.
+pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
+    if !entry.converted {
+        return Ok(());
+    }
+    Err(Diagnostic::new(entry.span, format!("YAML reads this key as `{}`", entry.key)).hint("put it in quotes"))
 }
 
 /// The items of a list.

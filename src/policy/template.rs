@@ -88,6 +88,7 @@ impl Compiler<'_> {
             }
             (Shape::Map(values), Content::Map(entries)) => {
                 let entry = |entry: &Entry<Node>| {
+                    reader::string_key(entry)?;
                     let key = match Text::compile(&entry.key, entry.span, self.names, self.scope)? {
                         Text::Literal(text) => Key::Literal(text),
                         text => Key::Text(text),
@@ -169,9 +170,13 @@ impl Compiler<'_> {
         let mut text: Option<(Text, bool)> = None;
         let mut separator = ":".to_owned();
         let (mut network, mut count) = (None, None);
-        for Entry { key, span, value } in entries {
+        for Entry { key, span, value, .. } in entries {
             let compile = || Text::compile(reader::text(value, "an entry")?, value.span, self.names, self.scope);
             match key.as_str() {
+                "$prepend" | "$append" if text.is_some() => {
+                    return Err(Diagnostic::new(*span, "one edit adds one entry, in front or at the end")
+                        .hint("write two rules for two entries"));
+                }
                 "$prepend" => text = Some((compile()?, true)),
                 "$append" => text = Some((compile()?, false)),
                 "$separator" => separator = reader::text(value, "a separator")?.to_owned(),
@@ -242,6 +247,28 @@ impl FieldType {
 }
 
 impl Template {
+    /// The field of this name, if it is a map that has it.
+    pub(crate) fn field(&self, name: &str) -> Option<&Template> {
+        let Self::Map(entries) = self else { return None };
+        entries.iter().find_map(|(key, value)| matches!(key, Key::Literal(key) if key == name).then_some(value))
+    }
+
+    /// The text of a field without expressions.
+    pub(crate) fn literal(&self, name: &str) -> Option<&str> {
+        match self.field(name)? {
+            Self::Constant(Value::String(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The volumes of an overlay for a pod.
+    pub(crate) fn volumes(&self) -> &[Template] {
+        match self.field("spec").and_then(|spec| spec.field("volumes")) {
+            Some(Self::List(_, items)) => items,
+            _ => &[],
+        }
+    }
+
     /// Whether both are one and the same expression, so that one evaluation serves for both.
     pub(crate) fn same_source(&self, other: &Template) -> bool {
         match (self, other) {

@@ -163,7 +163,7 @@ fn compile(
             .hint("expressions are CEL, see docs/policy.md")
     })?;
     for name in expression.names() {
-        let place = at + source.find(name.as_str()).unwrap_or(0);
+        let place = at + find_name(source, name).unwrap_or(0);
         let Some(scope) = names.get(name) else {
             let message = format!("`{name}` is neither a parameter nor a variable");
             return Err(misplaced(span, text, place, name.len(), message).hint(suggest(name, names.all())));
@@ -175,6 +175,14 @@ fn compile(
         }
     }
     Ok(expression)
+}
+
+/// Where a name stands in an expression, not as part of a longer one.
+fn find_name(source: &str, name: &str) -> Option<usize> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    source.match_indices(name).map(|(at, _)| at).find(|at| {
+        !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name)
+    })
 }
 
 /// A mistake at byte `at` of a scalar's text. Its place can be told exactly for a scalar on one line; in others

@@ -11,6 +11,8 @@ const MAX_DEPTH: usize = 128;
 /// How much all aliases of a document together may add: nodes, a long text counting as many. Real manifests
 /// add some tens.
 const MAX_ALIASED_NODES: usize = 100_000;
+/// How much may be kept for aliases to come, counted alike.
+const MAX_ANCHORED_NODES: usize = 200_000;
 /// So many bytes of text count as one node.
 const BYTES_PER_NODE: usize = 64;
 
@@ -53,6 +55,8 @@ pub struct Entry<T> {
     pub key: String,
     /// Where the key stands.
     pub span: Span,
+    /// Whether the key was no string as it stood there, as `true` from `on`.
+    pub converted: bool,
     /// The value.
     pub value: T,
 }
@@ -138,9 +142,18 @@ enum Collection<T> {
     Map(MapBuilder<T>),
 }
 
+struct PendingKey {
+    text: String,
+    span: Span,
+    /// Read from something other than a string, as `true` from `on`.
+    converted: bool,
+    merges: bool,
+}
+
 struct MapBuilder<T> {
     entries: Vec<Entry<T>>,
-    pending: Option<(String, Span)>,
+    /// A key without its value, and whether it is the merge key.
+    pending: Option<PendingKey>,
     merges: Vec<Entry<T>>,
 }
 
@@ -165,6 +178,7 @@ struct Builder<T> {
     duplicate_key: Option<Error>,
     nodes: usize,
     aliased_nodes: usize,
+    anchored_nodes: usize,
 }
 
 impl<T: Tree> Builder<T> {
@@ -176,6 +190,7 @@ impl<T: Tree> Builder<T> {
             duplicate_key: None,
             nodes: 0,
             aliased_nodes: 0,
+            anchored_nodes: 0,
         }
     }
 
@@ -188,13 +203,15 @@ impl<T: Tree> Builder<T> {
             if anchor > 0 {
                 self.anchors.insert(anchor, (T::scalar(value.clone(), plain, span), size));
             }
-            let key = match value {
+            let converted = !matches!(value, Scalar::String(_));
+            let text = match value {
                 Scalar::String(text) => text,
                 Scalar::Null => "null".to_owned(),
                 Scalar::Bool(value) => value.to_string(),
                 Scalar::Number(number) => number.to_string(),
             };
-            map.pending = Some((key, span));
+            let merges = plain && text == "<<";
+            map.pending = Some(PendingKey { text, span, converted, merges });
             return Ok(());
         }
         let node = T::scalar(value, plain, span);
@@ -258,6 +275,12 @@ impl<T: Tree> Builder<T> {
     /// Puts a complete node where it belongs.
     fn finish(&mut self, node: T, anchor: usize, size: usize, span: Span) -> Result<(), Error> {
         if anchor > 0 {
+            // Each anchored part is kept, and an anchor inside of an anchor keeps its part twice.
+            self.anchored_nodes += size;
+            if self.anchored_nodes > MAX_ANCHORED_NODES {
+                let message = format!("anchors hold more than {MAX_ANCHORED_NODES} nodes");
+                return Err(Error { message, span });
+            }
             self.anchors.insert(anchor, (node.clone(), size));
         }
         match self.stack.last_mut().map(|frame| &mut frame.collection) {
@@ -267,8 +290,10 @@ impl<T: Tree> Builder<T> {
                 None => {
                     return Err(Error { message: "the key of a map has to be a string".to_owned(), span });
                 }
-                Some((key, key_span)) if key == "<<" => merge_into(map, node, key_span)?,
-                Some((key, key_span)) => map.entries.push(Entry { key, span: key_span, value: node }),
+                Some(key) if key.merges => merge_into(map, node, key.span)?,
+                Some(PendingKey { text: key, span, converted, .. }) => {
+                    map.entries.push(Entry { key, span, converted, value: node });
+                }
             },
         }
         Ok(())

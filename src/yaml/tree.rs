@@ -30,7 +30,7 @@ impl Tree for Value {
     fn entries(self) -> Option<Vec<Entry<Self>>> {
         match self {
             Value::Object(map) => Some(
-                map.into_iter().map(|(key, value)| Entry { key, span: Span::default(), value }).collect(),
+                map.into_iter().map(|(key, value)| Entry { key, span: Span::default(), converted: false, value }).collect(),
             ),
             _ => None,
         }
