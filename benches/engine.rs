@@ -3,6 +3,13 @@
 //! `cargo bench --bench engine`. Each `serve` row is parse, mutate and patch together, from bytes to bytes; its
 //! ratio to the `parse` row of the same size is the figure to look at.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
@@ -20,7 +27,8 @@ fn main() {
 const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
 
 /// An instance type that each policy is made for, in the order of `builtin::POLICIES`.
-const INSTANCE_TYPES: [&str; 4] = ["p5.48xlarge", "Standard_ND96isr_H100_v5", "a3-megagpu-8g", "BM.GPU.H100.8"];
+const INSTANCE_TYPES: [&str; 4] =
+    ["p5.48xlarge", "Standard_ND96isr_H100_v5", "a3-megagpu-8g", "BM.GPU.H100.8"];
 
 /// A pod as a training operator makes it, with so many GPU containers.
 fn pod(containers: usize, annotation: &str, instance_type: &str) -> Vec<u8> {
@@ -97,7 +105,8 @@ fn policies(name: &str, count: usize) -> PolicySet {
         let text = text.replace("nhx.nvidia.com/", &format!("nhx-{index}.example.com/"));
         (Definition::read("other.yaml", &text).expect("a good policy"), BTreeMap::new())
     };
-    PolicySet::new(std::iter::once(own).chain((1..count).map(other)).collect()).expect("policies that go together")
+    PolicySet::new(std::iter::once(own).chain((1..count).map(other)).collect())
+        .expect("policies that go together")
 }
 
 /// From the bytes of a pod to the bytes of its patch.

@@ -124,9 +124,9 @@ enum Stop {
 impl From<Reason> for Stop {
     fn from(reason: Reason) -> Self {
         match reason {
-            Reason::Conflict { .. } | Reason::EvaluationFailed { .. } | Reason::SeveralPoliciesMatch { .. } => {
-                Self::Refuse(reason)
-            }
+            Reason::Conflict { .. }
+            | Reason::EvaluationFailed { .. }
+            | Reason::SeveralPoliciesMatch { .. } => Self::Refuse(reason),
             _ => Self::Leave(reason),
         }
     }
@@ -167,14 +167,20 @@ fn ended(outcome: Outcome, policy: Option<String>) -> Mutation {
 }
 
 /// The one policy for a pod.
-fn select<'p>(policies: &'p PolicySet, pod: &Value, request: &Request) -> Result<&'p crate::policy::Policy, Stop> {
+fn select<'p>(
+    policies: &'p PolicySet,
+    pod: &Value,
+    request: &Request,
+) -> Result<&'p crate::policy::Policy, Stop> {
     let mut found: Vec<&crate::policy::Policy> = Vec::new();
     let mut near = None;
     for policy in policies.candidates(pod) {
         match policy.definition().matcher.test(pod, request) {
             Match::Yes => found.push(policy),
             Match::No => {}
-            Match::OtherValue { key, seen, wanted } => near = Some(Reason::TriggerValue { key, seen, wanted }),
+            Match::OtherValue { key, seen, wanted } => {
+                near = Some(Reason::TriggerValue { key, seen, wanted });
+            }
             Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
         }
     }
@@ -198,8 +204,12 @@ fn select<'p>(policies: &'p PolicySet, pod: &Value, request: &Request) -> Result
 fn with_field_path(reason: Reason, pod: &Value) -> Reason {
     let shown = |path: String| if path.starts_with('/') { field_path(pod, &path) } else { path };
     match reason {
-        Reason::Conflict { rule, path, seen, wanted } => Reason::Conflict { rule, path: shown(path), seen, wanted },
-        Reason::MalformedPod { path, wanted, seen } => Reason::MalformedPod { path: shown(path), wanted, seen },
+        Reason::Conflict { rule, path, seen, wanted } => {
+            Reason::Conflict { rule, path: shown(path), seen, wanted }
+        }
+        Reason::MalformedPod { path, wanted, seen } => {
+            Reason::MalformedPod { path: shown(path), wanted, seen }
+        }
         other => other,
     }
 }

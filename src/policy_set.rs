@@ -35,7 +35,9 @@ pub enum LoadError {
         second: String,
     },
     /// They are of different providers.
-    #[error("policy `{first}` is for `{first_provider}` and `{second}` for `{second_provider}`; one provider at a time")]
+    #[error(
+        "policy `{first}` is for `{first_provider}` and `{second}` for `{second_provider}`; one provider at a time"
+    )]
     SeveralProviders {
         /// A policy.
         first: String,
@@ -54,15 +56,15 @@ impl PolicySet {
     pub fn new(definitions: Vec<(Definition, BTreeMap<String, Value>)>) -> Result<Self, LoadError> {
         let mut set = Self::default();
         for (definition, overrides) in definitions {
-            if let Some(first) = set.policies.first().map(Policy::definition) {
-                if first.provider != definition.provider {
-                    return Err(LoadError::SeveralProviders {
-                        first: first.name.clone(),
-                        first_provider: first.provider.clone(),
-                        second: definition.name.clone(),
-                        second_provider: definition.provider.clone(),
-                    });
-                }
+            if let Some(first) = set.policies.first().map(Policy::definition)
+                && first.provider != definition.provider
+            {
+                return Err(LoadError::SeveralProviders {
+                    first: first.name.clone(),
+                    first_provider: first.provider.clone(),
+                    second: definition.name.clone(),
+                    second_provider: definition.provider.clone(),
+                });
             }
             if let Some(same) = set.policies.iter().find(|policy| policy.name() == definition.name) {
                 return Err(LoadError::SameName {

@@ -19,8 +19,7 @@ impl Quantity {
             b'+' => (false, &text[1..]),
             _ => (false, text),
         };
-        let number_end =
-            unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
+        let number_end = unsigned.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(unsigned.len());
         let (number, suffix) = unsigned.split_at(number_end);
         let scale = suffix_scale(suffix)?;
         let magnitude = scaled(number, scale)?;
@@ -154,7 +153,21 @@ mod tests {
 
     #[test]
     fn what_is_no_quantity_is_none() {
-        for text in ["", "-", ".", "8x", "Gi", "1 Gi", "0x8", "1e", "1e99", "eight", "--1", "1.2.3", "9999999999999999999"] {
+        for text in [
+            "",
+            "-",
+            ".",
+            "8x",
+            "Gi",
+            "1 Gi",
+            "0x8",
+            "1e",
+            "1e99",
+            "eight",
+            "--1",
+            "1.2.3",
+            "9999999999999999999",
+        ] {
             assert_eq!(Quantity::parse(text), None, "{text}");
         }
     }

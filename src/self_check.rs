@@ -20,7 +20,7 @@ pub(crate) fn run(set: &PolicySet) -> Result<(), SourceError> {
         let rules = definition.text.find("\n  rules:").map_or(0, |at| at + 3);
         let span = Span { length: 5, ..crate::yaml::span_at(&definition.text, rules) };
         let mut diagnostic = Diagnostic::new(span, message).hint(hint);
-        diagnostic.needle = needle;
+        diagnostic.needle = needle.map(Into::into);
         SourceError::new(&definition.file, &definition.text, diagnostic)
     };
     for (what, pod) in samples(policy) {
@@ -45,9 +45,12 @@ pub(crate) fn run(set: &PolicySet) -> Result<(), SourceError> {
         }
         if let Outcome::Mutated(mutated) = mutate(set, first, &request).outcome {
             let again = mutated.patch().0.first().map(ToString::to_string).unwrap_or_default();
-            let needle = mutated.operations().next().map(|(pointer, _, value)| named_in_policy(pointer, value));
+            let needle =
+                mutated.operations().next().map(|(pointer, _, value)| named_in_policy(pointer, value));
             return Err(complain(
-                format!("the policy is not idempotent: serving a sample pod ({what}) again changes it: {again}"),
+                format!(
+                    "the policy is not idempotent: serving a sample pod ({what}) again changes it: {again}"
+                ),
                 "a value must not depend on what the policy itself adds",
                 needle,
             ));
@@ -85,12 +88,16 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
         "annotations": pairs(matcher.any_annotation.get(..1).unwrap_or_default()),
     });
     let gpu = definition.gpu_resources.first().map_or("gpu", String::as_str);
-    let container = |name: &str, count: u32| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count}}});
+    let container =
+        |name: &str, count: u32| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count}}});
     let specs = [
         ("one container with 8 GPUs", json!({"containers": [container("a", 8)]})),
         ("two containers", json!({"containers": [container("a", 4), container("b", 3)]})),
         ("a hostNetwork pod", json!({"hostNetwork": true, "containers": [container("a", 8)]})),
-        ("init containers", json!({"initContainers": [container("i", 8)], "containers": [container("a", 1)]})),
+        (
+            "init containers",
+            json!({"initContainers": [container("i", 8)], "containers": [container("a", 1)]}),
+        ),
         ("no GPU", json!({"containers": [{"name": "a", "image": "i"}]})),
     ];
     let mut types: Vec<Option<&str>> = vec![None];
@@ -111,5 +118,9 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
 }
 
 fn pairs(entries: &[(String, String)]) -> Value {
-    entries.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect::<serde_json::Map<_, _>>().into()
+    entries
+        .iter()
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }

@@ -38,12 +38,15 @@ impl Values {
             _ => Vec::new(),
         };
         if let [_, second, ..] = blocks.as_slice() {
-            return Err(fail(Diagnostic::new(second.span, format!("`{BLOCK}` stands twice")).hint("keep one of them")));
+            return Err(fail(
+                Diagnostic::new(second.span, format!("`{BLOCK}` stands twice")).hint("keep one of them"),
+            ));
         }
         let Some(block) = blocks.pop() else {
             let message = format!("there is no `{BLOCK}` block");
-            return Err(fail(Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message)
-                .hint(format!("write `{BLOCK}: {{aws: {{enabled: true}}}}`, with the provider that you use"))));
+            return Err(fail(Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).hint(
+                format!("write `{BLOCK}: {{aws: {{enabled: true}}}}`, with the provider that you use"),
+            )));
         };
         if let Some(duplicate) = yaml::duplicate_key(&block.value) {
             return Err(fail(duplicate.into()));
@@ -75,14 +78,18 @@ impl Values {
             if own.is_empty() {
                 let known = definitions.iter().map(|definition| definition.provider.as_str());
                 let message = format!("there is no policy for the provider `{}`", provider.name);
-                return Err(self.error(Diagnostic::new(provider.span, message).hint(suggest(&provider.name, known))));
+                return Err(
+                    self.error(Diagnostic::new(provider.span, message).hint(suggest(&provider.name, known)))
+                );
             }
             for entry in &provider.settings {
                 let parameters = own.iter().flat_map(|definition| &definition.parameters);
                 if !parameters.clone().any(|parameter| parameter.name == entry.key) {
                     let message = format!("`{}` has no setting `{}`", provider.name, entry.key);
                     let known = parameters.map(|parameter| parameter.name.as_str()).chain(["enabled"]);
-                    return Err(self.error(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known))));
+                    return Err(
+                        self.error(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known)))
+                    );
                 }
             }
         }
@@ -114,7 +121,10 @@ impl Values {
 fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> {
     match &node.content {
         Content::Map(entries) => Ok(entries),
-        _ => Err(Diagnostic::new(node.span, format!("expected `{what}` to be a map, found {}", node.describe()))),
+        _ => Err(Diagnostic::new(
+            node.span,
+            format!("expected `{what}` to be a map, found {}", node.describe()),
+        )),
     }
 }
 
@@ -126,7 +136,10 @@ fn read_provider(entry: &Entry<Node>) -> Result<Provider, Diagnostic> {
             let enabled = setting.value.to_value().as_bool();
             provider.enabled = Some(enabled.ok_or_else(|| {
                 let found = setting.value.describe();
-                Diagnostic::new(setting.value.span, format!("expected `enabled` to be `true` or `false`, found {found}"))
+                Diagnostic::new(
+                    setting.value.span,
+                    format!("expected `enabled` to be `true` or `false`, found {found}"),
+                )
             })?);
         } else {
             provider.settings.push(setting.clone());

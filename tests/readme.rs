@@ -1,6 +1,13 @@
 //! The README and the documents do what they show: every console block is run, and what is shown below it is
 //! what comes out.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +43,8 @@ fn run(command: &str) -> String {
     let command = command.replace("cargo run --release --quiet --", "fabric-injector");
     let path = format!("{}:/usr/bin:/bin", binary.parent().unwrap().display());
     let shell = format!("{command} 2>&1");
-    let output = Command::new("sh").args(["-c", &shell]).env_clear().env("PATH", path).current_dir(root()).output();
+    let output =
+        Command::new("sh").args(["-c", &shell]).env_clear().env("PATH", path).current_dir(root()).output();
     String::from_utf8(output.unwrap().stdout).unwrap()
 }
 
@@ -113,7 +121,10 @@ fn every_code_of_a_report_is_documented() {
     for policy in fs::read_dir(root().join("policies")).unwrap() {
         let policy = fs::read_to_string(policy.unwrap().path()).unwrap();
         for code in policy.lines().filter_map(|line| line.trim().strip_prefix("- code: ")) {
-            assert!(documented.contains(&format!("| `{code}` |")), "docs/reports.md does not explain `{code}`");
+            assert!(
+                documented.contains(&format!("| `{code}` |")),
+                "docs/reports.md does not explain `{code}`"
+            );
         }
     }
 }

@@ -79,8 +79,17 @@ const FIRST: Before = Before { nothing: true, json: false, line_ended: true };
 
 /// A document on its way through, before anything of it is written.
 enum Processed {
-    Served { object: String, document: Document, before: Option<Value>, served: Served },
+    Served(Box<ServedDocument>),
     Bad(String),
+}
+
+/// A document that was served.
+struct ServedDocument {
+    object: String,
+    document: Document,
+    /// The document as it was, for the forms that show it.
+    before: Option<Value>,
+    served: Served,
 }
 
 impl Run<'_> {
@@ -145,9 +154,11 @@ impl Run<'_> {
             return batch.iter().map(|piece| process(arguments, policies, piece)).collect();
         }
         thread::scope(|scope| {
-            let work = |pieces| scope.spawn(move || -> Vec<Processed> {
-                <[Piece]>::iter(pieces).map(|piece| process(arguments, policies, piece)).collect()
-            });
+            let work = |pieces| {
+                scope.spawn(move || -> Vec<Processed> {
+                    <[Piece]>::iter(pieces).map(|piece| process(arguments, policies, piece)).collect()
+                })
+            };
             let workers: Vec<_> = batch.chunks(share).map(work).collect();
             workers
                 .into_iter()
@@ -156,11 +167,24 @@ impl Run<'_> {
         })
     }
 
-    fn finish(&mut self, file: &str, number: usize, piece: &Piece, processed: Processed) -> anyhow::Result<()> {
+    fn finish(
+        &mut self,
+        file: &str,
+        number: usize,
+        piece: &Piece,
+        processed: Processed,
+    ) -> anyhow::Result<()> {
         match processed {
             Processed::Bad(message) => self.bad(&format!("{file}: document {number}: {message}")),
-            Processed::Served { object, document, before, served } => {
-                self.put_out(&format!("{file}, document {number}"), piece, &document, before.as_ref(), &served)?;
+            Processed::Served(processed) => {
+                let ServedDocument { object, document, before, served } = *processed;
+                self.put_out(
+                    &format!("{file}, document {number}"),
+                    piece,
+                    &document,
+                    before.as_ref(),
+                    &served,
+                )?;
                 self.report(Place { file, document: number, object: &object }, &served);
             }
         }
@@ -208,7 +232,9 @@ impl Run<'_> {
             }
             match self.arguments.report {
                 ReportFormat::Text => {
-                    report::human(place, template).iter().for_each(|line| self.output.message(line));
+                    for line in report::human(place, template) {
+                        self.output.message(&line);
+                    }
                 }
                 ReportFormat::Json => self.output.message(&report::machine(place, template)),
             }
@@ -238,7 +264,7 @@ fn process(arguments: &Arguments, policies: &PolicySet, piece: &Piece) -> Proces
         summary: !arguments.quiet,
     };
     match manifest::serve(policies, &mut document, piece, wanted) {
-        Ok(served) => Processed::Served { object, document, before, served },
+        Ok(served) => Processed::Served(Box::new(ServedDocument { object, document, before, served })),
         Err(error) => Processed::Bad(error.to_string()),
     }
 }
@@ -264,7 +290,8 @@ fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(path).with_context(|| format!("{shown} cannot be read"))? {
         let file = entry.with_context(|| format!("{shown} cannot be read"))?.path();
-        let is_manifest = file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
+        let is_manifest =
+            file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
         if is_manifest && file.is_file() {
             files.push(file);
         }

@@ -88,9 +88,9 @@ fn has_escapes(json: &[u8]) -> bool {
 /// Whether the first line that is no comment or directive is a `---`.
 fn starts_with_marker(content: &[u8]) -> bool {
     let mut lines = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    lines
-        .find(|line| !matches!(line.first(), None | Some(b'#' | b'%')))
-        .is_some_and(|line| line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace)))
+    lines.find(|line| !matches!(line.first(), None | Some(b'#' | b'%'))).is_some_and(|line| {
+        line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+    })
 }
 
 /// JSON on one line if it came so, else indented.

@@ -30,7 +30,8 @@ pub(super) fn human(place: Place<'_>, template: &Template) -> Vec<String> {
     };
     let mut lines = vec![format!("{head}: {outcome}")];
     lines.extend(details.iter().map(|detail| format!("  + {detail}")));
-    lines.extend(mutation.warnings.iter().map(|warning| format!("  warning: {warning} ({})", warning.code())));
+    lines
+        .extend(mutation.warnings.iter().map(|warning| format!("  warning: {warning} ({})", warning.code())));
     lines
 }
 

@@ -30,7 +30,8 @@ impl Selection {
     pub(super) fn load(&self) -> anyhow::Result<PolicySet> {
         let values = self.values.as_deref().map(read_values).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
-        let mut definitions = self.policies.iter().map(|name| read_policy(name)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut definitions =
+            self.policies.iter().map(|name| read_policy(name)).collect::<anyhow::Result<Vec<_>>>()?;
         if let Some(values) = &values {
             check_values(values, &definitions, enabled.as_deref())?;
         }
@@ -62,13 +63,23 @@ impl Selection {
             let Some((key, text)) = set.split_once('=') else {
                 bail!("`--set {set}` has no `=`; write `--set KEY=VALUE`");
             };
-            let prefixes = [format!("multinodeNetworking.{}.", definition.provider), format!("{}.", definition.provider)];
+            let prefixes = [
+                format!("multinodeNetworking.{}.", definition.provider),
+                format!("{}.", definition.provider),
+            ];
             let name = prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())).unwrap_or(key);
-            let Some(parameter) = definition.parameters.iter().find(|parameter| parameter.name == name) else {
-                let known: Vec<&str> = definition.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-                bail!("policy `{}` has no parameter `{name}`\nhint: it has {}", definition.name, known.join(", "));
+            let Some(parameter) = definition.parameters.iter().find(|parameter| parameter.name == name)
+            else {
+                let known: Vec<&str> =
+                    definition.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+                bail!(
+                    "policy `{}` has no parameter `{name}`\nhint: it has {}",
+                    definition.name,
+                    known.join(", ")
+                );
             };
-            let value = parameter.parse(text).map_err(|problem| anyhow::anyhow!("`--set {set}`: {problem}"))?;
+            let value =
+                parameter.parse(text).map_err(|problem| anyhow::anyhow!("`--set {set}`: {problem}"))?;
             sets.insert(name.to_owned(), value);
         }
         Ok(sets)
@@ -94,10 +105,13 @@ fn read_values(path: &str) -> anyhow::Result<Values> {
 
 /// The values file has to be about policies that exist, and must not enable another provider than theirs.
 fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&str>) -> anyhow::Result<()> {
-    let built_in = builtin::POLICIES.iter().map(|policy| policy.definition()).collect::<Result<Vec<_>, _>>()?;
+    let built_in =
+        builtin::POLICIES.iter().map(|policy| policy.definition()).collect::<Result<Vec<_>, _>>()?;
     let all: Vec<&Definition> = definitions.iter().chain(&built_in).collect();
     values.check(&all)?;
-    if let (Some(enabled), Some(policy)) = (enabled, definitions.iter().find(|policy| Some(policy.provider.as_str()) != enabled)) {
+    if let (Some(enabled), Some(policy)) =
+        (enabled, definitions.iter().find(|policy| Some(policy.provider.as_str()) != enabled))
+    {
         bail!(
             "the values file enables `{enabled}`, and policy `{}` is for `{}`; one provider at a time",
             policy.name,
@@ -110,7 +124,10 @@ fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&st
 /// The built-in policy of the provider that the values file enables.
 fn of_provider(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
     let Some(enabled) = enabled else {
-        bail!("no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n{}", available()?);
+        bail!(
+            "no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n{}",
+            available()?
+        );
     };
     let mut found = Vec::new();
     for policy in builtin::POLICIES {

@@ -27,7 +27,11 @@ fn list_of<'t>(merge: &mut Merge<'_>, target: Target<'t>, key: &str) -> Result<&
     }
 }
 
-fn existing_list<'t>(merge: &Merge<'_>, target: Target<'t>, key: &str) -> Result<Option<&'t mut Vec<Value>>, Reason> {
+fn existing_list<'t>(
+    merge: &Merge<'_>,
+    target: Target<'t>,
+    key: &str,
+) -> Result<Option<&'t mut Vec<Value>>, Reason> {
     match target.get_mut(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::Array(list)) => Ok(Some(list)),
@@ -118,12 +122,12 @@ pub(super) fn merge_mounts(
     for item in items(template) {
         let Some(mut wanted) = merge.evaluated(item.build_entry(bindings))? else { continue };
         let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default());
-        let taken_by_device = target
-            .get("volumeDevices")
-            .and_then(Value::as_array)
-            .is_some_and(|list| list.iter().any(|device| path_of(device, "devicePath") == Some(path.clone())));
-        let at = existing_list(merge, target, "volumeMounts")?
-            .and_then(|list| list.iter().position(|mount| path_of(mount, "mountPath").as_ref() == Some(&path)));
+        let taken_by_device = target.get("volumeDevices").and_then(Value::as_array).is_some_and(|list| {
+            list.iter().any(|device| path_of(device, "devicePath") == Some(path.clone()))
+        });
+        let at = existing_list(merge, target, "volumeMounts")?.and_then(|list| {
+            list.iter().position(|mount| path_of(mount, "mountPath").as_ref() == Some(&path))
+        });
         if taken_by_device {
             let seen = format!("a block device at {path}");
             merge.warn(WarningKind::Kept { what: Kept::Mount, seen, wanted: brief(&wanted["name"]) });
@@ -172,7 +176,10 @@ fn keep_mount(
     let resolved = merge.volumes.resolve(volume, &merge.pod_volumes);
     let same = resolved.as_deref() == Some(mounted)
         || merge.volumes.get(volume).is_some_and(|wanted| {
-            merge.pod_volumes.iter().any(|existing| existing["name"].as_str() == Some(mounted) && covers(existing, wanted))
+            merge
+                .pod_volumes
+                .iter()
+                .any(|existing| existing["name"].as_str() == Some(mounted) && covers(existing, wanted))
         });
     if same {
         return Ok(());
@@ -204,7 +211,9 @@ pub(super) fn merge_resources(
     bindings: &Bindings<'_, '_>,
 ) -> Result<(), Reason> {
     let Template::Map(lists) = template else { return Ok(()) };
-    if let Some(other) = target.get("resources").filter(|resources| !resources.is_null() && !resources.is_object()) {
+    if let Some(other) =
+        target.get("resources").filter(|resources| !resources.is_null() && !resources.is_object())
+    {
         return Err(merge.malformed("a map", other));
     }
     // Most often limits and requests are one expression.
@@ -279,7 +288,8 @@ impl Amount<'_> {
         let before = merge.enter(resource);
         match amounts.get_mut(resource) {
             Some(existing) if !existing.is_null() => {
-                let told = merge.on_conflict == OnConflict::Keep && self.kept.iter().any(|kept| kept == resource);
+                let told =
+                    merge.on_conflict == OnConflict::Keep && self.kept.iter().any(|kept| kept == resource);
                 if !same_quantity(existing, &wanted) && !told {
                     merge.conflict(existing, wanted, Kept::Device)?;
                     self.kept.push(resource.to_owned());
@@ -297,19 +307,25 @@ impl Amount<'_> {
 }
 
 fn has_cpu_or_memory(resources: &Value) -> bool {
-    ["cpu", "memory"].iter().any(|resource| {
-        ["limits", "requests"].iter().any(|list| !resources[*list][*resource].is_null())
-    })
+    ["cpu", "memory"]
+        .iter()
+        .any(|resource| ["limits", "requests"].iter().any(|list| !resources[*list][*resource].is_null()))
 }
 
 /// Whether a request stays within its limit if `wanted` joins `list`.
 fn in_order(list: &str, wanted: &Value, other: &Value) -> bool {
-    let (Some(wanted), Some(other)) = (Quantity::from_value(wanted), Quantity::from_value(other)) else { return false };
+    let (Some(wanted), Some(other)) = (Quantity::from_value(wanted), Quantity::from_value(other)) else {
+        return false;
+    };
     if list == "requests" { wanted <= other } else { wanted >= other }
 }
 
 /// The map under `key`, made if there is none. `merge.pointer` points at it.
-fn child_map<'t>(merge: &mut Merge<'_>, target: Target<'t>, key: &str) -> Result<&'t mut Map<String, Value>, Reason> {
+fn child_map<'t>(
+    merge: &mut Merge<'_>,
+    target: Target<'t>,
+    key: &str,
+) -> Result<&'t mut Map<String, Value>, Reason> {
     if target.get(key).is_none_or(Value::is_null) {
         merge.insert(target, key, Value::Object(Map::new()));
     }
@@ -331,12 +347,17 @@ pub(super) fn merge_list(
     for item in items(template) {
         let Some(Value::Object(mut wanted)) = merge.evaluated(item.build_entry(bindings))? else { continue };
         let name = wanted.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let home = ["containers", "initContainers"].into_iter().find(|list| has_named(target.get(*list), &name));
+        let home =
+            ["containers", "initContainers"].into_iter().find(|list| has_named(target.get(*list), &name));
         match home {
             Some(home) if home != list_name => {
                 // Names are unique among all containers of a pod.
                 let seen = format!("one of {home}");
-                merge.warn(WarningKind::Kept { what: Kept::Container, seen, wanted: format!("{name} in {list_name}") });
+                merge.warn(WarningKind::Kept {
+                    what: Kept::Container,
+                    seen,
+                    wanted: format!("{name} in {list_name}"),
+                });
             }
             Some(_) => {
                 let list = list_of(merge, target, list_name)?;
@@ -365,7 +386,9 @@ fn has_named(list: Option<&Value>, name: &str) -> bool {
 fn follow_renamed_volumes(merge: &mut Merge<'_>, container: &mut Map<String, Value>) {
     let Some(Value::Array(mounts)) = container.get_mut("volumeMounts") else { return };
     mounts.retain_mut(|mount| {
-        let Some(resolved) = resolve_volume(merge, mount["name"].as_str().unwrap_or_default()) else { return false };
+        let Some(resolved) = resolve_volume(merge, mount["name"].as_str().unwrap_or_default()) else {
+            return false;
+        };
         mount["name"] = Value::from(resolved);
         true
     });

@@ -12,7 +12,9 @@ pub(crate) fn selected(pod: &Value, strip_prefixes: &[String]) -> Vec<String> {
     let named = LABELS.iter().find_map(|label| spec["nodeSelector"][*label].as_str());
     let types = match named {
         Some(name) => vec![name],
-        None => by_affinity(&spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]),
+        None => {
+            by_affinity(&spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"])
+        }
     };
     let mut normal: Vec<String> = Vec::new();
     for name in types {

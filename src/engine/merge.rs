@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::policy::{ActiveRule, OnConflict};
 use crate::policy::expression::Bindings;
 use crate::policy::schema::ListMerge;
 use crate::policy::template::{Edit, Key, Template};
 use crate::policy::text::EvaluationError;
+use crate::policy::{ActiveRule, OnConflict};
 
 use crate::quantity::Quantity;
 
@@ -89,16 +89,22 @@ impl<'a> Merge<'a> {
             match (place, &*key) {
                 // Added in the end, if something mounts them.
                 (Place::PodSpec, "volumes") => {}
-                (Place::PodSpec, "containers") => container::merge_list(self, target, "containers", template, bindings)?,
+                (Place::PodSpec, "containers") => {
+                    container::merge_list(self, target, "containers", template, bindings)?;
+                }
                 (Place::PodSpec, "initContainers") => {
                     container::merge_list(self, target, "initContainers", template, bindings)?;
                 }
                 (Place::Container, "env") => container::merge_env(self, target, template, bindings)?,
-                (Place::Container, "volumeMounts") => container::merge_mounts(self, target, template, bindings)?,
+                (Place::Container, "volumeMounts") => {
+                    container::merge_mounts(self, target, template, bindings)?;
+                }
                 (Place::Container, "securityContext") => {
                     super::security::merge(self, target, template, bindings)?;
                 }
-                (Place::Container, "resources") => container::merge_resources(self, target, template, bindings)?,
+                (Place::Container, "resources") => {
+                    container::merge_resources(self, target, template, bindings)?;
+                }
                 (Place::SecurityContext, _) => {
                     super::security::merge_field(self, target, &key, template, bindings)?;
                 }
@@ -119,7 +125,9 @@ impl<'a> Merge<'a> {
         bindings: &Bindings<'_, '_>,
     ) -> Result<(), Reason> {
         match target.get_mut(key) {
-            Some(existing) if !existing.is_null() => self.value(existing, template, place, place.child(key), bindings),
+            Some(existing) if !existing.is_null() => {
+                self.value(existing, template, place, place.child(key), bindings)
+            }
             _ => {
                 let Some(value) = self.fresh(template, bindings)? else { return Ok(()) };
                 match place {
@@ -241,7 +249,12 @@ impl<'a> Merge<'a> {
         }
     }
 
-    fn networks(&mut self, text: &str, edit: &Edit, bindings: &Bindings<'_, '_>) -> Result<Option<String>, Reason> {
+    fn networks(
+        &mut self,
+        text: &str,
+        edit: &Edit,
+        bindings: &Bindings<'_, '_>,
+    ) -> Result<Option<String>, Reason> {
         let Edit::Networks { network, count } = edit else { return Ok(None) };
         let network = self.evaluated(network.evaluate(bindings))?;
         let count = self.evaluated(count.evaluate(bindings))?;
@@ -258,13 +271,12 @@ impl<'a> Merge<'a> {
         if count.saturating_mul(network.len()) > MAX_ANNOTATIONS {
             return Err(self.annotation_limit());
         }
-        match networks::with_networks(text, network, count, &self.namespace) {
-            Ok(edited) => Ok(edited),
-            Err(()) => {
-                let wanted = format!("{count} times {network}");
-                self.warn(WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted });
-                Ok(None)
-            }
+        if let Ok(edited) = networks::with_networks(text, network, count, &self.namespace) {
+            Ok(edited)
+        } else {
+            let wanted = format!("{count} times {network}");
+            self.warn(WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted });
+            Ok(None)
         }
     }
 

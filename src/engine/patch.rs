@@ -155,7 +155,8 @@ pub(crate) fn field_path(pod: &Value, pointer: &str) -> String {
         place = match place {
             Some(Value::Array(items)) => {
                 let item = token.parse::<usize>().ok().and_then(|index| items.get(index));
-                let name = item.and_then(|item| item["name"].as_str().filter(|_| item["mountPath"].is_null()));
+                let name =
+                    item.and_then(|item| item["name"].as_str().filter(|_| item["mountPath"].is_null()));
                 let name = name.or_else(|| item.and_then(|item| item["mountPath"].as_str()));
                 path.push_str(&format!("[{}]", name.unwrap_or(&token)));
                 item
@@ -214,7 +215,10 @@ mod tests {
         let pod = json!({"metadata": {"annotations": {"a/b": "c"}}, "spec": {"containers": [
             {"name": "nim", "env": [{"name": "X"}], "volumeMounts": [{"name": "v", "mountPath": "/dev/shm"}]}]}});
         assert_eq!(field_path(&pod, "/spec/containers/0/env/0"), "spec.containers[nim].env[X]");
-        assert_eq!(field_path(&pod, "/spec/containers/0/volumeMounts/0"), "spec.containers[nim].volumeMounts[/dev/shm]");
+        assert_eq!(
+            field_path(&pod, "/spec/containers/0/volumeMounts/0"),
+            "spec.containers[nim].volumeMounts[/dev/shm]"
+        );
         assert_eq!(field_path(&pod, "/metadata/annotations/a~1b"), "metadata.annotations[a/b]");
     }
 }

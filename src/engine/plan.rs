@@ -41,7 +41,8 @@ impl<'a> Plan<'a> {
         containers: &[Container],
         pod: &Value,
     ) -> Result<Self, Stop> {
-        let inner = |container| PodScope::new(Source::container(variant, pod, container), variant, Some(scope));
+        let inner =
+            |container| PodScope::new(Source::container(variant, pod, container), variant, Some(scope));
         let mut plan = Self {
             variant,
             scope,
@@ -170,12 +171,19 @@ impl<'a> Plan<'a> {
         self.variant.rules.iter().enumerate().filter(|(at, _)| self.applied[*at])
     }
 
-    fn merge_containers(&self, merge: &mut Merge<'a>, containers: &[Container], pod: &mut Value) -> Result<(), Stop> {
+    fn merge_containers(
+        &self,
+        merge: &mut Merge<'a>,
+        containers: &[Container],
+        pod: &mut Value,
+    ) -> Result<(), Stop> {
         for (row, container) in containers.iter().enumerate() {
             if !self.selected[row].contains(&true) {
                 continue;
             }
-            let Some(Value::Object(map)) = pod["spec"][container.list].get_mut(container.index) else { continue };
+            let Some(Value::Object(map)) = pod["spec"][container.list].get_mut(container.index) else {
+                continue;
+            };
             let resolver = Resolver(&self.container_scopes[row]);
             let bindings = bindings(self.variant, &resolver);
             merge.changes.next_part();

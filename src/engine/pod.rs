@@ -127,7 +127,8 @@ pub(crate) fn requests(pod: &Value) -> Value {
 
 /// Whether a resource is one that cannot be overcommitted: its request has to equal its limit.
 pub(crate) fn is_extended(resource: &str) -> bool {
-    resource.starts_with("hugepages-") || resource.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io")
+    resource.starts_with("hugepages-")
+        || resource.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io")
 }
 
 pub(crate) fn malformed(path: &str, wanted: &'static str, seen: &Value) -> Reason {

@@ -117,7 +117,10 @@ impl fmt::Display for Reason {
             }
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
             Self::AnnotationLimit { key } => {
-                write!(f, "with `{key}`, the pod's annotations would be larger than the 256 KiB that they may have")
+                write!(
+                    f,
+                    "with `{key}`, the pod's annotations would be larger than the 256 KiB that they may have"
+                )
             }
             Self::MalformedPod { path, wanted, seen } => {
                 write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")
@@ -127,7 +130,10 @@ impl fmt::Display for Reason {
                 write!(f, "the policies {} are all for this pod; only one may be", policies.join(", "))
             }
             Self::Conflict { rule, path, seen, wanted } => {
-                write!(f, "`{path}` is `{seen}` where rule `{rule}` insists on `{wanted}`; remove it or set that")
+                write!(
+                    f,
+                    "`{path}` is `{seen}` where rule `{rule}` insists on `{wanted}`; remove it or set that"
+                )
             }
             Self::EvaluationFailed { place, expression, message } => {
                 write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
@@ -294,10 +300,9 @@ impl fmt::Display for Warning {
             WarningKind::Replaced { seen, wanted } => {
                 write!(f, "`{path}` was `{seen}`; rule `{rule}` set `{wanted}`")
             }
-            WarningKind::RenamedVolume { from, to } => write!(
-                f,
-                "the pod has another volume `{from}`, so that of rule `{rule}` is called `{to}`"
-            ),
+            WarningKind::RenamedVolume { from, to } => {
+                write!(f, "the pod has another volume `{from}`, so that of rule `{rule}` is called `{to}`")
+            }
             WarningKind::MountWithoutVolume { volume } => {
                 write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
             }
@@ -321,16 +326,18 @@ impl fmt::Display for Warning {
                 "`{path}`: `{capability}` has no effect, since the container does not run as root ({because}); \
                  memory for RDMA stays limited and NCCL falls back to TCP unless the node lifts the limit"
             ),
-            WarningKind::PrivilegeConflict { setting, against } => write!(
-                f,
-                "`{path}`: `{setting}` of rule `{rule}` is left out, since the pod has `{against}`"
-            ),
+            WarningKind::PrivilegeConflict { setting, against } => {
+                write!(f, "`{path}`: `{setting}` of rule `{rule}` is left out, since the pod has `{against}`")
+            }
             WarningKind::HugePagesAlone { resource } => write!(
                 f,
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory beside it"
             ),
             WarningKind::HostNetwork => {
-                write!(f, "rule `{rule}` is left out: a hostNetwork pod has no network of its own to attach NICs to")
+                write!(
+                    f,
+                    "rule `{rule}` is left out: a hostNetwork pod has no network of its own to attach NICs to"
+                )
             }
             WarningKind::Policy { message, .. } => f.write_str(message),
         }

@@ -5,9 +5,7 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use crate::policy::expression::{
-    Bindings, Computed, EVERY_ENTRY, Lookup, NOTHING_OF_IT, PodUse, Resolver,
-};
+use crate::policy::expression::{Bindings, Computed, EVERY_ENTRY, Lookup, NOTHING_OF_IT, PodUse, Resolver};
 use crate::policy::matcher::namespace_of;
 use crate::policy::text::{EvaluationError, Text};
 use crate::policy::{Request, Variant};
@@ -30,10 +28,12 @@ pub(super) enum Source {
 impl Source {
     pub(super) fn pod(variant: &Variant, pod: &Value, containers: &[Container], request: &Request) -> Self {
         let gpus_of = |list: &'static str, index: usize, _: &Value| {
-            let found = containers.iter().find(|container| container.list == list && container.index == index);
+            let found =
+                containers.iter().find(|container| container.list == list && container.index == index);
             found.map_or(0, |container| container.gpus)
         };
-        let read = |name: &str, value: &dyn Fn() -> Value| if variant.reads(name) { value() } else { Value::Null };
+        let read =
+            |name: &str, value: &dyn Fn() -> Value| if variant.reads(name) { value() } else { Value::Null };
         Self::Pod {
             total_gpus: if variant.reads("totalGpus") { pod::scheduled(pod, gpus_of) } else { 0 },
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
@@ -223,6 +223,9 @@ mod tests {
         );
         assert_eq!(part(&["spec x", "spec x deeper"])["spec"], json!({}));
         // A shorter path takes in the longer ones.
-        assert_eq!(part(&["metadata labels", "metadata labels a"])["metadata"], json!({"labels": {"a": "1", "b": "2"}}));
+        assert_eq!(
+            part(&["metadata labels", "metadata labels a"])["metadata"],
+            json!({"labels": {"a": "1", "b": "2"}})
+        );
     }
 }

@@ -46,7 +46,9 @@ pub(super) fn merge_field(
             let Some(wanted) = merge.evaluated(template.build(bindings))? else { return Ok(()) };
             let against = match (key, wanted.as_bool()) {
                 ("allowPrivilegeEscalation", Some(false)) => escalates(target),
-                ("privileged", Some(true)) if forbids_escalation(target) => Some("allowPrivilegeEscalation: false"),
+                ("privileged", Some(true)) if forbids_escalation(target) => {
+                    Some("allowPrivilegeEscalation: false")
+                }
                 _ => None,
             };
             match against {
@@ -97,7 +99,10 @@ fn merge_capabilities(
             let Some(Value::String(wanted)) = merge.evaluated(item.build(bindings))? else { continue };
             if key == "add" && bare(&wanted) == "SYS_ADMIN" && forbids_escalation {
                 let against = "allowPrivilegeEscalation: false".to_owned();
-                merge.warn(WarningKind::PrivilegeConflict { setting: format!("capability {wanted}"), against });
+                merge.warn(WarningKind::PrivilegeConflict {
+                    setting: format!("capability {wanted}"),
+                    against,
+                });
                 continue;
             }
             add_capability(merge, context, key, wanted)?;

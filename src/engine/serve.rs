@@ -9,8 +9,8 @@ use crate::policy::{NoteKind, Policy, Request, Variant};
 use super::instance_type;
 use super::merge::evaluation_failed;
 use super::patch::{Changes, at_pointer, field_path};
-use super::pod;
 use super::plan::Plan;
+use super::pod;
 use super::report::{Reason, Warning, WarningKind};
 use super::scope::{PodScope, Source};
 use super::security;
@@ -25,7 +25,12 @@ pub(super) struct Service {
 
 impl Service {
     /// Serves the pod in place and returns its stamp. On a stop the pod may be half served.
-    pub(super) fn serve(&mut self, policy: &Policy, pod: &mut Value, request: &Request) -> Result<String, Stop> {
+    pub(super) fn serve(
+        &mut self,
+        policy: &Policy,
+        pod: &mut Value,
+        request: &Request,
+    ) -> Result<String, Stop> {
         let definition = policy.definition();
         let containers = pod::containers(pod, &definition.gpu_resources)?;
         let selected_types = instance_type::selected(pod, &definition.strip_prefixes);
@@ -88,7 +93,8 @@ impl Service {
             push(WarningKind::InstanceTypesDisagree { selected: selected.to_vec() });
         }
         for note in variant.notes.iter().filter(|note| matters(&note.parameter)) {
-            let (parameter, value, selected) = (note.parameter.clone(), plain(&note.value), selected.to_vec());
+            let (parameter, value, selected) =
+                (note.parameter.clone(), plain(&note.value), selected.to_vec());
             push(match &note.kind {
                 NoteKind::Assumed => WarningKind::ParameterAssumed { parameter, value, selected },
                 NoteKind::Contradicts { table } => {

@@ -105,9 +105,9 @@ pub(crate) fn covers(existing: &Value, wanted: &Value) -> bool {
 
 fn covers_field(existing: &Value, wanted: &Value) -> bool {
     match (existing, wanted) {
-        (Value::Object(existing), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| {
-            existing.get(key).is_some_and(|existing| covers_field(existing, wanted))
-        }),
+        (Value::Object(existing), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| existing.get(key).is_some_and(|existing| covers_field(existing, wanted))),
         (Value::Array(existing), Value::Array(wanted)) => {
             existing.len() == wanted.len()
                 && existing.iter().zip(wanted).all(|(existing, wanted)| covers_field(existing, wanted))

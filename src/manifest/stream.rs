@@ -211,20 +211,25 @@ mod tests {
 
     #[test]
     fn documents_are_cut_at_their_marker_lines() {
-        assert_eq!(pieces("a: 1\n---\nb: 2\n--- # c\nc: |\n  ---\n"), ["a: 1\n", "---\nb: 2\n", "--- # c\nc: |\n  ---\n"]);
+        assert_eq!(
+            pieces("a: 1\n---\nb: 2\n--- # c\nc: |\n  ---\n"),
+            ["a: 1\n", "---\nb: 2\n", "--- # c\nc: |\n  ---\n"]
+        );
         assert_eq!(pieces("---\na: 1"), ["---\na: 1"]);
         assert_eq!(pieces("----\na\n---x\n"), ["----\na\n---x\n"]);
-        assert_eq!(pieces("# head\n%YAML 1.1\n---\na: 1\n---\n# c\n---\nb: 2\n"), [
-            "# head\n%YAML 1.1\n---\na: 1\n",
-            "---\n# c\n",
-            "---\nb: 2\n"
-        ]);
+        assert_eq!(
+            pieces("# head\n%YAML 1.1\n---\na: 1\n---\n# c\n---\nb: 2\n"),
+            ["# head\n%YAML 1.1\n---\na: 1\n", "---\n# c\n", "---\nb: 2\n"]
+        );
         assert_eq!(pieces(""), Vec::<String>::new());
     }
 
     #[test]
     fn json_values_are_cut_where_they_end() {
-        assert_eq!(pieces("{\"a\": \"}\\\"\"}\n{\n\"b\": {}}\n"), ["{\"a\": \"}\\\"\"}\n", "{\n\"b\": {}}\n"]);
+        assert_eq!(
+            pieces("{\"a\": \"}\\\"\"}\n{\n\"b\": {}}\n"),
+            ["{\"a\": \"}\\\"\"}\n", "{\n\"b\": {}}\n"]
+        );
         assert_eq!(pieces("{\"a\":1}{\"b\":2}"), ["{\"a\":1}", "{\"b\":2}"]);
         assert_eq!(pieces("{}\n---\na: 1\n"), ["{}\n", "---\na: 1\n"]);
         assert_eq!(pieces("{\"a\":1}{\"b\":2} {}\n"), ["{\"a\":1}", "{\"b\":2}", " {}\n"]);

@@ -61,7 +61,11 @@ fn in_container(tokens: &[&str], value: &Value, container: &Value) -> Vec<String
     match tokens {
         ["env", index, "value"] => {
             let entry = index.parse::<usize>().ok().and_then(|index| container["env"].get(index));
-            entry.and_then(|entry| entry["name"].as_str()).map(|name| format!("env {name}")).into_iter().collect()
+            entry
+                .and_then(|entry| entry["name"].as_str())
+                .map(|name| format!("env {name}"))
+                .into_iter()
+                .collect()
         }
         ["env", ..] => names("env", value, "name"),
         ["volumeMounts", ..] => names("mount", value, "mountPath"),
@@ -93,7 +97,8 @@ fn security(tokens: &[&str], value: &Value) -> Vec<String> {
     match tokens {
         [] => {
             let mut items = added(&value["capabilities"]["add"]);
-            let others = value.as_object().into_iter().flat_map(Map::keys).filter(|key| *key != "capabilities");
+            let others =
+                value.as_object().into_iter().flat_map(Map::keys).filter(|key| *key != "capabilities");
             items.extend(others.map(|key| format!("field securityContext.{key}")));
             items
         }

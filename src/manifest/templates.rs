@@ -43,7 +43,10 @@ fn reviewed_pod(review: &Value) -> Option<Found> {
         && request["subResource"].as_str().unwrap_or_default().is_empty();
     creates_pod.then(|| Found {
         pointer: "/request/object".to_owned(),
-        request: Request { namespace: request["namespace"].as_str().map(str::to_owned), ..Request::default() },
+        request: Request {
+            namespace: request["namespace"].as_str().map(str::to_owned),
+            ..Request::default()
+        },
     })
 }
 

@@ -111,7 +111,8 @@ impl Policy {
         let mut by_instance_type = HashMap::new();
         // Types with the same values share a variant, unless the type itself is read.
         let mut by_values: HashMap<String, Arc<Variant>> = HashMap::new();
-        let types: BTreeSet<&str> = definition.parameters.iter().flat_map(Parameter::instance_types).collect();
+        let types: BTreeSet<&str> =
+            definition.parameters.iter().flat_map(Parameter::instance_types).collect();
         for instance_type in types {
             let selected = [instance_type.to_owned()];
             let mut key = resolve(&definition, &overrides, &selected).fingerprint();
@@ -217,7 +218,9 @@ fn resolve(definition: &Definition, overrides: &BTreeMap<String, Value>, selecte
     for parameter in &definition.parameters {
         let table = agreed(parameter, selected);
         let (value, kind) = match (overrides.get(&parameter.name), table) {
-            (Some(set), Some(table)) if set != table => (set, Some(NoteKind::Contradicts { table: table.clone() })),
+            (Some(set), Some(table)) if set != table => {
+                (set, Some(NoteKind::Contradicts { table: table.clone() }))
+            }
             (Some(set), _) => (set, None),
             (None, Some(table)) => (table, None),
             (None, None) => (&parameter.default, parameter.has_table().then_some(NoteKind::Assumed)),
@@ -307,7 +310,8 @@ impl Variant {
                 pod: fold(&rule.pod)?,
                 parameters: parameters_of(rule, definition),
             };
-            let mut note = |text: &Text| self.reads.extend(text.expressions().flat_map(|e| e.names().clone()));
+            let mut note =
+                |text: &Text| self.reads.extend(text.expressions().flat_map(|e| e.names().clone()));
             active.when.iter().for_each(&mut note);
             active.containers.iter().for_each(&mut note);
             active.container.iter().chain(&active.pod).for_each(|template| template.texts(&mut note));
@@ -325,7 +329,11 @@ impl Variant {
             for text in [&warning.when, &message] {
                 self.reads.extend(text.expressions().flat_map(|expression| expression.names().clone()));
             }
-            self.warnings.push(ActiveWarning { code: warning.code.clone(), when: warning.when.clone(), message });
+            self.warnings.push(ActiveWarning {
+                code: warning.code.clone(),
+                when: warning.when.clone(),
+                message,
+            });
         }
         Ok(())
     }
@@ -336,7 +344,8 @@ impl Variant {
         for variables in [&mut self.final_variables, &mut self.container_variables, &mut self.pod_variables] {
             for at in (0..variables.len()).rev() {
                 if self.reads.contains(&variables[at].0) {
-                    let names = variables[at].1.expressions().flat_map(|expression| expression.names().clone());
+                    let names =
+                        variables[at].1.expressions().flat_map(|expression| expression.names().clone());
                     self.reads.extend(names);
                 } else {
                     variables.remove(at);
@@ -370,7 +379,9 @@ impl Variant {
 
     /// Every text that is still evaluated for a pod.
     fn texts(&self, visit: &mut dyn FnMut(&Text)) {
-        for (_, text) in self.pod_variables.iter().chain(&self.container_variables).chain(&self.final_variables) {
+        for (_, text) in
+            self.pod_variables.iter().chain(&self.container_variables).chain(&self.final_variables)
+        {
             visit(text);
         }
         for rule in &self.rules {
@@ -407,7 +418,10 @@ fn all_texts(definition: &Definition) -> Vec<Text> {
     }
     for rule in &definition.rules {
         texts.extend(rule.when.iter().chain(&rule.containers).cloned());
-        rule.container.iter().chain(&rule.pod).for_each(|template| template.texts(&mut |text| texts.push(text.clone())));
+        rule.container
+            .iter()
+            .chain(&rule.pod)
+            .for_each(|template| template.texts(&mut |text| texts.push(text.clone())));
     }
     texts
 }
@@ -424,7 +438,7 @@ fn stamp(definition: &Definition, values: &[Value]) -> String {
     hash.update(definition.text.as_bytes());
     hash.update([0]);
     hash.update(Value::Object(named).to_string().as_bytes());
-    let digest: String = hash.finalize().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let digest = hash.finalize().iter().take(6).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     format!("{}@{digest}", definition.name)
 }
 

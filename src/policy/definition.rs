@@ -83,8 +83,9 @@ impl Definition {
     }
 
     fn compile(file: &str, text: &str) -> Result<Self, Diagnostic> {
-        let root = yaml::read_node(text)?
-            .ok_or_else(|| Diagnostic::new(yaml::Span::default(), "the file is empty").hint("see docs/policy.md"))?;
+        let root = yaml::read_node(text)?.ok_or_else(|| {
+            Diagnostic::new(yaml::Span::default(), "the file is empty").hint("see docs/policy.md")
+        })?;
         let mut fields = Fields::of(&root, "a policy")?;
         constant(fields.required("apiVersion")?, "apiVersion", API_VERSION)?;
         constant(fields.required("kind")?, "kind", KIND)?;
@@ -132,7 +133,8 @@ fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
     if seen == wanted {
         return Ok(());
     }
-    Err(Diagnostic::new(node.span, format!("`{field}` is `{seen}`")).hint(format!("a policy has `{field}: {wanted}`")))
+    Err(Diagnostic::new(node.span, format!("`{field}` is `{seen}`"))
+        .hint(format!("a policy has `{field}: {wanted}`")))
 }
 
 /// A name of at most 63 lower-case letters, digits and hyphens: it becomes part of an annotation.
@@ -226,7 +228,8 @@ fn read_warnings(node: Option<&Node>, names: &Names) -> Result<Vec<PolicyWarning
         let mut fields = Fields::of(item, "a warning")?;
         let code_node = fields.required("code")?;
         let code = reader::text(code_node, "the code of a warning")?;
-        let snake = code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+        let snake =
+            code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
         if code.is_empty() || code.len() > 63 || !snake {
             return Err(Diagnostic::new(code_node.span, format!("the code of a warning is `{code}`"))
                 .hint("use lower-case letters, digits and `_`, at most 63"));
@@ -269,7 +272,7 @@ fn check_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
                     let mut diagnostic =
                         Diagnostic::new(node.span, format!("two rules have different volumes `{name}`"))
                             .hint("give one of them another name");
-                    diagnostic.needle = Some(format!("name: {name}"));
+                    diagnostic.needle = Some(format!("name: {name}").into());
                     return Err(diagnostic);
                 }
                 Some(_) => {}
@@ -310,7 +313,8 @@ fn read_rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {
 }
 
 fn read_on_conflict(node: &Node) -> Result<OnConflict, Diagnostic> {
-    let known = [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];
+    let known =
+        [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];
     let text = reader::text(node, "`onConflict`")?;
     known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
         Diagnostic::new(node.span, format!("`onConflict` is `{text}`"))

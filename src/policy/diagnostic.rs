@@ -16,7 +16,7 @@ pub struct Diagnostic {
     /// What to do, where that is not plain from the message.
     pub hint: Option<String>,
     /// The text that is meant, at or behind `span`, where only that much can be told.
-    pub(crate) needle: Option<String>,
+    pub(crate) needle: Option<Box<str>>,
 }
 
 impl Diagnostic {
@@ -43,9 +43,9 @@ impl From<yaml::Error> for Diagnostic {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SourceError {
     /// The name of the file as the user wrote it.
-    pub file: String,
+    pub file: Box<str>,
     /// Its text.
-    pub text: String,
+    pub text: Box<str>,
     /// The mistake.
     pub diagnostic: Diagnostic,
 }
@@ -55,7 +55,7 @@ impl SourceError {
         if let Some(needle) = diagnostic.needle.take() {
             diagnostic.span = find_behind(text, diagnostic.span, &needle);
         }
-        Self { file: file.to_owned(), text: text.to_owned(), diagnostic }
+        Self { file: file.into(), text: text.into(), diagnostic }
     }
 }
 
@@ -65,10 +65,13 @@ impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let span = self.diagnostic.span;
         let start = byte_offset(&self.text, span.line.max(1), span.column.max(1));
-        let end = byte_offset(&self.text, span.line.max(1), span.column.max(1) + span.length.max(1)).max(start);
+        let end =
+            byte_offset(&self.text, span.line.max(1), span.column.max(1) + span.length.max(1)).max(start);
         let title = Level::ERROR.primary_title(&*self.diagnostic.message);
         let mut group = title.element(
-            Snippet::source(&*self.text).path(&*self.file).annotation(AnnotationKind::Primary.span(start..end)),
+            Snippet::source(&*self.text)
+                .path(&*self.file)
+                .annotation(AnnotationKind::Primary.span(start..end)),
         );
         if let Some(hint) = &self.diagnostic.hint {
             group = group.element(Level::HELP.with_name("hint").message(&**hint));
@@ -158,7 +161,9 @@ mod tests {
     #[test]
     fn a_place_beyond_the_text_is_shown_without_panic() {
         let diagnostic = Diagnostic::new(Span { line: 99, column: 99, length: 9 }, "ends too early");
-        assert!(SourceError::new("p.yaml", "a: ü\n", diagnostic.clone()).to_string().contains("ends too early"));
+        assert!(
+            SourceError::new("p.yaml", "a: ü\n", diagnostic.clone()).to_string().contains("ends too early")
+        );
         assert!(SourceError::new("p.yaml", "", diagnostic).to_string().contains("p.yaml"));
     }
 }

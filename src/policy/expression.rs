@@ -102,8 +102,6 @@ impl<'v> Bindings<'_, 'v> {
     pub(crate) fn set_double(&mut self, name: &str, value: f64) {
         self.0.add_variable_from_value(name, value);
     }
-
-
 }
 
 impl std::fmt::Debug for Bindings<'_, '_> {
@@ -125,6 +123,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
 });
 
 /// `devices(gpus, ratio)`: how many devices so many GPUs need, rounded up.
+#[expect(clippy::needless_pass_by_value, reason = "the library's type of a function")]
 fn devices<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let gpus = args.first().and_then(|value| value.downcast_ref::<CelInt>()).map(|value| *value.inner());
     let ratio = args.get(1).and_then(|value| {
@@ -157,8 +156,19 @@ fn to_f64(value: i64) -> f64 {
 const MAX_LENGTH: usize = 4_096;
 
 /// Names that CEL itself gives a meaning.
-const TYPE_NAMES: &[&str] =
-    &["int", "uint", "double", "bool", "string", "bytes", "list", "map", "null_type", "type", "optional_type"];
+const TYPE_NAMES: &[&str] = &[
+    "int",
+    "uint",
+    "double",
+    "bool",
+    "string",
+    "bytes",
+    "list",
+    "map",
+    "null_type",
+    "type",
+    "optional_type",
+];
 /// Namespaces of functions, as in `math.ceil(x)`.
 const NAMESPACES: &[&str] = &["math", "optional", "lists", "strings", "cel"];
 
@@ -219,15 +229,16 @@ fn is_operator(function: &str) -> bool {
 /// that does not exist.
 fn is_known_function(function: &str) -> bool {
     let missing = |source: String| match ENV.compile(&source) {
-        Ok(program) => matches!(
-            program.execute(&Bindings::new().0),
-            Err(ExecutionError::UndeclaredReference(_))
-        ),
+        Ok(program) => {
+            matches!(program.execute(&Bindings::new().0), Err(ExecutionError::UndeclaredReference(_)))
+        }
         // Macros check their arguments when they are compiled.
         Err(_) => false,
     };
     let plain = !missing(format!("{function}()"));
-    plain || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()"))) || !missing(format!("''.{function}()"))
+    plain
+        || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()")))
+        || !missing(format!("''.{function}()"))
 }
 
 /// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make
@@ -255,9 +266,9 @@ fn to_json(value: &cel::Value) -> Result<Value, String> {
         cel::Value::Bool(value) => Value::Bool(*value),
         cel::Value::Int(value) => Value::from(*value),
         cel::Value::UInt(value) => Value::from(*value),
-        cel::Value::Float(value) => {
-            serde_json::Number::from_f64(*value).map(Value::Number).ok_or("the result is not a finite number")?
-        }
+        cel::Value::Float(value) => serde_json::Number::from_f64(*value)
+            .map(Value::Number)
+            .ok_or("the result is not a finite number")?,
         cel::Value::String(text) => Value::String(text.to_string()),
         cel::Value::List(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
         cel::Value::Map(map) => {
@@ -472,14 +483,25 @@ mod tests {
         assert!(error("celi(gpus)").contains("no function `celi`"));
         assert!(error("'a'.upper()").contains("no function `upper`"));
         assert!(error(" ").contains("empty"));
-        for source in ["'a'.startsWith('b')", "has(pod.spec)", "math.greatest(1, 2)", "size([1])", "double(3)", "['a'].join(',')", "lists.range(3)", "string(1)"] {
+        for source in [
+            "'a'.startsWith('b')",
+            "has(pod.spec)",
+            "math.greatest(1, 2)",
+            "size([1])",
+            "double(3)",
+            "['a'].join(',')",
+            "lists.range(3)",
+            "string(1)",
+        ] {
             assert!(Expression::compile(source).is_ok(), "{source}: {:?}", Expression::compile(source).err());
         }
     }
 
     #[test]
     fn the_deepest_expression_does_not_overflow_a_threads_stack() {
-        for source in ["1+".repeat(2_040) + "1 > 0", format!("pod{} == 1", ".a".repeat(2_000)), "(".repeat(4_000)] {
+        for source in
+            ["1+".repeat(2_040) + "1 > 0", format!("pod{} == 1", ".a".repeat(2_000)), "(".repeat(4_000)]
+        {
             assert!(source.len() <= MAX_LENGTH);
             let compiled = std::thread::spawn(move || Expression::compile(&source).map(|_| ())).join();
             assert!(compiled.is_ok());

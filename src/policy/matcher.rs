@@ -35,9 +35,16 @@ pub(crate) enum Match {
     /// Not a pod of this policy.
     No,
     /// The pod has the trigger's key with another value.
-    OtherValue { key: String, seen: String, wanted: String },
+    OtherValue {
+        key: String,
+        seen: String,
+        wanted: String,
+    },
     /// The pod has an annotation that takes it out.
-    Except { key: String, value: String },
+    Except {
+        key: String,
+        value: String,
+    },
 }
 
 impl Matcher {
@@ -47,7 +54,8 @@ impl Matcher {
         let list = |node: Option<&Node>, what| node.map(|node| reader::texts(node, what)).transpose();
         let matcher = Self {
             any_annotation: pairs(fields.optional("anyAnnotation"), "an annotation")?.unwrap_or_default(),
-            except_annotation: pairs(fields.optional("exceptAnnotation"), "an annotation")?.unwrap_or_default(),
+            except_annotation: pairs(fields.optional("exceptAnnotation"), "an annotation")?
+                .unwrap_or_default(),
             labels: pairs(fields.optional("labels"), "a label")?.unwrap_or_default(),
             namespaces: list(fields.optional("namespaces"), "a namespace")?.unwrap_or_default(),
             owner_kinds: list(fields.optional("ownerKinds"), "an owner kind")?.unwrap_or_default(),

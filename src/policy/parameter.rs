@@ -67,10 +67,11 @@ impl Parameter {
         let mut fields = Fields::of(node, "a parameter")?;
         let kind_node = fields.required("type")?;
         let kind_name = reader::text(kind_node, "the type of a parameter")?;
-        let kind = TYPES.iter().find(|(name, _)| *name == kind_name).map(|(_, kind)| *kind).ok_or_else(|| {
-            Diagnostic::new(kind_node.span, format!("there is no parameter type `{kind_name}`"))
-                .hint(suggest(kind_name, TYPES.iter().map(|(name, _)| *name)))
-        })?;
+        let kind =
+            TYPES.iter().find(|(name, _)| *name == kind_name).map(|(_, kind)| *kind).ok_or_else(|| {
+                Diagnostic::new(kind_node.span, format!("there is no parameter type `{kind_name}`"))
+                    .hint(suggest(kind_name, TYPES.iter().map(|(name, _)| *name)))
+            })?;
         let description = reader::text(fields.required("description")?, "a description")?.to_owned();
         let mut parameter = Self {
             name: name.to_owned(),
@@ -93,7 +94,8 @@ impl Parameter {
                 let value = parameter.read_value(&entry.value)?;
                 let key = entry.key.to_lowercase();
                 if parameter.by_instance_type.iter().any(|(known, _)| *known == key) {
-                    let message = format!("the instance type `{}` stands twice, letter case aside", entry.key);
+                    let message =
+                        format!("the instance type `{}` stands twice, letter case aside", entry.key);
                     return Err(Diagnostic::new(entry.span, message));
                 }
                 parameter.by_instance_type.push((key, value));
@@ -196,12 +198,14 @@ impl Parameter {
             let allowed: Vec<String> = allowed.iter().map(|known| format!("`{known}`")).collect();
             return Err(format!("`{name}` has to be one of {}, and `{text}` is not", allowed.join(", ")));
         }
-        if let Some(items) = value.as_array() {
-            if self.min_items.is_some_and(|least| items.len() < least) || self.max_items.is_some_and(|most| items.len() > most) {
-                let (least, most) = (self.min_items.unwrap_or(0), self.max_items);
-                let wanted = most.map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
-                return Err(format!("`{name}` has {} items and has to have {wanted}", items.len()));
-            }
+        if let Some(items) = value.as_array()
+            && (self.min_items.is_some_and(|least| items.len() < least)
+                || self.max_items.is_some_and(|most| items.len() > most))
+        {
+            let (least, most) = (self.min_items.unwrap_or(0), self.max_items);
+            let wanted =
+                most.map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
+            return Err(format!("`{name}` has {} items and has to have {wanted}", items.len()));
         }
         Ok(())
     }

@@ -65,7 +65,8 @@ pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
     if !entry.converted {
         return Ok(());
     }
-    Err(Diagnostic::new(entry.span, format!("YAML reads this key as `{}`", entry.key)).hint("put it in quotes"))
+    Err(Diagnostic::new(entry.span, format!("YAML reads this key as `{}`", entry.key))
+        .hint("put it in quotes"))
 }
 
 /// The items of a list.
@@ -127,7 +128,8 @@ pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
         return Ok(());
     }
     let message = format!("YAML 1.1 and YAML 1.2 do not agree that this is {}", node.describe());
-    Err(Diagnostic::new(node.span, message).hint("write `true`, `false` or a decimal number, or put it in quotes"))
+    Err(Diagnostic::new(node.span, message)
+        .hint("write `true`, `false` or a decimal number, or put it in quotes"))
 }
 
 /// What was expected, what is there, and how the former is written.

@@ -97,9 +97,11 @@ impl PodSchema {
     }
 
     fn from_api_types() -> Self {
-        let root = schemars::generate::SchemaSettings::draft07().into_generator().into_root_schema_for::<Pod>();
+        let root =
+            schemars::generate::SchemaSettings::draft07().into_generator().into_root_schema_for::<Pod>();
         let root = root.to_value();
-        let mut builder = Builder { definitions: &root["definitions"], shapes: Vec::new(), known: HashMap::new() };
+        let mut builder =
+            Builder { definitions: &root["definitions"], shapes: Vec::new(), known: HashMap::new() };
         let pod = builder.object("Pod", &root);
         let container = builder.reference("#/definitions/io.k8s.api.core.v1.Container");
         Self { shapes: builder.shapes, pod, container }
@@ -157,7 +159,10 @@ impl Builder<'_> {
                 .find(|(holder, name, _)| *holder == type_name && *name == field)
                 .map_or(ListMerge::Atomic, |(_, _, merge)| *merge)
         };
-        properties.iter().map(|(field, schema)| (field.clone(), self.schema(schema, merge_of(field)))).collect()
+        properties
+            .iter()
+            .map(|(field, schema)| (field.clone(), self.schema(schema, merge_of(field))))
+            .collect()
     }
 
     fn schema(&mut self, schema: &Value, merge: ListMerge) -> ShapeId {
@@ -224,7 +229,8 @@ mod tests {
             let entry = |mark: i64| -> Value {
                 keys.iter()
                     .map(|key| {
-                        let value = if *key == "containerPort" { json!(mark) } else { json!(format!("k{mark}")) };
+                        let value =
+                            if *key == "containerPort" { json!(mark) } else { json!(format!("k{mark}")) };
                         ((*key).to_owned(), value)
                     })
                     .collect::<serde_json::Map<_, _>>()

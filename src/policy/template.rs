@@ -71,8 +71,9 @@ impl Compiler<'_> {
         let schema = PodSchema::get();
         match (schema.shape(shape), &node.content) {
             (_, Content::Scalar { value: Scalar::Null, .. }) => {
-                Err(Diagnostic::new(node.span, "an overlay adds, and nothing stands here")
-                    .hint("leave the field out, or use an expression that is `null` where it is to be left out"))
+                Err(Diagnostic::new(node.span, "an overlay adds, and nothing stands here").hint(
+                    "leave the field out, or use an expression that is `null` where it is to be left out",
+                ))
             }
             (_, Content::Scalar { value: Scalar::String(text), .. }) => self.string(text, node, shape),
             (Shape::Object(fields), Content::Map(entries)) => {
@@ -101,7 +102,7 @@ impl Compiler<'_> {
             (Shape::List(item, merge), Content::List(items)) => {
                 let items: Vec<Template> =
                     items.iter().map(|node| self.compile(node, *item)).collect::<Result<_, _>>()?;
-                self.check_keys(node, *merge, &items)?;
+                Self::check_keys(node, *merge, &items)?;
                 Ok(Template::List(*merge, items))
             }
             (shape, Content::Scalar { value, .. }) => {
@@ -149,13 +150,15 @@ impl Compiler<'_> {
     }
 
     /// Entries of a keyed list need their keys, or nothing can be said about which entry is which.
-    fn check_keys(&self, node: &Node, merge: ListMerge, items: &[Template]) -> Result<(), Diagnostic> {
+    fn check_keys(node: &Node, merge: ListMerge, items: &[Template]) -> Result<(), Diagnostic> {
         let (ListMerge::Keyed(keys), Content::List(nodes)) = (merge, &node.content) else { return Ok(()) };
         // `protocol` and the like have a default; the first key never has.
         let Some(key) = keys.first() else { return Ok(()) };
         for (item, node) in items.iter().zip(nodes) {
             let has_key = match item {
-                Template::Map(entries) => entries.iter().any(|(name, _)| matches!(name, Key::Literal(name) if name == key)),
+                Template::Map(entries) => {
+                    entries.iter().any(|(name, _)| matches!(name, Key::Literal(name) if name == key))
+                }
                 _ => false,
             };
             if !has_key {
@@ -171,7 +174,8 @@ impl Compiler<'_> {
         let mut separator = ":".to_owned();
         let (mut network, mut count) = (None, None);
         for Entry { key, span, value, .. } in entries {
-            let compile = || Text::compile(reader::text(value, "an entry")?, value.span, self.names, self.scope);
+            let compile =
+                || Text::compile(reader::text(value, "an entry")?, value.span, self.names, self.scope);
             match key.as_str() {
                 "$prepend" | "$append" if text.is_some() => {
                     return Err(Diagnostic::new(*span, "one edit adds one entry, in front or at the end")
@@ -179,13 +183,16 @@ impl Compiler<'_> {
                 }
                 "$prepend" => text = Some((compile()?, true)),
                 "$append" => text = Some((compile()?, false)),
-                "$separator" => separator = reader::text(value, "a separator")?.to_owned(),
+                "$separator" => reader::text(value, "a separator")?.clone_into(&mut separator),
                 "$networks" => network = Some(compile()?),
                 "$count" => count = Some(compile()?),
                 _ => {
                     let known = ["$prepend", "$append", "$separator", "$networks", "$count"];
-                    return Err(Diagnostic::new(*span, format!("a string is wanted here, and `{key}` is no edit of one"))
-                        .hint(suggest(key, known)));
+                    return Err(Diagnostic::new(
+                        *span,
+                        format!("a string is wanted here, and `{key}` is no edit of one"),
+                    )
+                    .hint(suggest(key, known)));
                 }
             }
         }
@@ -193,8 +200,13 @@ impl Compiler<'_> {
             (Some((text, prepend)), None, None) => {
                 Ok(Template::Edit(Arc::new(Edit::Entry { text, separator, prepend })))
             }
-            (None, Some(network), Some(count)) => Ok(Template::Edit(Arc::new(Edit::Networks { network, count }))),
-            _ => Err(Diagnostic::new(node.span, "an edit is either `$prepend`, `$append`, or `$networks` with `$count`")),
+            (None, Some(network), Some(count)) => {
+                Ok(Template::Edit(Arc::new(Edit::Networks { network, count })))
+            }
+            _ => Err(Diagnostic::new(
+                node.span,
+                "an edit is either `$prepend`, `$append`, or `$networks` with `$count`",
+            )),
         }
     }
 }
@@ -250,7 +262,9 @@ impl Template {
     /// The field of this name, if it is a map that has it.
     pub(crate) fn field(&self, name: &str) -> Option<&Template> {
         let Self::Map(entries) = self else { return None };
-        entries.iter().find_map(|(key, value)| matches!(key, Key::Literal(key) if key == name).then_some(value))
+        entries
+            .iter()
+            .find_map(|(key, value)| matches!(key, Key::Literal(key) if key == name).then_some(value))
     }
 
     /// The text of a field without expressions.
@@ -358,7 +372,9 @@ impl Template {
         match self {
             Self::Map(entries) => Cow::Borrowed(entries),
             Self::Constant(Value::Object(map)) => {
-                let entry = |(key, value): (&String, &Value)| (Key::Literal(key.clone()), Self::Constant(value.clone()));
+                let entry = |(key, value): (&String, &Value)| {
+                    (Key::Literal(key.clone()), Self::Constant(value.clone()))
+                };
                 Cow::Owned(map.iter().map(entry).collect())
             }
             _ => Cow::Borrowed(&[]),
@@ -438,7 +454,11 @@ fn fold_key(key: &Key, names: &Names, fixed: &Bindings<'_, '_>) -> Result<Key, E
 }
 
 /// A text that reads parameters only, as the literal that it is with these parameters.
-pub(crate) fn fold_text(text: &Text, names: &Names, fixed: &Bindings<'_, '_>) -> Result<Text, EvaluationError> {
+pub(crate) fn fold_text(
+    text: &Text,
+    names: &Names,
+    fixed: &Bindings<'_, '_>,
+) -> Result<Text, EvaluationError> {
     if matches!(text, Text::Literal(_)) || text.scope(names) != Scope::Fixed {
         return Ok(text.clone());
     }

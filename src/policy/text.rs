@@ -61,7 +61,12 @@ impl Text {
     }
 
     /// Compiles a condition: one expression and nothing else.
-    pub(crate) fn condition(node: &Node, what: &str, names: &Names, allowed: Scope) -> Result<Self, Diagnostic> {
+    pub(crate) fn condition(
+        node: &Node,
+        what: &str,
+        names: &Names,
+        allowed: Scope,
+    ) -> Result<Self, Diagnostic> {
         let text = super::reader::text(node, what)
             .map_err(|diagnostic| diagnostic.hint("write a condition as `${…}`"))?;
         let compiled = Self::compile(text.trim(), node.span, names, allowed)?;
@@ -180,9 +185,10 @@ fn compile(
 /// Where a name stands in an expression, not as part of a longer one.
 fn find_name(source: &str, name: &str) -> Option<usize> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    source.match_indices(name).map(|(at, _)| at).find(|at| {
-        !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name)
-    })
+    source
+        .match_indices(name)
+        .map(|(at, _)| at)
+        .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
 }
 
 /// A mistake at byte `at` of a scalar's text. Its place can be told exactly for a scalar on one line; in others
@@ -199,7 +205,7 @@ fn misplaced(span: Span, text: &str, at: usize, length: usize, message: impl Int
     let end = (at + length.max(1)..=text.len()).find(|end| text.is_char_boundary(*end));
     let needle = end.and_then(|end| text.get(at..end)).and_then(|needle| needle.split('\n').next());
     // One character would be found anywhere.
-    diagnostic.needle = needle.filter(|needle| needle.len() > 1).map(str::to_owned);
+    diagnostic.needle = needle.filter(|needle| needle.len() > 1).map(Into::into);
     diagnostic
 }
 
@@ -224,8 +230,9 @@ fn split(text: &str) -> Result<Vec<Piece>, (String, usize)> {
         }
         literal.push_str(&rest[..at]);
         let body = &rest[at + 2..];
-        let end = expression_end(body)
-            .ok_or_else(|| ("`${` is not closed by `}`; a literal `${` is written `$${`".to_owned(), offset))?;
+        let end = expression_end(body).ok_or_else(|| {
+            ("`${` is not closed by `}`; a literal `${` is written `$${`".to_owned(), offset)
+        })?;
         if !literal.is_empty() {
             pieces.push(Piece::Literal(std::mem::take(&mut literal)));
         }

@@ -51,7 +51,9 @@ fn resources(resources: &Value) -> Option<(String, String)> {
         }
         match (limits.get(name), requests.get(name)) {
             (Some(limit), Some(request)) if !crate::quantity::same_quantity(limit, request) => {
-                return told(format!("`{name}` has the limit {limit} and the request {request}, which have to be equal"));
+                return told(format!(
+                    "`{name}` has the limit {limit} and the request {request}, which have to be equal"
+                ));
             }
             (None, _) => return told(format!("`{name}` is requested without a limit")),
             _ => {}
@@ -65,9 +67,11 @@ fn is_native(name: &str) -> bool {
 }
 
 fn security(context: &Value) -> Option<(String, String)> {
-    let admin = context["capabilities"]["add"].as_array().into_iter().flatten().any(|name| {
-        matches!(name.as_str(), Some("SYS_ADMIN" | "CAP_SYS_ADMIN"))
-    });
+    let admin = context["capabilities"]["add"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .any(|name| matches!(name.as_str(), Some("SYS_ADMIN" | "CAP_SYS_ADMIN")));
     let refused = context["allowPrivilegeEscalation"] == false && (context["privileged"] == true || admin);
     refused.then(|| {
         let what = "`allowPrivilegeEscalation: false` stands beside `privileged` or `SYS_ADMIN`".to_owned();
@@ -120,7 +124,8 @@ fn is_qualified_name(text: &str) -> bool {
         None => (None, text),
     };
     let edges = |text: &str| {
-        text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+        text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.ends_with(|c: char| c.is_ascii_alphanumeric())
     };
     let name_fits = name.len() <= 63
         && edges(name)
@@ -128,7 +133,9 @@ fn is_qualified_name(text: &str) -> bool {
     let prefix_fits = prefix.is_none_or(|prefix| {
         prefix.len() <= 253
             && edges(prefix)
-            && prefix.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
+            && prefix
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
     });
     name_fits && prefix_fits
 }

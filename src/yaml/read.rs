@@ -71,7 +71,10 @@ pub(super) struct Document<T> {
 /// Reads exactly one document; a second one is an error.
 pub(super) fn read<T: Tree>(text: &str) -> Result<Document<T>, Error> {
     if let Some(at) = text.find('\0') {
-        return Err(Error { message: "found a NUL byte, which no text may hold".to_owned(), span: span_at(text, at) });
+        return Err(Error {
+            message: "found a NUL byte, which no text may hold".to_owned(),
+            span: span_at(text, at),
+        });
     }
     let mut builder = Builder::new();
     let mut documents = 0;
@@ -96,7 +99,9 @@ pub(super) fn read<T: Tree>(text: &str) -> Result<Document<T>, Error> {
                 builder.add(value, plain, anchor, span)?;
             }
             Event::SequenceStart(anchor, _) => builder.open(Collection::List(Vec::new()), anchor, span)?,
-            Event::MappingStart(anchor, _) => builder.open(Collection::Map(MapBuilder::default()), anchor, span)?,
+            Event::MappingStart(anchor, _) => {
+                builder.open(Collection::Map(MapBuilder::default()), anchor, span)?;
+            }
             Event::SequenceEnd | Event::MappingEnd => builder.close()?,
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
         }

@@ -21,7 +21,9 @@ pub enum Scalar {
 
 /// Reads a plain (unquoted) scalar by the rules of YAML 1.1 as kubectl applies them.
 pub fn resolve(text: &str) -> Scalar {
-    keyword(text).or_else(|| number(text).map(Scalar::Number)).unwrap_or_else(|| Scalar::String(text.to_owned()))
+    keyword(text)
+        .or_else(|| number(text).map(Scalar::Number))
+        .unwrap_or_else(|| Scalar::String(text.to_owned()))
 }
 
 /// Whether a plain scalar with this text would be read as something other than this very string.
@@ -54,8 +56,7 @@ pub fn versions_disagree(text: &str) -> bool {
         Scalar::Bool(_) => !matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE"),
         Scalar::Number(_) => {
             let digits = text.trim_start_matches(['+', '-']);
-            text.contains('_')
-                || (digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0."))
+            text.contains('_') || (digits.len() > 1 && digits.starts_with('0') && !digits.starts_with("0."))
         }
         Scalar::Null | Scalar::String(_) => false,
     }
@@ -135,8 +136,9 @@ fn float(text: &str) -> Option<Number> {
         None => (mantissa, None),
     };
     let all_digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-    let mantissa_fits =
-        all_digits(whole) && fraction.is_none_or(all_digits) && (!whole.is_empty() || fraction.is_some_and(|f| !f.is_empty()));
+    let mantissa_fits = all_digits(whole)
+        && fraction.is_none_or(all_digits)
+        && (!whole.is_empty() || fraction.is_some_and(|f| !f.is_empty()));
     let exponent_fits = exponent.is_none_or(|exponent| {
         let digits = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
         !digits.is_empty() && all_digits(digits)

@@ -30,7 +30,9 @@ impl Tree for Value {
     fn entries(self) -> Option<Vec<Entry<Self>>> {
         match self {
             Value::Object(map) => Some(
-                map.into_iter().map(|(key, value)| Entry { key, span: Span::default(), converted: false, value }).collect(),
+                map.into_iter()
+                    .map(|(key, value)| Entry { key, span: Span::default(), converted: false, value })
+                    .collect(),
             ),
             _ => None,
         }
@@ -75,9 +77,9 @@ impl Node {
         match &self.content {
             Content::Scalar { value, .. } => Value::scalar(value.clone(), false, self.span),
             Content::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
-            Content::Map(entries) => {
-                Value::Object(entries.iter().map(|entry| (entry.key.clone(), entry.value.to_value())).collect())
-            }
+            Content::Map(entries) => Value::Object(
+                entries.iter().map(|entry| (entry.key.clone(), entry.value.to_value())).collect(),
+            ),
         }
     }
 

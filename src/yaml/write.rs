@@ -208,7 +208,10 @@ mod tests {
 
     #[test]
     fn strings_that_yaml_1_1_reads_otherwise_are_quoted() {
-        for text in ["n", "y", "on", "off", "yes", "no", "0755", "1_000", "8", "1e3", ".5", "null", "~", "", "=", "<<", "0x1F", ".inf"] {
+        for text in [
+            "n", "y", "on", "off", "yes", "no", "0755", "1_000", "8", "1e3", ".5", "null", "~", "", "=",
+            "<<", "0x1F", ".inf",
+        ] {
             assert_eq!(write(&json!({"k": text})), format!("k: \"{text}\"\n"));
         }
     }

@@ -6,6 +6,13 @@
 //!
 //! `UPDATE_GOLDEN=1 cargo test --test golden` writes the files anew; read the difference before committing it.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,7 +114,9 @@ fn through_library(case: &Case) -> Vec<Value> {
         again.value = Some(after.clone());
         let second = serve(&policies, &mut again, &piece, PATCHES).unwrap();
         assert!(second.value.is_none(), "{}: {:?}", case.name(), second.patch());
-        assert!(served.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Mutated(_))));
+        assert!(
+            served.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Mutated(_)))
+        );
         values.push(after);
     }
     values

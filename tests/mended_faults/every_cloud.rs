@@ -342,8 +342,12 @@ fn mirror_pods_are_never_touched() {
 fn the_gpu_less_launcher_gets_the_variables_of_its_ranks_and_nothing_else() {
     let shared = ["CUDA_DEVICE", "FI_", "NCCL_", "OMPI_", "UCX_"];
     for policy in EVERY_POLICY {
-        // Two pods of one job; the launcher selects no instance type, as is usual.
-        let sets: &[(&str, &str)] = if policy == "azure-infiniband" { &[("topology", "ndv5")] } else { &[] };
+        // Two pods of one job; the launcher selects no instance type, as is usual, so the operator names it.
+        let sets: &[(&str, &str)] = match policy {
+            "azure-infiniband" => &[("topology", "ndv5")],
+            "oci-sriov" => &[("ncclProfile", "h100")],
+            _ => &[],
+        };
         let mut launcher = pod(&json!({"containers": [{"name": "launcher", "image": "nemo"}]}));
         launcher["metadata"]["labels"] = json!({"training.kubeflow.org/job-role": "launcher"});
         let before = launcher.clone();

@@ -153,7 +153,7 @@ fn a_policy_is_plain_yaml_and_its_parameters_are_typed() {
     let aws = builtin::find("aws-efa").unwrap().definition().unwrap();
     let error = Values::read("values.yaml", values).unwrap().overrides(&aws).unwrap_err().to_string();
     assert!(error.contains("values.yaml:4:23"), "{error}");
-    assert!(error.contains("`efaDevicesPerGPU` has to be a number, and `four` is not"), "{error}");
+    assert!(error.contains("`efaDevicesPerGPU` has to be a number, and `\"four\"` is not"), "{error}");
 }
 
 /// The block of the values file keeps working as NVIDIA's documentation writes it.

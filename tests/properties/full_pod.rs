@@ -4,8 +4,11 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value, json};
 
 /// Every field populated, lists with one entry, and at each object one field that no release knows.
-pub fn full_pod() -> Value {
-    let schema = schemars::generate::SchemaSettings::draft07().into_generator().into_root_schema_for::<Pod>().to_value();
+pub(crate) fn full_pod() -> Value {
+    let schema = schemars::generate::SchemaSettings::draft07()
+        .into_generator()
+        .into_root_schema_for::<Pod>()
+        .to_value();
     let mut pod = sample(&schema, &schema["definitions"], 0);
     // Values that a rule looks at have to make sense.
     pod["kind"] = json!("Pod");
@@ -50,7 +53,7 @@ fn sample(schema: &Value, definitions: &Value, depth: usize) -> Value {
 }
 
 /// How many fields there are in all.
-pub fn count_fields(value: &Value) -> usize {
+pub(crate) fn count_fields(value: &Value) -> usize {
     match value {
         Value::Object(map) => map.len() + map.values().map(count_fields).sum::<usize>(),
         Value::Array(items) => items.iter().map(count_fields).sum(),

@@ -116,7 +116,7 @@ fn annotations() -> impl Strategy<Value = Value> {
 }
 
 /// A triggered pod that the API server would take.
-pub fn pod() -> impl Strategy<Value = Value> {
+pub(crate) fn pod() -> impl Strategy<Value = Value> {
     let instance_type = select(vec![
         None,
         Some("p5.48xlarge"),
@@ -161,18 +161,44 @@ pub fn pod() -> impl Strategy<Value = Value> {
 }
 
 /// A triggered pod with something of the wrong kind in it.
-pub fn broken_pod() -> impl Strategy<Value = Value> {
+pub(crate) fn broken_pod() -> impl Strategy<Value = Value> {
     let places = vec![
-        "/spec", "/spec/containers", "/spec/containers/0", "/spec/containers/0/env", "/spec/containers/0/env/0",
-        "/spec/containers/0/resources", "/spec/containers/0/resources/limits", "/spec/containers/0/volumeMounts",
-        "/spec/containers/0/volumeMounts/0", "/spec/containers/0/securityContext", "/spec/volumes",
-        "/spec/volumes/0", "/spec/initContainers", "/spec/nodeSelector", "/spec/affinity", "/metadata/labels",
-        "/metadata/namespace", "/spec/containers/0/name", "/spec/hostNetwork", "/spec/containers/0/volumeDevices",
-        "/spec/containers/0/securityContext/capabilities", "/metadata/ownerReferences",
+        "/spec",
+        "/spec/containers",
+        "/spec/containers/0",
+        "/spec/containers/0/env",
+        "/spec/containers/0/env/0",
+        "/spec/containers/0/resources",
+        "/spec/containers/0/resources/limits",
+        "/spec/containers/0/volumeMounts",
+        "/spec/containers/0/volumeMounts/0",
+        "/spec/containers/0/securityContext",
+        "/spec/volumes",
+        "/spec/volumes/0",
+        "/spec/initContainers",
+        "/spec/nodeSelector",
+        "/spec/affinity",
+        "/metadata/labels",
+        "/metadata/namespace",
+        "/spec/containers/0/name",
+        "/spec/hostNetwork",
+        "/spec/containers/0/volumeDevices",
+        "/spec/containers/0/securityContext/capabilities",
+        "/metadata/ownerReferences",
     ];
     let junk = select(vec![
-        Value::Null, json!("text"), json!(7), json!(true), json!([]), json!({}), json!([1, null, "x", {}]),
-        json!({"a": {"b": []}}), json!([[]]), json!(-0.5), json!({"limits": "x"}), json!({"add": "x"}),
+        Value::Null,
+        json!("text"),
+        json!(7),
+        json!(true),
+        json!([]),
+        json!({}),
+        json!([1, null, "x", {}]),
+        json!({"a": {"b": []}}),
+        json!([[]]),
+        json!(-0.5),
+        json!({"limits": "x"}),
+        json!({"add": "x"}),
     ]);
     (pod(), select(places), junk).prop_map(|(mut pod, place, junk)| {
         if let Some((parent, key)) = place.rsplit_once('/') {

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Whether `after` has all that `before` has, in the same order; an error names the first thing that it lacks.
 ///
 /// Two strings may grow, since they are lists: `LD_LIBRARY_PATH` and the networks annotation.
-pub fn keeps(before: &Value, after: &Value, path: &str) -> Result<(), String> {
+pub(crate) fn keeps(before: &Value, after: &Value, path: &str) -> Result<(), String> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             let kept: Vec<&String> = after.keys().filter(|key| before.contains_key(*key)).collect();
@@ -20,7 +20,11 @@ pub fn keeps(before: &Value, after: &Value, path: &str) -> Result<(), String> {
             if after.len() < before.len() {
                 return Err(format!("{path}: entries are lost"));
             }
-            before.iter().zip(after).enumerate().try_for_each(|(at, (b, a))| keeps(b, a, &format!("{path}/{at}")))
+            before
+                .iter()
+                .zip(after)
+                .enumerate()
+                .try_for_each(|(at, (b, a))| keeps(b, a, &format!("{path}/{at}")))
         }
         // `null` is nothing in Kubernetes, and may be filled.
         (Value::Null, _) => Ok(()),
@@ -35,7 +39,7 @@ fn grows(path: &str) -> bool {
 }
 
 /// Why the API server would refuse a pod, as far as an injector can bring that about.
-pub fn refusals(pod: &Value) -> Vec<String> {
+pub(crate) fn refusals(pod: &Value) -> Vec<String> {
     let mut refusals = Vec::new();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let spec = &pod["spec"];

@@ -1,6 +1,13 @@
 //! What holds for every pod and every policy: properties of the engine on generated pods, and on a Pod that has
 //! every field which the Kubernetes API knows.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
 mod full_pod;
 mod generate;
 mod invariants;
@@ -45,11 +52,10 @@ proptest! {
     #[test]
     fn a_pod_keeps_all_that_it_has_in_the_order_that_it_has(pod in generate::pod()) {
         for policies in &*POLICIES {
-            if let Some(mutated) = mutated(serve(policies, &pod)) {
-                if let Err(lost) = invariants::keeps(&pod, &mutated.pod, "") {
+            if let Some(mutated) = mutated(serve(policies, &pod))
+                && let Err(lost) = invariants::keeps(&pod, &mutated.pod, "") {
                     return Err(TestCaseError::fail(format!("{lost}\n{pod}\n{}", mutated.pod)));
                 }
-            }
         }
     }
 
