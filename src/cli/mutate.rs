@@ -11,12 +11,12 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::manifest::stream::{Piece, Pieces};
-use crate::manifest::{self, Document, Served, Wanted};
+use crate::manifest::{self, Document, DocumentError, Served, Wanted};
 use crate::policy_set::PolicySet;
 
 use super::Status;
 use super::output::Output;
-use super::render::{self, Before, Format};
+use super::render::{self, Before, Format, Rendered};
 use super::report::{self, Place};
 use super::selection::Selection;
 
@@ -77,21 +77,6 @@ struct Run<'a> {
 
 const FIRST: Before = Before { nothing: true, json: false, line_ended: true };
 
-/// A document on its way through, before anything of it is written.
-enum Processed {
-    Served(Box<ServedDocument>),
-    Bad(String),
-}
-
-/// A document that was served.
-struct ServedDocument {
-    object: String,
-    document: Document,
-    /// The document as it was, for the forms that show it.
-    before: Option<Value>,
-    served: Served,
-}
-
 impl Run<'_> {
     fn source(&mut self, name: &str) -> anyhow::Result<()> {
         if name == "-" {
@@ -133,10 +118,10 @@ impl Run<'_> {
                     break;
                 }
             }
-            for (piece, processed) in batch.iter().zip(self.process_all(&batch)) {
-                number += 1;
-                self.finish(name, number, piece, processed)?;
+            for processed in self.process_all(name, number, &batch) {
+                self.put_out(processed)?;
             }
+            number += batch.len();
             if let Some(error) = failure {
                 number += 1;
                 self.bad(&format!("{name}: document {number}: {error}"));
@@ -145,21 +130,23 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn process_all(&self, batch: &[Piece]) -> Vec<Processed> {
-        let (arguments, policies) = (self.arguments, self.policies);
+    fn process_all(&self, file: &str, before: usize, batch: &[Piece]) -> Vec<Processed> {
+        let work = |(at, piece): (usize, &Piece)| {
+            process(self.arguments, self.policies, file, before + at + 1, piece)
+        };
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         // A thread costs about as much as a few documents.
         let share = batch.len().div_ceil(threads).max(16);
         if batch.len() <= share {
-            return batch.iter().map(|piece| process(arguments, policies, piece)).collect();
+            return batch.iter().enumerate().map(work).collect();
         }
+        let numbered: Vec<(usize, &Piece)> = batch.iter().enumerate().collect();
+        let work = &work;
         thread::scope(|scope| {
-            let work = |pieces| {
-                scope.spawn(move || -> Vec<Processed> {
-                    <[Piece]>::iter(pieces).map(|piece| process(arguments, policies, piece)).collect()
-                })
-            };
-            let workers: Vec<_> = batch.chunks(share).map(work).collect();
+            let workers: Vec<_> = numbered
+                .chunks(share)
+                .map(|share| scope.spawn(move || share.iter().copied().map(work).collect::<Vec<_>>()))
+                .collect();
             workers
                 .into_iter()
                 .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -167,78 +154,22 @@ impl Run<'_> {
         })
     }
 
-    fn finish(
-        &mut self,
-        file: &str,
-        number: usize,
-        piece: &Piece,
-        processed: Processed,
-    ) -> anyhow::Result<()> {
-        match processed {
-            Processed::Bad(message) => self.bad(&format!("{file}: document {number}: {message}")),
-            Processed::Served(processed) => {
-                let ServedDocument { object, document, before, served } = *processed;
-                self.put_out(
-                    &format!("{file}, document {number}"),
-                    piece,
-                    &document,
-                    before.as_ref(),
-                    &served,
-                )?;
-                self.report(Place { file, document: number, object: &object }, &served);
-            }
+    fn put_out(&mut self, processed: Processed) -> anyhow::Result<()> {
+        let Processed { rendered, lines, error, status } = processed;
+        let separator = rendered.separator(self.arguments.output, self.before);
+        self.output.data(separator)?;
+        self.output.data(&rendered.content)?;
+        if let Some(last) = rendered.content.last() {
+            self.before = Before { nothing: false, json: rendered.json, line_ended: *last == b'\n' };
         }
+        for line in lines {
+            self.output.message(&line);
+        }
+        if let Some(message) = error {
+            self.bad(&message);
+        }
+        self.status = self.status.max(status);
         Ok(())
-    }
-
-    fn put_out(
-        &mut self,
-        name: &str,
-        piece: &Piece,
-        document: &Document,
-        before: Option<&Value>,
-        served: &Served,
-    ) -> anyhow::Result<()> {
-        let null = Value::Null;
-        let bytes = match (self.arguments.output, &served.value) {
-            (Some(Format::Review), _) => render::review(before.unwrap_or(&null), served),
-            _ if served.refused() => Vec::new(),
-            (Some(Format::Patch), Some(_)) => render::patch(served),
-            (Some(Format::Diff), Some(after)) => {
-                render::diff(name, before.unwrap_or(&null), after, Output::data_has_colour())
-            }
-            (Some(Format::Patch | Format::Diff), None) => Vec::new(),
-            (format, _) => {
-                let (json, bytes) = render::document(format, piece, document, served, self.before);
-                if let Some(last) = bytes.last() {
-                    self.before = Before { nothing: false, json, line_ended: *last == b'\n' };
-                }
-                bytes
-            }
-        };
-        self.output.data(&bytes)
-    }
-
-    fn report(&mut self, place: Place<'_>, served: &Served) {
-        for template in &served.templates {
-            if served.refused() {
-                self.status = self.status.max(Status::Refused);
-            }
-            if manifest::is_bad_input(&template.mutation) {
-                self.status = Status::Bad;
-            }
-            if self.arguments.quiet {
-                continue;
-            }
-            match self.arguments.report {
-                ReportFormat::Text => {
-                    for line in report::human(place, template) {
-                        self.output.message(&line);
-                    }
-                }
-                ReportFormat::Json => self.output.message(&report::machine(place, template)),
-            }
-        }
     }
 
     /// Tells of bad input and goes on with the next document.
@@ -248,11 +179,33 @@ impl Run<'_> {
     }
 }
 
-/// Reads and serves one document. Knows nothing of the other ones.
-fn process(arguments: &Arguments, policies: &PolicySet, piece: &Piece) -> Processed {
+/// What came of one document, ready to be written.
+struct Processed {
+    rendered: Rendered,
+    /// The report.
+    lines: Vec<String>,
+    /// Why it could not be served.
+    error: Option<String>,
+    status: Status,
+}
+
+/// Reads, serves and renders one document. Knows nothing of the other ones, so that several threads can.
+fn process(
+    arguments: &Arguments,
+    policies: &PolicySet,
+    file: &str,
+    number: usize,
+    piece: &Piece,
+) -> Processed {
+    let bad = |error: DocumentError| Processed {
+        rendered: Rendered::default(),
+        lines: Vec::new(),
+        error: Some(format!("{file}: document {number}: {error}")),
+        status: Status::Bad,
+    };
     let mut document = match Document::read(piece) {
         Ok(document) => document,
-        Err(error) => return Processed::Bad(error.to_string()),
+        Err(error) => return bad(error),
     };
     let object = document.value.as_ref().map(object_name).unwrap_or_default();
     let before = match arguments.output {
@@ -263,9 +216,47 @@ fn process(arguments: &Arguments, policies: &PolicySet, piece: &Piece) -> Proces
         patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
         summary: !arguments.quiet,
     };
-    match manifest::serve(policies, &mut document, piece, wanted) {
-        Ok(served) => Processed::Served(Box::new(ServedDocument { object, document, before, served })),
-        Err(error) => Processed::Bad(error.to_string()),
+    let served = match manifest::serve(policies, &mut document, piece, wanted) {
+        Ok(served) => served,
+        Err(error) => return bad(error),
+    };
+    let name = format!("{file}, document {number}");
+    let rendered = render(arguments.output, &name, piece, &document, before.as_ref(), &served);
+    let mut lines = Vec::new();
+    let mut status = if served.refused() { Status::Refused } else { Status::Done };
+    for template in &served.templates {
+        if manifest::is_bad_input(&template.mutation) {
+            status = Status::Bad;
+        }
+        let place = Place { file, document: number, object: &object };
+        match (arguments.quiet, arguments.report) {
+            (true, _) => {}
+            (false, ReportFormat::Text) => lines.extend(report::human(place, template)),
+            (false, ReportFormat::Json) => lines.push(report::machine(place, template)),
+        }
+    }
+    Processed { rendered, lines, error: None, status }
+}
+
+fn render(
+    format: Option<Format>,
+    name: &str,
+    piece: &Piece,
+    document: &Document,
+    before: Option<&Value>,
+    served: &Served,
+) -> Rendered {
+    let before = before.unwrap_or(&Value::Null);
+    let plain = |content| Rendered { content, json: false, marked: true };
+    match (format, &served.value) {
+        (Some(Format::Review), _) => plain(render::review(before, served)),
+        _ if served.refused() => Rendered::default(),
+        (Some(Format::Patch), Some(_)) => plain(render::patch(served)),
+        (Some(Format::Diff), Some(after)) => {
+            plain(render::diff(name, before, after, Output::data_has_colour()))
+        }
+        (Some(Format::Patch | Format::Diff), None) => Rendered::default(),
+        (format, _) => render::document(format, piece, document, served),
     }
 }
 

@@ -35,15 +35,38 @@ pub(super) struct Before {
     pub(super) line_ended: bool,
 }
 
+/// What a document is put out as.
+#[derive(Debug, Default)]
+pub(super) struct Rendered {
+    pub(super) content: Vec<u8>,
+    /// Whether the content is JSON.
+    pub(super) json: bool,
+    /// Whether the content needs no marker line in front: it has one, or there is nothing to mark.
+    pub(super) marked: bool,
+}
+
+impl Rendered {
+    /// What has to stand between what was put out before and this document.
+    pub(super) fn separator(&self, format: Option<Format>, before: Before) -> &'static [u8] {
+        // JSON values follow one another without a marker, unless the output is to be YAML.
+        let follows =
+            (self.json && before.json && format != Some(Format::Yaml)) || format == Some(Format::Json);
+        match (before.nothing || self.content.is_empty() || follows, before.line_ended, self.marked) {
+            (true, _, _) | (false, true, true) => b"",
+            (false, false, true) => b"\n",
+            (false, true, false) => b"---\n",
+            (false, false, false) => b"\n---\n",
+        }
+    }
+}
+
 /// A document in one of the forms that keep documents: YAML, JSON, or (`None`) the form that it came in.
-/// Returns whether it is JSON now, and the bytes, the marker line included that it may need in front.
 pub(super) fn document(
     format: Option<Format>,
     piece: &Piece,
     document: &Document,
     served: &Served,
-    before: Before,
-) -> (bool, Vec<u8>) {
+) -> Rendered {
     let from_json = document.syntax == Syntax::Json;
     let to_json = format == Some(Format::Json) || (format.is_none() && from_json);
     let content = match (&served.value, to_json) {
@@ -62,23 +85,10 @@ pub(super) fn document(
         }
         (None, _) => piece.bytes.clone(),
     };
-    let is_json = to_json || (from_json && served.value.is_none());
-    // JSON values follow one another without a marker, unless the output is to be YAML.
-    let follows = (is_json && before.json && format != Some(Format::Yaml)) || format == Some(Format::Json);
     // A marker in front of nothing would make a document of it.
     let nothing = served.value.is_none() && document.value.is_none();
     let marked = nothing || starts_with_marker(&content);
-    let mut out = Vec::with_capacity(content.len() + 4);
-    if !before.nothing && !content.is_empty() && !follows {
-        if !before.line_ended {
-            out.push(b'\n');
-        }
-        if !marked {
-            out.extend(b"---\n");
-        }
-    }
-    out.extend(content);
-    (is_json, out)
+    Rendered { json: to_json || (from_json && served.value.is_none()), marked, content }
 }
 
 fn has_escapes(json: &[u8]) -> bool {
