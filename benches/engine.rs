@@ -20,6 +20,10 @@ use fabric_injector::policy::{Definition, Request};
 use fabric_injector::policy_set::PolicySet;
 use serde_json::{Value, json};
 
+/// The allocator of the binary, for parse and serve alike.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() {
     divan::main();
 }

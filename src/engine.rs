@@ -107,8 +107,11 @@ impl Mutated {
             path,
             value,
         });
+        let operations: Vec<Operation<'_>> = operations.collect();
+        let mut text = Vec::with_capacity(160 * operations.len() + 2);
         // Serialising a `Value` into memory cannot fail.
-        serde_json::to_vec(&operations.collect::<Vec<_>>()).unwrap_or_default()
+        let _ = serde_json::to_writer(&mut text, &operations);
+        text
     }
 }
 

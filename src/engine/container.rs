@@ -1,6 +1,8 @@
 //! The parts of a container that need more than a plain merge: env, mounts, resources, and the containers of
 //! the policy's own.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::policy::OnConflict;
@@ -121,12 +123,12 @@ pub(super) fn merge_mounts(
 ) -> Result<(), Reason> {
     for item in items(template) {
         let Some(mut wanted) = merge.evaluated(item.build_entry(bindings))? else { continue };
-        let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default());
+        let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default()).into_owned();
         let taken_by_device = target.get("volumeDevices").and_then(Value::as_array).is_some_and(|list| {
-            list.iter().any(|device| path_of(device, "devicePath") == Some(path.clone()))
+            list.iter().any(|device| path_of(device, "devicePath").as_deref() == Some(&*path))
         });
         let at = existing_list(merge, target, "volumeMounts")?.and_then(|list| {
-            list.iter().position(|mount| path_of(mount, "mountPath").as_ref() == Some(&path))
+            list.iter().position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path))
         });
         if taken_by_device {
             let seen = format!("a block device at {path}");
@@ -146,7 +148,7 @@ pub(super) fn merge_mounts(
     Ok(())
 }
 
-fn path_of(entry: &Value, key: &str) -> Option<String> {
+fn path_of<'e>(entry: &'e Value, key: &str) -> Option<Cow<'e, str>> {
     entry[key].as_str().map(clean_path)
 }
 

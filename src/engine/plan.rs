@@ -187,9 +187,10 @@ impl<'a> Plan<'a> {
             let resolver = Resolver(&self.container_scopes[row]);
             let bindings = bindings(self.variant, &resolver);
             merge.changes.next_part();
+            let pointer = format!("/spec/{}/{}", container.list, container.index);
             for (at, rule) in self.applied_rules() {
                 if let (true, Some(Template::Map(entries))) = (self.selected[row][at], &rule.container) {
-                    merge.begin(rule, &format!("/spec/{}/{}", container.list, container.index));
+                    merge.begin(rule, &pointer);
                     let result = merge.map(map, entries, Place::Container, &bindings);
                     result.map_err(|reason| explained(&self.container_scopes[row], reason))?;
                 }

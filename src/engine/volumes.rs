@@ -1,5 +1,7 @@
 //! The volumes of a policy: added only if something mounts them, under a name that the pod leaves free.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::quantity::same_quantity;
@@ -82,13 +84,15 @@ impl PolicyVolumes {
 
 /// The policy's own name, then others: each at most 63 characters.
 fn candidates(name: &str) -> impl Iterator<Item = String> + '_ {
-    let suffixed = move |suffix: String| {
+    let suffixed = move |suffix: &str| {
         let base: String = name.chars().take(MAX_NAME - suffix.len()).collect();
         format!("{}{suffix}", base.trim_end_matches('-'))
     };
-    std::iter::once(name.to_owned())
-        .chain(std::iter::once(suffixed("-fabric".to_owned())))
-        .chain((2..100).map(move |number| suffixed(format!("-fabric-{number}"))))
+    (0..100).map(move |attempt| match attempt {
+        0 => name.to_owned(),
+        1 => suffixed("-fabric"),
+        number => suffixed(&format!("-fabric-{number}")),
+    })
 }
 
 /// Whether a volume of the pod is what the policy's is: it has everything that the policy says, the name
@@ -117,7 +121,12 @@ fn covers_field(existing: &Value, wanted: &Value) -> bool {
 }
 
 /// A path as the kernel sees it: no double or trailing slashes, no `.` and `..`.
-pub(crate) fn clean_path(path: &str) -> String {
+pub(crate) fn clean_path(path: &str) -> Cow<'_, str> {
+    let is_clean =
+        path.starts_with('/') && !path.ends_with('/') && !path.contains("//") && !path.contains("/.");
+    if is_clean {
+        return Cow::Borrowed(path);
+    }
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {
@@ -128,7 +137,7 @@ pub(crate) fn clean_path(path: &str) -> String {
             part => parts.push(part),
         }
     }
-    format!("/{}", parts.join("/"))
+    Cow::Owned(format!("/{}", parts.join("/")))
 }
 
 #[cfg(test)]

@@ -326,11 +326,15 @@ fn merge_into<T: Tree>(map: &mut MapBuilder<T>, node: T, span: Span) -> Result<(
 pub(super) fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
     // Nearly every map of a manifest is small; a set is worth its cost only for the large ones.
     if entries.len() <= 16 {
-        return entries
-            .iter()
-            .enumerate()
-            .find(|(at, entry)| entries[..*at].iter().any(|earlier| earlier.key == entry.key))
-            .map(|(_, entry)| entry);
+        return entries.iter().enumerate().find_map(|(at, entry)| {
+            let key = entry.key.as_bytes();
+            let same = |earlier: &Entry<T>| {
+                // Lengths and last letters tell most keys apart without comparing them.
+                let other = earlier.key.as_bytes();
+                other.len() == key.len() && other.last() == key.last() && other == key
+            };
+            entries[..at].iter().any(same).then_some(entry)
+        });
     }
     let mut seen = HashSet::with_capacity(entries.len());
     entries.iter().find(|entry| !seen.insert(entry.key.as_str()))
