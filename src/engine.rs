@@ -12,6 +12,7 @@ mod patch;
 mod plan;
 mod pod;
 mod report;
+mod resources;
 mod scope;
 mod security;
 mod serve;

@@ -81,14 +81,14 @@ fn the_core_imports_no_input_or_output() {
 fn one_module_reads_yaml_one_knows_cel_and_one_prints() {
     let only = [
         ("saphyr_parser", "src/yaml/read.rs"),
-        ("cel::", "src/policy/expression.rs"),
+        ("cel::", "src/policy/expression"),
         ("io::stdout", "src/cli/output.rs"),
         ("io::stderr", "src/cli/output.rs"),
     ];
     for file in sources(&source_root()) {
         let code = code(&file);
         for (name, home) in only {
-            let at_home = file.ends_with(home.trim_start_matches("src/"));
+            let at_home = file.to_string_lossy().contains(home);
             assert!(
                 at_home || !code.contains(name),
                 "{} names `{name}`, which is for {home}",

@@ -15,6 +15,7 @@ use super::networks;
 use super::patch::{Changes, push_token};
 use super::pod::{malformed, shorten};
 use super::report::{Kept, Reason, Warning, WarningKind};
+use super::resources;
 use super::volumes::PolicyVolumes;
 
 /// The API server takes at most so many bytes of annotations, keys and values together.
@@ -103,7 +104,7 @@ impl<'a> Merge<'a> {
                     super::security::merge(self, target, template, bindings)?;
                 }
                 (Place::Container, "resources") => {
-                    container::merge_resources(self, target, template, bindings)?;
+                    resources::merge(self, target, template, bindings)?;
                 }
                 (Place::SecurityContext, _) => {
                     super::security::merge_field(self, target, &key, template, bindings)?;

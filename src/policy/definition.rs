@@ -5,11 +5,12 @@ use crate::yaml::{self, Content, Node};
 
 use super::diagnostic::{Diagnostic, SourceError, suggest};
 use super::matcher::Matcher;
+use super::overlay::Compiler;
 use super::parameter::Parameter;
 use super::reader::{self, Fields};
 use super::schema::PodSchema;
 use super::scope::{Names, Scope};
-use super::template::{Compiler, Template};
+use super::template::Template;
 use super::text::Text;
 
 const API_VERSION: &str = "fabric-injector.io/v1alpha1";

@@ -1,14 +1,21 @@
-//! CEL, and the only file that knows the library behind it.
+//! CEL. Only this folder knows the library behind it.
 
-use std::collections::{BTreeSet, HashMap};
+mod reads;
+mod values;
+
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
-use cel::common::types::{CelBool, CelDouble, CelInt, CelNull};
-use cel::common::value::{CowVal, Val};
-use cel::context::VariableResolver;
+use cel::common::types::{CelDouble, CelInt};
+use cel::common::value::CowVal;
 use cel::{Context, Env, ExecutionError, Program};
-use serde_json::{Map, Value};
+use serde_json::Value;
+
+pub(crate) use reads::{EVERY_ENTRY, NOTHING_OF_IT, PodUse};
+pub(crate) use values::{Computed, Lookup, Resolver};
+
+use reads::Reader;
+use values::{from_json, to_json};
 
 /// A compiled expression.
 #[derive(Debug)]
@@ -19,16 +26,6 @@ pub(crate) struct Expression {
     names: BTreeSet<String>,
     /// What is read of `pod`.
     pod: PodUse,
-}
-
-/// How much of the pod an expression reads. Only that much is converted for it: the whole of a pod costs ten
-/// times as much as parsing it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PodUse {
-    /// These paths of field names, none if the expression does not name `pod`.
-    Paths(BTreeSet<Vec<String>>),
-    /// More than can be told from the text.
-    Whole,
 }
 
 /// An expression that is not CEL, or that names what is not there.
@@ -46,40 +43,6 @@ pub(crate) struct Bindings<'p, 'v>(Context<'p, 'v>);
 impl Bindings<'static, 'static> {
     pub(crate) fn new() -> Self {
         Self(Context::with_env(Arc::clone(&ENV)))
-    }
-}
-
-/// Values that are worked out only if an expression reads them.
-pub(crate) trait Lookup: Send + Sync {
-    /// The value of a name; `None` if it has none.
-    fn value(&self, name: &str) -> Option<&Computed>;
-}
-
-/// A value in the form in which expressions read it.
-#[derive(Debug)]
-pub(crate) struct Computed(Box<dyn Val>);
-
-impl Computed {
-    pub(crate) fn of(value: &Value) -> Self {
-        let boxed: Result<Box<dyn Val>, _> = from_json(value).try_into();
-        Self(boxed.unwrap_or_else(|_| Box::new(CelNull)))
-    }
-
-    pub(crate) fn int(value: i64) -> Self {
-        Self(Box::new(CelInt::from(value)))
-    }
-
-    pub(crate) fn bool(value: bool) -> Self {
-        Self(Box::new(CelBool::from(value)))
-    }
-}
-
-/// Lets the library ask for values by [`Lookup`].
-pub(crate) struct Resolver<'l>(pub(crate) &'l dyn Lookup);
-
-impl VariableResolver for Resolver<'_> {
-    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
-        self.0.value(variable).map(|computed| CowVal::Borrowed(&*computed.0))
     }
 }
 
@@ -239,202 +202,6 @@ fn is_known_function(function: &str) -> bool {
     plain
         || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()")))
         || !missing(format!("''.{function}()"))
-}
-
-/// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make
-/// positive ones `uint`, which adds up with nothing else.
-fn from_json(value: &Value) -> cel::Value {
-    match value {
-        Value::Null => cel::Value::Null,
-        Value::Bool(value) => cel::Value::Bool(*value),
-        Value::Number(number) => match number.as_i64() {
-            Some(whole) => cel::Value::Int(whole),
-            None => cel::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        Value::String(text) => cel::Value::String(Arc::new(text.clone())),
-        Value::Array(items) => cel::Value::List(Arc::new(items.iter().map(from_json).collect())),
-        Value::Object(map) => {
-            let entries = map.iter().map(|(key, value)| (key.clone(), from_json(value)));
-            cel::Value::Map(entries.collect::<HashMap<String, cel::Value>>().into())
-        }
-    }
-}
-
-fn to_json(value: &cel::Value) -> Result<Value, String> {
-    Ok(match value {
-        cel::Value::Null => Value::Null,
-        cel::Value::Bool(value) => Value::Bool(*value),
-        cel::Value::Int(value) => Value::from(*value),
-        cel::Value::UInt(value) => Value::from(*value),
-        cel::Value::Float(value) => serde_json::Number::from_f64(*value)
-            .map(Value::Number)
-            .ok_or("the result is not a finite number")?,
-        cel::Value::String(text) => Value::String(text.to_string()),
-        cel::Value::List(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
-        cel::Value::Map(map) => {
-            let mut entries: Vec<(String, Value)> = map
-                .map
-                .iter()
-                .map(|(key, value)| Ok((key.to_string(), to_json(value)?)))
-                .collect::<Result<_, String>>()?;
-            // CEL maps have no order; a policy needs one that is always the same.
-            entries.sort_by(|left, right| left.0.cmp(&right.0));
-            Value::Object(entries.into_iter().collect::<Map<_, _>>())
-        }
-        other => return Err(format!("the result is a {}, which no pod can hold", other.type_of())),
-    })
-}
-
-/// Walks an expression for the variables that it reads.
-#[derive(Debug)]
-struct Reader {
-    names: BTreeSet<String>,
-    pod: PodUse,
-    /// Variables of the comprehensions around the present place, and the part of the pod that each stands for.
-    local: Vec<(String, Option<Vec<String>>)>,
-}
-
-/// In a path of field names: every entry of a list.
-pub(crate) const EVERY_ENTRY: &str = "*";
-/// In a path of field names, at its end: that the value is there is all that counts.
-pub(crate) const NOTHING_OF_IT: &str = ".";
-
-impl Default for Reader {
-    fn default() -> Self {
-        Self { names: BTreeSet::new(), pod: PodUse::Paths(BTreeSet::new()), local: Vec::new() }
-    }
-}
-
-impl Reader {
-    fn expression(&mut self, expression: &IdedExpr) {
-        if let Some(path) = self.pod_path(expression) {
-            return self.read_of_pod(path);
-        }
-        match &expression.expr {
-            Expr::Unspecified | Expr::Literal(_) => {}
-            Expr::Ident(name) => {
-                let local = self.local.iter().any(|(known, _)| known == name);
-                if !local && !TYPE_NAMES.contains(&name.as_str()) && !name.starts_with('@') {
-                    self.names.insert(name.clone());
-                }
-            }
-            Expr::Call(call) => self.call(call),
-            Expr::Select(select) => self.expression(&select.operand),
-            Expr::List(list) => list.elements.iter().for_each(|element| self.expression(element)),
-            Expr::Map(map) => map.entries.iter().for_each(|entry| self.entry(&entry.expr)),
-            Expr::Struct(structure) => structure.entries.iter().for_each(|entry| self.entry(&entry.expr)),
-            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-        }
-    }
-
-    fn comprehension(&mut self, comprehension: &ComprehensionExpr) {
-        let range = self.pod_path(&comprehension.iter_range);
-        match &range {
-            // What is read of the entries is told by the body; their number counts in any case.
-            Some(path) => {
-                let mut entries = with_entry(path);
-                entries.push(NOTHING_OF_IT.to_owned());
-                self.read_of_pod(entries);
-            }
-            None => self.expression(&comprehension.iter_range),
-        }
-        self.expression(&comprehension.accu_init);
-        let before = self.local.len();
-        // A second variable means that the first is an index.
-        let entry = range.filter(|_| comprehension.iter_var2.is_none()).map(|path| with_entry(&path));
-        if entry.is_none() {
-            self.expression(&comprehension.iter_range);
-        }
-        self.local.push((comprehension.iter_var.clone(), entry));
-        self.local.extend(comprehension.iter_var2.clone().map(|name| (name, None)));
-        self.local.push((comprehension.accu_var.clone(), None));
-        self.expression(&comprehension.loop_cond);
-        self.expression(&comprehension.loop_step);
-        self.expression(&comprehension.result);
-        self.local.truncate(before);
-    }
-
-    fn read_of_pod(&mut self, path: Vec<String>) {
-        self.names.insert("pod".to_owned());
-        match &mut self.pod {
-            PodUse::Paths(paths) if !path.is_empty() => {
-                paths.insert(path);
-            }
-            pod => *pod = PodUse::Whole,
-        }
-    }
-
-    /// The path of field names that an expression takes into the pod, if it does nothing else.
-    fn pod_path(&self, expression: &IdedExpr) -> Option<Vec<String>> {
-        let mut path = field_path(expression)?;
-        let root = path.remove(0);
-        match self.local.iter().rev().find(|(name, _)| *name == root) {
-            Some((_, Some(entry))) => Some(entry.iter().cloned().chain(path).collect()),
-            Some((_, None)) => None,
-            None => (root == "pod").then_some(path),
-        }
-    }
-
-    fn call(&mut self, call: &CallExpr) {
-        if let Some(target) = &call.target {
-            let namespace = matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()));
-            if !namespace {
-                self.expression(target);
-            }
-        }
-        call.args.iter().for_each(|argument| self.expression(argument));
-    }
-
-    fn entry(&mut self, entry: &EntryExpr) {
-        match entry {
-            EntryExpr::StructField(field) => self.expression(&field.value),
-            EntryExpr::MapEntry(entry) => {
-                self.expression(&entry.key);
-                self.expression(&entry.value);
-            }
-        }
-    }
-}
-
-fn with_entry(path: &[String]) -> Vec<String> {
-    path.iter().cloned().chain([EVERY_ENTRY.to_owned()]).collect()
-}
-
-/// `["pod", "spec", "hostNetwork"]` for `pod.spec.hostNetwork`, `has(pod.spec.hostNetwork)`,
-/// `pod.?spec.?hostNetwork` and `pod["spec"]`.
-fn field_path(expression: &IdedExpr) -> Option<Vec<String>> {
-    match &expression.expr {
-        Expr::Ident(name) => Some(vec![name.clone()]),
-        Expr::Select(select) => {
-            let mut path = field_path(&select.operand)?;
-            path.push(select.field.clone());
-            Some(path)
-        }
-        Expr::Call(call) if matches!(call.func_name.as_str(), "_?._" | "_[_]" | "_[?_]") => {
-            let [operand, key] = call.args.as_slice() else { return None };
-            let mut path = field_path(operand)?;
-            match &key.expr {
-                Expr::Literal(LiteralValue::String(text)) => path.push(text.inner().to_string()),
-                // A computed key: the whole of what it indexes is needed.
-                _ if path.len() > 1 => {}
-                _ => return None,
-            }
-            Some(path)
-        }
-        // `pod.spec.?initContainers.orValue([])` is the list or an empty one.
-        Expr::Call(call) if call.func_name == "orValue" && is_constant(&call.args) => {
-            field_path(call.target.as_ref()?)
-        }
-        _ => None,
-    }
-}
-
-fn is_constant(arguments: &[IdedExpr]) -> bool {
-    arguments.iter().all(|argument| match &argument.expr {
-        Expr::Literal(_) => true,
-        Expr::List(list) => is_constant(&list.elements),
-        _ => false,
-    })
 }
 
 #[cfg(test)]

@@ -1,0 +1,87 @@
+//! Values between JSON and CEL, and values that are worked out only when they are read.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cel::common::types::{CelBool, CelInt, CelNull};
+use cel::common::value::{CowVal, Val};
+use cel::context::VariableResolver;
+use serde_json::{Map, Value};
+
+/// Values that are worked out only if an expression reads them.
+pub(crate) trait Lookup: Send + Sync {
+    /// The value of a name; `None` if it has none.
+    fn value(&self, name: &str) -> Option<&Computed>;
+}
+
+/// A value in the form in which expressions read it.
+#[derive(Debug)]
+pub(crate) struct Computed(Box<dyn Val>);
+
+impl Computed {
+    pub(crate) fn of(value: &Value) -> Self {
+        let boxed: Result<Box<dyn Val>, _> = from_json(value).try_into();
+        Self(boxed.unwrap_or_else(|_| Box::new(CelNull)))
+    }
+
+    pub(crate) fn int(value: i64) -> Self {
+        Self(Box::new(CelInt::from(value)))
+    }
+
+    pub(crate) fn bool(value: bool) -> Self {
+        Self(Box::new(CelBool::from(value)))
+    }
+}
+
+/// Lets the library ask for values by [`Lookup`].
+pub(crate) struct Resolver<'l>(pub(crate) &'l dyn Lookup);
+
+impl VariableResolver for Resolver<'_> {
+    fn resolve<'b>(&'b self, variable: &str) -> Option<CowVal<'b, 'b>> {
+        self.0.value(variable).map(|computed| CowVal::Borrowed(&*computed.0))
+    }
+}
+
+/// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make
+/// positive ones `uint`, which adds up with nothing else.
+pub(super) fn from_json(value: &Value) -> cel::Value {
+    match value {
+        Value::Null => cel::Value::Null,
+        Value::Bool(value) => cel::Value::Bool(*value),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => cel::Value::Int(whole),
+            None => cel::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+        },
+        Value::String(text) => cel::Value::String(Arc::new(text.clone())),
+        Value::Array(items) => cel::Value::List(Arc::new(items.iter().map(from_json).collect())),
+        Value::Object(map) => {
+            let entries = map.iter().map(|(key, value)| (key.clone(), from_json(value)));
+            cel::Value::Map(entries.collect::<HashMap<String, cel::Value>>().into())
+        }
+    }
+}
+
+pub(super) fn to_json(value: &cel::Value) -> Result<Value, String> {
+    Ok(match value {
+        cel::Value::Null => Value::Null,
+        cel::Value::Bool(value) => Value::Bool(*value),
+        cel::Value::Int(value) => Value::from(*value),
+        cel::Value::UInt(value) => Value::from(*value),
+        cel::Value::Float(value) => serde_json::Number::from_f64(*value)
+            .map(Value::Number)
+            .ok_or("the result is not a finite number")?,
+        cel::Value::String(text) => Value::String(text.to_string()),
+        cel::Value::List(items) => Value::Array(items.iter().map(to_json).collect::<Result<_, _>>()?),
+        cel::Value::Map(map) => {
+            let mut entries: Vec<(String, Value)> = map
+                .map
+                .iter()
+                .map(|(key, value)| Ok((key.to_string(), to_json(value)?)))
+                .collect::<Result<_, String>>()?;
+            // CEL maps have no order; a policy needs one that is always the same.
+            entries.sort_by(|left, right| left.0.cmp(&right.0));
+            Value::Object(entries.into_iter().collect::<Map<_, _>>())
+        }
+        other => return Err(format!("the result is a {}, which no pod can hold", other.type_of())),
+    })
+}

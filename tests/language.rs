@@ -1,0 +1,221 @@
+//! The policy language, each part by a small policy of its own.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+use std::collections::BTreeMap;
+
+use fabric_injector::engine::{Mutation, Outcome, mutate};
+use fabric_injector::policy::{Definition, Request};
+use fabric_injector::policy_set::PolicySet;
+use serde_json::{Value, json};
+
+/// A policy around the parts that a test is about.
+fn policy(name: &str, matcher: &str, body: &str) -> Definition {
+    let text = format!(
+        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata:\n  name: {name}\nspec:\n  \
+         provider: lab\n  description: For a test\n  gpuResources: [nvidia.com/gpu, amd.com/gpu]\n  match:\n    \
+         {matcher}\n{body}"
+    );
+    Definition::read("test.yaml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn set(definitions: Vec<Definition>) -> PolicySet {
+    let with_defaults = definitions.into_iter().map(|definition| (definition, BTreeMap::new())).collect();
+    PolicySet::new(with_defaults).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn rule(body: &str) -> PolicySet {
+    set(vec![policy("test", "labels: {fabric: fast}", &format!("  rules:\n{body}"))])
+}
+
+fn pod(spec: Value) -> Value {
+    json!({"metadata": {"labels": {"fabric": "fast"}}, "spec": spec})
+}
+
+fn gpu_pod() -> Value {
+    pod(json!({"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 4}}}]}))
+}
+
+fn serve(policies: &PolicySet, pod: Value) -> Mutation {
+    mutate(policies, pod, &Request::default())
+}
+
+fn served(policies: &PolicySet, pod: Value) -> Value {
+    match serve(policies, pod).outcome {
+        Outcome::Mutated(mutated) => mutated.pod,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn reason(mutation: &Mutation) -> &'static str {
+    match &mutation.outcome {
+        Outcome::Unchanged { reason, .. } | Outcome::Refused { reason } => reason.code(),
+        Outcome::Mutated(_) => "mutated",
+    }
+}
+
+const ENV: &str = "    - {name: r, container: {env: [{name: A, value: policy}]}}\n";
+
+#[test]
+fn every_part_of_match_has_to_hold() {
+    let matcher = "labels: {fabric: fast}\n    namespaces: [team]\n    ownerKinds: [Job]";
+    let policies = set(vec![policy("test", matcher, &format!("  rules:\n{ENV}"))]);
+    let request = |namespace: &str, owner: &str| Request {
+        namespace: Some(namespace.to_owned()),
+        owner_kinds: vec![owner.to_owned()],
+        labels: Vec::new(),
+    };
+    let outcome = |pod: Value, request: Request| reason(&mutate(&policies, pod, &request));
+    assert_eq!(outcome(gpu_pod(), request("team", "Job")), "mutated");
+    assert_eq!(outcome(gpu_pod(), request("other", "Job")), "no_policy_matches");
+    assert_eq!(outcome(gpu_pod(), request("team", "ReplicaSet")), "no_policy_matches");
+    let mut unlabelled = gpu_pod();
+    unlabelled["metadata"]["labels"] = json!({"fabric": "slow"});
+    assert_eq!(outcome(unlabelled, request("team", "Job")), "no_policy_matches");
+}
+
+#[test]
+fn a_pod_that_two_policies_match_is_refused_and_both_are_named() {
+    let body = format!("  rules:\n{ENV}");
+    let policies = set(vec![
+        policy("first", "labels: {fabric: fast}", &body),
+        policy("second", "labels: {fabric: fast}", &body),
+    ]);
+    let Outcome::Refused { reason } = serve(&policies, gpu_pod()).outcome else { panic!("not refused") };
+    assert!(reason.to_string().contains("`first`, `second`"), "{reason}");
+}
+
+#[test]
+fn policies_of_two_providers_do_not_go_together() {
+    let body = format!("  rules:\n{ENV}");
+    let first = policy("first", "labels: {fabric: fast}", &body);
+    let text = first.text.replace("provider: lab", "provider: other").replace("name: first", "name: second");
+    let second = Definition::read("second.yaml", &text).unwrap();
+    let error = PolicySet::new(vec![(first, BTreeMap::new()), (second, BTreeMap::new())]).unwrap_err();
+    assert!(error.to_string().contains("one provider at a time"), "{error}");
+}
+
+#[test]
+fn a_conflict_is_settled_as_the_rule_says() {
+    let with = |on_conflict: &str| {
+        rule(&format!(
+            "    - {{name: r, onConflict: {on_conflict}, container: {{env: [{{name: A, value: policy}}]}}}}\n"
+        ))
+    };
+    let mut own = gpu_pod();
+    own["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "pod"}]);
+    let kept = serve(&with("keep"), own.clone());
+    assert_eq!(kept.warnings[0].code(), "kept_env");
+    assert_eq!(kept.warnings[0].path, "spec.containers[a].env[A]");
+    assert_eq!(reason(&kept), "nothing_to_add");
+    let replaced = served(&with("replace"), own.clone());
+    assert_eq!(replaced["spec"]["containers"][0]["env"], json!([{"name": "A", "value": "policy"}]));
+    let Outcome::Refused { reason } = serve(&with("refuse"), own).outcome else { panic!("not refused") };
+    let told = reason.to_string();
+    assert!(told.contains("`spec.containers[a].env[A]` is `pod`") && told.contains("`policy`"), "{told}");
+}
+
+#[test]
+fn a_rule_chooses_its_containers() {
+    let policies = rule(
+        "    - name: r\n      containers: ${gpus >= 4 || container.name == 'b'}\n      container:\n        env:\n        \
+         - {name: GPUS, value: '${gpus} of ${totalGpus}'}\n",
+    );
+    let pod = served(
+        &policies,
+        pod(json!({"containers": [
+            {"name": "a", "resources": {"limits": {"amd.com/gpu": "4"}}},
+            {"name": "b"},
+            {"name": "c", "resources": {"requests": {"nvidia.com/gpu": 1}}}]})),
+    );
+    let value = |index: usize| pod["spec"]["containers"][index]["env"][0]["value"].clone();
+    assert_eq!([value(0), value(1), value(2)], [json!("4 of 5"), json!("0 of 5"), Value::Null]);
+}
+
+#[test]
+fn null_leaves_out_the_field_and_a_list_entry_as_a_whole() {
+    let policies = rule(
+        "    - name: r\n      container:\n        env:\n        - {name: A, value: '${gpus > 8 ? \"1\" : null}'}\n        \
+         - {name: B, value: x}\n        workingDir: \"${gpus > 8 ? '/w' : null}\"\n",
+    );
+    let container = served(&policies, gpu_pod())["spec"]["containers"][0].clone();
+    assert_eq!(container["env"], json!([{"name": "B", "value": "x"}]));
+    assert!(container.get("workingDir").is_none());
+}
+
+#[test]
+fn whole_numbers_of_parameters_and_gpus_add_up() {
+    let body = "  parameters:\n    spare: {type: integer, description: Some more, default: 2, minimum: 0}\n  variables:\n    \
+                wanted: ${gpus + spare}\n  rules:\n    - name: r\n      container:\n        resources:\n          \
+                limits: {example.com/nic: '${wanted}'}\n          requests: {example.com/nic: '${wanted}'}\n";
+    let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
+    let pod = served(&policies, gpu_pod());
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"]["example.com/nic"], "6");
+}
+
+#[test]
+fn one_entry_is_put_in_front_of_or_behind_what_a_variable_lists() {
+    let edit = |operation: &str| {
+        rule(&format!(
+            "    - {{name: r, container: {{env: [{{name: PATHS, value: {{{operation}: /new, $separator: ';'}}}}]}}}}\n"
+        ))
+    };
+    let with = |value: &str| {
+        let mut pod = gpu_pod();
+        pod["spec"]["containers"][0]["env"] = json!([{"name": "PATHS", "value": value}]);
+        pod
+    };
+    let value = |pod: &Value| pod["spec"]["containers"][0]["env"][0]["value"].clone();
+    assert_eq!(value(&served(&edit("$prepend"), with("/a;/b"))), "/new;/a;/b");
+    assert_eq!(value(&served(&edit("$append"), with("/a;/b"))), "/a;/b;/new");
+    assert_eq!(value(&served(&edit("$append"), gpu_pod())), "/new");
+    assert_eq!(reason(&serve(&edit("$append"), with("/new;/b"))), "nothing_to_add");
+}
+
+#[test]
+fn instance_types_that_disagree_count_as_none_and_are_told() {
+    let body = "  parameters:\n    ratio:\n      type: number\n      description: NICs for each GPU\n      default: 1\n      \
+                byInstanceType: {small: 0.5, large: 2, huge: 2}\n  rules:\n    - name: r\n      container:\n        \
+                resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
+                requests: {example.com/nic: '${devices(gpus, ratio)}'}\n";
+    let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
+    let on = |types: Value| {
+        let mut pod = gpu_pod();
+        pod["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+            {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]}]}}});
+        let mutation = serve(&policies, pod);
+        let codes: Vec<String> = mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect();
+        let Outcome::Mutated(mutated) = mutation.outcome else { panic!("not served") };
+        (mutated.pod["spec"]["containers"][0]["resources"]["limits"]["example.com/nic"].clone(), codes)
+    };
+    assert_eq!(on(json!(["LARGE", "huge"])), (json!("8"), vec![]));
+    let (count, codes) = on(json!(["small", "large"]));
+    assert_eq!(
+        (count, codes),
+        (json!("4"), vec!["instance_types_disagree".to_owned(), "parameter_assumed".to_owned()])
+    );
+}
+
+#[test]
+fn huge_pages_need_cpu_or_memory_beside_them() {
+    let policies = rule(
+        "    - name: r\n      container:\n        resources:\n          limits: {hugepages-2Mi: 4Mi, example.com/nic: '1'}\n          \
+         requests: {hugepages-2Mi: 4Mi, example.com/nic: '1'}\n",
+    );
+    let mutation = serve(&policies, gpu_pod());
+    assert!(
+        mutation.warnings.iter().any(|warning| warning.code() == "huge_pages_alone"),
+        "{:?}",
+        mutation.warnings
+    );
+    let mut with_memory = gpu_pod();
+    with_memory["spec"]["containers"][0]["resources"]["limits"]["memory"] = json!("1Gi");
+    let pod = served(&policies, with_memory);
+    assert_eq!(pod["spec"]["containers"][0]["resources"]["requests"]["hugepages-2Mi"], "4Mi");
+}
