@@ -6,6 +6,7 @@
     clippy::panic,
     reason = "a test that cannot go on has failed"
 )]
+#![allow(clippy::needless_pass_by_value, reason = "pods are written where they are used")]
 
 use std::collections::BTreeMap;
 
