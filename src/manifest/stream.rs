@@ -244,6 +244,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
         #[test]
         fn the_pieces_are_the_stream(text in "[-a:{}\"\\\\\n #]{0,60}") {
             prop_assert_eq!(pieces(&text).concat(), text);
