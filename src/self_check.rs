@@ -88,8 +88,7 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
         "annotations": pairs(matcher.any_annotation.get(..1).unwrap_or_default()),
     });
     let gpu = definition.gpu_resources.first().map_or("gpu", String::as_str);
-    let container =
-        |name: &str, count: u32| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count}}});
+    let container = |name: &str, count: u32| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
     let specs = [
         ("one container with 8 GPUs", json!({"containers": [container("a", 8)]})),
         ("two containers", json!({"containers": [container("a", 4), container("b", 3)]})),
