@@ -14,18 +14,6 @@ use crate::policy::template::{Edit, Key, Template};
 
 type Target<'t> = &'t mut Map<String, Value>;
 
-/// The list under `key`, made if the pod has none. The caller adds at least one entry to it.
-fn list_of<'t>(merge: &mut Merge<'_>, target: Target<'t>, key: &str) -> Result<&'t mut Vec<Value>, Reason> {
-    if target.get(key).is_none_or(Value::is_null) {
-        merge.insert(target, key, Value::Array(Vec::new()));
-    }
-    match target.get_mut(key) {
-        Some(Value::Array(list)) => Ok(list),
-        Some(other) => Err(merge.malformed("a list", other)),
-        None => Err(merge.malformed("a list", &Value::Null)),
-    }
-}
-
 fn existing_list<'t>(
     merge: &Merge<'_>,
     target: Target<'t>,
@@ -63,7 +51,7 @@ pub(super) fn merge_env(
 ) -> Result<(), Reason> {
     for item in items(template) {
         let Some(wanted) = merge.evaluated(item.build_entry(bindings))? else { continue };
-        let list = list_of(merge, target, "env")?;
+        let list = merge.list_in(target, "env")?;
         let name = name_of(&wanted);
         // Of several entries with one name the last one counts.
         let Some(at) = list.iter().rposition(|entry| name_of(entry) == name) else {
@@ -139,7 +127,7 @@ pub(super) fn merge_mounts(
         }
         let Some(resolved) = resolve_volume(merge, &volume) else { continue };
         wanted["name"] = Value::from(resolved);
-        let list = list_of(merge, target, "volumeMounts")?;
+        let list = merge.list_in(target, "volumeMounts")?;
         merge.push(list, wanted);
     }
     Ok(())
@@ -226,7 +214,7 @@ pub(super) fn merge_list(
                 });
             }
             Some(_) => {
-                let list = list_of(merge, target, list_name)?;
+                let list = merge.list_in(target, list_name)?;
                 let Some(at) = list.iter().position(|entry| name_of(entry) == Some(&name)) else { continue };
                 let before = merge.enter_index(at);
                 if let Some(Value::Object(map)) = list.get_mut(at) {
@@ -236,7 +224,7 @@ pub(super) fn merge_list(
             }
             None => {
                 follow_renamed_volumes(merge, &mut wanted);
-                let list = list_of(merge, target, list_name)?;
+                let list = merge.list_in(target, list_name)?;
                 merge.push(list, Value::Object(wanted));
             }
         }

@@ -312,6 +312,36 @@ impl<'a> Merge<'a> {
         }
     }
 
+    /// The map under `key`, made if there is none; the pointer points at it.
+    pub(super) fn map_in<'t>(
+        &mut self,
+        target: &'t mut Map<String, Value>,
+        key: &str,
+    ) -> Result<&'t mut Map<String, Value>, Reason> {
+        if target.get(key).is_none_or(Value::is_null) {
+            self.insert(target, key, Value::Object(Map::new()));
+        }
+        match target.get_mut(key) {
+            Some(Value::Object(map)) => Ok(map),
+            other => Err(self.malformed("a map", other.map_or(&Value::Null, |value| value))),
+        }
+    }
+
+    /// The list under `key`, made if there is none; the pointer points at it, and the caller adds to it.
+    pub(super) fn list_in<'t>(
+        &mut self,
+        target: &'t mut Map<String, Value>,
+        key: &str,
+    ) -> Result<&'t mut Vec<Value>, Reason> {
+        if target.get(key).is_none_or(Value::is_null) {
+            self.insert(target, key, Value::Array(Vec::new()));
+        }
+        match target.get_mut(key) {
+            Some(Value::Array(list)) => Ok(list),
+            other => Err(self.malformed("a list", other.map_or(&Value::Null, |value| value))),
+        }
+    }
+
     /// Adds an entry after those that a list has.
     pub(super) fn push(&mut self, list: &mut Vec<Value>, value: Value) {
         let before = self.enter_index(list.len());

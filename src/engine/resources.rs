@@ -33,7 +33,7 @@ pub(super) fn merge(
         let Key::Literal(list) = list else { continue };
         let Template::Map(amounts) = template else {
             // `claims`: an ordinary keyed list.
-            let map = child_map(merge, target, "resources")?;
+            let map = merge.map_in(target, "resources")?;
             let before = merge.enter(list);
             merge.field(map, list, template, Place::Other, bindings)?;
             merge.pointer.truncate(before);
@@ -92,9 +92,9 @@ impl Amount<'_> {
                 }
             }
         }
-        let resources = child_map(merge, target, "resources")?;
+        let resources = merge.map_in(target, "resources")?;
         let before_list = merge.enter(list);
-        let amounts = child_map(merge, resources, list)?;
+        let amounts = merge.map_in(resources, list)?;
         let before = merge.enter(resource);
         match amounts.get_mut(resource) {
             Some(existing) if !existing.is_null() => {
@@ -128,20 +128,4 @@ fn in_order(list: &str, wanted: &Value, other: &Value) -> bool {
         return false;
     };
     if list == "requests" { wanted <= other } else { wanted >= other }
-}
-
-/// The map under `key`, made if there is none. `merge.pointer` points at it.
-fn child_map<'t>(
-    merge: &mut Merge<'_>,
-    target: Target<'t>,
-    key: &str,
-) -> Result<&'t mut Map<String, Value>, Reason> {
-    if target.get(key).is_none_or(Value::is_null) {
-        merge.insert(target, key, Value::Object(Map::new()));
-    }
-    match target.get_mut(key) {
-        Some(Value::Object(map)) => Ok(map),
-        Some(other) => Err(merge.malformed("a map", other)),
-        None => Err(merge.malformed("a map", &Value::Null)),
-    }
 }

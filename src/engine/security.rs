@@ -135,23 +135,10 @@ fn add_capability(
         merge.warn(WarningKind::Kept { what: Kept::Field, seen, wanted: format!("{list} {wanted}") });
         return Ok(());
     }
-    if context.get("capabilities").is_none_or(Value::is_null) {
-        merge.insert(context, "capabilities", Value::Object(Map::new()));
-    }
-    let Some(Value::Object(capabilities)) = context.get_mut("capabilities") else {
-        return Err(merge.malformed("a map", context.get("capabilities").unwrap_or(&Value::Null)));
-    };
+    let capabilities = merge.map_in(context, "capabilities")?;
     let before = merge.enter(list);
-    if capabilities.get(list).is_none_or(Value::is_null) {
-        merge.insert(capabilities, list, Value::Array(Vec::new()));
-    }
-    match capabilities.get_mut(list) {
-        Some(Value::Array(list)) => merge.push(list, Value::String(wanted)),
-        other => {
-            let seen = other.map_or(Value::Null, |value| value.clone());
-            return Err(merge.malformed("a list", &seen));
-        }
-    }
+    let names = merge.list_in(capabilities, list)?;
+    merge.push(names, Value::String(wanted));
     merge.pointer.truncate(before);
     Ok(())
 }
