@@ -19,6 +19,9 @@ pub const POLICIES: &[BuiltIn] = &[
     BuiltIn { name: "oci-sriov", text: include_str!("../policies/oci-sriov.yaml") },
 ];
 
+/// The policy of a server that was told nothing: the cloud that most people have.
+pub const DEFAULT: &str = "aws-efa";
+
 /// The built-in policy of this name.
 pub fn find(name: &str) -> Option<BuiltIn> {
     POLICIES.iter().find(|policy| policy.name == name).copied()

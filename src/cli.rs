@@ -1,11 +1,13 @@
 //! The command line: a thin shell around the engine.
 
+mod certs;
 mod mutate;
 mod output;
 mod policies;
 mod render;
 mod report;
 mod selection;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -25,6 +27,8 @@ struct Arguments {
 enum Command {
     Mutate(mutate::Arguments),
     Policies(policies::Arguments),
+    Serve(Box<serve::Arguments>),
+    Certs(certs::Arguments),
 }
 
 /// How a command ends.
@@ -32,7 +36,7 @@ enum Command {
 enum Status {
     /// Done, whether or not anything changed.
     Done,
-    /// A pod was refused.
+    /// A pod was refused, or requests were cut off when the server ended.
     Refused,
     /// Bad usage, input or policy.
     Bad,
@@ -62,6 +66,14 @@ pub fn run() -> ExitCode {
     let result = match &arguments.command {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
         Command::Policies(arguments) => policies::run(arguments, &mut output),
+        Command::Certs(arguments) => certs::run(arguments, &mut output),
+        Command::Serve(arguments) => {
+            // Other threads log to the streams that an output holds.
+            drop(output);
+            let result = serve::run(arguments);
+            output = Output::standard();
+            result
+        }
     };
     let result = result.and_then(|status| output.flush().map(|()| status));
     match result {

@@ -4,6 +4,7 @@
 //! The pod stays a [`serde_json::Value`] throughout, so fields that this version has never heard of survive,
 //! and it is only ever added to (or, where a rule says so, a value is replaced).
 
+mod codes;
 mod container;
 mod instance_type;
 mod merge;
@@ -16,6 +17,7 @@ mod resources;
 mod scope;
 mod security;
 mod serve;
+mod summary;
 mod volumes;
 
 use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
@@ -80,6 +82,11 @@ impl Mutated {
         self.changes.operations().filter_map(|operation| {
             Some((operation.pointer, operation.replaces, patch::at_pointer(&self.pod, operation.pointer)?))
         })
+    }
+
+    /// What was added, in words: one line for each container that got something, and one for the pod.
+    pub fn summary(&self) -> Vec<String> {
+        summary::summarize(self)
     }
 
     /// The JSON Patch (RFC 6902); paths from the pod's root.

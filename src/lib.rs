@@ -25,6 +25,7 @@
 //! ```
 
 pub mod admission;
+pub mod authority;
 pub mod builtin;
 pub mod cli;
 pub mod engine;
@@ -32,6 +33,9 @@ pub mod manifest;
 pub mod policy;
 pub mod policy_set;
 pub mod quantity;
+pub mod selection;
 mod self_check;
+pub mod server;
+pub mod telemetry;
 pub mod values;
 pub mod yaml;

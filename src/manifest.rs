@@ -4,7 +4,6 @@
 
 mod document;
 pub mod stream;
-mod summary;
 mod templates;
 
 pub(crate) use document::is_bad_input;

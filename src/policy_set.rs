@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 use crate::policy::{Definition, Policy, SourceError};
@@ -15,6 +16,8 @@ pub struct PolicySet {
     by_annotation: HashMap<String, Vec<usize>>,
     /// Policies that no annotation triggers.
     others: Vec<usize>,
+    /// The annotations that trigger, and what hides letters from a search in JSON.
+    sought: Vec<Finder<'static>>,
 }
 
 /// Why policies cannot be used (together).
@@ -95,7 +98,19 @@ impl PolicySet {
                 set.others.push(at);
             }
         }
+        let keys = set.by_annotation.keys().map(|key| {
+            // A key that no annotation can have, but which JSON would write otherwise: found in everything.
+            let escaped = key.contains(|c: char| c.is_control() || c == '"' || c == '\\');
+            Finder::new(if escaped { "" } else { key.as_str() }).into_owned()
+        });
+        // An escape may hide any letter; Go writes `<`, `>` and `&` so, and nobody else has to.
+        set.sought = keys.chain(["\\u", "\\/"].map(|escape| Finder::new(escape).into_owned())).collect();
         set
+    }
+
+    /// Whether a policy might be for a pod in this JSON text. Never wrong when it says no.
+    pub(crate) fn may_concern(&self, json: &str) -> bool {
+        !self.others.is_empty() || self.sought.iter().any(|finder| finder.find(json.as_bytes()).is_some())
     }
 
     /// The policies in use.

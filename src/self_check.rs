@@ -8,7 +8,7 @@ mod validity;
 use serde_json::{Value, json};
 
 use crate::engine::{Outcome, Reason, mutate};
-use crate::policy::{Diagnostic, Policy, Request, SourceError};
+use crate::policy::{Diagnostic, Parameter, Policy, Request, SourceError};
 use crate::policy_set::PolicySet;
 use crate::yaml::Span;
 
@@ -69,7 +69,8 @@ fn named_in_policy(pointer: &str, value: &Value) -> String {
     }
 }
 
-fn request(policy: &Policy) -> Request {
+/// What a request for a sample has to say besides the pod.
+pub(crate) fn request(policy: &Policy) -> Request {
     let matcher = &policy.definition().matcher;
     Request {
         namespace: matcher.namespaces.first().cloned(),
@@ -78,8 +79,21 @@ fn request(policy: &Policy) -> Request {
     }
 }
 
+/// A pod that a policy serves, of the last instance type that it knows if it knows any: something to try it with.
+pub(crate) fn sample(policy: &Policy) -> Value {
+    let instance_type = policy.definition().parameters.iter().flat_map(Parameter::instance_types).last();
+    let sample = samples_on(policy, instance_type).into_iter().next();
+    sample.map(|(_, pod)| pod).unwrap_or_default()
+}
+
 /// Pods of every kind that policies meet, each triggering the policy, for every instance type that it knows.
 fn samples(policy: &Policy) -> Vec<(String, Value)> {
+    let mut types: Vec<Option<&str>> = vec![None];
+    types.extend(policy.known_instance_types().map(Some));
+    types.into_iter().flat_map(|instance_type| samples_on(policy, instance_type)).collect()
+}
+
+fn samples_on(policy: &Policy, instance_type: Option<&str>) -> Vec<(String, Value)> {
     let definition = policy.definition();
     let matcher = &definition.matcher;
     let metadata = json!({
@@ -99,21 +113,13 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
         ),
         ("no GPU", json!({"containers": [{"name": "a", "image": "i"}]})),
     ];
-    let mut types: Vec<Option<&str>> = vec![None];
-    types.extend(policy.known_instance_types().map(Some));
-    let mut samples = Vec::new();
-    for instance_type in types {
-        for (what, spec) in &specs {
-            let mut pod = json!({"metadata": metadata, "spec": spec});
-            let mut what = (*what).to_owned();
-            if let Some(instance_type) = instance_type {
-                pod["spec"]["nodeSelector"] = json!({"node.kubernetes.io/instance-type": instance_type});
-                what = format!("{what} on {instance_type}");
-            }
-            samples.push((what, pod));
-        }
-    }
-    samples
+    let on_type = |(what, spec): (&str, Value)| {
+        let mut pod = json!({"metadata": metadata, "spec": spec});
+        let Some(instance_type) = instance_type else { return (what.to_owned(), pod) };
+        pod["spec"]["nodeSelector"] = json!({"node.kubernetes.io/instance-type": instance_type});
+        (format!("{what} on {instance_type}"), pod)
+    };
+    specs.into_iter().map(on_type).collect()
 }
 
 fn pairs(entries: &[(String, String)]) -> Value {

@@ -13,12 +13,13 @@ use serde_json::Value;
 use crate::manifest::stream::{Piece, Pieces};
 use crate::manifest::{self, Document, DocumentError, Served, Wanted};
 use crate::policy_set::PolicySet;
+use crate::selection::Selection;
 
 use super::Status;
 use super::output::Output;
 use super::render::{self, Before, Format, Rendered};
 use super::report::{self, Place};
-use super::selection::Selection;
+use super::selection::SelectionArguments;
 
 /// Serve the pods of manifests as the webhook would, and print the result
 #[derive(Debug, Args)]
@@ -30,7 +31,7 @@ pub(super) struct Arguments {
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     files: Vec<String>,
     #[command(flatten)]
-    selection: Selection,
+    selection: SelectionArguments,
     /// The form of the output; without it, each document in the form that it came in
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -51,7 +52,7 @@ enum ReportFormat {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
-    let policies = arguments.selection.load()?;
+    let policies = Selection::from(arguments.selection.clone()).load()?;
     let mut run = Run { arguments, policies: &policies, output, status: Status::Done, before: FIRST };
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };

@@ -4,6 +4,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use crate::builtin;
+use crate::selection::listing;
 
 use super::Status;
 use super::output::Output;
@@ -33,17 +34,4 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         },
     }
     Ok(Status::Done)
-}
-
-/// Every built-in policy with its provider and description, a line each.
-pub(super) fn listing() -> anyhow::Result<String> {
-    let mut lines = String::new();
-    for policy in builtin::POLICIES {
-        let definition = policy.definition()?;
-        lines.push_str(&format!(
-            "{:<18} {:<7} {}\n",
-            definition.name, definition.provider, definition.description
-        ));
-    }
-    Ok(lines)
 }

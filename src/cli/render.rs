@@ -4,7 +4,7 @@ use anstyle::{AnsiColor, Style};
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
-use crate::admission;
+use crate::admission::{OnError, Response, respond};
 use crate::manifest::stream::Piece;
 use crate::manifest::{Document, Served, Syntax};
 use crate::yaml;
@@ -122,15 +122,18 @@ pub(super) fn patch(served: &Served) -> Vec<u8> {
 /// The responses of the webhook for the pods of a document, one a line.
 pub(super) fn review(document: &Value, served: &Served) -> Vec<u8> {
     let uid = document["request"]["uid"].as_str().unwrap_or_default();
-    let mut responses: Vec<admission::Response> =
-        served.templates.iter().map(|template| admission::respond(uid, &template.mutation)).collect();
+    let mut responses: Vec<Response> = served
+        .templates
+        .iter()
+        .map(|template| respond(uid, &template.mutation, OnError::default()))
+        .collect();
     // Every review is answered, also one of something that is not served.
     if responses.is_empty() && document["kind"] == "AdmissionReview" {
-        responses.push(admission::allow(uid));
+        responses.push(Response::allow(uid));
     }
     let mut lines = Vec::new();
     for response in responses {
-        lines.extend(admission::review(&response).to_string().into_bytes());
+        lines.extend(response.to_json());
         lines.push(b'\n');
     }
     lines

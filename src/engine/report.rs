@@ -76,31 +76,6 @@ pub enum Reason {
     },
 }
 
-impl Reason {
-    /// The stable code, for programs.
-    pub fn code(&self) -> &'static str {
-        match self {
-            Self::NoPolicyMatches => "no_policy_matches",
-            Self::TriggerValue { .. } => "trigger_value",
-            Self::OptedOut { .. } => "opted_out",
-            Self::MirrorPod => "mirror_pod",
-            Self::WindowsPod => "windows_pod",
-            Self::NoGpuContainer { .. } => "no_gpu_container",
-            Self::NothingToAdd => "nothing_to_add",
-            Self::AnnotationLimit { .. } => "annotation_limit",
-            Self::MalformedPod { .. } => "malformed_pod",
-            Self::SeveralPoliciesMatch { .. } => "several_policies_match",
-            Self::Conflict { .. } => "conflict",
-            Self::EvaluationFailed { .. } => "evaluation_failed",
-        }
-    }
-
-    /// Whether the fault lies with the policy or this program rather than with the pod.
-    pub fn is_fault(&self) -> bool {
-        matches!(self, Self::EvaluationFailed { .. })
-    }
-}
-
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -255,31 +230,6 @@ pub enum Kept {
     Container,
     /// Any other field.
     Field,
-}
-
-impl Warning {
-    /// The stable code, for programs.
-    pub fn code(&self) -> &str {
-        match &self.kind {
-            WarningKind::Kept { what: Kept::Env, .. } => "kept_env",
-            WarningKind::Kept { what: Kept::Mount, .. } => "kept_mount",
-            WarningKind::Kept { what: Kept::Device, .. } => "kept_device",
-            WarningKind::Kept { what: Kept::Annotation, .. } => "kept_annotation",
-            WarningKind::Kept { what: Kept::Container, .. } => "kept_container",
-            WarningKind::Kept { what: Kept::Field, .. } => "kept_field",
-            WarningKind::Replaced { .. } => "replaced",
-            WarningKind::RenamedVolume { .. } => "renamed_volume",
-            WarningKind::MountWithoutVolume { .. } => "mount_without_volume",
-            WarningKind::ParameterAssumed { .. } => "parameter_assumed",
-            WarningKind::ParameterContradicts { .. } => "parameter_contradicts_instance_type",
-            WarningKind::InstanceTypesDisagree { .. } => "instance_types_disagree",
-            WarningKind::CapabilityWithoutRoot { .. } => "capability_without_root",
-            WarningKind::PrivilegeConflict { .. } => "privilege_conflict",
-            WarningKind::HugePagesAlone { .. } => "huge_pages_alone",
-            WarningKind::HostNetwork => "host_network",
-            WarningKind::Policy { code, .. } => code,
-        }
-    }
 }
 
 fn selection(selected: &[String]) -> String {

@@ -159,7 +159,7 @@ pub fn serve(
         match &mut mutation.outcome {
             Outcome::Mutated(mutated) => {
                 if wanted.summary {
-                    added = super::summary::summarize(mutated);
+                    added = mutated.summary();
                 }
                 changed = true;
                 *place = if wanted.patches { mutated.pod.clone() } else { mutated.pod.take() };

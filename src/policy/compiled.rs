@@ -85,6 +85,11 @@ impl Policy {
         &self.overrides
     }
 
+    /// What the stamp says of the policy's content and the operator's settings: 12 hex digits.
+    pub fn digest(&self) -> &str {
+        self.stamp().rsplit('@').next().unwrap_or_default()
+    }
+
     /// The stamp for pods that select no instance type: `<policy>@<digest>`.
     pub fn stamp(&self) -> &str {
         &self.general.stamp

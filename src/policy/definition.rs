@@ -127,6 +127,11 @@ impl Definition {
             names,
         })
     }
+
+    /// The codes of the warnings that the policy declares.
+    pub fn warning_codes(&self) -> impl Iterator<Item = &str> {
+        self.warnings.iter().map(|warning| warning.code.as_str())
+    }
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {

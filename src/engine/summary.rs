@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::engine::Mutated;
+use super::Mutated;
 
 /// One line for each container that got something, and one for the pod.
 pub(super) fn summarize(mutated: &Mutated) -> Vec<String> {

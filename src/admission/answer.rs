@@ -1,0 +1,181 @@
+//! From the bytes of a request to the answer and what is to be recorded of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use crate::engine::{self, Mutation};
+use crate::policy::Request;
+use crate::policy_set::PolicySet;
+
+use super::Outcome;
+use super::response::{OnError, Response, respond};
+use super::review::{self, AdmissionRequest, BadReview, V1};
+
+/// What serves a pod: [`engine::mutate`], or in a test something that fails.
+pub type Evaluate = dyn Fn(&PolicySet, Value, &Request) -> Mutation + Send + Sync;
+
+/// An answer, or why there is none.
+pub type Result<T> = std::result::Result<T, BadReview>;
+
+/// The answer to a review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The AdmissionReview to send back, as JSON.
+    pub body: Vec<u8>,
+    /// What to log and count.
+    pub record: Record,
+}
+
+/// What to log and count of a review.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// The request's uid.
+    pub uid: String,
+    /// The request's namespace.
+    pub namespace: Option<String>,
+    /// Name of the pod, or what its name will begin with.
+    pub name: Option<String>,
+    /// The policy that is for the pod.
+    pub policy: Option<String>,
+    /// What became of the request.
+    pub outcome: Outcome,
+    /// Why, as a stable code; none for a pod that was served.
+    pub reason: Option<&'static str>,
+    /// Why, as a sentence.
+    pub message: Option<String>,
+    /// Whether the object may be created.
+    pub allowed: bool,
+    /// Operations of the patch.
+    pub operations: usize,
+    /// Codes of the warnings.
+    pub warnings: Vec<String>,
+}
+
+impl Record {
+    /// The reasons of a record that are not the engine's: code and outcome of each.
+    pub const REASONS: &[(&str, Outcome)] = &[
+        ("not_a_new_pod", Outcome::Unchanged),
+        ("unsupported_version", Outcome::Refused),
+        ("panic", Outcome::Failed),
+        ("overload", Outcome::Failed),
+    ];
+
+    fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: Outcome) -> Self {
+        Self {
+            uid: request.uid.clone(),
+            namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
+            name: request.name.clone().filter(|name| !name.is_empty()),
+            policy: None,
+            outcome,
+            reason: None,
+            message: response.status.as_ref().map(|status| status.message.clone()),
+            allowed: response.allowed,
+            operations: 0,
+            warnings: Vec::new(),
+        }
+    }
+
+    fn because(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
+    }
+}
+
+/// Answers a review.
+///
+/// An error means that the body could not be read as a request; everything else is answered with the uid of
+/// the request, also when `evaluate` panics.
+pub fn answer(policies: &PolicySet, evaluate: &Evaluate, on_error: OnError, body: &[u8]) -> Result<Answer> {
+    let body = text(body)?;
+    // Most of what is not for any policy can be told from the bytes; its object need not be built.
+    if policies.may_concern(body) {
+        let (version, mut request) = review::read::<Value>(body)?;
+        let object = request.object.take();
+        Ok(of_other_request(&version, &request)
+            .unwrap_or_else(|| of_pod(policies, evaluate, on_error, &request, object.unwrap_or_default())))
+    } else {
+        let (version, request) = review::read::<IgnoredAny>(body)?;
+        let reason = engine::Reason::NoPolicyMatches.code();
+        Ok(of_other_request(&version, &request).unwrap_or_else(|| allowed(&request, reason)))
+    }
+}
+
+/// Answers a review for which there is no time or room: as `on_error` says for a pod that is created, and
+/// allowed for anything else.
+pub fn answer_without_evaluation(on_error: OnError, body: &[u8], why: &str) -> Result<Answer> {
+    let (version, request) = review::read::<IgnoredAny>(text(body)?)?;
+    Ok(of_other_request(&version, &request)
+        .unwrap_or_else(|| failed(&request, on_error, "overload", why.to_owned())))
+}
+
+fn text(body: &[u8]) -> Result<&str> {
+    std::str::from_utf8(body).map_err(|error| BadReview::NotJson(error.to_string()))
+}
+
+/// The answer to a request that is not about a new pod, or that comes in a version we do not speak.
+fn of_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Answer> {
+    if version != V1 {
+        let why = format!(
+            "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
+        );
+        let response = Response::refuse(&request.uid, 400, "BadRequest", &why);
+        let record = Record::new(request, &response, Outcome::Refused).because("unsupported_version");
+        // In the version of the request, since its sender reads no other.
+        return Some(Answer { body: response.to_json_of(version), record });
+    }
+    (!request.creates_pod()).then(|| allowed(request, "not_a_new_pod"))
+}
+
+fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Answer {
+    let response = Response::allow(&request.uid);
+    let record = Record::new(request, &response, Outcome::Unchanged).because(reason);
+    Answer { body: response.to_json(), record }
+}
+
+fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Answer {
+    let response = Response::fault(&request.uid, on_error, &why);
+    let record = Record { message: Some(why), ..Record::new(request, &response, Outcome::Failed) };
+    Answer { body: response.to_json(), record: record.because(reason) }
+}
+
+/// Serves the pod of a request.
+fn of_pod(
+    policies: &PolicySet,
+    evaluate: &Evaluate,
+    on_error: OnError,
+    request: &AdmissionRequest<Value>,
+    pod: Value,
+) -> Answer {
+    let generated = || pod["metadata"]["generateName"].as_str().map(|prefix| format!("{prefix}*"));
+    let name = request.name.clone().filter(|name| !name.is_empty());
+    let name = name.or_else(|| pod["metadata"]["name"].as_str().map(str::to_owned)).or_else(generated);
+    let about = Request { namespace: request.namespace.clone(), ..Request::default() };
+    // A fault in serving one pod must not take down the connection on which others are being served.
+    let served = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, &about)));
+    let Ok(mutation) = served else {
+        let why = "fabric-injector itself failed on this pod, which is a bug of it; its log says where";
+        let Answer { body, record } = failed(request, on_error, "panic", why.to_owned());
+        return Answer { body, record: Record { name, ..record } };
+    };
+    let response = respond(&request.uid, &mutation, on_error);
+    let (outcome, reason) = match &mutation.outcome {
+        engine::Outcome::Mutated(_) => (Outcome::Mutated, None),
+        engine::Outcome::Unchanged { reason, .. } => (Outcome::Unchanged, Some(reason)),
+        engine::Outcome::Refused { reason } if reason.is_fault() => (Outcome::Failed, Some(reason)),
+        engine::Outcome::Refused { reason } => (Outcome::Refused, Some(reason)),
+    };
+    let operations = match &mutation.outcome {
+        engine::Outcome::Mutated(mutated) => mutated.operations().count(),
+        _ => 0,
+    };
+    let record = Record {
+        name,
+        reason: reason.map(engine::Reason::code),
+        message: reason.map(ToString::to_string),
+        operations,
+        warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
+        ..Record::new(request, &response, outcome)
+    };
+    Answer { body: response.to_json(), record: Record { policy: mutation.policy, ..record } }
+}

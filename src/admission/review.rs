@@ -1,0 +1,155 @@
+//! Reading an AdmissionReview.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::policy::Policy;
+use crate::self_check;
+
+/// The version of AdmissionReview that is answered.
+pub(super) const V1: &str = "admission.k8s.io/v1";
+
+/// A body that is no AdmissionReview that could be answered as such.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadReview {
+    /// It is not JSON.
+    #[error("the body is not JSON: {0}")]
+    NotJson(String),
+    /// It is JSON, but not of the shape of an AdmissionReview.
+    #[error("the body is not an AdmissionReview: {0}")]
+    NotReview(String),
+    /// It is another kind of object.
+    #[error("the body is a `{kind}` of `{api_version}`; send an AdmissionReview of `{V1}`")]
+    OtherKind {
+        /// Its version.
+        api_version: String,
+        /// Its kind.
+        kind: String,
+    },
+    /// It is an AdmissionReview without a request.
+    #[error("the AdmissionReview has no `request`")]
+    NoRequest,
+    /// The request has no uid, by which its answer would be known.
+    #[error("the request of the AdmissionReview has no `uid`")]
+    NoUid,
+}
+
+impl BadReview {
+    /// The stable code, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotJson(_) => "not_json",
+            Self::NotReview(_) | Self::OtherKind { .. } => "not_a_review",
+            Self::NoRequest | Self::NoUid => "no_request",
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Envelope<O> {
+    #[serde(default)]
+    api_version: String,
+    #[serde(default)]
+    kind: String,
+    // By name, since `Option<O>` inside of a generic type would ask for `O: Default`.
+    #[serde(default = "Option::default")]
+    request: Option<AdmissionRequest<O>>,
+}
+
+/// The `request` of an AdmissionReview, as far as it is looked at. `O` is what its object is read as.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AdmissionRequest<O> {
+    /// By this the API server knows the answer.
+    pub uid: String,
+    /// What is created, changed or deleted.
+    pub kind: GroupVersionKind,
+    /// `status`, `binding` and the like; none for the object itself.
+    #[serde(default)]
+    pub sub_resource: Option<String>,
+    /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
+    pub operation: String,
+    /// Absent when the API server will make a name of `generateName`.
+    #[serde(default)]
+    pub name: Option<String>,
+    /// The namespace; that of the object may be empty still.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// Nothing will be stored. Makes no difference here: there are no side effects.
+    #[serde(default)]
+    pub dry_run: Option<bool>,
+    /// The object, absent when it is deleted.
+    #[serde(default = "Option::default")]
+    pub object: Option<O>,
+}
+
+/// Group, version and kind of an object.
+#[derive(Debug, Clone, Deserialize)]
+pub struct GroupVersionKind {
+    /// Empty for the core group.
+    #[serde(default)]
+    pub group: String,
+    /// The version.
+    #[serde(default)]
+    pub version: String,
+    /// The kind.
+    pub kind: String,
+}
+
+impl<O> AdmissionRequest<O> {
+    /// Whether a pod is being created. Anything else is not ours to change: most of a pod's spec is
+    /// immutable once it exists.
+    pub(super) fn creates_pod(&self) -> bool {
+        self.operation == "CREATE"
+            && self.kind.kind == "Pod"
+            && self.kind.group.is_empty()
+            && self.sub_resource.as_deref().is_none_or(str::is_empty)
+    }
+}
+
+/// Reads a review: the version that it names, and its request.
+pub(super) fn read<O: DeserializeOwned>(body: &str) -> Result<(String, AdmissionRequest<O>), BadReview> {
+    let envelope: Envelope<O> = serde_json::from_str(body).map_err(|error| {
+        if error.is_data() {
+            BadReview::NotReview(error.to_string())
+        } else {
+            BadReview::NotJson(error.to_string())
+        }
+    })?;
+    let Envelope { api_version, kind, request } = envelope;
+    if kind != "AdmissionReview" || !api_version.starts_with("admission.k8s.io/") {
+        return Err(BadReview::OtherKind { api_version: shown(&api_version), kind: shown(&kind) });
+    }
+    let request = request.ok_or(BadReview::NoRequest)?;
+    if request.uid.is_empty() {
+        return Err(BadReview::NoUid);
+    }
+    Ok((api_version, request))
+}
+
+/// As much of what a stranger sent as an answer may repeat.
+fn shown(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(64).collect()
+}
+
+/// A review of a pod that a policy serves: something to try a server with.
+pub fn sample(policy: &Policy) -> Value {
+    let mut pod = self_check::sample(policy);
+    pod["apiVersion"] = "v1".into();
+    pod["kind"] = "Pod".into();
+    json!({
+        "apiVersion": V1,
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "00000000-0000-4000-8000-000000000000",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "operation": "CREATE",
+            "namespace": self_check::request(policy).namespace.as_deref().unwrap_or("default"),
+            "object": pod,
+        },
+    })
+}

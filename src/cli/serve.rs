@@ -1,0 +1,290 @@
+//! `fabric-injector serve`: the webhook.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::Duration;
+
+use crate::admission::{OnError, sample_review};
+use crate::authority::Authority;
+use crate::builtin;
+use crate::selection::{Selection, listing};
+use crate::server::{Config, Ended, Limits, Pair, Server, Stop, Times, TlsSource};
+use crate::telemetry::logs;
+
+use super::Status;
+use super::output::{self, Output};
+use super::selection::SelectionArguments;
+
+/// Threads that serve requests. One answers some ten thousand a second; more than a few only cost memory.
+const MOST_THREADS: usize = 4;
+/// Connections at once by default.
+const MAX_CONNECTIONS: usize = 1_024;
+/// How long a certificate in memory is valid.
+const LIFE_IN_MEMORY: Duration = Duration::from_hours(365 * 24);
+
+/// Answer the admission reviews of an API server over HTTPS
+///
+/// Without a certificate it makes one of its own in memory, listens on loopback only, and prints how to post a
+/// sample review; without a policy as well, it serves by `aws-efa`.
+#[derive(Debug, Args)]
+#[command(after_long_help = "Certificates, policies and values are loaded anew when their files change.\n\n\
+    SIGTERM or SIGINT: no longer ready, still accepting for `--shutdown-delay`, then nothing new, and up to \
+    `--drain-timeout` for what is in flight. A second signal ends at once.\n\n\
+    Exit status: 0 ended, every request was answered; 1 ended, connections were cut off; 2 could not start.")]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    selection: SelectionArguments,
+    /// Where to answer reviews [default: 0.0.0.0:8443, or 127.0.0.1:8443 without a certificate]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "FABRIC_INJECTOR_LISTEN", value_parser = address, hide_env_values = true)]
+    listen: Option<SocketAddr>,
+    /// Where to answer /livez, /readyz, /metrics and /policies, without TLS [default: 0.0.0.0:8080, or
+    /// 127.0.0.1:8080 without a certificate]
+    #[arg(long, value_name = "ADDRESS:PORT", env = "FABRIC_INJECTOR_ADMIN_LISTEN", value_parser = address, hide_env_values = true)]
+    admin_listen: Option<SocketAddr>,
+    /// The serving certificate and what stands between it and the CA, PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FABRIC_INJECTOR_TLS_CERT",
+        requires = "tls_key",
+        hide_env_values = true
+    )]
+    tls_cert: Option<PathBuf>,
+    /// The key of the serving certificate, PEM
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "FABRIC_INJECTOR_TLS_KEY",
+        requires = "tls_cert",
+        hide_env_values = true
+    )]
+    tls_key: Option<PathBuf>,
+    /// A folder with `tls.crt` and `tls.key`, such as a mounted Secret
+    #[arg(long, value_name = "DIR", env = "FABRIC_INJECTOR_TLS_DIR", conflicts_with_all = ["tls_cert", "tls_key"], hide_env_values = true)]
+    tls_dir: Option<PathBuf>,
+    /// Answer only clients with a certificate of this CA, PEM
+    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA", hide_env_values = true)]
+    client_ca: Option<PathBuf>,
+    /// What to do with a pod that cannot be served by a fault of the policy or of this program
+    #[arg(
+        long,
+        value_enum,
+        default_value = "deny",
+        env = "FABRIC_INJECTOR_ON_ERROR",
+        hide_env_values = true
+    )]
+    on_error: OnErrorArgument,
+    /// How long to go on accepting once told to stop: until then, clients still come [default: 5s, or 0s without
+    /// a certificate]
+    #[arg(long, value_name = "TIME", env = "FABRIC_INJECTOR_SHUTDOWN_DELAY", value_parser = time, hide_env_values = true)]
+    shutdown_delay: Option<Duration>,
+    /// How long what is in flight may take to finish after that
+    #[arg(long, value_name = "TIME", default_value = "20s", env = "FABRIC_INJECTOR_DRAIN_TIMEOUT", value_parser = time, hide_env_values = true)]
+    drain_timeout: Duration,
+    /// Close a connection at about this age, so that load spreads anew over all replicas
+    #[arg(long, value_name = "TIME", default_value = "5m", env = "FABRIC_INJECTOR_MAX_CONNECTION_AGE", value_parser = positive_time, hide_env_values = true)]
+    max_connection_age: Duration,
+    /// Requests at once; more are told to come again, or let through with `--on-error allow`
+    #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = count, hide_env_values = true)]
+    max_in_flight: usize,
+    /// Connections at once; the one that has been silent for longest makes room
+    #[arg(long, value_name = "NUMBER", default_value_t = MAX_CONNECTIONS, env = "FABRIC_INJECTOR_MAX_CONNECTIONS", value_parser = count, hide_env_values = true)]
+    max_connections: usize,
+    /// What to log: a level (error, warn, info, debug, trace), or `fabric_injector=debug` and the like; pods
+    /// are logged whole at trace only [default: `RUST_LOG`, else info]
+    #[arg(long, value_name = "FILTER", env = "FABRIC_INJECTOR_LOG", hide_env_values = true)]
+    log: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum OnErrorArgument {
+    /// Refuse it: a multi-node job that silently runs on TCP costs more than one that does not start
+    Deny,
+    /// Let it through as it came, with a warning
+    Allow,
+}
+
+impl From<OnErrorArgument> for OnError {
+    fn from(argument: OnErrorArgument) -> Self {
+        match argument {
+            OnErrorArgument::Deny => Self::Deny,
+            OnErrorArgument::Allow => Self::Allow,
+        }
+    }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an address and a port, such as `0.0.0.0:8443` or `[::]:8443`".to_owned())
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "write a time with its unit, such as `5s`, `500ms` or `2m`".to_owned())
+}
+
+fn positive_time(text: &str) -> Result<Duration, String> {
+    time(text).and_then(
+        |time| if time.is_zero() { Err("has to be more than nothing".to_owned()) } else { Ok(time) },
+    )
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        // A semaphore of tokio has no more.
+        Ok(count @ 1..=1_000_000) => Ok(count),
+        _ => Err("write a number from 1 to 1000000".to_owned()),
+    }
+}
+
+/// A server that makes its own certificate, and the CA of it.
+struct SelfSigned {
+    pair: Pair,
+    ca: String,
+}
+
+impl SelfSigned {
+    fn new(listen: SocketAddr) -> anyhow::Result<Self> {
+        let now = SystemTime::now();
+        let authority = Authority::new(now)?;
+        let loopback: [SocketAddr; 2] = [([127, 0, 0, 1], 0).into(), ([0, 0, 0, 0, 0, 0, 0, 1], 0).into()];
+        let mut ips: Vec<_> = loopback.iter().map(SocketAddr::ip).collect();
+        if !listen.ip().is_unspecified() && !ips.contains(&listen.ip()) {
+            ips.push(listen.ip());
+        }
+        let issued = authority.issue(&["localhost".to_owned()], &ips, now, LIFE_IN_MEMORY)?;
+        Ok(Self { pair: Pair::new(issued.cert, issued.key), ca: authority.cert })
+    }
+}
+
+impl Arguments {
+    fn tls_files(&self) -> Option<TlsSource> {
+        let (cert, key) = match (&self.tls_cert, &self.tls_key, &self.tls_dir) {
+            (Some(cert), Some(key), _) => (cert.clone(), key.clone()),
+            (_, _, Some(folder)) => (folder.join("tls.crt"), folder.join("tls.key")),
+            _ => return None,
+        };
+        Some(TlsSource::Files { cert, key, client_ca: self.client_ca.clone() })
+    }
+
+    /// What the server is to do; and the CA, if it had to make a certificate itself.
+    fn config(&self) -> anyhow::Result<(Config, Option<String>)> {
+        let files = self.tls_files();
+        let mut selection = Selection::from(self.selection.clone());
+        if selection.policies.is_empty() && selection.values.is_none() {
+            if files.is_some() {
+                bail!(
+                    "no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n\
+                     built-in policies:\n{}",
+                    listing()?.trim_end()
+                );
+            }
+            selection.policies.push(builtin::DEFAULT.to_owned());
+        }
+        if files.is_none() && self.client_ca.is_some() {
+            bail!(
+                "`--client-ca` needs a certificate for the server as well\nhint: add `--tls-dir DIR`, or `--tls-cert` and `--tls-key`"
+            );
+        }
+        let host = if files.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
+        let listen = self.listen.unwrap_or_else(|| (host, 8443).into());
+        let delay = if files.is_some() { Duration::from_secs(5) } else { Duration::ZERO };
+        let (tls, ca) = if let Some(files) = files {
+            (files, None)
+        } else {
+            let SelfSigned { pair, ca } = SelfSigned::new(listen)?;
+            (TlsSource::Memory(pair), Some(ca))
+        };
+        let config = Config {
+            listen,
+            admin_listen: self.admin_listen.unwrap_or_else(|| (host, 8080).into()),
+            tls,
+            selection,
+            on_error: self.on_error.into(),
+            shutdown_delay: self.shutdown_delay.unwrap_or(delay),
+            drain_timeout: self.drain_timeout,
+            limits: Limits { in_flight: self.max_in_flight, ..Limits::default() },
+            max_connections: self.max_connections,
+            times: Times { age: self.max_connection_age, ..Times::default() },
+        };
+        Ok((config, ca))
+    }
+
+    fn log_filter(&self) -> String {
+        let named = self.log.clone().or_else(|| std::env::var("RUST_LOG").ok());
+        named.filter(|filter| !filter.is_empty()).unwrap_or_else(|| logs::DEFAULT_FILTER.to_owned())
+    }
+}
+
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+    logs::install(&arguments.log_filter(), output::log_lines(), &output::log_stream())?;
+    let (config, ca) = arguments.config()?;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.min(MOST_THREADS))
+        .max_blocking_threads(MOST_THREADS)
+        .enable_all()
+        .build()
+        .context("no threads to serve with")?;
+    let ended = runtime.block_on(serve(config, ca))?;
+    // What is being computed for a client that is gone need not be waited for.
+    runtime.shutdown_background();
+    Ok(match ended {
+        Ended::Drained => Status::Done,
+        Ended::CutOff => Status::Refused,
+    })
+}
+
+async fn serve(config: Config, ca: Option<String>) -> anyhow::Result<Ended> {
+    let stops = stop_signals()?;
+    let server = Server::bind(config).await?;
+    let (address, admin) = (server.address()?, server.admin_address()?);
+    let stamps: Vec<String> =
+        server.policies().policies().iter().map(|policy| policy.stamp().to_owned()).collect();
+    let policies = stamps.join(", ");
+    tracing::info!(%address, %admin, policies, version = env!("CARGO_PKG_VERSION"), "listening");
+    if let Some(ca) = ca {
+        greet(&server, address, &ca)?;
+    }
+    Ok(server.run(stops).await)
+}
+
+/// What to paste into a shell to see the webhook answer.
+fn greet(server: &Server, address: SocketAddr, ca: &str) -> anyhow::Result<()> {
+    let policies = server.policies();
+    let Some(policy) = policies.policies().first() else { return Ok(()) };
+    let host = if address.ip().is_unspecified() { "localhost".to_owned() } else { address.ip().to_string() };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let port = address.port();
+    let review = sample_review(policy).to_string().replace('\'', r"'\''");
+    let text = format!(
+        "# The CA of this server, made for this run:\n\
+         cat > fabric-injector-ca.crt <<'END'\n{ca}END\n\
+         # A review of a sample pod, as an API server would post it:\n\
+         curl --silent --cacert fabric-injector-ca.crt --header 'Content-Type: application/json' https://{host}:{port}/mutate --data '{review}'\n"
+    );
+    let mut output = Output::standard();
+    output.data(text.as_bytes())?;
+    output.flush()
+}
+
+/// SIGTERM and SIGINT, as often as they come.
+fn stop_signals() -> anyhow::Result<mpsc::Receiver<Stop>> {
+    let (stop, stops) = mpsc::channel(2);
+    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+        let mut signals = signal(kind).context("signals cannot be received")?;
+        let stop = stop.clone();
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                // Nobody listens any more when the server has ended.
+                let _ = stop.try_send(Stop);
+            }
+        });
+    }
+    Ok(stops)
+}

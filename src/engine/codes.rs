@@ -1,0 +1,97 @@
+//! The stable codes of reasons and warnings: metric labels, audit annotations, the report as JSON.
+
+use super::report::{Kept, Reason, Warning, WarningKind};
+
+impl Reason {
+    /// Codes of the reasons for which a pod is left alone.
+    pub const LEFT_ALONE: &[&str] = &[
+        "no_policy_matches",
+        "trigger_value",
+        "opted_out",
+        "mirror_pod",
+        "windows_pod",
+        "no_gpu_container",
+        "nothing_to_add",
+        "annotation_limit",
+        "malformed_pod",
+    ];
+
+    /// Codes of the reasons for which a pod is refused.
+    pub const REFUSED: &[&str] = &["several_policies_match", "conflict"];
+
+    /// Codes of the reasons that are a fault of the policy.
+    pub const FAULTS: &[&str] = &["evaluation_failed"];
+
+    /// The stable code, for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NoPolicyMatches => "no_policy_matches",
+            Self::TriggerValue { .. } => "trigger_value",
+            Self::OptedOut { .. } => "opted_out",
+            Self::MirrorPod => "mirror_pod",
+            Self::WindowsPod => "windows_pod",
+            Self::NoGpuContainer { .. } => "no_gpu_container",
+            Self::NothingToAdd => "nothing_to_add",
+            Self::AnnotationLimit { .. } => "annotation_limit",
+            Self::MalformedPod { .. } => "malformed_pod",
+            Self::SeveralPoliciesMatch { .. } => "several_policies_match",
+            Self::Conflict { .. } => "conflict",
+            Self::EvaluationFailed { .. } => "evaluation_failed",
+        }
+    }
+
+    /// Whether the pod asks for the fabric in a way that means nothing.
+    pub fn is_near_miss(&self) -> bool {
+        matches!(self, Self::TriggerValue { .. })
+    }
+
+    /// Whether the fault lies with the policy or this program rather than with the pod.
+    pub fn is_fault(&self) -> bool {
+        matches!(self, Self::EvaluationFailed { .. })
+    }
+}
+
+impl Warning {
+    /// The codes of all warnings but those that policies declare.
+    pub const CODES: &[&str] = &[
+        "kept_env",
+        "kept_mount",
+        "kept_device",
+        "kept_annotation",
+        "kept_container",
+        "kept_field",
+        "replaced",
+        "renamed_volume",
+        "mount_without_volume",
+        "parameter_assumed",
+        "parameter_contradicts_instance_type",
+        "instance_types_disagree",
+        "capability_without_root",
+        "privilege_conflict",
+        "huge_pages_alone",
+        "host_network",
+    ];
+
+    /// The stable code, for programs.
+    pub fn code(&self) -> &str {
+        match &self.kind {
+            WarningKind::Kept { what: Kept::Env, .. } => "kept_env",
+            WarningKind::Kept { what: Kept::Mount, .. } => "kept_mount",
+            WarningKind::Kept { what: Kept::Device, .. } => "kept_device",
+            WarningKind::Kept { what: Kept::Annotation, .. } => "kept_annotation",
+            WarningKind::Kept { what: Kept::Container, .. } => "kept_container",
+            WarningKind::Kept { what: Kept::Field, .. } => "kept_field",
+            WarningKind::Replaced { .. } => "replaced",
+            WarningKind::RenamedVolume { .. } => "renamed_volume",
+            WarningKind::MountWithoutVolume { .. } => "mount_without_volume",
+            WarningKind::ParameterAssumed { .. } => "parameter_assumed",
+            WarningKind::ParameterContradicts { .. } => "parameter_contradicts_instance_type",
+            WarningKind::InstanceTypesDisagree { .. } => "instance_types_disagree",
+            WarningKind::CapabilityWithoutRoot { .. } => "capability_without_root",
+            WarningKind::PrivilegeConflict { .. } => "privilege_conflict",
+            WarningKind::HugePagesAlone { .. } => "huge_pages_alone",
+            WarningKind::HostNetwork => "host_network",
+            WarningKind::Policy { code, .. } => code,
+        }
+    }
+}

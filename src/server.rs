@@ -1,0 +1,23 @@
+//! The admission endpoint: an HTTPS port for the API server, and a plain one for kubelet, Prometheus and people.
+//!
+//! A thin shell around [`crate::admission::answer`]. Connections are served by hyper directly, not by
+//! `axum::serve`: the TLS handshake, the limits on time and number, and the drain are what stands between a
+//! cluster and a webhook that hangs.
+
+mod admin;
+pub mod certificate;
+mod connection;
+mod connections;
+mod reload;
+mod run;
+mod state;
+mod status;
+mod webhook;
+
+pub use run::{Config, Ended, Server, Stop};
+pub use state::{Limits, State};
+pub use webhook::{MAX_BODY, router};
+
+pub use admin::router as admin_router;
+pub use certificate::{Pair, TlsSource};
+pub use connection::{Service, Times};

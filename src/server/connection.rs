@@ -1,0 +1,212 @@
+//! One connection from its first byte to its last, and the limits on how long each part may take.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulConnection;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Duration, sleep, sleep_until, timeout};
+use tokio_rustls::TlsAcceptor;
+use tower_service::Service as TowerService;
+
+use crate::telemetry::Metrics;
+
+use super::connections::Connection;
+
+/// How long the parts of a connection may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Times {
+    /// The TLS handshake.
+    pub handshake: Duration,
+    /// The head of a request, and the silence between two of them.
+    pub idle: Duration,
+    /// The whole connection, give or take a tenth.
+    pub age: Duration,
+    /// From saying that the connection will close to closing it, for a client that goes on.
+    pub closing: Duration,
+}
+
+impl Times {
+    /// How old a connection gets by default.
+    pub const AGE: Duration = Duration::from_mins(5);
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            handshake: Duration::from_secs(5),
+            idle: Duration::from_secs(60),
+            age: Self::AGE,
+            closing: Duration::from_secs(35),
+        }
+    }
+}
+
+/// The largest head of a request; that of an API server is a few hundred bytes.
+const MAX_HEAD: u32 = 16 << 10;
+/// Requests that a client may have open on one connection.
+const MAX_STREAMS: u32 = 256;
+/// A client that does not answer a ping within this time is gone.
+const PING: Duration = Duration::from_secs(20);
+
+/// What answers requests: the router, and a count of what is being answered.
+#[derive(Debug, Clone)]
+pub struct Service {
+    router: Router,
+    connection: Arc<Connection>,
+}
+
+impl hyper::service::Service<hyper::Request<Incoming>> for Service {
+    type Response = hyper::Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let answering = self.connection.request();
+        let answer = self.router.clone().call(request);
+        Box::pin(async move {
+            let answer = answer.await;
+            drop(answering);
+            answer
+        })
+    }
+}
+
+/// Everything that a connection needs to know.
+pub(super) struct Context {
+    pub(super) router: Router,
+    pub(super) times: Times,
+    pub(super) connection: Arc<Connection>,
+    /// Says when the server stops.
+    pub(super) stopping: watch::Receiver<bool>,
+    /// None on a port that is not the webhook's.
+    pub(super) metrics: Option<Arc<super::State>>,
+}
+
+impl Context {
+    fn count(&self, count: impl FnOnce(&Metrics)) {
+        if let Some(state) = &self.metrics {
+            count(&state.metrics);
+        }
+    }
+}
+
+/// Serves one connection until it ends, of itself or because it must.
+pub(super) async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, context: Context) {
+    let evicted = Arc::clone(&context.connection);
+    tokio::select! {
+        biased;
+        () = evicted.evicted.notified() => context_closed(&context, "evicted"),
+        () = serve_stream(stream, tls, &context) => {}
+    }
+}
+
+fn context_closed(context: &Context, reason: &'static str) {
+    context.count(|metrics| metrics.closed(reason));
+}
+
+async fn serve_stream(stream: TcpStream, tls: Option<TlsAcceptor>, context: &Context) {
+    // A review is one write; waiting to join it with another only costs time.
+    let _ = stream.set_nodelay(true);
+    let Some(acceptor) = tls else {
+        context.connection.established();
+        return serve_http1(stream, context).await;
+    };
+    context.count(Metrics::handshake);
+    let stream = match timeout(context.times.handshake, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => {
+            let reason = handshake_failure(&error);
+            tracing::debug!(%error, reason, "TLS handshake failed");
+            return context.count(|metrics| metrics.handshake_failed(reason));
+        }
+        Err(_) => return context.count(|metrics| metrics.handshake_failed("timeout")),
+    };
+    context.connection.established();
+    // By the protocol that was agreed on, not by the first bytes: those may never come.
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        serve_http2(stream, context).await;
+    } else {
+        serve_http1(stream, context).await;
+    }
+}
+
+fn handshake_failure(error: &std::io::Error) -> &'static str {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match tls {
+        Some(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
+            "client_certificate"
+        }
+        Some(_) => "protocol",
+        None => "closed",
+    }
+}
+
+async fn serve_http1(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, context: &Context) {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(context.times.idle.min(Duration::from_secs(10)))
+        .max_buf_size(MAX_HEAD as usize)
+        .half_close(true);
+    let service = Service { router: context.router.clone(), connection: Arc::clone(&context.connection) };
+    drive(builder.serve_connection(TokioIo::new(stream), service), context).await;
+}
+
+async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, context: &Context) {
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(PING)
+        .keep_alive_timeout(PING)
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD);
+    let service = Service { router: context.router.clone(), connection: Arc::clone(&context.connection) };
+    drive(builder.serve_connection(TokioIo::new(stream), service), context).await;
+}
+
+/// Runs a connection, and asks it to end when it is too old, was silent for too long, or the server stops.
+async fn drive(running: impl GracefulConnection, context: &Context) {
+    let mut running = pin!(running);
+    let mut stopping = context.stopping.clone();
+    let mut old = pin!(sleep(with_jitter(context.times.age)));
+    let reason = loop {
+        let look_again = sleep(context.times.idle / 4);
+        tokio::select! {
+            _ = running.as_mut() => return,
+            _ = stopping.wait_for(|stopping| *stopping) => break None,
+            () = old.as_mut() => break Some("age"),
+            () = look_again => {
+                if context.connection.idle().is_some_and(|idle| idle >= context.times.idle) {
+                    break Some("idle");
+                }
+            }
+        }
+    };
+    if let Some(reason) = reason {
+        context_closed(context, reason);
+    }
+    // HTTP/2 says GOAWAY and finishes what was asked, HTTP/1.1 says `connection: close`.
+    running.as_mut().graceful_shutdown();
+    let end = Instant::now() + context.times.closing;
+    tokio::select! {
+        _ = running => {}
+        () = sleep_until(end.into()) => {}
+    }
+}
+
+/// Connections that began together should not all end together.
+fn with_jitter(age: Duration) -> Duration {
+    age.mul_f64(0.9 + 0.2 * fastrand::f64())
+}

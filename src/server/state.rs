@@ -1,0 +1,118 @@
+//! What requests share.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::admission::{Evaluate, OnError};
+use crate::engine;
+use crate::policy_set::PolicySet;
+use crate::telemetry::Metrics;
+
+use super::status::Status;
+
+/// How much is taken on at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests that are being answered.
+    pub in_flight: usize,
+    /// Bytes of the bodies of all requests together.
+    pub body_bytes: usize,
+}
+
+impl Limits {
+    /// Requests in flight by default. An API server has 200 changing requests in flight by default
+    /// (`--max-mutating-requests-inflight`), and a large cluster a few API servers.
+    pub const IN_FLIGHT: usize = 512;
+    /// Room for four of the largest requests, or for thousands of usual ones.
+    pub const BODY_BYTES: usize = 32 << 20;
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { in_flight: Self::IN_FLIGHT, body_bytes: Self::BODY_BYTES }
+    }
+}
+
+/// Everything that requests share. A review in flight finishes with the policies that it began with.
+pub struct State {
+    pub(super) policies: ArcSwap<PolicySet>,
+    pub(super) on_error: OnError,
+    pub(super) metrics: Metrics,
+    pub(super) status: Status,
+    evaluate: Box<Evaluate>,
+    in_flight: Arc<Semaphore>,
+    body_bytes: Arc<Semaphore>,
+    /// Large pods are served one for each core at a time, and off the threads that drive connections.
+    pub(super) large: Arc<Semaphore>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").field("on_error", &self.on_error).finish_non_exhaustive()
+    }
+}
+
+impl State {
+    /// The state of a server that serves pods by these policies.
+    pub fn new(policies: PolicySet, on_error: OnError, limits: Limits) -> Self {
+        let metrics = Metrics::default();
+        metrics.policies_in_use(&policies);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            policies: ArcSwap::from_pointee(policies),
+            on_error,
+            metrics,
+            status: Status::default(),
+            evaluate: Box::new(engine::mutate),
+            in_flight: Arc::new(Semaphore::new(limits.in_flight)),
+            body_bytes: Arc::new(Semaphore::new(limits.body_bytes)),
+            large: Arc::new(Semaphore::new(cores)),
+        }
+    }
+
+    /// Serves pods by something else than the engine: how a fault of it is answered can be seen so.
+    #[must_use]
+    pub fn with_evaluate(self, evaluate: Box<Evaluate>) -> Self {
+        Self { evaluate, ..self }
+    }
+
+    /// The metrics.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// What `/readyz` tells.
+    pub fn status(&self) -> &Status {
+        &self.status
+    }
+
+    pub(super) fn evaluate(&self) -> &Evaluate {
+        &*self.evaluate
+    }
+
+    /// A place among the requests in flight, if there is one.
+    pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.in_flight).try_acquire_owned().ok()
+    }
+
+    /// Room for so many bytes of a body, if there is some.
+    pub(super) fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes).ok()?;
+        Arc::clone(&self.body_bytes).try_acquire_many_owned(bytes).ok()
+    }
+}
+
+/// The time within which an API server wants its answer, as it says itself in `?timeout=`.
+pub(super) fn patience(query: Option<&str>) -> Duration {
+    let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let asked = pairs
+        .filter(|(key, _)| *key == "timeout")
+        .find_map(|(_, value)| humantime::parse_duration(value).ok());
+    // The API's own bounds for `timeoutSeconds`; 10 s is its default.
+    let asked = asked.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(30));
+    // A tenth is for the way back.
+    asked.mul_f64(0.9)
+}
