@@ -46,7 +46,7 @@ impl Default for Times {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(5),
-            idle: Duration::from_secs(60),
+            idle: Duration::from_mins(1),
             age: Self::AGE,
             closing: Duration::from_secs(35),
         }

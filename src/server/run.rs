@@ -141,7 +141,7 @@ impl Server {
             listener: admin,
             router: super::admin_router(Arc::clone(&state)),
             tls: None,
-            times: Times { age: Duration::from_mins(60), ..config.times },
+            times: Times { age: Duration::from_hours(1), ..config.times },
             connections: Arc::new(Connections::new(ADMIN_CONNECTIONS)),
             metrics: None,
         }
