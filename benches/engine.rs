@@ -117,7 +117,7 @@ fn policies(name: &str, count: usize) -> PolicySet {
 fn serve(policies: &PolicySet, bytes: &[u8]) -> Vec<u8> {
     let pod: Value = serde_json::from_slice(bytes).expect("JSON");
     match mutate(policies, pod, &Request::default()).outcome {
-        Outcome::Mutated(mutated) => mutated.patch_json(),
+        Outcome::Mutated(mutated) => mutated.operations().to_json(),
         _ => Vec::new(),
     }
 }

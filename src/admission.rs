@@ -3,6 +3,7 @@
 //! Pure: bytes in, an [`Answer`] out. What carries the bytes, counts and logs is [`crate::server`].
 
 mod answer;
+mod object;
 mod response;
 mod review;
 

@@ -9,6 +9,7 @@ mod container;
 mod instance_type;
 mod merge;
 mod networks;
+mod operations;
 mod patch;
 mod plan;
 mod pod;
@@ -23,6 +24,7 @@ mod volumes;
 use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
+pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};
 
 pub(crate) use patch::{field_path, push_token};
@@ -76,50 +78,32 @@ pub struct Mutated {
 }
 
 impl Mutated {
-    /// What brings the pod as it came to what it is now, in order: JSON Pointer from the pod's root, whether
-    /// something stood there before, and what stands there now.
-    pub fn operations(&self) -> impl Iterator<Item = (&str, bool, &Value)> {
-        self.changes.operations().filter_map(|operation| {
-            Some((operation.pointer, operation.replaces, patch::at_pointer(&self.pod, operation.pointer)?))
-        })
+    /// What brings the pod as it came to what it is now. Finding the values takes a while, so whoever needs the
+    /// operations more than once keeps them.
+    pub fn operations(&self) -> Operations<'_> {
+        let found = self.changes.operations().filter_map(|operation| {
+            let value = patch::at_pointer(&self.pod, operation.pointer)?;
+            Some(Operation { pointer: operation.pointer, replaces: operation.replaces, value })
+        });
+        Operations { pod: &self.pod, list: found.collect() }
     }
 
-    /// What was added, in words: one line for each container that got something, and one for the pod.
-    pub fn summary(&self) -> Vec<String> {
-        summary::summarize(self)
+    /// How many operations there are.
+    pub fn operation_count(&self) -> usize {
+        self.changes.operations().count()
     }
 
     /// The JSON Patch (RFC 6902); paths from the pod's root.
     pub fn patch(&self) -> Patch {
-        let operations = self.operations().filter_map(|(pointer, replaces, value)| {
-            let (path, value) = (pointer.parse().ok()?, value.clone());
-            Some(if replaces {
+        let operations = self.operations().list.into_iter().filter_map(|operation| {
+            let (path, value) = (operation.pointer.parse().ok()?, operation.value.clone());
+            Some(if operation.replaces {
                 PatchOperation::Replace(ReplaceOperation { path, value })
             } else {
                 PatchOperation::Add(AddOperation { path, value })
             })
         });
         Patch(operations.collect())
-    }
-
-    /// The JSON Patch as text, without copying the values first.
-    pub fn patch_json(&self) -> Vec<u8> {
-        #[derive(serde::Serialize)]
-        struct Operation<'a> {
-            op: &'static str,
-            path: &'a str,
-            value: &'a Value,
-        }
-        let operations = self.operations().map(|(path, replaces, value)| Operation {
-            op: if replaces { "replace" } else { "add" },
-            path,
-            value,
-        });
-        let operations: Vec<Operation<'_>> = operations.collect();
-        let mut text = Vec::with_capacity(160 * operations.len() + 2);
-        // Serialising a `Value` into memory cannot fail.
-        let _ = serde_json::to_writer(&mut text, &operations);
-        text
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn run(set: &PolicySet) -> Result<(), SourceError> {
         if let Outcome::Mutated(mutated) = mutate(set, first, &request).outcome {
             let again = mutated.patch().0.first().map(ToString::to_string).unwrap_or_default();
             let needle =
-                mutated.operations().next().map(|(pointer, _, value)| named_in_policy(pointer, value));
+                mutated.operations().list.first().map(|first| named_in_policy(first.pointer, first.value));
             return Err(complain(
                 format!(
                     "the policy is not idempotent: serving a sample pod ({what}) again changes it: {again}"

@@ -10,6 +10,7 @@ use crate::policy::Request;
 use crate::policy_set::PolicySet;
 
 use super::Outcome;
+use super::object::Object;
 use super::response::{OnError, Response, respond};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
@@ -90,10 +91,10 @@ pub fn answer(policies: &PolicySet, evaluate: &Evaluate, on_error: OnError, body
     let body = text(body)?;
     // Most of what is not for any policy can be told from the bytes; its object need not be built.
     if policies.may_concern(body) {
-        let (version, mut request) = review::read::<Value>(body)?;
+        let (version, mut request) = review::read::<Object>(body)?;
         let object = request.object.take();
         Ok(of_other_request(&version, &request)
-            .unwrap_or_else(|| of_pod(policies, evaluate, on_error, &request, object.unwrap_or_default())))
+            .unwrap_or_else(|| of_pod(policies, evaluate, on_error, &request, object.unwrap_or_default().0)))
     } else {
         let (version, request) = review::read::<IgnoredAny>(body)?;
         let reason = engine::Reason::NoPolicyMatches.code();
@@ -144,7 +145,7 @@ fn of_pod(
     policies: &PolicySet,
     evaluate: &Evaluate,
     on_error: OnError,
-    request: &AdmissionRequest<Value>,
+    request: &AdmissionRequest<Object>,
     pod: Value,
 ) -> Answer {
     let generated = || pod["metadata"]["generateName"].as_str().map(|prefix| format!("{prefix}*"));
@@ -166,7 +167,7 @@ fn of_pod(
         engine::Outcome::Refused { reason } => (Outcome::Refused, Some(reason)),
     };
     let operations = match &mutation.outcome {
-        engine::Outcome::Mutated(mutated) => mutated.operations().count(),
+        engine::Outcome::Mutated(mutated) => mutated.operation_count(),
         _ => 0,
     };
     let record = Record {

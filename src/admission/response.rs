@@ -95,7 +95,9 @@ impl Response {
         match on_error {
             OnError::Deny => Self::refuse(uid, 500, "InternalError", why),
             OnError::Allow => {
-                let warnings = within_limits([format!("NOT served, the pod has no fast network: {why}")]);
+                let warnings = within_limits([format!(
+                    "fabric-injector: NOT served, the pod has no fast network: {why}"
+                )]);
                 Self { warnings, ..Self::allow(uid) }
             }
         }
@@ -128,19 +130,22 @@ impl Response {
 
 /// The answer for one pod.
 pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
-    let mut messages: Vec<String> = mutation.warnings.iter().map(ToString::to_string).collect();
+    let mut messages: Vec<String> =
+        mutation.warnings.iter().map(|warning| format!("fabric-injector: {warning}")).collect();
     let (mut response, outcome) = match &mutation.outcome {
         engine::Outcome::Mutated(mutated) => {
             // What the user has to act on comes first, in case that not all has place.
-            messages.extend(mutated.summary().into_iter().map(|line| format!("added to {line}")));
-            let patch = Some(STANDARD.encode(mutated.patch_json()));
+            let operations = mutated.operations();
+            let added = operations.summary();
+            messages.extend(added.into_iter().map(|line| format!("fabric-injector: added to {line}")));
+            let patch = Some(STANDARD.encode(operations.to_json()));
             let response = Response { patch_type: Some("JSONPatch"), patch, ..Response::allow(uid) };
             (response, format!("mutated by {}", mutated.stamp))
         }
         engine::Outcome::Unchanged { reason, .. } => {
             // Somebody asked for the fabric and does not get it: say so.
             if mutation.policy.is_some() || reason.is_near_miss() {
-                messages.push(format!("left alone: {reason}"));
+                messages.push(format!("fabric-injector: left alone: {reason}"));
             }
             (Response::allow(uid), format!("unchanged: {}", reason.code()))
         }
@@ -171,7 +176,7 @@ pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<S
     let mut warnings = Vec::new();
     let mut messages = messages.into_iter();
     while let Some(message) = messages.next() {
-        let warning = cut(format!("fabric-injector: {message}"), MAX_WARNING);
+        let warning = cut(message, MAX_WARNING);
         if warning.len() > left {
             warnings.push(format!("fabric-injector: and {} more", messages.count() + 1));
             break;

@@ -1,137 +1,194 @@
 //! What a patch adds, in the words of people: `nim: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME`.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
-use super::Mutated;
+use super::Operations;
+
+/// What was added, in the order in which it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Device,
+    Env,
+    Mount,
+    Capability,
+    Container,
+    Volume,
+    Annotation,
+    Field,
+}
+
+impl Kind {
+    const ALL: [Self; 8] = [
+        Self::Device,
+        Self::Env,
+        Self::Mount,
+        Self::Capability,
+        Self::Container,
+        Self::Volume,
+        Self::Annotation,
+        Self::Field,
+    ];
+
+    fn word(self) -> &'static str {
+        match self {
+            // A device is told by name and number.
+            Self::Device => "",
+            Self::Env => "env ",
+            Self::Mount => "mount ",
+            Self::Capability => "capability ",
+            Self::Container => "container ",
+            Self::Volume => "volume ",
+            Self::Annotation => "annotation ",
+            Self::Field => "field ",
+        }
+    }
+}
+
+/// What one container got, or the pod.
+#[derive(Debug)]
+struct Line<'a> {
+    /// The container; none for the pod.
+    holder: Option<&'a str>,
+    items: Vec<(Kind, Cow<'a, str>)>,
+}
+
+impl<'a> Line<'a> {
+    fn push(&mut self, kind: Kind, name: impl Into<Cow<'a, str>>) {
+        self.items.push((kind, name.into()));
+    }
+
+    /// The names of the entries of a list, or of one entry.
+    fn push_names(&mut self, kind: Kind, value: &'a Value, key: &str) {
+        let entries = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+        self.items.extend(entries.iter().filter_map(|entry| Some((kind, entry.get(key)?.as_str()?.into()))));
+    }
+
+    fn push_keys(&mut self, kind: Kind, value: &'a Value) {
+        let keys = value.as_object().into_iter().flat_map(Map::keys);
+        self.items.extend(keys.map(|key| (kind, key.as_str().into())));
+    }
+
+    /// `vpc.amazonaws.com/efa 32, env A B, mount /x`.
+    fn text(&self) -> String {
+        let mut text = String::with_capacity(128);
+        text.push_str(self.holder.unwrap_or("pod"));
+        let mut between = ": ";
+        for kind in Kind::ALL {
+            let mut names = self.items.iter().filter(|(of, _)| *of == kind).map(|(_, name)| name);
+            let Some(first) = names.next() else { continue };
+            text.push_str(between);
+            text.push_str(kind.word());
+            text.push_str(first);
+            for name in names {
+                text.push_str(if kind == Kind::Device { ", " } else { " " });
+                text.push_str(name);
+            }
+            between = ", ";
+        }
+        text
+    }
+}
 
 /// One line for each container that got something, and one for the pod.
-pub(super) fn summarize(mutated: &Mutated) -> Vec<String> {
-    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
-    for (path, _, value) in mutated.operations() {
-        let tokens: Vec<String> =
-            path.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
-        let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-        let (holder, items) = describe(&tokens, value, &mutated.pod);
-        match lines.iter_mut().find(|(known, _)| *known == holder) {
-            Some((_, known)) => known.extend(items),
-            None => lines.push((holder, items)),
+pub(super) fn summarize(operations: &Operations<'_>) -> Vec<String> {
+    let mut containers: Vec<(Vec<&str>, Line<'_>)> = Vec::new();
+    let mut pod = Line { holder: None, items: Vec::new() };
+    for operation in &operations.list {
+        let tokens: Vec<&str> = operation.pointer.split('/').skip(1).collect();
+        let value = operation.value;
+        match tokens.as_slice() {
+            ["spec", "containers" | "initContainers", index, rest @ ..] => {
+                let place = &tokens[1..3];
+                let line = match containers.iter().position(|(known, _)| known == place) {
+                    Some(known) => &mut containers[known].1,
+                    None => {
+                        let name = container(operations.pod, place)["name"].as_str();
+                        let line = Line { holder: Some(name.unwrap_or(index)), items: Vec::new() };
+                        containers.push((place.to_vec(), line));
+                        let last = containers.len() - 1;
+                        &mut containers[last].1
+                    }
+                };
+                if rest.is_empty() {
+                    pod.push(Kind::Container, line.holder.unwrap_or_default());
+                } else {
+                    in_container(rest, value, operations.pod, place, line);
+                }
+            }
+            ["spec", "containers" | "initContainers"] => pod.push_names(Kind::Container, value, "name"),
+            ["spec", "volumes", ..] => pod.push_names(Kind::Volume, value, "name"),
+            ["metadata"] => pod.push_keys(Kind::Annotation, &value["annotations"]),
+            ["metadata", "annotations"] => pod.push_keys(Kind::Annotation, value),
+            ["metadata", "annotations", key] => pod.push(Kind::Annotation, unescaped(key)),
+            other => pod.push(Kind::Field, other.join(".")),
         }
     }
     // The pod's own line last: it follows from those of the containers.
-    lines.sort_by_key(|(holder, _)| holder == "pod");
-    lines
-        .into_iter()
-        .filter(|(_, items)| !items.is_empty())
-        .map(|(holder, items)| format!("{holder}: {}", grouped(&items)))
-        .collect()
+    let lines = containers.into_iter().map(|(_, line)| line).chain([pod]);
+    lines.filter(|line| !line.items.is_empty()).map(|line| line.text()).collect()
 }
 
-/// Whose the change is, and what it adds, each item as `<kind> <name>`.
-fn describe(tokens: &[&str], value: &Value, pod: &Value) -> (String, Vec<String>) {
-    match tokens {
-        ["spec", list @ ("containers" | "initContainers"), index, rest @ ..] => {
-            let container = index.parse::<usize>().ok().and_then(|index| pod["spec"][*list].get(index));
-            let name = container.and_then(|container| container["name"].as_str()).unwrap_or(index);
-            if rest.is_empty() {
-                ("pod".to_owned(), vec![format!("container {name}")])
-            } else {
-                (name.to_owned(), in_container(rest, value, container.unwrap_or(&Value::Null)))
-            }
-        }
-        ["spec", "containers" | "initContainers"] => ("pod".to_owned(), names("container", value, "name")),
-        ["spec", "volumes", ..] => ("pod".to_owned(), names("volume", value, "name")),
-        ["metadata", rest @ ..] => ("pod".to_owned(), in_metadata(rest, value)),
-        other => ("pod".to_owned(), vec![format!("field {}", other.join("."))]),
-    }
+fn container<'a>(pod: &'a Value, place: &[&str]) -> &'a Value {
+    let [list, index] = place else { return &Value::Null };
+    let index = index.parse::<usize>().ok();
+    index.and_then(|index| pod["spec"][*list].get(index)).unwrap_or(&Value::Null)
 }
 
-fn in_metadata(tokens: &[&str], value: &Value) -> Vec<String> {
-    let keys = |value: &Value| -> Vec<String> {
-        value.as_object().into_iter().flat_map(Map::keys).map(|key| format!("annotation {key}")).collect()
-    };
-    match tokens {
-        [] => keys(&value["annotations"]),
-        ["annotations"] => keys(value),
-        ["annotations", key] => vec![format!("annotation {key}")],
-        other => vec![format!("field metadata.{}", other.join("."))],
-    }
-}
-
-fn in_container(tokens: &[&str], value: &Value, container: &Value) -> Vec<String> {
+fn in_container<'a>(
+    tokens: &[&'a str],
+    value: &'a Value,
+    pod: &'a Value,
+    place: &[&str],
+    line: &mut Line<'a>,
+) {
     match tokens {
         ["env", index, "value"] => {
-            let entry = index.parse::<usize>().ok().and_then(|index| container["env"].get(index));
-            entry
-                .and_then(|entry| entry["name"].as_str())
-                .map(|name| format!("env {name}"))
-                .into_iter()
-                .collect()
+            let entry = index.parse::<usize>().ok().and_then(|index| container(pod, place)["env"].get(index));
+            line.push_names(Kind::Env, entry.unwrap_or(&Value::Null), "name");
         }
-        ["env", ..] => names("env", value, "name"),
-        ["volumeMounts", ..] => names("mount", value, "mountPath"),
-        ["resources", rest @ ..] => amounts(rest, value),
-        ["securityContext", rest @ ..] => security(rest, value),
-        other => vec![format!("field {}", other.join("."))],
-    }
-}
-
-fn amounts(tokens: &[&str], value: &Value) -> Vec<String> {
-    let listed = |limits: &Value| -> Vec<String> {
-        let amounts = limits.as_object().into_iter().flatten();
-        amounts.map(|(name, amount)| format!("device {name} {}", plain(amount))).collect()
-    };
-    match tokens {
-        [] => listed(&value["limits"]),
-        ["limits"] => listed(value),
-        ["limits", name] => vec![format!("device {name} {}", plain(value))],
+        ["env", ..] => line.push_names(Kind::Env, value, "name"),
+        ["volumeMounts", ..] => line.push_names(Kind::Mount, value, "mountPath"),
+        ["resources"] => amounts(&value["limits"], line),
+        ["resources", "limits"] => amounts(value, line),
+        ["resources", "limits", name] => amount(unescaped(name), value, line),
         // A request repeats the limit.
-        _ => Vec::new(),
-    }
-}
-
-fn security(tokens: &[&str], value: &Value) -> Vec<String> {
-    let added = |value: &Value| -> Vec<String> {
-        let list = value.as_array().cloned().unwrap_or_else(|| vec![value.clone()]);
-        list.iter().filter_map(Value::as_str).map(|name| format!("capability {name}")).collect()
-    };
-    match tokens {
-        [] => {
-            let mut items = added(&value["capabilities"]["add"]);
-            let others =
-                value.as_object().into_iter().flat_map(Map::keys).filter(|key| *key != "capabilities");
-            items.extend(others.map(|key| format!("field securityContext.{key}")));
-            items
+        ["resources", ..] => {}
+        ["securityContext"] => {
+            capabilities(&value["capabilities"]["add"], line);
+            let keys = value.as_object().into_iter().flat_map(Map::keys);
+            for key in keys.filter(|key| *key != "capabilities") {
+                line.push(Kind::Field, format!("securityContext.{key}"));
+            }
         }
-        ["capabilities"] => added(&value["add"]),
-        ["capabilities", "add", ..] => added(value),
-        other => vec![format!("field securityContext.{}", other.join("."))],
+        ["securityContext", "capabilities"] => capabilities(&value["add"], line),
+        ["securityContext", "capabilities", "add", ..] => capabilities(value, line),
+        other => line.push(Kind::Field, other.join(".")),
     }
 }
 
-fn names(kind: &str, value: &Value, key: &str) -> Vec<String> {
-    let entries = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    entries.iter().filter_map(|entry| entry[key].as_str()).map(|name| format!("{kind} {name}")).collect()
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// `env A, env B, mount /x` as `env A B, mount /x`.
-fn grouped(items: &[String]) -> String {
-    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
-    for item in items {
-        let (kind, name) = item.split_once(' ').unwrap_or(("", item));
-        match groups.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, names)) => names.push(name),
-            None => groups.push((kind, vec![name])),
-        }
+fn amounts<'a>(limits: &'a Value, line: &mut Line<'a>) {
+    for (name, value) in limits.as_object().into_iter().flatten() {
+        amount(name.as_str().into(), value, line);
     }
-    let order = ["device", "env", "mount", "capability", "container", "volume", "annotation"];
-    groups.sort_by_key(|(kind, _)| order.iter().position(|known| known == kind).unwrap_or(order.len()));
-    let shown = groups.iter().map(|(kind, names)| match *kind {
-        "device" => names.join(", "),
-        kind => format!("{kind} {}", names.join(" ")),
-    });
-    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn amount(name: Cow<'_, str>, value: &Value, line: &mut Line<'_>) {
+    match value.as_str() {
+        Some(text) => line.push(Kind::Device, format!("{name} {text}")),
+        None => line.push(Kind::Device, format!("{name} {value}")),
+    }
+}
+
+fn capabilities<'a>(value: &'a Value, line: &mut Line<'a>) {
+    let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+    for name in names.iter().filter_map(Value::as_str) {
+        line.push(Kind::Capability, name);
+    }
+}
+
+/// A token of a JSON Pointer as it is meant.
+fn unescaped(token: &str) -> Cow<'_, str> {
+    if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
 }

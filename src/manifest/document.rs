@@ -159,7 +159,7 @@ pub fn serve(
         match &mut mutation.outcome {
             Outcome::Mutated(mutated) => {
                 if wanted.summary {
-                    added = mutated.summary();
+                    added = mutated.operations().summary();
                 }
                 changed = true;
                 *place = if wanted.patches { mutated.pod.clone() } else { mutated.pod.take() };

@@ -45,7 +45,8 @@ pub struct State {
     evaluate: Box<Evaluate>,
     in_flight: Arc<Semaphore>,
     body_bytes: Arc<Semaphore>,
-    /// Large pods are served one for each core at a time, and off the threads that drive connections.
+    /// Large pods are served one at a time, and off the threads that drive connections: built up in memory, a pod
+    /// takes ten times the bytes that it came in.
     pub(super) large: Arc<Semaphore>,
 }
 
@@ -60,7 +61,6 @@ impl State {
     pub fn new(policies: PolicySet, on_error: OnError, limits: Limits) -> Self {
         let metrics = Metrics::default();
         metrics.policies_in_use(&policies);
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Self {
             policies: ArcSwap::from_pointee(policies),
             on_error,
@@ -69,7 +69,7 @@ impl State {
             evaluate: Box::new(engine::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             body_bytes: Arc::new(Semaphore::new(limits.body_bytes)),
-            large: Arc::new(Semaphore::new(cores)),
+            large: Arc::new(Semaphore::new(1)),
         }
     }
 

@@ -59,7 +59,12 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
 
 async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) -> Result<Answer, Refusal> {
     let (head, body) = request.into_parts();
-    if let Some(refusal) = wrong_request(&head.method, &head.headers) {
+    let length = head.headers.get(header::CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let refusal = wrong_request(&head.method, &head.headers);
+    let refusal =
+        refusal.or_else(|| length.filter(|length| *length > MAX_BODY).map(|_| Refusal::too_large()));
+    if let Some(refusal) = refusal {
         drain(body).await;
         return Err(refusal);
     }
@@ -69,7 +74,7 @@ async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) ->
         drain(body).await;
         return shed(state, Shed::InFlight, &[]);
     }
-    let (bytes, _room) = read(state, body, deadline.min(started + BODY_TIME)).await?;
+    let (bytes, _room) = read(state, body, length, deadline.min(started + BODY_TIME)).await?;
     if place.is_none() {
         return shed(state, Shed::InFlight, &bytes);
     }
@@ -131,16 +136,17 @@ fn wrong_request(method: &Method, headers: &HeaderMap) -> Option<Refusal> {
         let sentence = format!("the content type is `{sent}`; send `application/json`");
         return Some(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", sentence));
     }
-    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    length.is_some_and(|length: usize| length > MAX_BODY).then(Refusal::too_large)
+    None
 }
 
-/// The whole body, and the room that it takes.
+/// The whole body, and the room that it takes. `length` is what its sender said of it, if anything.
 async fn read(
     state: &State,
     mut body: Body,
+    length: Option<usize>,
     deadline: Instant,
 ) -> Result<(Bytes, Option<OwnedSemaphorePermit>), Refusal> {
+    // Most bodies come in one piece, which then need not be copied.
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     let mut room: Option<OwnedSemaphorePermit> = None;
@@ -170,15 +176,15 @@ async fn read(
             Some(room) => room.merge(more),
             None => room = Some(more),
         }
-        // Most bodies come in one piece, which then need not be copied.
         if first.is_empty() && whole.is_empty() {
             first = data;
-        } else {
-            if whole.is_empty() {
-                whole.extend_from_slice(&std::mem::take(&mut first));
-            }
-            whole.extend_from_slice(&data);
+            continue;
         }
+        if whole.is_empty() {
+            whole.reserve(length.unwrap_or_default().min(MAX_BODY));
+            whole.extend_from_slice(&std::mem::take(&mut first));
+        }
+        whole.extend_from_slice(&data);
     }
     Ok((if whole.is_empty() { first } else { whole.freeze() }, room))
 }

@@ -78,7 +78,7 @@ proptest! {
                 let mut patched = pod.clone();
                 json_patch::patch(&mut patched, &mutated.patch()).unwrap();
                 prop_assert_eq!(&patched, &mutated.pod);
-                let written: json_patch::Patch = serde_json::from_slice(&mutated.patch_json()).unwrap();
+                let written: json_patch::Patch = serde_json::from_slice(&mutated.operations().to_json()).unwrap();
                 prop_assert_eq!(written, mutated.patch());
             }
         }
@@ -106,11 +106,11 @@ proptest! {
             let second = mutated(serve(policies, &pod));
             let Some(second) = second else { return Err(TestCaseError::fail("the new container was not served")) };
             let own = format!("/spec/containers/{index}/");
-            for (pointer, _, _) in second.operations() {
+            for pointer in second.operations().list.iter().map(|operation| operation.pointer) {
                 let elsewhere = pointer.starts_with("/spec/containers/") && !pointer.starts_with(&own);
                 prop_assert!(!elsewhere, "{} is changed again", pointer);
             }
-            prop_assert!(second.operations().any(|(pointer, _, _)| pointer.starts_with(&own)));
+            prop_assert!(second.operations().list.iter().any(|operation| operation.pointer.starts_with(&own)));
             prop_assert_eq!(&second.stamp, &first.stamp);
             prop_assert_eq!(patch_of(serve(policies, &second.pod)), json!([]));
         }
@@ -156,7 +156,8 @@ fn a_fully_populated_pod_survives() {
         let mutation = serve(policies, &pod);
         let Some(mutated) = mutated(mutation.clone()) else { panic!("{:?}", mutation.outcome) };
         invariants::keeps(&pod, &mutated.pod, "").unwrap();
-        let operations: Vec<&str> = mutated.operations().map(|(pointer, _, _)| pointer).collect();
+        let operations: Vec<&str> =
+            mutated.operations().list.iter().map(|operation| operation.pointer).collect();
         assert!(!operations.is_empty());
         let mut patched = pod.clone();
         json_patch::patch(&mut patched, &mutated.patch()).unwrap();

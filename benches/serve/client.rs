@@ -1,0 +1,125 @@
+//! What drives a server: a few HTTP/2 connections, each with many requests in flight, as from API servers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::ring;
+use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
+use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::process::Process;
+
+/// Connections to a server.
+pub(crate) struct Client {
+    connections: Vec<SendRequest<Full<Bytes>>>,
+}
+
+/// What came of a load.
+pub(crate) struct Load {
+    pub(crate) latencies: Vec<Duration>,
+}
+
+impl Client {
+    pub(crate) async fn connect(process: &Process, connections: usize) -> Self {
+        let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anything))
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        let connector = TlsConnector::from(Arc::new(config));
+        let mut open = Vec::new();
+        for _ in 0..connections {
+            let stream = TcpStream::connect(&process.address).await.unwrap();
+            stream.set_nodelay(true).unwrap();
+            let name = ServerName::try_from("127.0.0.1").unwrap();
+            let stream = connector.connect(name, stream).await.unwrap();
+            let (sender, connection) =
+                http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+            tokio::spawn(connection);
+            open.push(sender);
+        }
+        Self { connections: open }
+    }
+
+    /// Keeps so many requests in flight for this time.
+    pub(crate) async fn load(&self, body: &[u8], concurrency: usize, time: Duration) -> Load {
+        let body = Bytes::copy_from_slice(body);
+        let end = Instant::now() + time;
+        let tasks: Vec<_> = (0..concurrency)
+            .map(|index| {
+                let sender = self.connections[index % self.connections.len()].clone();
+                tokio::spawn(one_after_another(sender, body.clone(), end))
+            })
+            .collect();
+        let mut latencies = Vec::new();
+        for task in tasks {
+            latencies.extend(task.await.unwrap());
+        }
+        Load { latencies }
+    }
+}
+
+async fn one_after_another(mut sender: SendRequest<Full<Bytes>>, body: Bytes, end: Instant) -> Vec<Duration> {
+    let mut latencies = Vec::new();
+    while Instant::now() < end {
+        let request = hyper::Request::post("https://127.0.0.1/mutate?timeout=10s")
+            .header("content-type", "application/json")
+            .body(Full::new(body.clone()))
+            .unwrap();
+        let began = Instant::now();
+        let answer = sender.send_request(request).await.unwrap();
+        assert_eq!(answer.status(), 200);
+        let answer = answer.into_body().collect().await.unwrap().to_bytes();
+        latencies.push(began.elapsed());
+        assert!(memchr::memmem::find(&answer, br#""allowed":true"#).is_some());
+    }
+    latencies
+}
+
+/// Who the server is makes no difference here.
+#[derive(Debug)]
+struct Anything;
+
+impl ServerCertVerifier for Anything {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        ring::default_provider().signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,63 @@
+//! The floor: the same ports, connections, limits and logs, and a handler that reads the body and allows.
+
+use std::time::SystemTime;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::Request;
+use axum::routing::post;
+use fabric_injector::admission::OnError;
+use fabric_injector::authority::Authority;
+use fabric_injector::selection::Selection;
+use fabric_injector::server::{Config, Limits, MAX_BODY, Pair, Server, Times, TlsSource};
+use fabric_injector::telemetry::logs;
+use hyper::{Response, header};
+use tokio::sync::mpsc;
+use tokio::time::Duration;
+
+/// What makes this program the floor.
+pub(crate) const ARGUMENT: &str = "--floor";
+
+const ANSWER: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"4a1b8f3e-7c52-4d1e-9a63-0f5be2d7c816","allowed":true}}"#;
+
+async fn allow(request: Request) -> Response<Body> {
+    to_bytes(request.into_body(), MAX_BODY).await.unwrap();
+    let mut response = Response::new(Body::from(Bytes::from_static(ANSWER)));
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+/// Serves until it is killed.
+pub(crate) fn serve() {
+    logs::install("info", std::io::stderr, &std::io::stderr()).unwrap();
+    let now = SystemTime::now();
+    let life = Duration::from_secs(3600);
+    let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
+    let issued = Authority::new(now).unwrap().issue(&[], &[loopback], now, life).unwrap();
+    let config = Config {
+        listen: (loopback, 0).into(),
+        admin_listen: (loopback, 0).into(),
+        tls: TlsSource::Memory(Pair::new(issued.cert, issued.key)),
+        selection: Selection { policies: vec!["aws-efa".to_owned()], ..Selection::default() },
+        on_error: OnError::Deny,
+        shutdown_delay: Duration::ZERO,
+        drain_timeout: Duration::ZERO,
+        limits: Limits::default(),
+        max_connections: 1_024,
+        times: Times::default(),
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(cores.min(4))
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let server = Server::bind(config).await.unwrap();
+        let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
+        tracing::info!(%address, %admin, "listening");
+        let (_stop, stops) = mpsc::channel(1);
+        server.run_with(Router::new().route("/mutate", post(allow)), stops).await;
+    });
+}

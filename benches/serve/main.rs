@@ -1,0 +1,153 @@
+//! What a review costs through the server, beside a floor: the same server, whose handler reads the body and
+//! answers `allowed: true`.
+//!
+//! `cargo bench --bench serve`. Both run as processes of their own and are driven over TLS and HTTP/2 from this
+//! one, in turns. Prints for each payload requests a second, CPU seconds of the server for 1,000 requests, the
+//! time to the answer at three percentiles, and the most memory that the server held, each with its ratio to the
+//! floor; then memory at rest and the time from start to ready. `--seconds 5` and `--rounds 5` are for longer
+//! runs, `--concurrency 16` for another number of requests in flight.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a benchmark prints, and stops on what it does not expect"
+)]
+
+mod client;
+mod floor;
+mod payload;
+mod process;
+
+use std::time::{Duration, Instant};
+
+use client::{Client, Load};
+use process::{Kind, Process};
+
+/// The allocator of the program: the floor has to run on the same.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// How the benchmark is run.
+struct Options {
+    seconds: u64,
+    rounds: usize,
+    concurrency: usize,
+}
+
+impl Options {
+    fn read() -> Self {
+        let arguments: Vec<String> = std::env::args().collect();
+        let number = |name: &str| {
+            let at = arguments.iter().position(|argument| argument == name)?;
+            arguments.get(at + 1)?.parse::<usize>().ok()
+        };
+        // As a test it only has to run.
+        let tested = arguments.iter().any(|argument| argument == "--test");
+        let (seconds, rounds) = if tested { (0, 1) } else { (3, 5) };
+        Self {
+            seconds: number("--seconds").map_or(seconds, |seconds| seconds as u64),
+            rounds: number("--rounds").unwrap_or(rounds),
+            concurrency: number("--concurrency").unwrap_or(16),
+        }
+    }
+
+    fn time(&self) -> Duration {
+        Duration::from_secs(self.seconds).max(Duration::from_millis(100))
+    }
+}
+
+/// The figures of one run.
+#[derive(Debug, Clone, Copy)]
+struct Figures {
+    rate: f64,
+    cpu: f64,
+    p50: f64,
+    p99: f64,
+    p999: f64,
+    memory: f64,
+}
+
+impl Figures {
+    const NAMES: [&str; 6] = ["requests/s", "CPU s/1,000", "p50 ms", "p99 ms", "p99.9 ms", "peak memory MiB"];
+
+    fn all(&self) -> [f64; 6] {
+        [self.rate, self.cpu, self.p50, self.p99, self.p999, self.memory]
+    }
+}
+
+async fn run(kind: Kind, body: &[u8], options: &Options) -> Figures {
+    let process = Process::start(kind);
+    let client = Client::connect(&process, 2).await;
+    client.load(body, options.concurrency, options.time() / 4).await;
+    let before = process.cpu();
+    let began = Instant::now();
+    let Load { mut latencies } = client.load(body, options.concurrency, options.time()).await;
+    let took = began.elapsed().as_secs_f64();
+    let cpu = process.cpu() - before;
+    latencies.sort_unstable();
+    #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
+    let count = latencies.len() as f64;
+    let at = |share: usize| {
+        let latency = latencies[(latencies.len() * share / 1000).min(latencies.len() - 1)];
+        latency.as_secs_f64() * 1e3
+    };
+    Figures {
+        rate: count / took,
+        cpu: cpu / count * 1e3,
+        p50: at(500),
+        p99: at(990),
+        p999: at(999),
+        memory: process.memory("VmHWM:"),
+    }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+async fn compare(name: &str, body: &[u8], options: &Options) {
+    let mut floors = Vec::new();
+    let mut servers = Vec::new();
+    for _ in 0..options.rounds {
+        floors.push(run(Kind::Floor, body, options).await);
+        servers.push(run(Kind::Server, body, options).await);
+    }
+    println!("\n{name}, {} bytes, {} in flight", body.len(), options.concurrency);
+    println!("{:<18} {:>12} {:>12} {:>8}", "", "server", "floor", "ratio");
+    for (index, figure) in Figures::NAMES.iter().enumerate() {
+        let of = |runs: &[Figures]| median(runs.iter().map(|run| run.all()[index]).collect());
+        let (server, floor) = (of(&servers), of(&floors));
+        println!("{figure:<18} {server:>12.3} {floor:>12.3} {:>8.2}", server / floor);
+    }
+}
+
+/// Memory at rest, and the time from start to ready.
+async fn at_rest(rounds: usize) {
+    for kind in [Kind::Server, Kind::Floor] {
+        let mut ready = Vec::new();
+        let mut memory = Vec::new();
+        for _ in 0..rounds.max(3) {
+            let began = Instant::now();
+            let process = Process::start(kind);
+            process.wait_until_ready().await;
+            ready.push(began.elapsed().as_secs_f64() * 1e3);
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            memory.push(process.memory("VmRSS:"));
+        }
+        println!("{kind:?} at rest: {:.1} MiB, ready after {:.1} ms", median(memory), median(ready));
+    }
+}
+
+fn main() {
+    if std::env::args().any(|argument| argument == floor::ARGUMENT) {
+        return floor::serve();
+    }
+    let options = Options::read();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        at_rest(options.rounds).await;
+        compare("annotated pod", &payload::annotated(), &options).await;
+        compare("pod without annotation", &payload::unannotated(), &options).await;
+        compare("annotated pod of 1 MiB", &payload::large(), &options).await;
+    });
+}

@@ -1,0 +1,135 @@
+//! Reading the object of a review.
+
+use std::fmt;
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::{Map, Number, Value};
+
+/// The object of a review without its `managedFields`: a third of what an API server sends, which nobody here
+/// looks at. A patch is made of what changed, so that what was not read is not lost.
+#[derive(Debug, Default)]
+pub(super) struct Object(pub(super) Value);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Place::Root.deserialize(deserializer).map(Self)
+    }
+}
+
+/// Where in the object a value stands, as far as that decides what of it is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Root,
+    Metadata,
+    Elsewhere,
+}
+
+impl<'de> DeserializeSeed<'de> for Place {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Place {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number without a value"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) = items.next_element_seed(Place::Elsewhere)? {
+            list.push(item);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let Some(mut key) = entries.next_key::<String>()? else { return Ok(Map::new().into()) };
+        // The many maps of a large pod are its variables and mounts, which have two entries.
+        let mut map = Map::with_capacity(2);
+        loop {
+            if self == Place::Metadata && key == "managedFields" {
+                entries.next_value::<IgnoredAny>()?;
+            } else {
+                let inner =
+                    if self == Place::Root && key == "metadata" { Place::Metadata } else { Place::Elsewhere };
+                let value = entries.next_value_seed(inner)?;
+                map.insert(key, value);
+            }
+            match entries.next_key()? {
+                Some(next) => key = next,
+                None => return Ok(Value::Object(map)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn everything_but_the_managed_fields_of_the_object_is_read() {
+        let whole = json!({
+            "metadata": {"name": "a", "managedFields": [{"manager": "m"}], "labels": {"managedFields": "kept"}},
+            "spec": {"list": [1, -2, 1.5, "text", true, null, {}, []], "managedFields": 1, "metadata": {"managedFields": 2}},
+            "big": 18_446_744_073_709_551_615_u64,
+        });
+        let Object(read) = serde_json::from_str(&whole.to_string()).unwrap();
+        let mut wanted = whole;
+        wanted["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
+        assert_eq!(read, wanted);
+        assert_eq!(read.to_string(), wanted.to_string(), "in the same order");
+    }
+
+    #[test]
+    fn what_is_no_object_is_read_as_it_is() {
+        for text in [
+            "null",
+            "[1,{\"a\":2}]",
+            "\"pod\"",
+            "7",
+            "{\"metadata\":\"x\"}",
+            "{\"metadata\":[{\"managedFields\":1}]}",
+        ] {
+            let Object(read) = serde_json::from_str(text).unwrap();
+            assert_eq!(read.to_string(), text);
+        }
+    }
+}

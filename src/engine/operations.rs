@@ -1,0 +1,56 @@
+//! The operations of a JSON Patch with their values.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::summary;
+
+/// One operation of a JSON Patch (RFC 6902).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Operation<'a> {
+    /// JSON Pointer from the pod's root.
+    pub pointer: &'a str,
+    /// Whether something stood there before.
+    pub replaces: bool,
+    /// What stands there now.
+    pub value: &'a Value,
+}
+
+/// What brings a pod as it came to what it is now, in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Operations<'a> {
+    /// The pod as it is now.
+    pub(super) pod: &'a Value,
+    /// The operations.
+    pub list: Vec<Operation<'a>>,
+}
+
+impl Operations<'_> {
+    /// The JSON Patch as text, without copying the values first.
+    pub fn to_json(&self) -> Vec<u8> {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            op: &'static str,
+            path: &'a str,
+            value: &'a Value,
+        }
+        let mut text = Vec::with_capacity(160 * self.list.len() + 2);
+        text.push(b'[');
+        for (index, operation) in self.list.iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            let op = if operation.replaces { "replace" } else { "add" };
+            let line = Line { op, path: operation.pointer, value: operation.value };
+            // Serialising a `Value` into memory cannot fail.
+            let _ = serde_json::to_writer(&mut text, &line);
+        }
+        text.push(b']');
+        text
+    }
+
+    /// What was added, in words: one line for each container that got something, and one for the pod.
+    pub fn summary(&self) -> Vec<String> {
+        summary::summarize(self)
+    }
+}
