@@ -1,6 +1,7 @@
 //! The program as its users meet it: the real binary, its arguments, its streams and its exit status.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
+mod certs;
 mod docs;
 mod errors;
 mod input;
