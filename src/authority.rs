@@ -5,17 +5,23 @@
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow, bail, ensure};
 use rcgen::string::Ia5String;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
+use rustls_pki_types::CertificateDer;
+use rustls_pki_types::pem::PemObject;
+use x509_parser::prelude::{FromDer, X509Certificate};
 
 /// Clocks differ: what is made now is valid on a machine that is behind.
 const BACKDATE: Duration = Duration::from_mins(5);
 /// How long a CA is valid.
 const CA_LIFE: Duration = Duration::from_hours(10 * 365 * 24);
+/// What is left to do about a CA that is of no more use.
+const NEW_CA: &str =
+    "remove certificate and key of the CA to get a new one, which has to go into `caBundle` then";
 
 /// A CA with its key.
 #[derive(Debug)]
@@ -49,7 +55,8 @@ impl Authority {
         Ok(Self { cert: cert.pem(), key: key.serialize_pem() })
     }
 
-    /// A serving pair for these names and addresses.
+    /// A serving pair for these names and addresses. Refused where no client would believe it, or not for as long
+    /// as it is asked for.
     pub fn issue(
         &self,
         dns: &[String],
@@ -57,7 +64,9 @@ impl Authority {
         now: SystemTime,
         life: Duration,
     ) -> anyhow::Result<Issued> {
-        let ca_key = KeyPair::from_pem(&self.key).context("the key of the CA cannot be read")?;
+        let ca_key = KeyPair::from_pem(&self.key)
+            .context("the key of the CA cannot be read, it has to be PEM with PKCS #8")?;
+        self.check(&ca_key, now, now + life)?;
         let issuer = Issuer::from_ca_cert_pem(&self.cert, ca_key).context("the CA cannot be read")?;
         let mut params = CertificateParams::default();
         // The name that people see; clients look at the alternative names only. A common name has 64 characters.
@@ -77,4 +86,42 @@ impl Authority {
         let cert = params.signed_by(&key, &issuer)?;
         Ok(Issued { cert: cert.pem(), key: key.serialize_pem() })
     }
+
+    /// Whether clients believe, until then, what is signed with this key.
+    fn check(&self, key: &KeyPair, now: SystemTime, end: SystemTime) -> anyhow::Result<()> {
+        let der = CertificateDer::from_pem_slice(self.cert.as_bytes());
+        let der = der.map_err(|error| anyhow!("the certificate of the CA is not PEM: {error}"))?;
+        let Ok((_, ca)) = X509Certificate::from_der(&der) else {
+            bail!("the certificate of the CA is not X.509");
+        };
+        let signs = ca.key_usage()?.is_none_or(|usage| usage.value.key_cert_sign());
+        ensure!(ca.is_ca() && signs, "it is the certificate of a server or a client, not of a CA");
+        ensure!(
+            ca.public_key().subject_public_key.data == key.public_key_raw(),
+            "the key of the CA is not the one of its certificate\nhint: bring the one that is, or {NEW_CA}"
+        );
+        let (begins, ends) = (time(ca.validity().not_before), time(ca.validity().not_after));
+        let shown = humantime::format_rfc3339_seconds;
+        ensure!(now >= begins, "the CA is not valid before {}", shown(begins));
+        let Ok(left) = ends.duration_since(now) else {
+            bail!("the CA expired at {}\nhint: {NEW_CA}", shown(ends));
+        };
+        // Certificates know whole seconds only.
+        if seconds(end) > seconds(ends) {
+            let days = left.as_secs() / (24 * 60 * 60);
+            bail!(
+                "the CA ends at {}, before the certificate would\nhint: ask for {days} days at most, or {NEW_CA}",
+                shown(ends)
+            );
+        }
+        Ok(())
+    }
+}
+
+fn time(time: x509_parser::time::ASN1Time) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default())
+}
+
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }

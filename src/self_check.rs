@@ -79,9 +79,10 @@ pub(crate) fn request(policy: &Policy) -> Request {
     }
 }
 
-/// A pod that a policy serves, of the last instance type that it knows if it knows any: something to try it with.
+/// A pod that a policy serves, of the first instance type that it knows if it knows any: something to try it with.
+/// Tables begin with what has the fabric; what has none stands at their end.
 pub(crate) fn sample(policy: &Policy) -> Value {
-    let instance_type = policy.definition().parameters.iter().flat_map(Parameter::instance_types).last();
+    let instance_type = policy.definition().parameters.iter().flat_map(Parameter::instance_types).next();
     let sample = samples_on(policy, instance_type).into_iter().next();
     sample.map(|(_, pod)| pod).unwrap_or_default()
 }

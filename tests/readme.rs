@@ -101,6 +101,40 @@ fn the_documents_show_what_happens() {
         let path = entry.unwrap().path();
         check(path.strip_prefix(root()).unwrap().to_str().unwrap());
     }
+    check("certs/README.md");
+}
+
+/// What a document leads to is there: the file, and the heading in it.
+#[test]
+fn every_link_within_the_repository_leads_somewhere() {
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut links = 0;
+    for document in docs.chain(["README.md", "certs/README.md"].map(|name| root().join(name))) {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target =
+                if path.is_empty() { document.clone() } else { document.parent().unwrap().join(path) };
+            assert!(target.exists(), "{}: {link}", document.display());
+            if !heading.is_empty() {
+                let text = fs::read_to_string(&target).unwrap();
+                let found = text.lines().any(|line| anchor(line).is_some_and(|anchor| anchor == heading));
+                assert!(found, "{}: {link}", document.display());
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 15, "{links} links were found");
+}
+
+/// By what a heading is linked to.
+fn anchor(line: &str) -> Option<String> {
+    let heading = line.strip_prefix('#')?.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    Some(kept.map(|c| if c == ' ' { '-' } else { c }).collect())
 }
 
 /// Every code that a report can carry is explained, and nothing else is.

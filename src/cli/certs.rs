@@ -1,16 +1,16 @@
 //! `fabric-injector certs`: a CA and a serving pair, for whoever runs without cert-manager.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, bail};
-use clap::Args;
+use anyhow::{Context, bail, ensure};
+use clap::{ArgGroup, Args};
 
-use crate::authority::{Authority, Issued};
+use crate::authority::Authority;
 
 use super::Status;
 use super::output::Output;
@@ -20,13 +20,14 @@ use super::output::Output;
 /// Writes `ca.crt`, `ca.key`, `tls.crt` and `tls.key`. A CA that is there already is used again, so that a serving
 /// certificate can be renewed while the `caBundle` of the webhook configuration stays as it is.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("names").args(["dns", "ip"]).required(true).multiple(true))]
 pub(super) struct Arguments {
     /// The folder to write to
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     /// A name by which clients reach the server, such as `fabric-injector.fabric-injector.svc`; may be given
     /// several times
-    #[arg(long, value_name = "NAME", required_unless_present = "ip", value_parser = dns_name)]
+    #[arg(long, value_name = "NAME", value_parser = dns_name)]
     dns: Vec<String>,
     /// An address by which clients reach the server; may be given several times
     #[arg(long, value_name = "ADDRESS")]
@@ -40,6 +41,9 @@ pub(super) struct Arguments {
 }
 
 fn dns_name(text: &str) -> Result<String, String> {
+    if text.parse::<IpAddr>().is_ok() {
+        return Err("this is an address; addresses go with `--ip`".to_owned());
+    }
     let name = text.strip_prefix("*.").unwrap_or(text);
     let label_is_good = |label: &str| {
         !label.is_empty()
@@ -48,7 +52,12 @@ fn dns_name(text: &str) -> Result<String, String> {
             && !label.starts_with('-')
             && !label.ends_with('-')
     };
-    if name.len() <= 253 && name.split('.').all(label_is_good) {
+    // What ends with a number is read as an address by every client, so it would never be found.
+    let is_number = |label: &str| label.bytes().all(|byte| byte.is_ascii_digit());
+    if name.len() <= 253
+        && name.split('.').all(label_is_good)
+        && !name.rsplit('.').next().is_some_and(is_number)
+    {
         Ok(text.to_owned())
     } else {
         Err("write a DNS name, such as `fabric-injector.fabric-injector.svc`; addresses go with `--ip`"
@@ -59,25 +68,34 @@ fn dns_name(text: &str) -> Result<String, String> {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
     let folder = &arguments.folder;
     let path = |name: &str| folder.join(name);
-    let (cert, key) = (path("tls.crt"), path("tls.key"));
-    if let Some(there) = [&cert, &key].into_iter().find(|path| path.exists())
+    ensure!(folder.is_dir() || !folder.exists(), "{} is a file, not a folder", folder.display());
+    if let Some(there) = ["tls.crt", "tls.key"].map(path).into_iter().find(|path| path.exists())
         && !arguments.renew
     {
         bail!("{} is there already\nhint: use `--renew` to replace it, or another folder", there.display());
     }
+    let now = SystemTime::now();
+    let (authority, is_new) = authority(&path("ca.crt"), &path("ca.key"), now)?;
+    let life = Duration::from_hours(24 * u64::from(arguments.days));
+    let issued = authority.issue(&arguments.dns, &arguments.ip, now, life);
+    let issued = issued.with_context(|| format!("{} cannot be used", path("ca.crt").display()))?;
     fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)
         .with_context(|| format!("{} cannot be made", folder.display()))?;
-    let now = SystemTime::now();
-    let authority = authority(&path("ca.crt"), &path("ca.key"), now, output)?;
-    let life = Duration::from_hours(24 * u64::from(arguments.days));
-    let Issued { cert: pem, key: key_pem } = authority.issue(&arguments.dns, &arguments.ip, now, life)?;
-    // The key first: a server that looks in between finds the old pair or two that do not match, never a
-    // certificate without its key.
-    write(&key, &key_pem, 0o600)?;
-    write(&cert, &pem, 0o644)?;
+    let mut files = Vec::new();
+    // Keys first: a server that looks in between finds the old pair or two that do not match, never a certificate
+    // without its key.
+    if is_new {
+        files.push(NewFile { name: "ca.key", text: &authority.key, mode: 0o600 });
+        files.push(NewFile { name: "ca.crt", text: &authority.cert, mode: 0o644 });
+    } else {
+        output.message(&format!("the CA {} is used again", path("ca.crt").display()));
+    }
+    files.push(NewFile { name: "tls.key", text: &issued.key, mode: 0o600 });
+    files.push(NewFile { name: "tls.crt", text: &issued.cert, mode: 0o644 });
+    write(folder, &files)?;
     for name in ["ca.crt", "tls.crt", "tls.key"] {
         output.data(format!("{}\n", path(name).display()).as_bytes())?;
     }
@@ -91,21 +109,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(Status::Done)
 }
 
-/// The CA of the folder, else a new one.
-fn authority(cert: &Path, key: &Path, now: SystemTime, output: &mut Output) -> anyhow::Result<Authority> {
+/// The CA of the folder, else a new one; and whether it is new.
+fn authority(cert: &Path, key: &Path, now: SystemTime) -> anyhow::Result<(Authority, bool)> {
     match (cert.exists(), key.exists()) {
-        (false, false) => {
-            let authority = Authority::new(now)?;
-            write(key, &authority.key, 0o600)?;
-            write(cert, &authority.cert, 0o644)?;
-            Ok(authority)
-        }
+        (false, false) => Ok((Authority::new(now)?, true)),
         (true, true) => {
-            output.message(&format!("the CA {} is used again", cert.display()));
             let read = |path: &Path| {
                 fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
             };
-            Ok(Authority { cert: read(cert)?, key: read(key)? })
+            Ok((Authority { cert: read(cert)?, key: read(key)? }, false))
         }
         (there, _) => {
             let (there, missing) = if there { (cert, key) } else { (key, cert) };
@@ -118,15 +130,38 @@ fn authority(cert: &Path, key: &Path, now: SystemTime, output: &mut Output) -> a
     }
 }
 
-/// Writes a file so that nobody ever reads half of it, or reads a key that is not theirs.
-fn write(path: &Path, text: &str, mode: u32) -> anyhow::Result<()> {
-    let beside = path.with_extension("new");
-    let written = || -> std::io::Result<()> {
-        let _ = fs::remove_file(&beside);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&beside)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&beside, path)
+/// A file to be written.
+struct NewFile<'a> {
+    name: &'static str,
+    text: &'a str,
+    mode: u32,
+}
+
+/// Writes files so that nobody ever reads half of one, or reads a key that is not theirs: all of them beside their
+/// places first, and nothing is left of them if one fails.
+fn write(folder: &Path, files: &[NewFile]) -> anyhow::Result<()> {
+    let beside = |file: &NewFile| folder.join(format!("{}.new", file.name));
+    let stage = |file: &NewFile| -> io::Result<()> {
+        if folder.join(file.name).is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let _ = fs::remove_file(beside(file));
+        let options = fs::OpenOptions::new().write(true).create_new(true).mode(file.mode).clone();
+        let mut opened = options.open(beside(file))?;
+        opened.write_all(file.text.as_bytes())?;
+        opened.sync_all()
     };
-    written().with_context(|| format!("{} cannot be written", path.display()))
+    let rename = |file: &NewFile| fs::rename(beside(file), folder.join(file.name));
+    let each = |what: &dyn Fn(&NewFile) -> io::Result<()>| {
+        files.iter().try_for_each(|file| {
+            what(file).with_context(|| format!("{} cannot be written", folder.join(file.name).display()))
+        })
+    };
+    let written = each(&stage).and_then(|()| each(&rename));
+    if written.is_err() {
+        for file in files {
+            let _ = fs::remove_file(beside(file));
+        }
+    }
+    written
 }

@@ -1,6 +1,9 @@
 //! The program as its users meet it: the real binary, its arguments, its streams and its exit status.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
+mod certs;
+mod certs_folder;
+mod certs_refused;
 mod docs;
 mod errors;
 mod input;
@@ -12,6 +15,8 @@ mod policy_types;
 mod report;
 mod review;
 mod samples;
+mod serve_docs;
+mod server;
 mod sets;
 mod streams;
 mod untouched;
@@ -161,7 +166,7 @@ fn wait(child: &mut Child, started: Instant) -> Option<i32> {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();
         }
-        if started.elapsed() > Duration::from_secs(120) {
+        if started.elapsed() > Duration::from_mins(2) {
             child.kill().unwrap();
             child.wait().unwrap();
             return None;

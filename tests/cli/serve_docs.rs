@@ -1,0 +1,317 @@
+//! `docs/serve.md` tells all options, metrics, log lines and limits of a server, and nothing else.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fabric_injector::admission::{OnError, sample_review};
+use fabric_injector::builtin;
+use fabric_injector::selection::Selection;
+use fabric_injector::server::{Limits, MAX_BODY, State};
+use serde_json::{Value, json};
+
+use super::server::Server;
+use super::{POLICY, ROOT, command, documents, file, folder, run};
+
+/// An option of `serve`, as its help or the document tells it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ServeOption {
+    name: String,
+    pub(crate) variable: Option<String>,
+    default: String,
+}
+
+/// The options that `serve --help` tells.
+pub(crate) fn options() -> Vec<ServeOption> {
+    let help = run(&["serve", "--help"], "").exits(0);
+    // An option begins a line; what is said of it stands further in.
+    let entries = help.text().split("\n      --").skip(1);
+    let told = |text: &str, key: &str| {
+        let (_, rest) = text.split_once(key)?;
+        Some(rest.split_once(']').unwrap().0.trim().replace('`', ""))
+    };
+    entries
+        .map(|entry| {
+            let entry = entry.split("\n  -h, --help").next().unwrap();
+            let text = entry.split_whitespace().collect::<Vec<_>>().join(" ");
+            ServeOption {
+                name: format!("--{}", text.split(' ').next().unwrap()),
+                variable: told(&text, "[env:"),
+                default: told(&text, "[default:").unwrap_or_default(),
+            }
+        })
+        .collect()
+}
+
+/// The rows of the table below this head, each with its cells.
+#[track_caller]
+fn table(head: &str) -> Vec<Vec<String>> {
+    let text = file("docs/serve.md");
+    let (_, rest) = text.split_once(&format!("\n{head}\n")).unwrap_or_else(|| panic!("no table `{head}`"));
+    let rows = rest.lines().skip(1).take_while(|line| line.starts_with('|'));
+    let cells = |row: &str| row.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect();
+    rows.map(cells).collect()
+}
+
+/// What a cell has between back quotes.
+fn quoted(cell: &str) -> Vec<String> {
+    cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+fn state() -> State {
+    let selection = Selection { policies: vec![builtin::DEFAULT.to_owned()], ..Selection::default() };
+    State::new(selection.load().unwrap(), OnError::Deny, Limits::default())
+}
+
+/// The source files of a part of the program.
+fn sources(path: &str) -> Vec<PathBuf> {
+    let path = Path::new(ROOT).join("src").join(path);
+    if path.is_file() {
+        return vec![path];
+    }
+    let files = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|file| file.is_file()).collect()
+}
+
+#[test]
+fn every_option_stands_in_the_table_with_its_variable_and_its_default() {
+    let mut told: Vec<ServeOption> = table("| option | variable | default | meaning |")
+        .iter()
+        .map(|row| ServeOption {
+            name: quoted(&row[0]).remove(0),
+            variable: quoted(&row[1]).pop(),
+            default: row[2].replace('`', ""),
+        })
+        .collect();
+    let mut options = options();
+    assert!(options.len() > 12, "{options:?}");
+    told.sort();
+    options.sort();
+    assert_eq!(told, options);
+    for option in options {
+        let name = option.name.trim_start_matches('-').to_uppercase().replace('-', "_");
+        assert_eq!(option.variable, Some(format!("FABRIC_INJECTOR_{name}")));
+    }
+}
+
+/// Name, type and labels of each metric that a scrape shows.
+fn scraped() -> BTreeSet<(String, String, Vec<String>)> {
+    let text = state().metrics().encode();
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        let Some((family, kind)) = line.strip_prefix("# TYPE ").and_then(|rest| rest.split_once(' ')) else {
+            continue;
+        };
+        let ending = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        let name = format!("{family}{ending}");
+        let sample = text.lines().find(|line| line.starts_with(&format!("{name}{{")));
+        let labels = sample.and_then(|sample| sample.split_once('{')).map(|(_, rest)| rest);
+        let labels = labels.and_then(|rest| rest.rsplit_once('}')).map(|(labels, _)| labels);
+        let labels = labels.into_iter().flat_map(|labels| labels.split(','));
+        let labels = labels.map(|label| label.split('=').next().unwrap().to_owned()).collect();
+        found.insert((name, kind.to_owned(), labels));
+    }
+    found
+}
+
+#[test]
+fn every_metric_stands_in_the_table_with_its_type_and_its_labels() {
+    let told: BTreeSet<_> = table("| metric | type | labels | meaning |")
+        .iter()
+        .map(|row| (quoted(&row[0]).remove(0), row[1].clone(), quoted(&row[2])))
+        // The system does not tell of processes everywhere.
+        .filter(|(name, ..)| cfg!(target_os = "linux") || !name.starts_with("process_"))
+        .collect();
+    assert_eq!(told, scraped());
+}
+
+#[test]
+fn documents_name_no_metric_that_is_not_there() {
+    let known: BTreeSet<String> = scraped().into_iter().map(|(name, ..)| name).collect();
+    for document in ["docs/serve.md", "certs/README.md"] {
+        let text = file(document);
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        for word in words.filter(|word| word.starts_with("fabric_injector_")) {
+            assert!(known.contains(word), "{document}: {word}");
+        }
+    }
+}
+
+#[test]
+fn the_alerts_are_rules_of_prometheus() {
+    let text = file("docs/serve.md");
+    let block = text.split("```yaml\n").nth(1).unwrap().split_once("```").unwrap().0;
+    let rules = documents(block)[0]["groups"][0]["rules"].clone();
+    let rules = rules.as_array().unwrap();
+    assert_eq!(rules.len(), 3);
+    for rule in rules {
+        assert!(rule["alert"].is_string() && rule["expr"].is_string(), "{rule}");
+        let expression = rule["expr"].as_str().unwrap();
+        for (open, close) in [('(', ')'), ('[', ']'), ('{', '}')] {
+            assert_eq!(expression.matches(open).count(), expression.matches(close).count(), "{expression}");
+        }
+    }
+}
+
+#[test]
+fn every_log_line_stands_in_the_table_with_its_fields() {
+    let files = ["server", "telemetry", "cli/serve.rs", "authority.rs"].into_iter().flat_map(sources);
+    let mut logged = BTreeSet::new();
+    for file in files {
+        let text = fs::read_to_string(file).unwrap().replace("env!(\"CARGO_PKG_VERSION\")", "");
+        for (level, rest) in text.split("tracing::").skip(1).filter_map(|rest| rest.split_once("!(")) {
+            // The message is the one text in it, and comes last.
+            let (fields, message) = rest.split_once('"').unwrap();
+            let message = message.split_once('"').unwrap().0;
+            let fields = fields.split(',').map(|field| field.split('=').next().unwrap().trim());
+            let fields = fields.map(|field| field.trim_start_matches('%').to_owned());
+            let fields: BTreeSet<_> = fields.filter(|field| !field.is_empty()).collect();
+            logged.insert((level.to_owned(), message.to_owned(), fields));
+        }
+    }
+    let told: BTreeSet<_> = table("| level | message | fields |")
+        .iter()
+        .map(|row| {
+            (
+                row[0].clone(),
+                row[1].clone(),
+                row.get(2).map(|cell| quoted(cell)).unwrap_or_default().into_iter().collect(),
+            )
+        })
+        .collect();
+    assert_eq!(told, logged);
+}
+
+/// Each constant of the server that limits something, and where the document tells it: the row of the table of
+/// limits, or none for the text around.
+const LIMITS: &[(&str, Option<&str>, &str)] = &[
+    ("AGE: Duration = Duration::from_mins(5)", None, "| `5m` |"),
+    ("MAX_HEAD: u32 = 16 << 10", Some("head of a request"), "16 KiB"),
+    ("MAX_STREAMS: u32 = 256", Some("open requests on a connection (HTTP/2)"), "256"),
+    (
+        "PING: Duration = Duration::from_secs(20)",
+        Some("answer to a ping (HTTP/2), and time between two"),
+        "20s",
+    ),
+    ("POLL: Duration = Duration::from_secs(1)", None, "looked at every second"),
+    ("SETTLE: Duration = Duration::from_millis(100)", None, "the same twice, 100ms apart"),
+    ("RETRY: u32 = 30", None, "and every 30 seconds"),
+    ("ADMIN_CONNECTIONS: usize = 64", Some("connections to the admin port"), "64"),
+    ("IN_FLIGHT: usize = 512", None, "| `512` |"),
+    ("BODY_BYTES: usize = 32 << 20", Some("bodies of all requests"), "32 MiB"),
+    (
+        "BEFORE_EXPIRY: Duration = Duration::from_mins(1)",
+        None,
+        "stays so for a minute, or for a tenth of its life",
+    ),
+    ("MAX_BODY: usize = 7 << 20", Some("body of a request"), "7 MiB"),
+    ("BODY_TIME: Duration = Duration::from_secs(10)", Some("time for a body"), "10s"),
+    ("MAX_DRAINED: usize = 64 << 20", Some("what is read of a body that nobody wants"), "64 MiB"),
+    (
+        "LARGE: usize = 128 << 10",
+        Some("reviews larger than 128 KiB that are answered at once"),
+        "one for each core",
+    ),
+    ("handshake: Duration::from_secs(5)", Some("TLS handshake"), "5s"),
+    ("idle: Duration::from_mins(1)", Some("silence of a connection"), "1m"),
+    ("closing: Duration::from_secs(35)", Some("age of a connection"), "closed after 35s more"),
+];
+
+#[test]
+fn every_limit_of_the_server_is_told() {
+    assert_eq!(MAX_BODY, 7 << 20);
+    let text = file("docs/serve.md").split_whitespace().collect::<Vec<_>>().join(" ");
+    let rows = table("| what | limit | beyond it |");
+    let code: String = sources("server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    for (declared, row, told) in LIMITS {
+        assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");
+        match row {
+            None => assert!(text.contains(told), "docs/serve.md does not tell `{declared}`"),
+            Some(row) => {
+                let cells = rows.iter().find(|cells| cells[0] == *row).unwrap_or_else(|| panic!("no {row}"));
+                assert!(cells[1..].iter().any(|cell| cell.contains(told)), "{cells:?}");
+            }
+        }
+    }
+    for line in code.lines().filter(|line| line.contains("const ") && !line.contains("fn ")) {
+        let known = LIMITS.iter().any(|(declared, ..)| line.contains(declared));
+        assert!(known, "docs/serve.md does not tell `{}`", line.trim());
+    }
+}
+
+#[test]
+fn a_server_that_was_told_nothing_answers_its_sample_with_the_fast_network() {
+    for policy in ["aws-efa", "azure-infiniband", "oci-sriov"] {
+        let selection = Selection { policies: vec![policy.to_owned()], ..Selection::default() };
+        let set = selection.load().unwrap();
+        let review = sample_review(&set.policies()[0]).to_string();
+        let run = run(&["mutate", "--policy", policy, "-o", "review", "-q"], &review).exits(0);
+        let response = &run.values()[0]["response"];
+        assert_eq!(response["patchType"], "JSONPatch", "{response}");
+        assert_eq!(response["auditAnnotations"]["warnings"], Value::Null, "{response}");
+    }
+}
+
+#[test]
+fn health_is_told_as_it_is_shown() {
+    let folder = folder(&[("lab.yaml", POLICY)]);
+    let args = ["serve", "--policy", "lab.yaml", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let server = Server::start(command(folder.path()).args(args));
+    fs::write(folder.path().join("lab.yaml"), "x: [").unwrap();
+    let shown = server.get_until("/readyz?verbose", "[!]");
+    let documented = file("docs/serve.md");
+    let begin = documented.find("[+]certificate: valid until ").unwrap();
+    let documented = documented[begin..].split_once("```").unwrap().0;
+    let (documented, shown): (Vec<_>, Vec<_>) = (documented.lines().collect(), shown.lines().collect());
+    assert!(shown[0].starts_with("[+]certificate: valid until "), "{shown:?}");
+    // Where in the file the mistake is stands between.
+    assert_eq!(shown[1..documented.len() - 1], documented[1..documented.len() - 1]);
+    assert_eq!(shown.last(), documented.last());
+    let log = server.log();
+    assert!(log.iter().any(|line| line.contains("\"reload failed, what was loaded before stays in use\"")));
+}
+
+#[test]
+fn a_log_line_has_every_key_once_and_tells_what_the_table_says() {
+    let policy = POLICY.replace("name: nics", "name: nics\n      onConflict: refuse");
+    let folder = folder(&[("lab.yaml", &policy)]);
+    super::run_in(folder.path(), &["certs", "tls", "--ip", "127.0.0.1"], "").exits(0);
+    let args = ["serve", "--policy", "lab.yaml", "--tls-dir", "tls", "--listen", "127.0.0.1:0"];
+    let server = Server::start(command(folder.path()).args(args).args([
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--log",
+        "fabric_injector=debug",
+    ]));
+    let set = Selection {
+        policies: vec![folder.path().join("lab.yaml").display().to_string()],
+        ..Selection::default()
+    };
+    let mut review = sample_review(&set.load().unwrap().policies()[0]);
+    let ca = folder.path().join("tls/ca.crt");
+    server.post(&ca, "127.0.0.1", &review);
+    review["request"]["object"]["spec"]["containers"][0]["env"] =
+        json!([{"name": "FABRIC", "value": "mine"}]);
+    let answer = server.post(&ca, "127.0.0.1", &review);
+    assert_eq!(answer["response"]["status"]["code"], 403, "{answer}");
+    server.post(&ca, "127.0.0.1", &json!({}));
+    let log = server.log();
+    let rows = table("| level | message | fields |");
+    for message in ["listening", "pod mutated", "pod refused", "request rejected"] {
+        let line =
+            log.iter().find(|line| line.contains(&format!("\"message\":\"{message}\""))).expect(message);
+        let parsed: Value = serde_json::from_str(line).unwrap();
+        let row = rows.iter().find(|row| row[1] == message).unwrap();
+        assert_eq!(parsed["level"].as_str().unwrap().to_lowercase(), row[0]);
+        for field in quoted(&row[2]) {
+            assert!(parsed.get(&field).is_some(), "no `{field}` in {line}");
+        }
+        for key in parsed.as_object().unwrap().keys() {
+            assert_eq!(line.matches(&format!("\"{key}\":")).count(), 1, "`{key}` in {line}");
+        }
+    }
+}
