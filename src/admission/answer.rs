@@ -102,12 +102,23 @@ pub fn answer(policies: &PolicySet, evaluate: &Evaluate, on_error: OnError, body
     }
 }
 
-/// Answers a review for which there is no time or room: as `on_error` says for a pod that is created, and
+/// Answers a review for which there is no time or room: as `on_error` says for a pod that a policy may be for, and
 /// allowed for anything else.
-pub fn answer_without_evaluation(on_error: OnError, body: &[u8], why: &str) -> Result<Answer> {
-    let (version, request) = review::read::<IgnoredAny>(text(body)?)?;
-    Ok(of_other_request(&version, &request)
-        .unwrap_or_else(|| failed(&request, on_error, "overload", why.to_owned())))
+pub fn answer_without_evaluation(
+    policies: &PolicySet,
+    on_error: OnError,
+    body: &[u8],
+    why: &str,
+) -> Result<Answer> {
+    let body = text(body)?;
+    let (version, request) = review::read::<IgnoredAny>(body)?;
+    Ok(of_other_request(&version, &request).unwrap_or_else(|| {
+        if policies.may_concern(body) {
+            failed(&request, on_error, "overload", why.to_owned())
+        } else {
+            allowed(&request, engine::Reason::NoPolicyMatches.code())
+        }
+    }))
 }
 
 fn text(body: &[u8]) -> Result<&str> {
@@ -135,7 +146,8 @@ fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Answer {
 }
 
 fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Answer {
-    let response = Response::fault(&request.uid, on_error, &why);
+    let mut response = Response::fault(&request.uid, on_error, &why);
+    response.audit_annotations.insert("outcome", format!("failed: {reason}"));
     let record = Record { message: Some(why), ..Record::new(request, &response, Outcome::Failed) };
     Answer { body: response.to_json(), record: record.because(reason) }
 }

@@ -95,7 +95,7 @@ async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) ->
     });
     served.await.unwrap_or_else(|error| {
         let sentence = format!("fabric-injector itself failed on this review, which is a bug of it: {error}");
-        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "not_a_review", sentence))
+        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", sentence))
     })
 }
 
@@ -116,7 +116,8 @@ fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Refusal> {
     };
     match state.on_error {
         OnError::Allow => {
-            let answer = admission::answer_without_evaluation(state.on_error, bytes, sentence);
+            let answer =
+                admission::answer_without_evaluation(&state.policies.load(), state.on_error, bytes, sentence);
             answer.map_err(|error| Refusal::new(StatusCode::BAD_REQUEST, error.code(), error.to_string()))
         }
         OnError::Deny => Err(Refusal::overloaded(sentence)),

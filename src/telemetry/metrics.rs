@@ -126,6 +126,7 @@ const REJECTED: &[Answered] = &[
     "too_large",
     "body_timeout",
     "body_incomplete",
+    "internal",
 ];
 
 /// All metrics of a server.
@@ -212,7 +213,7 @@ impl Metrics {
             "Whether what is on disk is what is in use",
             self.last_reload.clone(),
         );
-        ours.register("policy", "The policies in use", self.policies.clone());
+        ours.register("policy_info", "The policies in use", self.policies.clone());
     }
 
     /// Brings every series into being, so that a rate over the first event is not lost.
