@@ -211,7 +211,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("MAX_BODY: usize = 7 << 20", Some("body of a request"), "7 MiB"),
     ("BODY_TIME: Duration = Duration::from_secs(10)", Some("time for a body"), "10s"),
     ("MAX_DRAINED: usize = 64 << 20", Some("what is read of a body that nobody wants"), "64 MiB"),
-    ("LARGE: usize = 128 << 10", Some("reviews larger than 128 KiB that are answered at once"), "| 1 |"),
+    ("LARGE: usize = 128 << 10", Some("reviews larger than 128 KiB that are answered at once"), "1"),
     ("handshake: Duration::from_secs(5)", Some("TLS handshake"), "5s"),
     ("idle: Duration::from_mins(1)", Some("silence of a connection"), "1m"),
     ("closing: Duration::from_secs(35)", Some("age of a connection"), "closed after 35s more"),
