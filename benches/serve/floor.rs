@@ -30,7 +30,7 @@ async fn allow(request: Request) -> Response<Body> {
 
 /// Serves until it is killed.
 pub(crate) fn serve() {
-    logs::install("info", std::io::stderr, &std::io::stderr()).unwrap();
+    let _log = logs::install("info", std::io::stderr()).unwrap();
     let now = SystemTime::now();
     let life = Duration::from_secs(3600);
     let loopback = std::net::IpAddr::from([127, 0, 0, 1]);

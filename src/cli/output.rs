@@ -51,11 +51,6 @@ impl Output {
     }
 }
 
-/// Writes log lines to standard error. It is not locked in between, since every thread logs.
-pub(super) fn log_lines() -> impl for<'w> tracing_subscriber::fmt::MakeWriter<'w> + Send + Sync + 'static {
-    io::stderr
-}
-
 /// Where log lines go to.
 pub(super) fn log_stream() -> io::Stderr {
     io::stderr()

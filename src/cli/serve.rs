@@ -222,7 +222,7 @@ impl Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    logs::install(&arguments.log_filter(), output::log_lines(), &output::log_stream())?;
+    let _log = logs::install(&arguments.log_filter(), output::log_stream())?;
     let (config, ca) = arguments.config()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -249,7 +249,8 @@ async fn serve(config: Config, ca: Option<String>) -> anyhow::Result<Ended> {
     let policies = stamps.join(", ");
     tracing::info!(%address, %admin, policies, version = env!("CARGO_PKG_VERSION"), "listening");
     if let Some(ca) = ca {
-        greet(&server, address, &ca)?;
+        // That nobody reads it is no reason not to serve.
+        let _ = greet(&server, address, &ca);
     }
     Ok(server.run(stops).await)
 }

@@ -112,6 +112,7 @@ pub(super) fn patience(query: Option<&str>) -> Duration {
         .filter(|(key, _)| *key == "timeout")
         .find_map(|(_, value)| humantime::parse_duration(value).ok());
     // The API's own bounds for `timeoutSeconds`; 10 s is its default.
+    let asked = asked.filter(|asked| !asked.is_zero());
     let asked = asked.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(30));
     // A tenth is for the way back.
     asked.mul_f64(0.9)

@@ -1,27 +1,37 @@
 //! Logs: plain lines for a person at a terminal, JSON for everything else.
 
-use std::io::IsTerminal;
+use std::io::{BufWriter, IsTerminal, Write};
 
 use anyhow::anyhow;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::util::SubscriberInitExt;
 
 /// What is logged unless somebody says otherwise.
 pub const DEFAULT_FILTER: &str = "info";
 
-/// Logs to `writer` from now on, what `filter` lets through (`info`, `fabric_injector=debug`, …).
+/// Lines that wait for whoever reads the log; beyond them, lines are lost.
+const MOST_WAITING: usize = 4_096;
+
+/// Logs to `stream` from now on, what `filter` lets through (`info`, `fabric_injector=debug`, …), until the guard is
+/// dropped.
 ///
-/// Also panics are logged, so that they do not stand between the lines of JSON.
-pub fn install<W>(filter: &str, writer: W, terminal: &impl IsTerminal) -> anyhow::Result<()>
+/// Lines are written by a thread of their own: no review waits for whoever reads the log, or stops reading it.
+/// Panics are logged as well, so that they do not stand between the lines of JSON.
+pub fn install<W>(filter: &str, stream: W) -> anyhow::Result<WorkerGuard>
 where
-    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+    W: Write + IsTerminal + Send + 'static,
 {
     let filter = EnvFilter::try_new(filter).map_err(|error| {
         anyhow!("`--log {filter}`: {error}\nhint: write a level (error, warn, info, debug, trace), or `fabric_injector=debug`")
     })?;
+    let to_terminal = stream.is_terminal();
+    let (writer, guard) = NonBlockingBuilder::default()
+        .thread_name("log")
+        .buffered_lines_limit(MOST_WAITING)
+        .finish(BufWriter::new(stream));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    if terminal.is_terminal() {
+    if to_terminal {
         let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         lines.with_target(false).with_ansi(has_colour).finish().try_init()?;
     } else {
@@ -38,5 +48,5 @@ where
         let detail = panic.payload_as_str().unwrap_or_default();
         tracing::error!(place, detail, "panic");
     }));
-    Ok(())
+    Ok(guard)
 }
