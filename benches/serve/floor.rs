@@ -32,7 +32,7 @@ async fn allow(request: Request) -> Response<Body> {
 pub(crate) fn serve() {
     let _log = logs::install("info", std::io::stderr()).unwrap();
     let now = SystemTime::now();
-    let life = Duration::from_secs(3600);
+    let life = Duration::from_hours(1);
     let loopback = std::net::IpAddr::from([127, 0, 0, 1]);
     let issued = Authority::new(now).unwrap().issue(&[], &[loopback], now, life).unwrap();
     let config = Config {

@@ -101,16 +101,14 @@ pub(super) fn summarize(operations: &Operations<'_>) -> Vec<String> {
         match tokens.as_slice() {
             ["spec", "containers" | "initContainers", index, rest @ ..] => {
                 let place = &tokens[1..3];
-                let line = match containers.iter().position(|(known, _)| known == place) {
-                    Some(known) => &mut containers[known].1,
-                    None => {
-                        let name = container(operations.pod, place)["name"].as_str();
-                        let line = Line { holder: Some(name.unwrap_or(index)), items: Vec::new() };
-                        containers.push((place.to_vec(), line));
-                        let last = containers.len() - 1;
-                        &mut containers[last].1
-                    }
-                };
+                let known = containers.iter().position(|(known, _)| known == place);
+                let known = known.unwrap_or_else(|| {
+                    let name = container(operations.pod, place)["name"].as_str();
+                    let line = Line { holder: Some(name.unwrap_or(index)), items: Vec::new() };
+                    containers.push((place.to_vec(), line));
+                    containers.len() - 1
+                });
+                let line = &mut containers[known].1;
                 if rest.is_empty() {
                     pod.push(Kind::Container, line.holder.unwrap_or_default());
                 } else {
@@ -152,7 +150,7 @@ fn in_container<'a>(
         ["volumeMounts", ..] => line.push_names(Kind::Mount, value, "mountPath"),
         ["resources"] => amounts(&value["limits"], line),
         ["resources", "limits"] => amounts(value, line),
-        ["resources", "limits", name] => amount(unescaped(name), value, line),
+        ["resources", "limits", name] => amount(&unescaped(name), value, line),
         // A request repeats the limit.
         ["resources", ..] => {}
         ["securityContext"] => {
@@ -170,11 +168,11 @@ fn in_container<'a>(
 
 fn amounts<'a>(limits: &'a Value, line: &mut Line<'a>) {
     for (name, value) in limits.as_object().into_iter().flatten() {
-        amount(name.as_str().into(), value, line);
+        amount(name, value, line);
     }
 }
 
-fn amount(name: Cow<'_, str>, value: &Value, line: &mut Line<'_>) {
+fn amount(name: &str, value: &Value, line: &mut Line<'_>) {
     match value.as_str() {
         Some(text) => line.push(Kind::Device, format!("{name} {text}")),
         None => line.push(Kind::Device, format!("{name} {value}")),
