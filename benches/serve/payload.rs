@@ -4,24 +4,24 @@ use serde_json::{Value, json};
 
 /// A typical worker of a training job, annotated.
 pub(crate) fn annotated() -> Vec<u8> {
-    review(pod("nmp.nvidia.com/enable-multi-node-networking", 12)).to_string().into_bytes()
+    review(&pod("nmp.nvidia.com/enable-multi-node-networking", 12)).to_string().into_bytes()
 }
 
 /// The same pod without the annotation.
 pub(crate) fn unannotated() -> Vec<u8> {
-    review(pod("example.com/team", 12)).to_string().into_bytes()
+    review(&pod("example.com/team", 12)).to_string().into_bytes()
 }
 
 /// The annotated pod with so many variables that its review is 1 MiB.
 pub(crate) fn large() -> Vec<u8> {
     let size = |count: usize| {
-        review(pod("nmp.nvidia.com/enable-multi-node-networking", count)).to_string().into_bytes()
+        review(&pod("nmp.nvidia.com/enable-multi-node-networking", count)).to_string().into_bytes()
     };
     let (small, larger) = (size(1_000).len(), size(2_000).len());
     size(1_000 + ((1 << 20) - small) / ((larger - small) / 1_000))
 }
 
-fn review(pod: Value) -> Value {
+fn review(pod: &Value) -> Value {
     json!({
         "kind": "AdmissionReview",
         "apiVersion": "admission.k8s.io/v1",
