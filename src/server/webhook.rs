@@ -231,7 +231,7 @@ impl Refusal {
             message: &'a str,
             code: u16,
         }
-        tracing::debug!(status = self.status.as_u16(), message = self.sentence, "request rejected");
+        tracing::debug!(status = self.status.as_u16(), why = self.sentence, "request rejected");
         if let Some(code) = self.code {
             state.metrics.rejected(code);
         }
@@ -273,13 +273,13 @@ fn log(record: &Record, took: Duration) {
     let name = record.name.as_deref().unwrap_or_default();
     let policy = record.policy.as_deref().unwrap_or_default();
     let reason = record.reason.unwrap_or_default();
-    let message = record.message.as_deref().unwrap_or_default();
+    let why = record.message.as_deref().unwrap_or_default();
     match record.outcome {
         Outcome::Mutated => {
             tracing::info!(uid, namespace, name, policy, operations, microseconds, "pod mutated");
         }
         Outcome::Refused => {
-            tracing::info!(uid, namespace, name, policy, reason, message, microseconds, "pod refused");
+            tracing::info!(uid, namespace, name, policy, reason, why, microseconds, "pod refused");
         }
         Outcome::Failed => {
             tracing::error!(
@@ -288,14 +288,14 @@ fn log(record: &Record, took: Duration) {
                 name,
                 policy,
                 reason,
-                message,
+                why,
                 allowed,
                 microseconds,
                 "pod not served"
             );
         }
         Outcome::Unchanged => {
-            tracing::debug!(uid, namespace, name, policy, reason, message, microseconds, "unchanged");
+            tracing::debug!(uid, namespace, name, policy, reason, why, microseconds, "unchanged");
         }
     }
 }

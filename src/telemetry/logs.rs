@@ -35,8 +35,8 @@ where
     }
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        let message = panic.payload_as_str().unwrap_or_default();
-        tracing::error!(place, message, "panic");
+        let why = panic.payload_as_str().unwrap_or_default();
+        tracing::error!(place, why, "panic");
     }));
     Ok(())
 }
