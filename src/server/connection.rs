@@ -16,7 +16,7 @@ use hyper_util::server::graceful::GracefulConnection;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Duration, sleep, sleep_until, timeout};
+use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tower_service::Service as TowerService;
 
@@ -59,6 +59,11 @@ const MAX_HEAD: u32 = 16 << 10;
 const MAX_STREAMS: u32 = 256;
 /// A client that does not answer a ping within this time is gone.
 const PING: Duration = Duration::from_secs(20);
+
+/// How long a connection on which nothing is asked may take to end once it was told to: as long as a handshake.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// How long a connection whose handshake was not done when the server began to stop has for its first request.
+const LATE: Duration = Duration::from_secs(1);
 
 /// What answers requests: the router, and a count of what is being answered.
 #[derive(Debug, Clone)]
@@ -181,6 +186,13 @@ async fn drive(running: impl GracefulConnection, context: &Context) {
     let mut running = pin!(running);
     let mut stopping = context.stopping.clone();
     let mut old = pin!(sleep(with_jitter(context.times.age)));
+    if *stopping.borrow() {
+        // It was accepted, so it is served; HTTP/1.1 would end before the first request.
+        tokio::select! {
+            _ = running.as_mut() => return,
+            () = sleep(LATE) => {}
+        }
+    }
     let reason = loop {
         let look_again = sleep(context.times.idle / 4);
         tokio::select! {
@@ -199,10 +211,23 @@ async fn drive(running: impl GracefulConnection, context: &Context) {
     }
     // HTTP/2 says GOAWAY and finishes what was asked, HTTP/1.1 says `connection: close`.
     running.as_mut().graceful_shutdown();
-    let end = Instant::now() + context.times.closing;
     tokio::select! {
         _ = running => {}
-        () = sleep_until(end.into()) => {}
+        () = sleep(context.times.closing) => {}
+        () = silence(&context.connection) => {}
+    }
+}
+
+/// Waits until nothing was asked for a while: a client that is gone, or has never begun to speak HTTP/2, does
+/// not take its leave.
+async fn silence(connection: &Connection) {
+    let told = Instant::now();
+    loop {
+        let silent = connection.idle().unwrap_or_default().min(told.elapsed());
+        if silent >= FAREWELL {
+            return;
+        }
+        sleep(FAREWELL.saturating_sub(silent)).await;
     }
 }
 

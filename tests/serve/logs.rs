@@ -1,0 +1,125 @@
+//! What is logged, and what is not: one line for each pod that matters, and never the pod.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::certificates::Site;
+use super::client::Client;
+use super::eventually;
+use super::reviews::{plain_pod, pod, response, review};
+use super::server::{Server, serve};
+
+/// Stands in a variable of every pod, and nowhere in a log.
+const MARKER: &str = "hunter2-of-the-pod";
+
+/// The pod with the marker in it.
+fn marked(mut pod: Value) -> Value {
+    pod["spec"]["containers"][0]["env"] = json!([{"name": "PASSWORD", "value": MARKER}]);
+    pod
+}
+
+/// A pod that gets its name from the API server.
+fn generated(mut pod: Value) -> Value {
+    pod["metadata"].as_object_mut().unwrap().remove("name");
+    pod["metadata"]["generateName"] = "trainer-".into();
+    pod
+}
+
+/// A pod that contradicts the policy of [`serve_strictly`].
+fn contradicting(mut pod: Value) -> Value {
+    pod["spec"]["containers"][0]["env"] =
+        json!([{"name": "NCCL_SOCKET_IFNAME", "value": "eth0"}, {"name": "PASSWORD", "value": MARKER}]);
+    pod
+}
+
+/// A server whose policy refuses pods that contradict it.
+async fn serve_strictly(site: &Site, options: &[&str]) -> Server {
+    let policy = include_str!("../../policies/aws-efa.yaml");
+    let strict = policy.replace("    - name: nccl\n", "    - name: nccl\n      onConflict: refuse\n");
+    assert_ne!(strict, policy);
+    let file = site.path("strict.yaml");
+    fs::write(&file, strict).unwrap();
+    site.serve(&[&["--policy", &file], options].concat()).await
+}
+
+/// Posts one pod of each kind, and waits for the last line that there is at any level.
+async fn post_all(client: &Client, server: &Server) {
+    for (uid, pod, allowed) in [
+        ("plain", marked(plain_pod()), true),
+        ("refused", contradicting(pod()), false),
+        ("mutated", marked(pod()), true),
+        ("generated", marked(generated(pod())), true),
+    ] {
+        let reply = client.post(review(uid, &pod)).await.unwrap();
+        assert_eq!(response(&reply, uid)["allowed"], allowed, "{uid}");
+    }
+    client.post(br#"{"kind": "AdmissionReview""#.to_vec()).await.unwrap();
+    server.logged("pod mutated", 2).await;
+}
+
+#[tokio::test]
+async fn at_info_there_is_one_line_for_each_pod_that_was_changed_or_refused() {
+    let site = Site::new();
+    let server = serve_strictly(&site, &[]).await;
+    post_all(&site.client(&server), &server).await;
+    let mutated = server.logged("pod mutated", 2).await;
+    for (line, uid, name) in [(&mutated[0], "mutated", "trainer"), (&mutated[1], "generated", "trainer-*")] {
+        assert_eq!(line["level"], "INFO");
+        assert_eq!((&line["uid"], &line["namespace"]), (&uid.into(), &"team-a".into()), "{line}");
+        assert_eq!((&line["name"], &line["policy"]), (&name.into(), &"aws-efa".into()), "{line}");
+        assert!(line["operations"].as_u64().is_some_and(|count| count > 0), "{line}");
+        assert!(line["microseconds"].as_u64().is_some_and(|time| time > 0), "{line}");
+    }
+    let refused = server.logged("pod refused", 1).await.remove(0);
+    assert_eq!((&refused["level"], &refused["uid"]), (&"INFO".into(), &"refused".into()), "{refused}");
+    assert_eq!((&refused["namespace"], &refused["name"]), (&"team-a".into(), &"trainer".into()));
+    assert_eq!((&refused["policy"], &refused["reason"]), (&"aws-efa".into(), &"conflict".into()));
+    assert!(refused["why"].as_str().unwrap().contains("NCCL_SOCKET_IFNAME"), "{refused}");
+    assert!(refused["microseconds"].is_u64(), "{refused}");
+    // Lines are written in the order of the requests, so that of the plain pod would be there.
+    let text = server.log_text();
+    assert!(!text.contains("plain"), "{text}");
+    for line in text.lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("this is not JSON: {line}"));
+    }
+}
+
+#[tokio::test]
+async fn at_debug_there_is_a_line_for_the_others_as_well_and_never_a_pod() {
+    let site = Site::new();
+    let server = serve_strictly(&site, &["--log", "debug"]).await;
+    post_all(&site.client(&server), &server).await;
+    let plain = server.logged("unchanged", 1).await.remove(0);
+    assert_eq!((&plain["level"], &plain["uid"]), (&"DEBUG".into(), &"plain".into()), "{plain}");
+    assert_eq!(plain["reason"], "no_policy_matches");
+    server.logged("request rejected", 1).await;
+    let text = server.log_text();
+    assert!(!text.contains(MARKER), "{text}");
+    assert!(!server.get("/metrics").await.text().contains(MARKER));
+}
+
+#[tokio::test]
+async fn at_trace_the_pod_is_logged_whole() {
+    let site = Site::new();
+    let server = site.serve_aws(&["--log", "fabric_injector=trace"]).await;
+    site.client(&server).post(review("whole", &marked(pod()))).await.unwrap();
+    let line = server.logged("review", 1).await.remove(0);
+    assert_eq!(line["level"], "TRACE");
+    assert!(line["body"].as_str().unwrap().contains(MARKER), "{line}");
+}
+
+#[tokio::test]
+async fn the_usual_variable_sets_the_level_unless_the_option_does() {
+    let site = Site::new();
+    for (options, shown) in [(&[][..], true), (&["--log", "info"], false)] {
+        let mut command = serve(&["--policy", "aws-efa", "--tls-dir", &site.path("")]);
+        command.args(options).env("RUST_LOG", "fabric_injector=debug,info");
+        let server = Server::spawn(&mut command).await;
+        let client = site.client(&server);
+        client.post(review("plain", &plain_pod())).await.unwrap();
+        client.post(review("mutated", &pod())).await.unwrap();
+        eventually("the later pod is logged", async || server.log_text().contains("\"mutated\"")).await;
+        assert_eq!(server.log_text().contains("\"plain\""), shown, "{options:?}");
+    }
+}

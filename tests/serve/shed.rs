@@ -1,0 +1,64 @@
+//! More requests than there may be.
+
+use hyper::Method;
+
+use super::certificates::Site;
+use super::drain::in_flight;
+use super::messages::Body;
+use super::reviews::{assert_right, halves, plain_pod, response, review, sample};
+
+const SHED: &str = "fabric_injector_shed_requests_total{reason=\"in_flight\"}";
+
+#[tokio::test]
+async fn what_is_too_much_is_told_to_come_again() {
+    let site = Site::new();
+    let server = site.serve_aws(&["--max-in-flight", "1"]).await;
+    let client = site.client(&server);
+    let (pieces, body) = Body::in_pieces();
+    let mut connection = client.connect().await.unwrap();
+    let slow = tokio::spawn(connection.begin(Method::POST, "/mutate", body));
+    let [first, second] = halves(&sample("slow"));
+    pieces.send(first.into()).unwrap();
+    in_flight(&server, 1).await;
+    for client in [client.clone(), client.http1()] {
+        let reply = client.post(sample("other")).await.unwrap();
+        assert_eq!(reply.status, 429, "{}", reply.text());
+        assert_eq!(reply.headers["retry-after"], "1");
+        let status: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+        assert_eq!((&status["kind"], &status["code"]), (&"Status".into(), &429.into()), "{status}");
+        assert!(status["message"].as_str().unwrap().contains("--max-in-flight"), "{status}");
+    }
+    // On the connection of the slow one as well.
+    assert_eq!(connection.post(sample("same")).await.unwrap().status, 429);
+    assert_eq!(server.metric(SHED).await, 3);
+    pieces.send(second.into()).unwrap();
+    drop(pieces);
+    assert_right(&slow.await.unwrap().unwrap(), "slow");
+    assert_right(&client.post(sample("next")).await.unwrap(), "next");
+}
+
+#[tokio::test]
+async fn what_is_too_much_is_let_through_where_the_operator_wants_it() {
+    let site = Site::new();
+    let server = site.serve_aws(&["--max-in-flight", "1", "--on-error", "allow"]).await;
+    let client = site.client(&server);
+    let (pieces, body) = Body::in_pieces();
+    let mut connection = client.connect().await.unwrap();
+    let slow = tokio::spawn(connection.begin(Method::POST, "/mutate", body));
+    let [first, second] = halves(&sample("slow"));
+    pieces.send(first.into()).unwrap();
+    in_flight(&server, 1).await;
+    for pod in [super::reviews::pod(), plain_pod()] {
+        let response = response(&client.post(review("other", &pod)).await.unwrap(), "other");
+        assert_eq!(response["allowed"], true);
+        assert!(response["patch"].is_null(), "{response}");
+        let warning = response["warnings"][0].as_str().expect("a warning");
+        assert!(warning.contains("NOT served") && warning.contains("requests in flight"), "{warning}");
+    }
+    assert_eq!(server.metric(SHED).await, 2);
+    let line = server.logged("pod not served", 2).await.remove(0);
+    assert_eq!((&line["uid"], &line["reason"]), (&"other".into(), &"overload".into()), "{line}");
+    pieces.send(second.into()).unwrap();
+    drop(pieces);
+    assert_right(&slow.await.unwrap().unwrap(), "slow");
+}
