@@ -114,7 +114,7 @@ pub fn answer_without_evaluation(
     let (version, request) = review::read::<IgnoredAny>(body)?;
     Ok(of_other_request(&version, &request).unwrap_or_else(|| {
         if policies.may_concern(body) {
-            failed(&request, on_error, "overload", why.to_owned())
+            failed(&request, on_error, "overload", format!("overloaded: {why}"))
         } else {
             allowed(&request, engine::Reason::NoPolicyMatches.code())
         }

@@ -125,7 +125,6 @@ async fn serve_stream(stream: TcpStream, tls: Option<TlsAcceptor>, context: &Con
     // A review is one write; waiting to join it with another only costs time.
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = tls else {
-        context.connection.established();
         return serve_http1(stream, context).await;
     };
     context.count(Metrics::handshake);
@@ -138,7 +137,6 @@ async fn serve_stream(stream: TcpStream, tls: Option<TlsAcceptor>, context: &Con
         }
         Err(_) => return context.count(|metrics| metrics.handshake_failed("timeout")),
     };
-    context.connection.established();
     // By the protocol that was agreed on, not by the first bytes: those may never come.
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
         serve_http2(stream, context).await;

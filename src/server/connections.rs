@@ -8,12 +8,15 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::time::Duration;
 
+/// Within this time, a client that means it has finished the handshake and asked.
+const FIRST_WORD: Duration = Duration::from_secs(1);
+
 /// What one connection is doing.
 #[derive(Debug)]
 pub(super) struct Connection {
     begun: Instant,
-    /// The TLS handshake is done.
-    established: AtomicBool,
+    /// Something was asked on it.
+    has_asked: AtomicBool,
     /// Requests that are being answered.
     active: AtomicUsize,
     /// Milliseconds from `begun` to the last time that a request began or ended.
@@ -26,7 +29,7 @@ impl Connection {
     fn new() -> Self {
         Self {
             begun: Instant::now(),
-            established: AtomicBool::new(false),
+            has_asked: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             last: AtomicU64::new(0),
             evicted: Notify::new(),
@@ -38,14 +41,10 @@ impl Connection {
         self.last.store(now, Ordering::Relaxed);
     }
 
-    pub(super) fn established(&self) {
-        self.touch();
-        self.established.store(true, Ordering::Relaxed);
-    }
-
     /// Counts a request until the guard is dropped.
     pub(super) fn request(self: &Arc<Self>) -> Request {
         self.active.fetch_add(1, Ordering::Relaxed);
+        self.has_asked.store(true, Ordering::Relaxed);
         self.touch();
         Request(Arc::clone(self))
     }
@@ -89,18 +88,25 @@ impl Connections {
         Self { most, open: Mutex::default() }
     }
 
+    /// Whether something is being answered on any of them.
+    pub(super) fn any_busy(&self) -> bool {
+        self.open().by_number.values().any(|connection| connection.idle().is_none())
+    }
+
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes on a connection. Where there is no room, the one that has been silent for longest makes some:
-    /// whoever opens connections and says nothing takes the place of nobody who talks. None if all are busy.
+    /// Takes on a connection. Where there is no room, one makes some that never asked anything, or else the one that
+    /// has been silent for longest: whoever opens connections and says nothing takes the place of nobody who talks.
+    /// None if all are busy.
     pub(super) fn add(self: &Arc<Self>) -> Option<Place> {
         let mut open = self.open();
         if open.by_number.len() >= self.most {
             let victim = open.by_number.iter().filter_map(|(number, connection)| {
-                let unfinished = !connection.established.load(Ordering::Relaxed);
-                connection.idle().map(|idle| ((unfinished, idle), *number))
+                let idle = connection.idle()?;
+                let mute = !connection.has_asked.load(Ordering::Relaxed) && idle >= FIRST_WORD;
+                Some(((mute, idle), *number))
             });
             let (_, number) = victim.max()?;
             if let Some(connection) = open.by_number.remove(&number) {
@@ -142,12 +148,10 @@ mod tests {
             numbers
         };
         let busy = connections.add().unwrap();
-        busy.connection.established();
         let request = busy.connection.request();
         let _silent = connections.add().unwrap();
         let third = connections.add().unwrap();
         assert_eq!(numbers(), [0, 2], "the silent one went");
-        third.connection.established();
         let other = third.connection.request();
         assert!(connections.add().is_none(), "all are busy");
         drop(other);

@@ -212,6 +212,7 @@ struct Port {
 struct OpenPort {
     accepting: tokio::task::JoinHandle<()>,
     stopping: watch::Sender<bool>,
+    connections: Arc<Connections>,
     /// Every connection has a sender; when none is left, all have ended.
     ended: mpsc::Receiver<()>,
 }
@@ -220,7 +221,8 @@ impl Port {
     fn open(self) -> OpenPort {
         let (stopping, stop) = watch::channel(false);
         let (alive, ended) = mpsc::channel(1);
-        OpenPort { accepting: tokio::spawn(self.accept(stop, alive)), stopping, ended }
+        let connections = Arc::clone(&self.connections);
+        OpenPort { accepting: tokio::spawn(self.accept(stop, alive)), stopping, connections, ended }
     }
 
     async fn accept(self, stopping: watch::Receiver<bool>, alive: mpsc::Sender<()>) {
@@ -264,8 +266,9 @@ impl OpenPort {
         let _ = (&mut self.accepting).await;
         let _ = self.stopping.send(true);
         match timeout(within, self.ended.recv()).await {
-            Ok(_) => Ended::Drained,
-            Err(_) => Ended::CutOff,
+            Err(_) if self.connections.any_busy() => Ended::CutOff,
+            // Who is left has asked nothing.
+            Ok(_) | Err(_) => Ended::Drained,
         }
     }
 }

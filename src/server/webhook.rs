@@ -110,9 +110,9 @@ fn answer(state: &State, bytes: &[u8]) -> Result<Answer, Refusal> {
 fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Refusal> {
     state.metrics.shed(why);
     let sentence = match why {
-        Shed::InFlight => "fabric-injector has as many requests in flight as `--max-in-flight` allows",
-        Shed::Memory => "fabric-injector holds as many bytes of requests as it may",
-        Shed::Deadline => "fabric-injector could not answer within the time of the API server",
+        Shed::InFlight => "too many requests at once (`--max-in-flight`)",
+        Shed::Memory => "too many bytes of requests at once",
+        Shed::Deadline => "not enough time (`timeoutSeconds`)",
     };
     match state.on_error {
         OnError::Allow => {
@@ -171,7 +171,7 @@ async fn read(
         let Some(more) = state.room(data.len()) else {
             state.metrics.shed(Shed::Memory);
             drain(body).await;
-            return Err(Refusal::overloaded("fabric-injector holds as many bytes of requests as it may"));
+            return Err(Refusal::overloaded("too many bytes of requests at once"));
         };
         match &mut room {
             Some(room) => room.merge(more),
@@ -223,7 +223,8 @@ impl Refusal {
     }
 
     fn overloaded(sentence: &str) -> Self {
-        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, sentence: sentence.to_owned() }
+        let sentence = format!("fabric-injector is overloaded: {sentence}");
+        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, sentence }
     }
 
     /// A `Status` of the Kubernetes API, whose message the API server shows to its user.

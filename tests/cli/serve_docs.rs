@@ -214,6 +214,17 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("LARGE: usize = 128 << 10", Some("reviews larger than 128 KiB that are answered at once"), "1"),
     ("handshake: Duration::from_secs(5)", Some("TLS handshake"), "5s"),
     ("idle: Duration::from_mins(1)", Some("silence of a connection"), "1m"),
+    (
+        "FAREWELL: Duration = Duration::from_secs(5)",
+        Some("silence of a connection that was asked to end"),
+        "5s",
+    ),
+    (
+        "LATE: Duration = Duration::from_secs(1)",
+        Some("first request of a connection whose handshake ended after the port closed"),
+        "1s",
+    ),
+    ("FIRST_WORD: Duration = Duration::from_secs(1)", Some("connections"), "nothing within 1s"),
     ("closing: Duration::from_secs(35)", Some("age of a connection"), "closed after 35s more"),
 ];
 

@@ -75,7 +75,7 @@ async fn at_info_there_is_one_line_for_each_pod_that_was_changed_or_refused() {
     assert_eq!((&refused["level"], &refused["uid"]), (&"INFO".into(), &"refused".into()), "{refused}");
     assert_eq!((&refused["namespace"], &refused["name"]), (&"team-a".into(), &"trainer".into()));
     assert_eq!((&refused["policy"], &refused["reason"]), (&"aws-efa".into(), &"conflict".into()));
-    assert!(refused["why"].as_str().unwrap().contains("NCCL_SOCKET_IFNAME"), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().contains("NCCL_SOCKET_IFNAME"), "{refused}");
     assert!(refused["microseconds"].is_u64(), "{refused}");
     // Lines are written in the order of the requests, so that of the plain pod would be there.
     let text = server.log_text();
