@@ -18,6 +18,7 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 use tower_service::Service as TowerService;
 
 use crate::telemetry::Metrics;
@@ -105,44 +106,50 @@ impl Context {
             count(&state.metrics);
         }
     }
+
+    /// The connection is closed from this side.
+    fn closed(&self, reason: &'static str) {
+        self.count(|metrics| metrics.closed(reason));
+    }
 }
 
 /// Serves one connection until it ends, of itself or because it must.
 pub(super) async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, context: Context) {
-    let evicted = Arc::clone(&context.connection);
-    tokio::select! {
+    // A review is one write; waiting to join it with another only costs time.
+    let _ = stream.set_nodelay(true);
+    let Some(acceptor) = tls else { return serve_http1(stream, &context).await };
+    let stream = tokio::select! {
         biased;
-        () = evicted.evicted.notified() => context_closed(&context, "evicted"),
-        () = serve_stream(stream, tls, &context) => {}
+        () = context.connection.evicted.notified() => return context.closed("evicted"),
+        stream = handshake(stream, acceptor, &context) => stream,
+    };
+    // By the protocol that was agreed on, not by the first bytes: those may never come.
+    match stream {
+        Some(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            serve_http2(stream, &context).await;
+        }
+        Some(stream) => serve_http1(stream, &context).await,
+        None => {}
     }
 }
 
-fn context_closed(context: &Context, reason: &'static str) {
-    context.count(|metrics| metrics.closed(reason));
-}
-
-async fn serve_stream(stream: TcpStream, tls: Option<TlsAcceptor>, context: &Context) {
-    // A review is one write; waiting to join it with another only costs time.
-    let _ = stream.set_nodelay(true);
-    let Some(acceptor) = tls else {
-        return serve_http1(stream, context).await;
-    };
+async fn handshake(
+    stream: TcpStream,
+    acceptor: TlsAcceptor,
+    context: &Context,
+) -> Option<TlsStream<TcpStream>> {
     context.count(Metrics::handshake);
-    let stream = match timeout(context.times.handshake, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => stream,
+    let failed = match timeout(context.times.handshake, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => return Some(stream),
         Ok(Err(error)) => {
             let reason = handshake_failure(&error);
             tracing::debug!(%error, reason, "TLS handshake failed");
-            return context.count(|metrics| metrics.handshake_failed(reason));
+            reason
         }
-        Err(_) => return context.count(|metrics| metrics.handshake_failed("timeout")),
+        Err(_) => "timeout",
     };
-    // By the protocol that was agreed on, not by the first bytes: those may never come.
-    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        serve_http2(stream, context).await;
-    } else {
-        serve_http1(stream, context).await;
-    }
+    context.count(|metrics| metrics.handshake_failed(failed));
+    None
 }
 
 fn handshake_failure(error: &std::io::Error) -> &'static str {
@@ -196,6 +203,7 @@ async fn drive(running: impl GracefulConnection, context: &Context) {
         tokio::select! {
             _ = running.as_mut() => return,
             _ = stopping.wait_for(|stopping| *stopping) => break None,
+            () = context.connection.evicted.notified() => break Some("evicted"),
             () = old.as_mut() => break Some("age"),
             () = look_again => {
                 if context.connection.idle().is_some_and(|idle| idle >= context.times.idle) {
@@ -205,7 +213,10 @@ async fn drive(running: impl GracefulConnection, context: &Context) {
         }
     };
     if let Some(reason) = reason {
-        context_closed(context, reason);
+        context.closed(reason);
+        if reason == "evicted" && !context.connection.has_asked() {
+            return;
+        }
     }
     // HTTP/2 says GOAWAY and finishes what was asked, HTTP/1.1 says `connection: close`.
     running.as_mut().graceful_shutdown();

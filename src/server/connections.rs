@@ -8,9 +8,6 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::time::Duration;
 
-/// Within this time, a client that means it has finished the handshake and asked.
-const FIRST_WORD: Duration = Duration::from_secs(1);
-
 /// What one connection is doing.
 #[derive(Debug)]
 pub(super) struct Connection {
@@ -47,6 +44,11 @@ impl Connection {
         self.has_asked.store(true, Ordering::Relaxed);
         self.touch();
         Request(Arc::clone(self))
+    }
+
+    /// Whether anything was ever asked on it.
+    pub(super) fn has_asked(&self) -> bool {
+        self.has_asked.load(Ordering::Relaxed)
     }
 
     /// How long nothing was asked; none while something is being answered.
@@ -105,8 +107,7 @@ impl Connections {
         if open.by_number.len() >= self.most {
             let victim = open.by_number.iter().filter_map(|(number, connection)| {
                 let idle = connection.idle()?;
-                let mute = !connection.has_asked.load(Ordering::Relaxed) && idle >= FIRST_WORD;
-                Some(((mute, idle), *number))
+                Some(((!connection.has_asked(), idle), *number))
             });
             let (_, number) = victim.max()?;
             if let Some(connection) = open.by_number.remove(&number) {

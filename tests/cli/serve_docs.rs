@@ -224,7 +224,6 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
         Some("first request of a connection whose handshake ended after the port closed"),
         "1s",
     ),
-    ("FIRST_WORD: Duration = Duration::from_secs(1)", Some("connections"), "nothing within 1s"),
     ("closing: Duration::from_secs(35)", Some("age of a connection"), "closed after 35s more"),
 ];
 

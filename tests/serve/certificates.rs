@@ -18,9 +18,9 @@ use super::server::Server;
 /// A time that no test takes.
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
-/// A CA that begins now.
+/// A CA that began a year ago, so that it may have issued what has expired since.
 pub(crate) fn authority() -> Authority {
-    Authority::new(SystemTime::now()).unwrap()
+    Authority::new(SystemTime::now() - 365 * DAY).unwrap()
 }
 
 /// A serving pair of a CA for loopback, from five minutes before `from` on.

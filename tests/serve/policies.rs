@@ -78,7 +78,7 @@ async fn a_policy_file_that_changes_holds_for_new_pods_and_no_review_is_lost() {
     assert_eq!((&before["name"], &before["file"]), (&"aws-efa".into(), &file.as_str().into()));
     let digest = |policy: &Value| policy["digest"].as_str().unwrap().to_owned();
     let series = |digest: &str| {
-        format!("fabric_injector_policy{{policy=\"aws-efa\",provider=\"aws\",digest=\"{digest}\"}}")
+        format!("fabric_injector_policy_info{{policy=\"aws-efa\",provider=\"aws\",digest=\"{digest}\"}}")
     };
     assert_eq!(server.metric(&series(&digest(&before))).await, 1);
     fs::write(&file, with_interface("eth2")).unwrap();
