@@ -28,6 +28,8 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 const MAX_DRAINED: usize = 64 << 20;
 /// Larger pods are served apart, since they would hold up the others on their connection.
 const LARGE: usize = 128 << 10;
+/// A refusal repeats what a stranger sent, which may be of any length.
+const MAX_SENTENCE: usize = 512;
 
 type Reply = Response<Body>;
 
@@ -38,7 +40,8 @@ pub fn router(state: Arc<State>) -> Router {
 
 async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Reply {
     let path: String = request.uri().path().chars().take(128).collect();
-    drain(request.into_body()).await;
+    let deadline = Instant::now() + patience(request.uri().query()).min(BODY_TIME);
+    drain(request.into_body(), deadline).await;
     let sentence = format!("there is nothing at `{path}`; reviews go to `/mutate`");
     Refusal::new(StatusCode::NOT_FOUND, "path", sentence).reply(&state)
 }
@@ -59,17 +62,18 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
 
 async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) -> Result<Answer, Refusal> {
     let (head, body) = request.into_parts();
+    let deadline = started + patience(head.uri.query());
+    let body_deadline = deadline.min(started + BODY_TIME);
     if let Some(refusal) = wrong_request(&head.method, &head.headers) {
-        drain(body).await;
+        drain(body, body_deadline).await;
         return Err(refusal);
     }
-    let deadline = started + patience(head.uri.query());
     let place = state.enter();
     if place.is_none() && state.on_error == OnError::Deny {
-        drain(body).await;
+        drain(body, body_deadline).await;
         return shed(state, Shed::InFlight, &[]);
     }
-    let (bytes, _room) = read(state, body, deadline.min(started + BODY_TIME)).await?;
+    let (bytes, _room) = read(state, body, body_deadline).await?;
     if place.is_none() {
         return shed(state, Shed::InFlight, &bytes);
     }
@@ -121,6 +125,7 @@ fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Refusal> {
 /// Method and content type of a request that cannot be a review.
 fn wrong_request(method: &Method, headers: &HeaderMap) -> Option<Refusal> {
     if method != Method::POST {
+        let method: String = method.as_str().chars().take(64).collect();
         let sentence = format!("`{method}` is not answered at `/mutate`; send an AdmissionReview by `POST`");
         return Some(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", sentence));
     }
@@ -158,12 +163,12 @@ async fn read(
             }
         };
         if first.len() + whole.len() + data.len() > MAX_BODY {
-            drain(body).await;
+            drain(body, deadline).await;
             return Err(Refusal::too_large());
         }
         let Some(more) = state.room(data.len()) else {
             state.metrics.shed(Shed::Memory);
-            drain(body).await;
+            drain(body, deadline).await;
             return Err(Refusal::overloaded("fabric-injector holds as many bytes of requests as it may"));
         };
         match &mut room {
@@ -184,7 +189,7 @@ async fn read(
 }
 
 /// Reads the rest of a body that nobody wants: a connection that closes on a sender takes the answer with it.
-async fn drain(mut body: Body) {
+async fn drain(mut body: Body, deadline: Instant) {
     let reading = async {
         let mut seen = 0;
         while let Some(Ok(frame)) = body.frame().await {
@@ -194,7 +199,7 @@ async fn drain(mut body: Body) {
             }
         }
     };
-    let _ = tokio::time::timeout(BODY_TIME, reading).await;
+    let _ = timeout_at(deadline.into(), reading).await;
 }
 
 /// A request that gets no review for an answer.
@@ -235,12 +240,12 @@ impl Refusal {
         if let Some(code) = self.code {
             state.metrics.rejected(code);
         }
-        let message = self.sentence.as_str();
+        let message: String = self.sentence.chars().take(MAX_SENTENCE).collect();
         let status = Status {
             kind: "Status",
             api_version: "v1",
             status: "Failure",
-            message,
+            message: &message,
             code: self.status.as_u16(),
         };
         let mut reply = reply(self.status, serde_json::to_vec(&status).unwrap_or_default().into());
