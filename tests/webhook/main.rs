@@ -1,0 +1,17 @@
+//! The webhook as an API server meets it, but without a socket: requests go straight into the router.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod answers;
+mod bodies;
+mod contract;
+mod other_requests;
+mod reviews;
+mod scrape;
+mod server;
+mod warnings;
