@@ -10,7 +10,9 @@
 mod answers;
 mod bodies;
 mod contract;
+mod faults;
 mod other_requests;
+mod refused;
 mod reviews;
 mod scrape;
 mod server;
