@@ -10,7 +10,9 @@
 mod answers;
 mod bodies;
 mod contract;
+mod escapes;
 mod faults;
+mod golden;
 mod hostile;
 mod other_requests;
 mod refused;
