@@ -7,6 +7,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod admin;
 mod answers;
 mod bodies;
 mod contract;
