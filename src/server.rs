@@ -5,18 +5,21 @@
 //! cluster and a webhook that hangs.
 
 mod admin;
+mod body;
 pub mod certificate;
 mod connection;
 mod connections;
+mod refusal;
 mod reload;
 mod run;
 mod state;
 mod status;
 mod webhook;
 
+pub use body::MAX_BODY;
 pub use run::{Config, Ended, Server, Stop};
 pub use state::{Limits, State};
-pub use webhook::{MAX_BODY, router};
+pub use webhook::router;
 
 pub use admin::router as admin_router;
 pub use certificate::{Pair, TlsSource};

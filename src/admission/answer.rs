@@ -163,7 +163,10 @@ fn of_pod(
     let generated = || pod["metadata"]["generateName"].as_str().map(|prefix| format!("{prefix}*"));
     let name = request.name.clone().filter(|name| !name.is_empty());
     let name = name.or_else(|| pod["metadata"]["name"].as_str().map(str::to_owned)).or_else(generated);
-    let about = Request { namespace: request.namespace.clone(), ..Request::default() };
+    let about = Request {
+        namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
+        ..Request::default()
+    };
     // A fault in serving one pod must not take down the connection on which others are being served.
     let served = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, &about)));
     let Ok(mutation) = served else {

@@ -1,7 +1,7 @@
 //! Reading an AdmissionReview.
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Value, json};
 
 use crate::policy::Policy;
@@ -112,6 +112,10 @@ impl<O> AdmissionRequest<O> {
 
 /// Reads a review: the version that it names, and its request.
 pub(super) fn read<O: DeserializeOwned>(body: &str) -> Result<(String, AdmissionRequest<O>), BadReview> {
+    if !body.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(body).is_ok() {
+        // A list of the right things in the right order would be read as well.
+        return Err(BadReview::NotReview("it is no object".to_owned()));
+    }
     let envelope: Envelope<O> = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
             BadReview::NotReview(error.to_string())

@@ -102,7 +102,11 @@ impl fmt::Display for Reason {
             }
             Self::SeveralPoliciesMatch { policies } => {
                 let policies: Vec<String> = policies.iter().map(|name| format!("`{name}`")).collect();
-                write!(f, "the policies {} are all for this pod; only one may be", policies.join(", "))
+                write!(
+                    f,
+                    "the policies {} are all for this pod; only one may be, so keep the annotation of one",
+                    policies.join(", ")
+                )
             }
             Self::Conflict { rule, path, seen, wanted } => {
                 write!(

@@ -37,7 +37,7 @@ impl Source {
         Self::Pod {
             total_gpus: if variant.reads("totalGpus") { pod::scheduled(pod, gpus_of) } else { 0 },
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
-            namespace: read("namespace", &|| Value::from(namespace_of(&pod["metadata"], request))),
+            namespace: read("podNamespace", &|| Value::from(namespace_of(&pod["metadata"], request))),
             part: read("pod", &|| with_labels(part_of(pod, variant.pod_use()), request)),
         }
     }
@@ -101,7 +101,7 @@ impl<'a> PodScope<'a> {
         let slot = |at: usize, compute: &dyn Fn() -> Computed| Some(self.built_in[at].get_or_init(compute));
         match (&self.source, name) {
             (Source::Pod { part, .. }, "pod") => slot(0, &|| Computed::of(part)),
-            (Source::Pod { namespace, .. }, "namespace") => slot(1, &|| Computed::of(namespace)),
+            (Source::Pod { namespace, .. }, "podNamespace") => slot(1, &|| Computed::of(namespace)),
             (Source::Pod { host_network, .. }, "hostNetwork") => slot(2, &|| Computed::bool(*host_network)),
             (Source::Pod { total_gpus, .. }, "totalGpus") => slot(3, &|| Computed::int(*total_gpus)),
             (Source::Container { gpus, .. }, "gpus") => slot(0, &|| Computed::int(*gpus)),

@@ -37,7 +37,8 @@ impl Scope {
 pub(crate) const BUILT_IN: &[(&str, Scope)] = &[
     ("instanceType", Scope::Fixed),
     ("pod", Scope::Pod),
-    ("namespace", Scope::Pod),
+    // Not `namespace`, which is a reserved word of CEL.
+    ("podNamespace", Scope::Pod),
     ("hostNetwork", Scope::Pod),
     ("totalGpus", Scope::Pod),
     ("gpus", Scope::Container),

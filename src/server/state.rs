@@ -45,6 +45,7 @@ pub struct State {
     evaluate: Box<Evaluate>,
     in_flight: Arc<Semaphore>,
     body_bytes: Arc<Semaphore>,
+    spare: Arc<Semaphore>,
     /// Large pods are served one at a time, and off the threads that drive connections: built up in memory, a pod
     /// takes ten times the bytes that it came in.
     pub(super) large: Arc<Semaphore>,
@@ -69,6 +70,7 @@ impl State {
             evaluate: Box::new(engine::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             body_bytes: Arc::new(Semaphore::new(limits.body_bytes)),
+            spare: Arc::new(Semaphore::new(1)),
             large: Arc::new(Semaphore::new(1)),
         }
     }
@@ -96,6 +98,11 @@ impl State {
     /// A place among the requests in flight, if there is one.
     pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.in_flight).try_acquire_owned().ok()
+    }
+
+    /// Waits for the room that is kept for one body more than there is room for.
+    pub(super) async fn spare_room(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.spare).acquire_owned().await.ok()
     }
 
     /// Room for so many bytes of a body, if there is some.

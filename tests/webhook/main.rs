@@ -1,0 +1,28 @@
+//! The webhook as an API server meets it, but without a socket: requests go straight into the router.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod admin;
+mod answers;
+mod bodies;
+mod contract;
+mod escapes;
+mod faults;
+mod golden;
+mod hostile;
+mod metrics;
+mod other_requests;
+mod overload;
+mod refused;
+mod rejected;
+mod reviews;
+mod scrape;
+mod series;
+mod server;
+mod time;
+mod warnings;

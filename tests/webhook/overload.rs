@@ -1,0 +1,257 @@
+//! More requests than there is room for: an early answer, and a service that goes on.
+
+use bytes::Bytes;
+use fabric_injector::admission::OnError;
+use fabric_injector::server::{Limits, State};
+use serde_json::json;
+use tokio::task::{JoinHandle, yield_now};
+
+use crate::answers::assert_unchanged;
+use crate::bodies::{Sender, body, pieces};
+use crate::reviews::{UID, large_pod, other_pod, pod, review_of, review_with, with};
+use crate::scrape::{ANSWERED, OPERATIONS, rejected, reviews, shed};
+use crate::server::{LAB, Reply, Server, gated, policies, post};
+
+/// Room for one request.
+const ONE: Limits = Limits { in_flight: 1, body_bytes: Limits::BODY_BYTES };
+
+/// Room for the bytes of one review of the sample pod, and for no other one beside it.
+fn few_bytes() -> Limits {
+    Limits { body_bytes: review_of(&pod()).to_string().len() * 3 / 2, ..Limits::default() }
+}
+
+/// A request whose body does not end before its sender is dropped.
+struct Held {
+    sender: Sender,
+    task: JoinHandle<Reply>,
+}
+
+impl Held {
+    /// Sends a review, but not its last letter, to a server on which nothing else is in flight.
+    async fn on(server: &Server) -> Self {
+        let (sender, body) = body();
+        let text = review_of(&pod()).to_string();
+        sender.send(Ok(Bytes::from(text[..text.len() - 1].to_owned()))).unwrap();
+        let task = {
+            let server = server.clone();
+            tokio::spawn(async move { server.send(post("/mutate", body)).await })
+        };
+        while server.scrape().value("requests_in_flight") == 0 {
+            yield_now().await;
+        }
+        Self { sender, task }
+    }
+
+    /// Sends the rest, and reads the answer.
+    async fn end(self) {
+        self.sender.send(Ok(Bytes::from_static(b"}"))).unwrap();
+        drop(self.sender);
+        assert_eq!(self.task.await.unwrap().response(UID)["patchType"], "JSONPatch");
+    }
+}
+
+/// Fails unless the server serves a pod, and has nothing else in flight.
+async fn assert_serves(server: &Server) {
+    assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
+    assert!(server.scrape().value("requests_in_flight") == 0);
+}
+
+#[tokio::test]
+async fn one_request_too_many_is_told_to_come_again() {
+    let server = Server::limited(OnError::Deny, ONE);
+    assert_serves(&server).await;
+    let held = Held::on(&server).await;
+    for _ in 0..3 {
+        let before = server.scrape();
+        let reply = server.post(review_of(&pod()).to_string()).await;
+        assert!(reply.refusal(429).contains("`--max-in-flight`"), "{}", reply.text());
+        assert_eq!(reply.header("retry-after"), "1");
+        server.scrape().rose(&before, &[(&shed("in_flight"), 1)]);
+    }
+    held.end().await;
+    assert_serves(&server).await;
+}
+
+#[tokio::test]
+async fn one_request_too_many_is_allowed_with_a_warning_if_the_operator_says_so() {
+    let server = Server::limited(OnError::Allow, ONE);
+    let held = Held::on(&server).await;
+    let (failed, unconcerned) =
+        (reviews("", "failed", "overload"), reviews("", "unchanged", "no_policy_matches"));
+    let too_many = "NOT served, the pod has no fast network: overloaded: too many requests at once";
+    // A pod that no policy is for loses nothing.
+    for (pod, warnings, series) in
+        [(pod(), [too_many].as_slice(), failed), (other_pod(), [].as_slice(), unconcerned)]
+    {
+        let before = server.scrape();
+        assert_unchanged(&server.review(&review_of(&pod)).await, warnings);
+        server.scrape().rose(&before, &[(&shed("in_flight"), 1), (&series, 1), (ANSWERED, 1)]);
+    }
+    held.end().await;
+    assert_serves(&server).await;
+}
+
+#[tokio::test]
+async fn what_is_no_new_pod_is_allowed_under_overload_too_if_the_operator_says_so() {
+    let server = Server::limited(OnError::Allow, ONE);
+    let held = Held::on(&server).await;
+    let before = server.scrape();
+    let response = server.review(&review_with("operation", json!("DELETE"))).await;
+    assert_eq!(response, json!({"uid": UID, "allowed": true}));
+    let series = reviews("", "unchanged", "not_a_new_pod");
+    server.scrape().rose(&before, &[(&shed("in_flight"), 1), (&series, 1), (ANSWERED, 1)]);
+    let beta = with(review_of(&pod()), "/apiVersion", json!("admission.k8s.io/v1beta1"));
+    let response = server.post(beta.to_string()).await.response_in("admission.k8s.io/v1beta1", UID);
+    assert_eq!(response["allowed"], false);
+    held.end().await;
+}
+
+#[tokio::test]
+async fn what_is_no_review_is_told_so_under_overload_too() {
+    let server = Server::limited(OnError::Allow, ONE);
+    let held = Held::on(&server).await;
+    for (text, reason) in [("{", "not_json"), ("{}", "not_a_review")] {
+        let before = server.scrape();
+        server.post(text).await.refusal(400);
+        server.scrape().rose(&before, &[(&shed("in_flight"), 1), (&rejected(reason), 1)]);
+    }
+    server.send(post("/nowhere", "")).await.refusal(404);
+    held.end().await;
+}
+
+#[tokio::test]
+async fn a_request_whose_sender_is_gone_leaves_its_place() {
+    let server = Server::limited(OnError::Deny, ONE);
+    for limits in [ONE, few_bytes()] {
+        let server = Server::limited(OnError::Deny, limits);
+        let held = Held::on(&server).await;
+        server.post(review_of(&pod()).to_string()).await.refusal(429);
+        held.task.abort();
+        assert!(held.task.await.unwrap_err().is_cancelled());
+        assert_serves(&server).await;
+    }
+    assert_serves(&server).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_was_given_up_leaves_its_place() {
+    for limits in [ONE, few_bytes()] {
+        let server = Server::limited(OnError::Deny, limits);
+        let held = Held::on(&server).await;
+        server.post(review_of(&pod()).to_string()).await.refusal(429);
+        held.task.await.unwrap().refusal(408);
+        assert_serves(&server).await;
+    }
+}
+
+#[tokio::test]
+async fn one_byte_too_many_is_told_to_come_again() {
+    let server = Server::limited(OnError::Deny, few_bytes());
+    assert_serves(&server).await;
+    let held = Held::on(&server).await;
+    for _ in 0..3 {
+        let before = server.scrape();
+        let reply = server.post(review_of(&pod()).to_string()).await;
+        assert!(reply.refusal(429).contains("too many bytes of requests"), "{}", reply.text());
+        assert_eq!(reply.header("retry-after"), "1");
+        server.scrape().rose(&before, &[(&shed("memory"), 1)]);
+    }
+    // There is room for a small one still.
+    server.post("{}").await.refusal(400);
+    held.end().await;
+    assert_serves(&server).await;
+}
+
+#[tokio::test]
+async fn one_byte_too_many_is_allowed_with_a_warning_if_the_operator_says_so() {
+    let server = Server::limited(OnError::Allow, few_bytes());
+    let held = Held::on(&server).await;
+    let before = server.scrape();
+    let response = server.review(&review_of(&pod())).await;
+    assert_unchanged(
+        &response,
+        &["NOT served, the pod has no fast network: overloaded: too many bytes of requests"],
+    );
+    let failed = reviews("", "failed", "overload");
+    server.scrape().rose(&before, &[(&shed("memory"), 1), (&failed, 1), (ANSWERED, 1)]);
+    held.end().await;
+}
+
+#[tokio::test]
+async fn a_review_that_is_larger_than_all_room_leaves_none_of_it_taken() {
+    let review = review_of(&pod()).to_string();
+    let server = Server::limited(OnError::Deny, Limits { body_bytes: review.len(), ..Limits::default() });
+    let larger = review.clone() + " ";
+    for _ in 0..3 {
+        server.post(pieces(larger.as_bytes().chunks(100))).await.refusal(429);
+        server.post(larger.clone()).await.refusal(429);
+        assert_eq!(server.post(review.clone()).await.response(UID)["patchType"], "JSONPatch");
+    }
+}
+
+#[tokio::test]
+async fn a_request_has_its_place_and_its_room_until_it_is_answered() {
+    let text = review_of(&large_pod()).to_string();
+    let few = Limits { body_bytes: text.len() * 3 / 2, ..Limits::default() };
+    for (limits, reason) in [(ONE, "in_flight"), (few, "memory")] {
+        let (evaluate, mut begins, gate) = gated();
+        let state = State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate);
+        let server = Server::new(state);
+        let task = {
+            let (server, text) = (server.clone(), text.clone());
+            tokio::spawn(async move { server.post(text).await })
+        };
+        begins.recv().await.unwrap();
+        let before = server.scrape();
+        server.post(text.clone()).await.refusal(429);
+        server.scrape().rose(&before, &[(&shed(reason), 1)]);
+        assert_eq!(server.scrape().value("requests_in_flight"), 1);
+        drop(gate);
+        assert_eq!(task.await.unwrap().response(UID)["patchType"], "JSONPatch");
+        assert_eq!(server.post(text.clone()).await.response(UID)["patchType"], "JSONPatch");
+    }
+}
+
+#[tokio::test]
+async fn a_room_is_left_however_a_request_ends() {
+    let review = review_of(&pod()).to_string();
+    let limits = Limits { body_bytes: review.len(), in_flight: 1 };
+    let server = Server::limited(OnError::Deny, limits);
+    let limits = Limits { body_bytes: 300 << 10, in_flight: 1 };
+    let state = State::new(policies(&[LAB]), OnError::Deny, limits);
+    let faulty = Server::new(state.with_evaluate(Box::new(|_, _, _| panic!("a test panics"))));
+    for _ in 0..3 {
+        server.post("{").await.refusal(400);
+        server.post("x".repeat(review.len())).await.refusal(400);
+        let (sender, body) = body();
+        sender.send(Ok(Bytes::from(review[1..].to_owned()))).unwrap();
+        sender.send(Err(std::io::Error::other("gone"))).unwrap();
+        server.send(post("/mutate", body)).await.refusal(400);
+        assert_serves(&server).await;
+        for pod in [pod(), large_pod()] {
+            assert_eq!(faulty.review(&review_of(&pod)).await["allowed"], false);
+        }
+    }
+}
+
+#[tokio::test]
+async fn as_many_requests_as_there_are_places_are_served_at_once() {
+    let limits = Limits { in_flight: 8, ..Limits::default() };
+    let server = Server::limited(OnError::Deny, limits);
+    let before = server.scrape();
+    let mut held = Vec::new();
+    for place in 1..=8 {
+        held.push(Held::on(&server).await);
+        while server.scrape().value("requests_in_flight") < place {
+            yield_now().await;
+        }
+    }
+    server.post(review_of(&pod()).to_string()).await.refusal(429);
+    for held in held {
+        held.end().await;
+    }
+    let now = server.scrape();
+    let operations = now.value(OPERATIONS);
+    let mutated = reviews("lab", "mutated", "");
+    now.rose(&before, &[(&shed("in_flight"), 1), (&mutated, 8), (ANSWERED, 8), (OPERATIONS, operations)]);
+}

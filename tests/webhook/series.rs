@@ -1,0 +1,207 @@
+//! What is counted of each answer: these series rise, and no others.
+
+use std::collections::BTreeSet;
+
+use axum::body::Body;
+use bytes::Bytes;
+use fabric_injector::admission::{OnError, Record};
+use fabric_injector::engine::{Outcome, Reason, Warning};
+use fabric_injector::policy::Request as About;
+use fabric_injector::server::{Limits, MAX_BODY, State};
+use hyper::{Method, Request};
+use serde_json::{Value, json};
+
+use crate::answers::patched;
+use crate::bodies::{body, pieces};
+use crate::reviews::{
+    TRIGGER, UID, large_pod, other_pod, pod, pod_that_fails, pod_with, pod_with_env, review_of, review_with,
+    with,
+};
+use crate::scrape::{ANSWERED, OPERATIONS, Scrape, rejected, reviews};
+use crate::server::{LAB, Server, engine, lab_with, policies, post, request};
+
+#[tokio::test]
+async fn a_pod_that_is_served_counts_its_operations_and_warnings() {
+    let lab = policies(&[LAB]);
+    let about = About { namespace: Some("team".to_owned()), ..About::default() };
+    let mut busy = pod_with_env("NCCL_SOCKET_IFNAME", "ens5");
+    busy["spec"].as_object_mut().unwrap().remove("nodeSelector");
+    busy["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = json!(1);
+    for pod in [pod(), large_pod(), busy] {
+        let server = Server::lab();
+        let before = server.scrape();
+        server.review(&review_of(&pod)).await;
+        let now = server.scrape();
+        let mutation = engine(&lab, pod, &about);
+        let Outcome::Mutated(mutated) = &mutation.outcome else { panic!("{mutation:?}") };
+        let operations = i64::try_from(mutated.patch().0.len()).unwrap();
+        assert!(operations > 3);
+        let series = |warning: &Warning| format!("warnings_total{{code=\"{}\"}}", warning.code());
+        let codes: Vec<String> = mutation.warnings.iter().map(series).collect();
+        assert_eq!(codes.iter().collect::<BTreeSet<_>>().len(), codes.len(), "each once");
+        let mutated = reviews("lab", "mutated", "");
+        let mut wanted = vec![(mutated.as_str(), 1), (ANSWERED, 1), (OPERATIONS, operations)];
+        wanted.extend(codes.iter().map(|series| (series.as_str(), 1)));
+        now.rose(&before, &wanted);
+    }
+}
+
+#[tokio::test]
+async fn warnings_are_counted_as_often_as_they_are_given() {
+    let server = Server::lab();
+    let before = server.scrape();
+    let mut pod = pod_with_env("NCCL_SOCKET_IFNAME", "ens5");
+    let second = with(pod["spec"]["containers"][0].clone(), "/name", json!("second"));
+    pod["spec"]["containers"].as_array_mut().unwrap().push(second);
+    server.review(&review_of(&pod)).await;
+    server.review(&review_of(&pod)).await;
+    let name = "warnings_total{code=\"kept_env\"}";
+    assert_eq!(server.scrape().value(name) - before.value(name), 4);
+}
+
+/// A pod for each reason not to serve one, with policy and outcome.
+fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static str)> {
+    let annotation = |key: &str, value: &str| {
+        pod_with(&format!("/metadata/annotations/{}", key.replace('/', "~1")), json!(value))
+    };
+    vec![
+        (other_pod(), "", "unchanged", "no_policy_matches"),
+        (annotation(TRIGGER, "off"), "", "unchanged", "trigger_value"),
+        (annotation("lab.example/no-fabric", "true"), "", "unchanged", "opted_out"),
+        (annotation("kubernetes.io/config.mirror", "abc"), "", "unchanged", "mirror_pod"),
+        (pod_with("/spec/os", json!({"name": "windows"})), "", "unchanged", "windows_pod"),
+        (pod_with("/spec/containers/0/resources", json!({})), "lab", "unchanged", "no_gpu_container"),
+        (served, "lab", "unchanged", "nothing_to_add"),
+        (annotation("big", &"x".repeat(256 << 10)), "lab", "unchanged", "annotation_limit"),
+        (pod_with("/spec/containers", json!("main")), "lab", "unchanged", "malformed_pod"),
+        (pod_with_env("LAB_SEAL", "open"), "lab", "refused", "conflict"),
+        (pod_that_fails(), "lab", "failed", "evaluation_failed"),
+    ]
+}
+
+#[tokio::test]
+async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
+    let server = Server::lab();
+    let done = patched(&pod(), &server.review(&review_of(&pod())).await);
+    let mut reasons = BTreeSet::from(["several_policies_match"]);
+    for (pod, policy, outcome, reason) in unserved(done) {
+        let before = server.scrape();
+        server.review(&review_of(&pod)).await;
+        server.scrape().rose(&before, &[(&reviews(policy, outcome, reason), 1), (ANSWERED, 1)]);
+        reasons.insert(reason);
+    }
+    let all = [Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS].concat();
+    assert_eq!(reasons, all.into_iter().collect(), "there is a pod for every reason");
+}
+
+/// Every outcome of a review, with any policy. Those of the reasons that are not the engine's are counted without one.
+#[tokio::test]
+async fn every_reason_that_is_not_the_engine_s_is_counted_as_what_it_is() {
+    let none = Limits { in_flight: 0, ..Limits::default() };
+    let broken = || Server::evaluating(OnError::Deny, Box::new(|_, _, _| panic!("a test panics")));
+    let beta = with(review_of(&pod()), "/apiVersion", json!("admission.k8s.io/v1beta1"));
+    let cases = [
+        (Server::lab(), review_with("operation", json!("UPDATE")), "not_a_new_pod", "unchanged"),
+        (Server::lab(), beta, "unsupported_version", "refused"),
+        (broken(), review_of(&pod()), "panic", "failed"),
+        (Server::limited(OnError::Allow, none), review_of(&pod()), "overload", "failed"),
+    ];
+    for (server, review, reason, outcome) in &cases {
+        let series = reviews("", outcome, reason);
+        let before = server.scrape();
+        server.post(review.to_string()).await;
+        assert_eq!(server.scrape().value(&series) - before.value(&series), 1, "{series}");
+    }
+    let tried: BTreeSet<&str> = cases.iter().map(|(_, _, reason, _)| *reason).collect();
+    assert_eq!(tried, Record::REASONS.iter().map(|(reason, _)| *reason).collect());
+}
+
+#[tokio::test]
+async fn what_is_no_review_is_counted_as_what_it_is() {
+    let server = Server::lab();
+    let (sender, broken) = body();
+    sender.send(Err(std::io::Error::other("gone"))).unwrap();
+    let cases: Vec<(Request<Body>, &str)> = vec![
+        (post("/mutate", "{"), "not_json"),
+        (post("/mutate", "{}"), "not_a_review"),
+        (post("/mutate", with(review_of(&pod()), "/request", Value::Null).to_string()), "no_request"),
+        (request(Method::POST, "/mutate", None, ""), "content_type"),
+        (request(Method::GET, "/mutate", None, ""), "method"),
+        (post("/elsewhere", ""), "path"),
+        (post("/mutate", pieces([vec![b' '; MAX_BODY].as_slice(), b" "])), "too_large"),
+        (post("/mutate", broken), "body_incomplete"),
+    ];
+    // Of the two that are missing, one takes its time, and is in `time`; the other would be a bug.
+    let mut reasons = BTreeSet::from([rejected("body_timeout"), rejected("internal")]);
+    for (request, reason) in cases {
+        let before = server.scrape();
+        server.send(request).await;
+        server.scrape().rose(&before, &[(&rejected(reason), 1)]);
+        reasons.insert(rejected(reason));
+    }
+    let scrape = server.scrape();
+    let all = scrape.family("rejected_requests_total").map(|name| name.replace("fabric_injector_", ""));
+    assert_eq!(all.collect::<BTreeSet<_>>(), reasons, "there is a request for every reason");
+}
+
+#[tokio::test]
+async fn requests_in_flight_are_counted_while_they_are() {
+    let server = Server::lab();
+    let mut held = Vec::new();
+    for number in 1..=3 {
+        let (sender, body) = body();
+        let task = {
+            let server = server.clone();
+            tokio::spawn(async move { server.send(post("/mutate", body)).await })
+        };
+        while server.scrape().value("requests_in_flight") < number {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(server.scrape().value("requests_in_flight"), number);
+        held.push((sender, task));
+    }
+    // One is answered, one is turned away, one goes.
+    let (sender, task) = held.pop().unwrap();
+    sender.send(Ok(Bytes::from(review_of(&pod()).to_string()))).unwrap();
+    drop(sender);
+    task.await.unwrap().response(UID);
+    assert_eq!(server.scrape().value("requests_in_flight"), 2);
+    let (sender, task) = held.pop().unwrap();
+    drop(sender);
+    task.await.unwrap().refusal(400);
+    assert_eq!(server.scrape().value("requests_in_flight"), 1);
+    let (_sender, task) = held.pop().unwrap();
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    assert_eq!(server.scrape().value("requests_in_flight"), 0);
+}
+
+#[tokio::test]
+async fn every_review_is_timed() {
+    let server = Server::lab();
+    for number in 1..=3 {
+        server.review(&review_of(&other_pod())).await;
+        let scrape = server.scrape();
+        assert_eq!(scrape.value("review_duration_seconds_count"), number);
+        assert_eq!(scrape.value("review_duration_seconds_bucket{le=\"+Inf\"}"), number);
+    }
+    let text = server.state.metrics().encode();
+    let sum = text.lines().find_map(|line| line.strip_prefix("fabric_injector_review_duration_seconds_sum "));
+    let sum: f64 = sum.unwrap().parse().unwrap();
+    assert!(sum > 0.0 && sum < 60.0, "{sum}");
+}
+
+#[tokio::test]
+async fn metrics_of_two_policies_are_told_apart() {
+    let other = lab_with("name: lab\n", "name: other\n").replace("lab.example/fabric", "lab.example/other");
+    let server = Server::new(State::new(policies(&[LAB, &other]), OnError::Deny, Limits::default()));
+    let before = server.scrape();
+    let pod = pod_with("/metadata/annotations", json!({"lab.example/other": "on"}));
+    server.review(&review_of(&pod)).await;
+    let risen = |scrape: &Scrape, policy| {
+        let name = reviews(policy, "mutated", "");
+        scrape.value(&name) - before.value(&name)
+    };
+    let now = server.scrape();
+    assert_eq!((risen(&now, "lab"), risen(&now, "other")), (0, 1));
+}

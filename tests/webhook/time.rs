@@ -1,0 +1,207 @@
+//! An API server waits for so long and no longer: by then it has an answer.
+//!
+//! Time is paused and goes on when everything waits, so that ten seconds are over at once.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use bytes::Bytes;
+use fabric_injector::admission::OnError;
+use fabric_injector::server::{Limits, MAX_BODY};
+use hyper::{Method, Request, header};
+use tokio::time::{Instant, sleep};
+
+use crate::answers::assert_unchanged;
+use crate::bodies::body;
+use crate::reviews::{UID, large_pod, other_pod, pod, review_of, review_with};
+use crate::scrape::{ANSWERED, rejected, reviews, shed};
+use crate::server::{Reply, Server, gated, post, request};
+
+/// Runs something on a clock of its own that begins now, and tells how long it took by that. What it took
+/// besides by the real clock does not count.
+fn timed<T>(run: impl Future<Output = T>) -> (T, Duration) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let (started, really_started) = (Instant::now(), std::time::Instant::now());
+        let output = tokio::time::timeout(Duration::from_secs(100), run).await.expect("an answer comes");
+        (output, started.elapsed().saturating_sub(really_started.elapsed()))
+    })
+}
+
+/// A body of which nothing comes but this, and which does not end.
+fn stalled(first: &str) -> Body {
+    let (sender, body) = body();
+    sender.send(Ok(Bytes::from(first.to_owned()))).unwrap();
+    // For as long as the test goes on.
+    std::mem::forget(sender);
+    body
+}
+
+/// What came back, and in which time.
+fn timed_reply(server: &Server, request: Request<Body>) -> (Reply, Duration) {
+    timed(server.send(request))
+}
+
+#[test]
+fn a_body_that_stalls_is_given_up_within_the_time_of_the_api_server() {
+    let server = Server::lab();
+    let review = review_of(&pod()).to_string();
+    let queries =
+        [("?timeout=1s", 1), ("?timeout=3s", 3), ("?a&timeout=5s&b=1", 5), ("", 10), ("?timeout=30s", 30)];
+    for (query, seconds) in queries {
+        for sent in ["", &review[..review.len() / 2], &review] {
+            let before = server.scrape();
+            let (reply, took) = timed_reply(&server, post(&format!("/mutate{query}"), stalled(sent)));
+            assert!(reply.refusal(408).contains("in time"), "{}", reply.text());
+            assert!(took < Duration::from_secs(seconds), "{query} took {took:?}");
+            // Nor is it given up at once, or after a fixed time.
+            assert!(took > Duration::from_secs(seconds.min(10)) / 2, "{query} took {took:?}");
+            server.scrape().rose(&before, &[(&rejected("body_timeout"), 1)]);
+        }
+    }
+}
+
+#[test]
+fn a_timeout_that_means_nothing_is_that_of_an_api_server_that_was_told_nothing() {
+    let server = Server::lab();
+    for query in
+        ["?timeout=", "?timeout", "?timeout=soon", "?timeout=-1s", "?timeout=99999999999999999999s", "?%&=&"]
+    {
+        let (reply, took) = timed_reply(&server, post(&format!("/mutate{query}"), stalled("{")));
+        reply.refusal(408);
+        assert!(took > Duration::from_secs(5) && took < Duration::from_secs(10), "{query} took {took:?}");
+    }
+}
+
+#[test]
+fn a_timeout_beyond_what_an_api_server_waits_is_none() {
+    let server = Server::lab();
+    for query in ["?timeout=1h", "?timeout=10000000000s"] {
+        let (reply, took) = timed_reply(&server, post(&format!("/mutate{query}"), stalled("{")));
+        reply.refusal(408);
+        assert!(took < Duration::from_secs(30), "{query} took {took:?}");
+    }
+}
+
+#[test]
+fn a_body_that_trickles_for_ever_is_given_up_as_well() {
+    let server = Server::lab();
+    let (sender, body) = body();
+    let (reply, took) = timed(async {
+        let trickle = tokio::spawn(async move {
+            while sender.send(Ok(Bytes::from_static(b" "))).is_ok() {
+                sleep(Duration::from_millis(100)).await;
+            }
+        });
+        let reply = server.send(post("/mutate?timeout=3s", body)).await;
+        trickle.await.unwrap();
+        reply
+    });
+    reply.refusal(408);
+    assert!(took < Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn a_body_that_is_slow_but_in_time_is_answered() {
+    let server = Server::lab();
+    let (sender, body) = body();
+    let (reply, took) = timed(async {
+        let text = review_of(&pod()).to_string();
+        tokio::spawn(async move {
+            for piece in text.as_bytes().chunks(text.len() / 4) {
+                sleep(Duration::from_secs(1)).await;
+                sender.send(Ok(Bytes::copy_from_slice(piece))).unwrap();
+            }
+        });
+        server.send(post("/mutate?timeout=10s", body)).await
+    });
+    assert_eq!(reply.response(UID)["patchType"], "JSONPatch");
+    assert!(took > Duration::from_secs(3), "{took:?}");
+}
+
+#[test]
+fn what_will_be_turned_away_is_turned_away_in_time_although_its_body_stalls() {
+    let full = Limits { in_flight: 0, ..Limits::default() };
+    let no_room = Limits { body_bytes: 10, ..Limits::default() };
+    let usual = Limits::default();
+    let path = "/mutate?timeout=3s";
+    let mut long = post(path, stalled("{"));
+    long.headers_mut().insert(header::CONTENT_LENGTH, header::HeaderValue::from(MAX_BODY + 1));
+    let requests = [
+        ("wrong path", 404, usual, post("/nowhere?timeout=3s", stalled("{"))),
+        ("wrong method", 405, usual, request(Method::PUT, path, Some(b"application/json"), stalled("{"))),
+        ("wrong type", 415, usual, request(Method::POST, path, Some(b"text/plain"), stalled("{"))),
+        ("too long by its length", 413, usual, long),
+        ("too long", 413, usual, post(path, stalled(&" ".repeat(MAX_BODY + 1)))),
+        ("too many requests", 429, full, post(path, stalled("{"))),
+        ("too many bytes", 429, no_room, post(path, stalled(&" ".repeat(11)))),
+    ];
+    for (what, status, limits, request) in requests {
+        let server = Server::limited(OnError::Deny, limits);
+        let (reply, took) = timed_reply(&server, request);
+        reply.refusal(status);
+        assert!(took < Duration::from_secs(3), "{what} took {took:?}");
+    }
+}
+
+#[test]
+fn a_review_for_which_no_time_is_left_is_not_begun() {
+    for on_error in [OnError::Deny, OnError::Allow] {
+        let server = Server::evaluating(on_error, Box::new(|_, _, _| panic!("there is no time for that")));
+        let before = server.scrape();
+        let (reply, _) = timed_reply(&server, post("/mutate?timeout=1ns", review_of(&pod()).to_string()));
+        let now = server.scrape();
+        if on_error == OnError::Deny {
+            assert!(reply.refusal(429).contains("not enough time"), "{}", reply.text());
+            assert_eq!(reply.header("retry-after"), "1");
+            now.rose(&before, &[(&shed("deadline"), 1)]);
+        } else {
+            assert_unchanged(&reply.response(UID), &["NOT served, the pod has no fast network"]);
+            let failed = reviews("", "failed", "overload");
+            now.rose(&before, &[(&shed("deadline"), 1), (&failed, 1), (ANSWERED, 1)]);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_new_pod_is_allowed_although_no_time_is_left() {
+    let server = Server::on_error(OnError::Allow);
+    let review = review_with("operation", serde_json::json!("UPDATE"));
+    let (reply, _) = timed_reply(&server, post("/mutate?timeout=1ns", review.to_string()));
+    assert_eq!(reply.response(UID), serde_json::json!({"uid": UID, "allowed": true}));
+}
+
+/// Large pods take turns; a turn that does not come in time is not waited for. By the real clock, since
+/// what is in front blocks its thread.
+#[tokio::test]
+async fn a_large_pod_whose_turn_does_not_come_is_answered_in_time() {
+    let (evaluate, mut begins, gate) = gated();
+    let server = Server::evaluating(OnError::Deny, evaluate);
+    let text = review_of(&large_pod()).to_string();
+    let turns = 1;
+    let in_front: Vec<_> = (0..turns)
+        .map(|_| {
+            let (server, text) = (server.clone(), text.clone());
+            tokio::spawn(async move { server.post(text).await })
+        })
+        .collect();
+    for _ in 0..turns {
+        begins.recv().await.unwrap();
+    }
+    // What is not for any policy needs no turn.
+    assert_unchanged(&server.review(&review_of(&other_pod())).await, &[]);
+    let before = server.scrape();
+    let started = std::time::Instant::now();
+    let reply = server.send(post("/mutate?timeout=1s", text.clone())).await;
+    let took = started.elapsed();
+    drop(gate);
+    assert!(reply.refusal(429).contains("not enough time"), "{}", reply.text());
+    assert!(took > Duration::from_millis(500) && took < Duration::from_secs(5), "{took:?}");
+    assert_eq!(server.scrape().value(&shed("deadline")) - before.value(&shed("deadline")), 1);
+    for task in in_front {
+        assert_eq!(task.await.unwrap().response(UID)["patchType"], "JSONPatch");
+    }
+    assert_eq!(server.post(text).await.response(UID)["patchType"], "JSONPatch");
+    assert!(begins.try_recv().is_ok());
+}
