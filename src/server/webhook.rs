@@ -15,6 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Duration, timeout_at};
 
 use crate::admission::{self, Answer, OnError, Outcome, Record};
+use crate::telemetry::traces::ReviewSpan;
 use crate::telemetry::{Answered, Shed};
 
 use super::state::{State, patience};
@@ -45,15 +46,20 @@ async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>)
 
 async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Reply {
     let started = Instant::now();
+    let span = ReviewSpan::begin(request.method(), request.headers());
     let _in_flight = state.metrics.in_flight();
     match review(&state, started, request).await {
         Ok(Answer { body, record }) => {
             let took = started.elapsed();
             state.metrics.reviewed(&record, took);
             log(&record, took);
+            span.reviewed(&record);
             reply(StatusCode::OK, body.into())
         }
-        Err(refusal) => refusal.reply(&state),
+        Err(refusal) => {
+            span.rejected(refusal.status, refusal.code.unwrap_or("overload"));
+            refusal.reply(&state)
+        }
     }
 }
 
