@@ -1,7 +1,9 @@
-//! What operators see of a running server: metrics and logs.
+//! What operators see of a running server: metrics, logs and traces.
 
 pub mod logs;
 mod metrics;
 mod process;
+#[cfg_attr(not(feature = "otlp"), path = "telemetry/no_traces.rs")]
+pub mod traces;
 
 pub use metrics::{Answered, Metrics, Reloaded, Shed};

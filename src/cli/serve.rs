@@ -15,7 +15,7 @@ use crate::authority::Authority;
 use crate::builtin;
 use crate::selection::{Selection, listing};
 use crate::server::{Config, Ended, Limits, Pair, Server, Stop, Times, TlsSource};
-use crate::telemetry::logs;
+use crate::telemetry::{logs, traces};
 
 use super::Status;
 use super::output::{self, Output};
@@ -224,6 +224,7 @@ impl Arguments {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let _log = logs::install(&arguments.log_filter(), output::log_stream())?;
     let (config, ca) = arguments.config()?;
+    let exporter = traces::Exporter::install()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.min(MOST_THREADS))
@@ -234,6 +235,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let ended = runtime.block_on(serve(config, ca))?;
     // What is being computed for a client that is gone need not be waited for.
     runtime.shutdown_background();
+    exporter.finish();
     Ok(match ended {
         Ended::Drained => Status::Done,
         Ended::CutOff => Status::Refused,

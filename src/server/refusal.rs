@@ -35,6 +35,16 @@ impl Refusal {
         Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, sentence }
     }
 
+    /// The status that it is answered with.
+    pub(super) fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// Why, as a stable code.
+    pub(super) fn reason(&self) -> &'static str {
+        self.code.unwrap_or("overload")
+    }
+
     /// A `Status` of the Kubernetes API, whose message the API server shows to its user.
     pub(super) fn reply(self, state: &State) -> Response<Body> {
         #[derive(Serialize)]

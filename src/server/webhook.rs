@@ -12,6 +12,7 @@ use tokio::time::{Duration, timeout_at};
 
 use crate::admission::{self, Answer, BadReview, OnError, Outcome, Record};
 use crate::telemetry::Shed;
+use crate::telemetry::traces::ReviewSpan;
 
 use super::body::{BODY_TIME, MAX_BODY, drain, read, too_large};
 use super::refusal::{Refusal, reply};
@@ -35,15 +36,20 @@ async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>)
 
 async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Response<Body> {
     let started = Instant::now();
+    let span = ReviewSpan::begin(request.method(), request.headers());
     let _in_flight = state.metrics.in_flight();
     match review(&state, started, request).await {
         Ok(Answer { body, record }) => {
             let took = started.elapsed();
             state.metrics.reviewed(&record, took);
             log(&record, took);
+            span.reviewed(&record);
             reply(StatusCode::OK, body.into())
         }
-        Err(refusal) => refusal.reply(&state),
+        Err(refusal) => {
+            span.rejected(refusal.status(), refusal.reason());
+            refusal.reply(&state)
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use serde_json::Value;
 
 /// A server that is running; it ends with this.
 pub(crate) struct Server {
-    child: Child,
+    /// The process.
+    pub(crate) child: Child,
     reader: Option<JoinHandle<()>>,
     lines: Arc<Mutex<Vec<String>>>,
     /// Where reviews are answered.
@@ -68,6 +69,11 @@ impl Server {
 
     /// The answer to a review, from a server whose certificate has this name and comes from this CA.
     pub(crate) fn post(&self, ca: &Path, name: &str, review: &Value) -> Value {
+        self.post_with(ca, name, review, "")
+    }
+
+    /// Likewise; with more lines in the head of the request, each with its end.
+    pub(crate) fn post_with(&self, ca: &Path, name: &str, review: &Value, head: &str) -> Value {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(ca).unwrap()).unwrap();
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -82,7 +88,7 @@ impl Server {
         let length = body.len();
         let request = format!(
             "POST /mutate?timeout=10s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\
-             Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+             Content-Type: application/json\r\nContent-Length: {length}\r\n{head}\r\n{body}"
         );
         serde_json::from_str(&exchange(stream, &request)).unwrap()
     }
