@@ -11,6 +11,7 @@ mod connection;
 mod connections;
 mod refusal;
 mod reload;
+mod reply;
 mod run;
 mod state;
 mod status;

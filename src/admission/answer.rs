@@ -11,7 +11,7 @@ use crate::policy_set::PolicySet;
 
 use super::Outcome;
 use super::object::Object;
-use super::response::{OnError, Response, respond};
+use super::response::{MAX_MESSAGE, OnError, Response, cut, respond};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
 /// What serves a pod: [`engine::mutate`], or in a test something that fails.
@@ -66,8 +66,8 @@ impl Record {
     fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: Outcome) -> Self {
         Self {
             uid: request.uid.clone(),
-            namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
-            name: request.name.clone().filter(|name| !name.is_empty()),
+            namespace: named(request.namespace.as_deref()),
+            name: named(request.name.as_deref()),
             policy: None,
             outcome,
             reason: None,
@@ -121,6 +121,12 @@ pub fn answer_without_evaluation(
     }))
 }
 
+/// A name as it is logged, if it is there: none in Kubernetes is longer than 253 characters.
+fn named(name: Option<&str>) -> Option<String> {
+    let name = name.filter(|name| !name.is_empty())?;
+    Some(cut(name.to_owned(), 256))
+}
+
 fn text(body: &[u8]) -> Result<&str> {
     std::str::from_utf8(body).map_err(|error| BadReview::NotJson(error.to_string()))
 }
@@ -160,9 +166,9 @@ fn of_pod(
     request: &AdmissionRequest<Object>,
     pod: Value,
 ) -> Answer {
-    let generated = || pod["metadata"]["generateName"].as_str().map(|prefix| format!("{prefix}*"));
-    let name = request.name.clone().filter(|name| !name.is_empty());
-    let name = name.or_else(|| pod["metadata"]["name"].as_str().map(str::to_owned)).or_else(generated);
+    let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
+    let name = named(request.name.as_deref());
+    let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
     let about = Request {
         namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
         ..Request::default()
@@ -188,7 +194,7 @@ fn of_pod(
     let record = Record {
         name,
         reason: reason.map(engine::Reason::code),
-        message: reason.map(ToString::to_string),
+        message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
         operations,
         warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
         ..Record::new(request, &response, outcome)

@@ -18,7 +18,7 @@ use super::review::V1;
 const MAX_WARNING: usize = 120;
 const MAX_WARNINGS: usize = 4_096;
 /// What is said of a refused pod repeats values of the pod, which may be of any length.
-const MAX_MESSAGE: usize = 1_024;
+pub(super) const MAX_MESSAGE: usize = 1_024;
 
 /// What is answered when a fault of the policy or of this program keeps a pod from being served.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -188,7 +188,7 @@ pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<S
 }
 
 /// Cuts a text to a number of bytes, control characters out.
-fn cut(mut text: String, most: usize) -> String {
+pub(super) fn cut(mut text: String, most: usize) -> String {
     if text.contains(char::is_control) {
         text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     }

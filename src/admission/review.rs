@@ -1,7 +1,11 @@
 //! Reading an AdmissionReview.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Value, json};
 
 use crate::policy::Policy;
@@ -34,6 +38,38 @@ pub enum BadReview {
     /// The request has no uid, by which its answer would be known.
     #[error("the request of the AdmissionReview has no `uid`")]
     NoUid,
+    /// The uid is longer than any that an API server makes.
+    #[error("the `uid` of the request is longer than {MAX_UID} bytes")]
+    LongUid,
+}
+
+/// An answer repeats the uid, so that it must not be of any length. That of an API server has 36 bytes.
+const MAX_UID: usize = 256;
+/// As much as an answer repeats of what else a stranger sent.
+const MAX_SHOWN: usize = 256;
+
+/// A structure that is written as a map. Serde would read one from a list as well.
+#[derive(Debug)]
+struct OnlyMap<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OnlyMap<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Read<T> {
+            type Value = OnlyMap<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OnlyMap<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(OnlyMap)
+            }
+        }
+
+        deserializer.deserialize_map(Read(PhantomData))
+    }
 }
 
 impl BadReview {
@@ -42,7 +78,7 @@ impl BadReview {
         match self {
             Self::NotJson(_) => "not_json",
             Self::NotReview(_) | Self::OtherKind { .. } => "not_a_review",
-            Self::NoRequest | Self::NoUid => "no_request",
+            Self::NoRequest | Self::NoUid | Self::LongUid => "no_request",
         }
     }
 }
@@ -56,7 +92,7 @@ struct Envelope<O> {
     kind: String,
     // By name, since `Option<O>` inside of a generic type would ask for `O: Default`.
     #[serde(default = "Option::default")]
-    request: Option<AdmissionRequest<O>>,
+    request: Option<OnlyMap<AdmissionRequest<O>>>,
 }
 
 /// The `request` of an AdmissionReview, as far as it is looked at. `O` is what its object is read as.
@@ -112,31 +148,31 @@ impl<O> AdmissionRequest<O> {
 
 /// Reads a review: the version that it names, and its request.
 pub(super) fn read<O: DeserializeOwned>(body: &str) -> Result<(String, AdmissionRequest<O>), BadReview> {
-    if !body.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(body).is_ok() {
-        // A list of the right things in the right order would be read as well.
-        return Err(BadReview::NotReview("it is no object".to_owned()));
-    }
-    let envelope: Envelope<O> = serde_json::from_str(body).map_err(|error| {
+    let OnlyMap::<Envelope<O>>(envelope) = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
-            BadReview::NotReview(error.to_string())
+            BadReview::NotReview(shown(&error.to_string()))
         } else {
-            BadReview::NotJson(error.to_string())
+            BadReview::NotJson(shown(&error.to_string()))
         }
     })?;
     let Envelope { api_version, kind, request } = envelope;
-    if kind != "AdmissionReview" || !api_version.starts_with("admission.k8s.io/") {
+    let known = api_version.starts_with("admission.k8s.io/") && api_version.len() <= MAX_SHOWN;
+    if kind != "AdmissionReview" || !known {
         return Err(BadReview::OtherKind { api_version: shown(&api_version), kind: shown(&kind) });
     }
-    let request = request.ok_or(BadReview::NoRequest)?;
+    let OnlyMap(request) = request.ok_or(BadReview::NoRequest)?;
     if request.uid.is_empty() {
         return Err(BadReview::NoUid);
+    }
+    if request.uid.len() > MAX_UID {
+        return Err(BadReview::LongUid);
     }
     Ok((api_version, request))
 }
 
 /// As much of what a stranger sent as an answer may repeat.
 fn shown(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(64).collect()
+    text.chars().filter(|c| !c.is_control()).take(MAX_SHOWN).collect()
 }
 
 /// A review of a pod that a policy serves: something to try a server with.

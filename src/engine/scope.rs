@@ -1,6 +1,8 @@
 //! What expressions can read of a pod, each thing worked out when it is first read: most pods are served
 //! without ever being shown to an expression.
 
+use std::collections::HashMap;
+
 use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
@@ -27,15 +29,17 @@ pub(super) enum Source {
 
 impl Source {
     pub(super) fn pod(variant: &Variant, pod: &Value, containers: &[Container], request: &Request) -> Self {
-        let gpus_of = |list: &'static str, index: usize, _: &Value| {
-            let found =
-                containers.iter().find(|container| container.list == list && container.index == index);
-            found.map_or(0, |container| container.gpus)
+        let total = || {
+            let gpus: HashMap<(&str, usize), i64> = containers
+                .iter()
+                .map(|container| ((container.list, container.index), container.gpus))
+                .collect();
+            pod::scheduled(pod, |list, index, _| gpus.get(&(list, index)).copied().unwrap_or_default())
         };
         let read =
             |name: &str, value: &dyn Fn() -> Value| if variant.reads(name) { value() } else { Value::Null };
         Self::Pod {
-            total_gpus: if variant.reads("totalGpus") { pod::scheduled(pod, gpus_of) } else { 0 },
+            total_gpus: if variant.reads("totalGpus") { total() } else { 0 },
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             namespace: read("podNamespace", &|| Value::from(namespace_of(&pod["metadata"], request))),
             part: read("pod", &|| with_labels(part_of(pod, variant.pod_use()), request)),

@@ -1,6 +1,7 @@
 //! What a patch adds, in the words of people: `nim: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME`.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
@@ -93,22 +94,22 @@ impl<'a> Line<'a> {
 
 /// One line for each container that got something, and one for the pod.
 pub(super) fn summarize(operations: &Operations<'_>) -> Vec<String> {
-    let mut containers: Vec<(Vec<&str>, Line<'_>)> = Vec::new();
+    let mut containers: Vec<Line<'_>> = Vec::new();
+    // By list and index; a pod may have thousands of them.
+    let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut pod = Line { holder: None, items: Vec::new() };
     for operation in &operations.list {
         let tokens: Vec<&str> = operation.pointer.split('/').skip(1).collect();
         let value = operation.value;
         match tokens.as_slice() {
-            ["spec", "containers" | "initContainers", index, rest @ ..] => {
-                let place = &tokens[1..3];
-                let known = containers.iter().position(|(known, _)| known == place);
-                let known = known.unwrap_or_else(|| {
+            ["spec", list @ ("containers" | "initContainers"), index, rest @ ..] => {
+                let place = (*list, *index);
+                let line = *places.entry(place).or_insert_with(|| {
                     let name = container(operations.pod, place)["name"].as_str();
-                    let line = Line { holder: Some(name.unwrap_or(index)), items: Vec::new() };
-                    containers.push((place.to_vec(), line));
+                    containers.push(Line { holder: Some(name.unwrap_or(index)), items: Vec::new() });
                     containers.len() - 1
                 });
-                let line = &mut containers[known].1;
+                let line = &mut containers[line];
                 if rest.is_empty() {
                     pod.push(Kind::Container, line.holder.unwrap_or_default());
                 } else {
@@ -124,21 +125,20 @@ pub(super) fn summarize(operations: &Operations<'_>) -> Vec<String> {
         }
     }
     // The pod's own line last: it follows from those of the containers.
-    let lines = containers.into_iter().map(|(_, line)| line).chain([pod]);
+    let lines = containers.into_iter().chain([pod]);
     lines.filter(|line| !line.items.is_empty()).map(|line| line.text()).collect()
 }
 
-fn container<'a>(pod: &'a Value, place: &[&str]) -> &'a Value {
-    let [list, index] = place else { return &Value::Null };
+fn container<'a>(pod: &'a Value, (list, index): (&str, &str)) -> &'a Value {
     let index = index.parse::<usize>().ok();
-    index.and_then(|index| pod["spec"][*list].get(index)).unwrap_or(&Value::Null)
+    index.and_then(|index| pod["spec"][list].get(index)).unwrap_or(&Value::Null)
 }
 
 fn in_container<'a>(
     tokens: &[&'a str],
     value: &'a Value,
     pod: &'a Value,
-    place: &[&str],
+    place: (&str, &str),
     line: &mut Line<'a>,
 ) {
     match tokens {

@@ -4,12 +4,14 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{self, Poll};
 use std::time::Instant;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::Request;
-use hyper::body::Incoming;
+use bytes::Bytes;
+use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
@@ -23,7 +25,7 @@ use tower_service::Service as TowerService;
 
 use crate::telemetry::Metrics;
 
-use super::connections::Connection;
+use super::connections::{Connection, Request as Answering};
 
 /// How long the parts of a connection may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,6 +63,8 @@ const MAX_STREAMS: u32 = 256;
 /// A client that does not answer a ping within this time is gone.
 const PING: Duration = Duration::from_secs(20);
 
+/// How long a client may leave all of its answers unread: longer than any answer takes.
+const STUCK: Duration = Duration::from_mins(1);
 /// How long a connection on which nothing is asked may take to end once it was told to: as long as a handshake.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// How long a connection whose handshake was not done when the server began to stop has for its first request.
@@ -81,11 +85,33 @@ impl hyper::service::Service<hyper::Request<Incoming>> for Service {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let answering = self.connection.request();
         let answer = self.router.clone().call(request);
-        Box::pin(async move {
-            let answer = answer.await;
-            drop(answering);
-            answer
-        })
+        Box::pin(async move { Ok(answer.await?.map(|body| Body::new(Sent { body, _answering: answering }))) })
+    }
+}
+
+/// A body, and the count of what is being answered until it was sent.
+struct Sent {
+    body: Body,
+    _answering: Answering,
+}
+
+impl HttpBody for Sent {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
@@ -208,6 +234,10 @@ async fn drive(running: impl GracefulConnection, context: &Context) {
             () = look_again => {
                 if context.connection.idle().is_some_and(|idle| idle >= context.times.idle) {
                     break Some("idle");
+                }
+                if context.connection.stuck().is_some_and(|stuck| stuck >= STUCK) {
+                    // It will not read a farewell either.
+                    return context.closed("stuck");
                 }
             }
         }

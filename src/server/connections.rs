@@ -16,7 +16,8 @@ pub(super) struct Connection {
     has_asked: AtomicBool,
     /// Requests that are being answered.
     active: AtomicUsize,
-    /// Milliseconds from `begun` to the last time that a request began or ended.
+    /// Milliseconds from `begun` to the last time that something happened: a request was answered, or one began
+    /// where there was none.
     last: AtomicU64,
     /// Told when the connection has to make room.
     pub(super) evicted: Notify,
@@ -40,9 +41,10 @@ impl Connection {
 
     /// Counts a request until the guard is dropped.
     pub(super) fn request(self: &Arc<Self>) -> Request {
-        self.active.fetch_add(1, Ordering::Relaxed);
         self.has_asked.store(true, Ordering::Relaxed);
-        self.touch();
+        if self.active.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.touch();
+        }
         Request(Arc::clone(self))
     }
 
@@ -53,15 +55,21 @@ impl Connection {
 
     /// How long nothing was asked; none while something is being answered.
     pub(super) fn idle(&self) -> Option<Duration> {
-        if self.active.load(Ordering::Relaxed) > 0 {
-            return None;
-        }
+        (self.active.load(Ordering::Relaxed) == 0).then(|| self.since_last())
+    }
+
+    /// How long nothing was answered although something was asked; none if nothing was.
+    pub(super) fn stuck(&self) -> Option<Duration> {
+        (self.active.load(Ordering::Relaxed) > 0).then(|| self.since_last())
+    }
+
+    fn since_last(&self) -> Duration {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
-        Some(self.begun.elapsed().saturating_sub(last))
+        self.begun.elapsed().saturating_sub(last)
     }
 }
 
-/// A request that is being answered.
+/// A request that is being answered, until the answer was sent.
 #[derive(Debug)]
 pub(super) struct Request(Arc<Connection>);
 

@@ -1,12 +1,12 @@
 //! Requests that get no review for an answer.
 
 use axum::body::Body;
-use bytes::Bytes;
 use hyper::{Response, StatusCode, header};
 use serde::Serialize;
 
 use crate::telemetry::{Answered, Shed};
 
+use super::reply;
 use super::state::State;
 
 /// A refusal repeats what a stranger sent, which may be of any length.
@@ -69,7 +69,7 @@ impl Refusal {
             message: &sentence,
             code: status.as_u16(),
         };
-        let mut reply = reply(status, serde_json::to_vec(&body).unwrap_or_default().into());
+        let mut reply = reply::json(status, serde_json::to_vec(&body).unwrap_or_default().into(), None);
         match status {
             StatusCode::TOO_MANY_REQUESTS => {
                 reply.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
@@ -81,13 +81,4 @@ impl Refusal {
         }
         reply
     }
-}
-
-/// An answer in JSON.
-pub(super) fn reply(status: StatusCode, body: Bytes) -> Response<Body> {
-    let mut reply = Response::new(Body::from(body));
-    *reply.status_mut() = status;
-    let json = header::HeaderValue::from_static("application/json");
-    reply.headers_mut().insert(header::CONTENT_TYPE, json);
-    reply
 }

@@ -36,6 +36,9 @@ impl Default for Limits {
     }
 }
 
+/// Bytes of all answers that nobody has read yet.
+const ANSWER_BYTES: usize = 32 << 20;
+
 /// Everything that requests share. A review in flight finishes with the policies that it began with.
 pub struct State {
     pub(super) policies: ArcSwap<PolicySet>,
@@ -46,6 +49,7 @@ pub struct State {
     in_flight: Arc<Semaphore>,
     body_bytes: Arc<Semaphore>,
     spare: Arc<Semaphore>,
+    answer_bytes: Arc<Semaphore>,
     /// Large pods are served one at a time, and off the threads that drive connections: built up in memory, a pod
     /// takes ten times the bytes that it came in.
     pub(super) large: Arc<Semaphore>,
@@ -71,6 +75,7 @@ impl State {
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             body_bytes: Arc::new(Semaphore::new(limits.body_bytes)),
             spare: Arc::new(Semaphore::new(1)),
+            answer_bytes: Arc::new(Semaphore::new(ANSWER_BYTES)),
             large: Arc::new(Semaphore::new(1)),
         }
     }
@@ -103,6 +108,12 @@ impl State {
     /// Waits for the room that is kept for one body more than there is room for.
     pub(super) async fn spare_room(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.spare).acquire_owned().await.ok()
+    }
+
+    /// Room for so many bytes of an answer, until it was sent, if there is some.
+    pub(super) fn room_for_answer(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes).ok()?;
+        Arc::clone(&self.answer_bytes).try_acquire_many_owned(bytes).ok()
     }
 
     /// Room for so many bytes of a body, if there is some.

@@ -15,7 +15,8 @@ use crate::telemetry::Shed;
 use crate::telemetry::traces::ReviewSpan;
 
 use super::body::{BODY_TIME, MAX_BODY, drain, read, too_large};
-use super::refusal::{Refusal, reply};
+use super::refusal::Refusal;
+use super::reply;
 use super::state::{State, patience};
 
 /// Larger pods are served apart, since they would hold up the others on their connection.
@@ -40,11 +41,18 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
     let _in_flight = state.metrics.in_flight();
     match review(&state, started, request).await {
         Ok(Answer { body, record }) => {
+            // An answer may be larger than its review, and its client may never read it.
+            let Some(room) = state.room_for_answer(body.len()) else {
+                state.metrics.shed(Shed::Memory);
+                let refusal = Refusal::overloaded(Shed::Memory);
+                span.rejected(refusal.status(), refusal.reason());
+                return refusal.reply(&state);
+            };
             let took = started.elapsed();
             state.metrics.reviewed(&record, took);
             log(&record, took);
             span.reviewed(&record);
-            reply(StatusCode::OK, body.into())
+            reply::json(StatusCode::OK, body.into(), Some(room))
         }
         Err(refusal) => {
             span.rejected(refusal.status(), refusal.reason());

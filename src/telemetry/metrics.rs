@@ -119,7 +119,7 @@ impl Reloaded {
 /// How a TLS handshake ended.
 const HANDSHAKE_FAILURES: &[&str] = &["timeout", "client_certificate", "protocol", "closed"];
 /// Why a connection was closed by us before its time.
-const CONNECTIONS_CLOSED: &[&str] = &["age", "idle", "evicted"];
+const CONNECTIONS_CLOSED: &[&str] = &["age", "idle", "evicted", "stuck"];
 
 /// How a request was answered, if not as a review.
 pub type Answered = &'static str;

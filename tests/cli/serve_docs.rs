@@ -224,6 +224,14 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
         Some("first request of a connection whose handshake ended after the port closed"),
         "1s",
     ),
+    (
+        "STUCK: Duration = Duration::from_mins(1)",
+        Some("time in which a client reads none of the answers that it has waiting"),
+        "1m",
+    ),
+    ("ANSWER_BYTES: usize = 32 << 20", Some("answers that nobody has read yet"), "32 MiB"),
+    ("PIECE: usize = 16 << 10", Some("answers that nobody has read yet"), "16 KiB"),
+    ("MAX_SENTENCE: usize = 512", None, "cut at 512 characters"),
     ("closing: Duration::from_secs(35)", Some("age of a connection"), "closed after 35s more"),
 ];
 

@@ -74,7 +74,7 @@ async fn a_pod_that_was_served_has_nothing_to_gain_from_another_call() {
 #[tokio::test]
 async fn every_answer_has_the_uid_of_its_request() {
     let server = Server::lab();
-    for uid in ["1", "a b", "é\"\\\u{1}\u{1f600}", "</script>", &"u".repeat(5_000)] {
+    for uid in ["1", "a b", "é\"\\\u{1}\u{1f600}", "</script>", &"u".repeat(256)] {
         for pod in [pod(), other_pod(), pod_with_env("LAB_SEAL", "open"), pod_with("/spec", json!([]))] {
             let mut review = review_of(&pod);
             review["request"]["uid"] = json!(uid);
