@@ -7,7 +7,7 @@ use fabric_injector::policy::Request as About;
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, patched};
-use crate::reviews::{TRIGGER, UID, other_pod, pod, pod_with, review_of};
+use crate::reviews::{TRIGGER, UID, other_pod, pod, pod_with, review_of, with};
 use crate::server::{LAB, Server, engine, policies};
 
 /// A review as an API server sent it, for a pod with the trigger of the built-in policies.
@@ -190,4 +190,24 @@ async fn a_great_many_keys_and_entries_get_an_answer() {
     crowded["spec"]["tolerations"] = (0..20_000).map(|at| json!({"key": at.to_string()})).collect();
     let response = server.review(&review_of(&crowded)).await;
     assert_eq!(patched(&crowded, &response)["spec"]["tolerations"], crowded["spec"]["tolerations"]);
+}
+
+/// What an API server would take minutes for with a square in it: every container is served, and told.
+#[tokio::test]
+async fn a_pod_of_very_many_containers_is_served_in_linear_time() {
+    let many = |count: usize| {
+        let containers: Vec<Value> = (0..count)
+            .map(|index| json!({"name": format!("c{index}"), "resources": {"limits": {"nvidia.com/gpu": 1}}}))
+            .collect();
+        with(review_of(&pod()), "/request/object/spec/containers", json!(containers)).to_string()
+    };
+    let server = Server::lab();
+    let mut times = Vec::new();
+    for count in [500, 8_000] {
+        let began = std::time::Instant::now();
+        assert_eq!(server.post(many(count)).await.response(UID)["patchType"], "JSONPatch");
+        times.push(began.elapsed());
+    }
+    // Sixteen times as many; a square would take 256 times as long.
+    assert!(times[1] < times[0] * 64 + std::time::Duration::from_millis(200), "{times:?}");
 }

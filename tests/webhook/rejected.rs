@@ -219,3 +219,31 @@ async fn a_sentence_repeats_no_more_of_a_request_than_has_place() {
         assert!((400..500).contains(&reply.status));
     }
 }
+
+#[tokio::test]
+async fn a_uid_that_no_api_server_makes_is_told_so() {
+    let review = with(review_of(&pod()), "/request/uid", json!("u".repeat(257)));
+    turned_away(post("/mutate", review.to_string()), 400, "no_request", &["`uid`", "256 bytes"]).await;
+}
+
+#[tokio::test]
+async fn a_version_of_any_length_is_not_repeated() {
+    let version = format!("admission.k8s.io/v1beta1{}", "x".repeat(100_000));
+    let review = with(review_of(&pod()), "/apiVersion", json!(version));
+    let reply = turned_away(post("/mutate", review.to_string()), 400, "not_a_review", &["send"]).await;
+    assert!(reply.text().len() < 1_000);
+}
+
+/// By serde's rules, a list of the right things in the right order would do.
+#[tokio::test]
+async fn a_list_is_no_review() {
+    let kind = json!({"group": "", "version": "v1", "kind": "Pod"});
+    let request = json!(["uid", kind, null, "CREATE", null, null, false, pod()]);
+    let review = review_of(&pod());
+    for wrong in [
+        json!(["admission.k8s.io/v1", "AdmissionReview", review["request"]]),
+        with(review.clone(), "/request", request),
+    ] {
+        turned_away(post("/mutate", wrong.to_string()), 400, "not_a_review", &["expected an object"]).await;
+    }
+}
