@@ -90,7 +90,7 @@ pub(super) struct Arguments {
     /// Close a connection at about this age, so that load spreads anew over all replicas
     #[arg(long, value_name = "TIME", default_value = "5m", env = "FABRIC_INJECTOR_MAX_CONNECTION_AGE", value_parser = positive_time, hide_env_values = true)]
     max_connection_age: Duration,
-    /// Requests at once; more are told to come again, or let through with `--on-error allow`
+    /// Requests at once whose body has arrived; more are told to come again, or let through with `--on-error allow`
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = count, hide_env_values = true)]
     max_in_flight: usize,
     /// Connections at once; the one that has been silent for longest makes room

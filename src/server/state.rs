@@ -16,7 +16,7 @@ use super::status::Status;
 /// How much is taken on at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests that are being answered.
+    /// Requests whose body has arrived, and that are being answered.
     pub in_flight: usize,
     /// Bytes of the bodies of all requests together.
     pub body_bytes: usize,
@@ -100,7 +100,7 @@ impl State {
         &*self.evaluate
     }
 
-    /// A place among the requests in flight, if there is one.
+    /// A place for a request whose body has arrived, if there is one.
     pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.in_flight).try_acquire_owned().ok()
     }

@@ -73,15 +73,11 @@ async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) ->
         drain(body, body_deadline).await;
         return Err(refusal);
     }
-    let place = state.enter();
-    if place.is_none() && state.on_error == OnError::Deny {
-        drain(body, body_deadline).await;
-        return shed(state, Shed::InFlight, &[]);
-    }
     let whole = read(state, body, length, body_deadline).await?;
-    if place.is_none() {
+    // Not before, since bodies that never end would hold all places.
+    let Some(_place) = state.enter() else {
         return shed(state, Shed::InFlight, &whole.bytes);
-    }
+    };
     if whole.shed {
         return shed(state, Shed::Memory, &whole.bytes);
     }

@@ -1,15 +1,18 @@
 //! More requests than there is room for: an early answer, and a service that goes on.
 
+use std::sync::mpsc;
+
 use bytes::Bytes;
 use fabric_injector::admission::OnError;
 use fabric_injector::server::{Limits, State};
 use serde_json::json;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{JoinHandle, yield_now};
 
 use crate::answers::assert_unchanged;
 use crate::bodies::{Sender, body, pieces};
 use crate::reviews::{UID, large_pod, other_pod, pod, review_of, review_with, with};
-use crate::scrape::{ANSWERED, OPERATIONS, rejected, reviews, shed};
+use crate::scrape::{ANSWERED, rejected, reviews, shed};
 use crate::server::{LAB, Reply, Server, gated, policies, post};
 
 /// Room for one request.
@@ -27,16 +30,17 @@ struct Held {
 }
 
 impl Held {
-    /// Sends a review, but not its last letter, to a server on which nothing else is in flight.
+    /// Sends a review, but not its last letter.
     async fn on(server: &Server) -> Self {
         let (sender, body) = body();
         let text = review_of(&pod()).to_string();
         sender.send(Ok(Bytes::from(text[..text.len() - 1].to_owned()))).unwrap();
+        let others = server.scrape().value("requests_in_flight");
         let task = {
             let server = server.clone();
             tokio::spawn(async move { server.send(post("/mutate", body)).await })
         };
-        while server.scrape().value("requests_in_flight") == 0 {
+        while server.scrape().value("requests_in_flight") == others {
             yield_now().await;
         }
         Self { sender, task }
@@ -50,6 +54,42 @@ impl Held {
     }
 }
 
+/// A server of which pods that are being served hold every place.
+struct Busy {
+    server: Server,
+    tasks: Vec<JoinHandle<Reply>>,
+    _begins: UnboundedReceiver<()>,
+    gate: mpsc::Sender<()>,
+}
+
+impl Busy {
+    async fn with(places: usize, on_error: OnError) -> Self {
+        let (evaluate, mut begins, gate) = gated();
+        let limits = Limits { in_flight: places, ..Limits::default() };
+        let server = Server::new(State::new(policies(&[LAB]), on_error, limits).with_evaluate(evaluate));
+        let mut tasks = Vec::new();
+        for _ in 0..places {
+            let (server, text) = (server.clone(), review_of(&large_pod()).to_string());
+            tasks.push(tokio::spawn(async move { server.post(text).await }));
+        }
+        begins.recv().await.unwrap();
+        let places = i64::try_from(places).unwrap();
+        while server.scrape().value("requests_in_flight") < places {
+            yield_now().await;
+        }
+        Self { server, tasks, _begins: begins, gate }
+    }
+
+    /// Lets the pods be served.
+    async fn end(self) {
+        drop(self.gate);
+        for task in self.tasks {
+            assert_eq!(task.await.unwrap().response(UID)["patchType"], "JSONPatch");
+        }
+        assert_serves(&self.server).await;
+    }
+}
+
 /// Fails unless the server serves a pod, and has nothing else in flight.
 async fn assert_serves(server: &Server) {
     assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
@@ -58,9 +98,8 @@ async fn assert_serves(server: &Server) {
 
 #[tokio::test]
 async fn one_request_too_many_is_told_to_come_again() {
-    let server = Server::limited(OnError::Deny, ONE);
-    assert_serves(&server).await;
-    let held = Held::on(&server).await;
+    let busy = Busy::with(1, OnError::Deny).await;
+    let server = &busy.server;
     for _ in 0..3 {
         let before = server.scrape();
         let reply = server.post(review_of(&pod()).to_string()).await;
@@ -68,14 +107,13 @@ async fn one_request_too_many_is_told_to_come_again() {
         assert_eq!(reply.header("retry-after"), "1");
         server.scrape().rose(&before, &[(&shed("in_flight"), 1)]);
     }
-    held.end().await;
-    assert_serves(&server).await;
+    busy.end().await;
 }
 
 #[tokio::test]
 async fn one_request_too_many_is_allowed_with_a_warning_if_the_operator_says_so() {
-    let server = Server::limited(OnError::Allow, ONE);
-    let held = Held::on(&server).await;
+    let busy = Busy::with(1, OnError::Allow).await;
+    let server = &busy.server;
     let (failed, unconcerned) =
         (reviews("", "failed", "overload"), reviews("", "unchanged", "no_policy_matches"));
     let too_many = "NOT served, the pod has no fast network: overloaded: too many requests at once";
@@ -87,14 +125,13 @@ async fn one_request_too_many_is_allowed_with_a_warning_if_the_operator_says_so(
         assert_unchanged(&server.review(&review_of(&pod)).await, warnings);
         server.scrape().rose(&before, &[(&shed("in_flight"), 1), (&series, 1), (ANSWERED, 1)]);
     }
-    held.end().await;
-    assert_serves(&server).await;
+    busy.end().await;
 }
 
 #[tokio::test]
 async fn what_is_no_new_pod_is_allowed_under_overload_too_if_the_operator_says_so() {
-    let server = Server::limited(OnError::Allow, ONE);
-    let held = Held::on(&server).await;
+    let busy = Busy::with(1, OnError::Allow).await;
+    let server = &busy.server;
     let before = server.scrape();
     let response = server.review(&review_with("operation", json!("DELETE"))).await;
     assert_eq!(response, json!({"uid": UID, "allowed": true}));
@@ -103,43 +140,61 @@ async fn what_is_no_new_pod_is_allowed_under_overload_too_if_the_operator_says_s
     let beta = with(review_of(&pod()), "/apiVersion", json!("admission.k8s.io/v1beta1"));
     let response = server.post(beta.to_string()).await.response_in("admission.k8s.io/v1beta1", UID);
     assert_eq!(response["allowed"], false);
-    held.end().await;
+    busy.end().await;
 }
 
 #[tokio::test]
 async fn what_is_no_review_is_told_so_under_overload_too() {
-    let server = Server::limited(OnError::Allow, ONE);
-    let held = Held::on(&server).await;
+    let busy = Busy::with(1, OnError::Allow).await;
+    let server = &busy.server;
     for (text, reason) in [("{", "not_json"), ("{}", "not_a_review")] {
         let before = server.scrape();
         server.post(text).await.refusal(400);
         server.scrape().rose(&before, &[(&shed("in_flight"), 1), (&rejected(reason), 1)]);
     }
     server.send(post("/nowhere", "")).await.refusal(404);
-    held.end().await;
+    busy.end().await;
 }
 
 #[tokio::test]
 async fn a_request_whose_sender_is_gone_leaves_its_place() {
-    let server = Server::limited(OnError::Deny, ONE);
-    for limits in [ONE, few_bytes()] {
-        let server = Server::limited(OnError::Deny, limits);
-        let held = Held::on(&server).await;
-        server.post(review_of(&pod()).to_string()).await.refusal(429);
-        held.task.abort();
-        assert!(held.task.await.unwrap_err().is_cancelled());
-        assert_serves(&server).await;
-    }
+    let mut busy = Busy::with(1, OnError::Deny).await;
+    busy.server.post("{").await.refusal(429);
+    let task = busy.tasks.remove(0);
+    task.abort();
+    assert!(task.await.unwrap_err().is_cancelled());
+    busy.server.post("{").await.refusal(400);
+    busy.end().await;
+}
+
+#[tokio::test]
+async fn a_body_whose_sender_is_gone_leaves_its_room() {
+    let server = Server::limited(OnError::Deny, few_bytes());
+    let held = Held::on(&server).await;
+    server.post(review_of(&pod()).to_string()).await.refusal(429);
+    held.task.abort();
+    assert!(held.task.await.unwrap_err().is_cancelled());
     assert_serves(&server).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_was_given_up_leaves_its_place() {
-    for limits in [ONE, few_bytes()] {
-        let server = Server::limited(OnError::Deny, limits);
-        let held = Held::on(&server).await;
-        server.post(review_of(&pod()).to_string()).await.refusal(429);
-        held.task.await.unwrap().refusal(408);
+async fn a_body_that_was_given_up_leaves_its_room() {
+    let server = Server::limited(OnError::Deny, few_bytes());
+    let held = Held::on(&server).await;
+    server.post(review_of(&pod()).to_string()).await.refusal(429);
+    held.task.await.unwrap().refusal(408);
+    assert_serves(&server).await;
+}
+
+#[tokio::test]
+async fn bodies_that_do_not_end_hold_no_places() {
+    for on_error in [OnError::Deny, OnError::Allow] {
+        let server = Server::limited(on_error, ONE);
+        let held = [Held::on(&server).await, Held::on(&server).await, Held::on(&server).await];
+        assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
+        for held in held {
+            held.end().await;
+        }
         assert_serves(&server).await;
     }
 }
@@ -236,22 +291,9 @@ async fn a_room_is_left_however_a_request_ends() {
 
 #[tokio::test]
 async fn as_many_requests_as_there_are_places_are_served_at_once() {
-    let limits = Limits { in_flight: 8, ..Limits::default() };
-    let server = Server::limited(OnError::Deny, limits);
-    let before = server.scrape();
-    let mut held = Vec::new();
-    for place in 1..=8 {
-        held.push(Held::on(&server).await);
-        while server.scrape().value("requests_in_flight") < place {
-            yield_now().await;
-        }
-    }
-    server.post(review_of(&pod()).to_string()).await.refusal(429);
-    for held in held {
-        held.end().await;
-    }
-    let now = server.scrape();
-    let operations = now.value(OPERATIONS);
-    let mutated = reviews("lab", "mutated", "");
-    now.rose(&before, &[(&shed("in_flight"), 1), (&mutated, 8), (ANSWERED, 8), (OPERATIONS, operations)]);
+    let busy = Busy::with(8, OnError::Deny).await;
+    let before = busy.server.scrape();
+    busy.server.post(review_of(&pod()).to_string()).await.refusal(429);
+    busy.server.scrape().rose(&before, &[(&shed("in_flight"), 1)]);
+    busy.end().await;
 }
