@@ -199,6 +199,8 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ),
     ("POLL: Duration = Duration::from_secs(1)", None, "looked at every second"),
     ("SETTLE: Duration = Duration::from_millis(100)", None, "the same twice, 100ms apart"),
+    ("UNREST: Duration = Duration::from_secs(5)", None, "still change after 5s"),
+    ("READ_TIME: Duration = Duration::from_secs(10)", None, "reading them takes more than 10s"),
     ("PEM: Allowed = Allowed { what: \"certificate or key\", mebibytes: 1,", None, "and 1 MiB for PEM"),
     ("RETRY: u32 = 30", None, "and every 30 seconds"),
     ("ADMIN_CONNECTIONS: usize = 64", Some("connections to the admin port"), "64"),

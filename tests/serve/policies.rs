@@ -2,6 +2,10 @@
 
 use std::fs::{self, File};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -239,4 +243,36 @@ async fn a_file_that_cannot_be_a_policy_is_not_read_and_can_be_mended() {
         fs::write(path, if path == values { good } else { AWS }).unwrap();
         eventually("it is mended", async || server.is_up_to_date("policies").await).await;
     }
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_stop_changing_is_told_and_put_to_use_when_it_does() {
+    let site = Site::new();
+    let file = site.path("efa.yaml");
+    fs::write(&file, AWS).unwrap();
+    let server = site.serve(&["--policy", &file]).await;
+    let client = site.client(&server);
+    let before = interface(&client).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stopped, path, beside) = (Arc::clone(&stop), file.clone(), site.path("beside"));
+    let writing = thread::spawn(move || {
+        for count in 0.. {
+            if stopped.load(Ordering::Relaxed) {
+                break;
+            }
+            fs::write(&beside, with_interface(&format!("eth{count}"))).unwrap();
+            fs::rename(&beside, &path).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    reloaded(&server, "failure", 1).await;
+    let verbose = server.get("/readyz?verbose").await.text();
+    assert!(verbose.contains("the files of the policies do not stop changing"), "{verbose}");
+    assert_eq!(interface(&client).await, before);
+    stop.store(true, Ordering::Relaxed);
+    writing.join().unwrap();
+    reloaded(&server, "success", 1).await;
+    assert!(server.is_up_to_date("policies").await);
+    assert_ne!(interface(&client).await, before);
+    assert_eq!(server.reloads("policies", "failure").await, 1, "it is told once");
 }
