@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Duration;
@@ -25,6 +26,8 @@ use super::selection::SelectionArguments;
 const MOST_THREADS: usize = 4;
 /// Connections at once by default.
 const MAX_CONNECTIONS: usize = 1_024;
+/// Files that are open besides the connections: the admin port's, and those that are read.
+const OTHER_FILES: usize = 128;
 /// How long a certificate in memory is valid.
 const LIFE_IN_MEMORY: Duration = Duration::from_hours(365 * 24);
 
@@ -223,7 +226,8 @@ impl Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let _log = logs::install(&arguments.log_filter(), output::log_stream())?;
-    let (config, ca) = arguments.config()?;
+    let (mut config, ca) = arguments.config()?;
+    config.max_connections = connections_with(most_files(), config.max_connections);
     let exporter = traces::Exporter::install()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -240,6 +244,31 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         Ended::Drained => Status::Done,
         Ended::CutOff => Status::Refused,
     })
+}
+
+/// Has the system let this process open as many files as it may at most; how many those are, if there is a limit.
+fn most_files() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => raised.current,
+        Err(_) => limit.current,
+    }
+}
+
+/// How many connections there may be at once, if so many files may be open.
+fn connections_with(files: Option<u64>, max_connections: usize) -> usize {
+    let Some(files) = files else { return max_connections };
+    let connections = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(OTHER_FILES).max(1);
+    if connections >= max_connections {
+        return max_connections;
+    }
+    tracing::warn!(
+        files,
+        connections,
+        "fewer connections than `--max-connections`: too few files may be open"
+    );
+    connections
 }
 
 async fn serve(config: Config, ca: Option<String>) -> anyhow::Result<Ended> {
