@@ -10,6 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Duration;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::admission::{OnError, sample_review};
 use crate::authority::Authority;
@@ -28,6 +29,8 @@ const MOST_THREADS: usize = 4;
 const MAX_CONNECTIONS: usize = 1_024;
 /// Files that are open besides the connections: the admin port's, and those that are read.
 const OTHER_FILES: usize = 128;
+/// How long the end waits for whoever reads the log.
+const LOG_END: Duration = Duration::from_millis(1_500);
 /// How long a certificate in memory is valid.
 const LIFE_IN_MEMORY: Duration = Duration::from_hours(365 * 24);
 
@@ -37,7 +40,7 @@ const LIFE_IN_MEMORY: Duration = Duration::from_hours(365 * 24);
 /// sample review; without a policy as well, it serves by `aws-efa`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Certificates, policies and values are loaded anew when their files change.\n\n\
-    SIGTERM or SIGINT: no longer ready, still accepting for `--shutdown-delay`, then nothing new, and up to \
+    SIGTERM, SIGINT or SIGHUP: no longer ready, still accepting for `--shutdown-delay`, then nothing new, and up to \
     `--drain-timeout` for what is in flight. A second signal ends at once.\n\n\
     Exit status: 0 ended, every request was answered; 1 ended, connections were cut off; 2 could not start.")]
 pub(super) struct Arguments {
@@ -196,6 +199,10 @@ impl Arguments {
         }
         let host = if files.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
         let listen = self.listen.unwrap_or_else(|| (host, 8443).into());
+        let admin_listen = self.admin_listen.unwrap_or_else(|| (host, 8080).into());
+        if listen == admin_listen && listen.port() != 0 {
+            bail!("`--listen` and `--admin-listen` are both {listen}; choose another port for one");
+        }
         let delay = if files.is_some() { Duration::from_secs(5) } else { Duration::ZERO };
         let (tls, ca) = if let Some(files) = files {
             (files, None)
@@ -205,7 +212,7 @@ impl Arguments {
         };
         let config = Config {
             listen,
-            admin_listen: self.admin_listen.unwrap_or_else(|| (host, 8080).into()),
+            admin_listen,
             tls,
             selection,
             on_error: self.on_error.into(),
@@ -224,8 +231,26 @@ impl Arguments {
     }
 }
 
+/// The log, which is written to its end when this is dropped, if somebody reads it.
+struct Log(Option<WorkerGuard>);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let guard = self.0.take();
+        let (done, is_done) = std::sync::mpsc::channel();
+        // The guard waits for the log for a second, and may then say so on standard output, for as long as nobody
+        // reads that either.
+        std::thread::spawn(move || {
+            drop(guard);
+            let _ = done.send(());
+        });
+        let _ = is_done.recv_timeout(LOG_END);
+    }
+}
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let _log = logs::install(&arguments.log_filter(), output::log_stream())?;
+    let stream = output::log_stream().context("standard error cannot be written to")?;
+    let _log = Log(Some(logs::install(&arguments.log_filter(), stream)?));
     let (mut config, ca) = arguments.config()?;
     config.max_connections = connections_with(most_files(), config.max_connections);
     let exporter = traces::Exporter::install()?;
@@ -305,10 +330,10 @@ fn greet(server: &Server, address: SocketAddr, ca: &str) -> anyhow::Result<()> {
     output.flush()
 }
 
-/// SIGTERM and SIGINT, as often as they come.
+/// SIGTERM, SIGINT and SIGHUP, as often as they come.
 fn stop_signals() -> anyhow::Result<mpsc::Receiver<Stop>> {
     let (stop, stops) = mpsc::channel(2);
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
         let mut signals = signal(kind).context("signals cannot be received")?;
         let stop = stop.clone();
         tokio::spawn(async move {
