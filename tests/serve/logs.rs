@@ -141,16 +141,16 @@ fn a_log_that_nobody_reads_does_not_hold_up_the_end() {
     log.read_line(&mut line).unwrap();
     assert!(line.contains("listening"), "{line}");
     // Fills the pipe, and then waits for a reader like the log.
-    let filled = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&filled);
+    let bytes = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&bytes);
     std::thread::spawn(move || {
         while filler.write_all(b"x").is_ok() {
             count.fetch_add(1, Ordering::Relaxed);
         }
     });
     let mut before = 0;
-    while before == 0 || filled.load(Ordering::Relaxed) != before {
-        before = filled.load(Ordering::Relaxed);
+    while before == 0 || bytes.load(Ordering::Relaxed) != before {
+        before = bytes.load(Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(300));
     }
     let told = Instant::now();
