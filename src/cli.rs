@@ -70,9 +70,14 @@ pub fn run() -> ExitCode {
         Command::Serve(arguments) => {
             // Other threads log to the streams that an output holds.
             drop(output);
-            let result = serve::run(arguments);
-            output = Output::standard();
-            result
+            match serve::run(arguments) {
+                // What they could not write because nobody reads it, nobody waits for.
+                Ok(status) => return status.into(),
+                Err(error) => {
+                    output = Output::standard();
+                    Err(error)
+                }
+            }
         }
     };
     let result = result.and_then(|status| output.flush().map(|()| status));

@@ -29,6 +29,7 @@ pub mod authority;
 pub mod builtin;
 pub mod cli;
 pub mod engine;
+mod files;
 pub mod manifest;
 pub mod policy;
 pub mod policy_set;

@@ -11,9 +11,15 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::builtin;
+use crate::files::{Allowed, read_bounded};
 use crate::policy::Definition;
 use crate::policy_set::PolicySet;
 use crate::values::Values;
+
+/// A policy file.
+const POLICY: Allowed = Allowed { what: "policy", mebibytes: 4, pipes: false };
+/// A values file.
+const VALUES: Allowed = Allowed { what: "values file", mebibytes: 4, pipes: false };
 
 /// What an operator chose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,22 +43,26 @@ pub struct Sources {
 }
 
 impl Selection {
-    /// Reads all files.
+    /// Reads all files, as often as one likes: none may be a pipe.
     pub fn read(&self) -> anyhow::Result<Sources> {
+        self.read_files(false)
+    }
+
+    fn read_files(&self, pipes: bool) -> anyhow::Result<Sources> {
         let mut policies = Vec::new();
         for name in &self.policies {
-            policies.extend(read_policies(name)?);
+            policies.extend(read_policies(name, Allowed { pipes, ..POLICY })?);
         }
         let values = match &self.values {
-            Some(path) => Some((path.clone(), read_file(path)?)),
+            Some(path) => Some((path.clone(), read_file(path, Allowed { pipes, ..VALUES })?)),
             None => None,
         };
         Ok(Sources { policies, values, sets: self.sets.clone() })
     }
 
-    /// Reads all files, and makes the set of policies of them.
+    /// Reads all files once, pipes as well, and makes the set of policies of them.
     pub fn load(&self) -> anyhow::Result<PolicySet> {
-        self.read()?.compile()
+        self.read_files(true)?.compile()
     }
 }
 
@@ -131,20 +141,20 @@ pub fn listing() -> anyhow::Result<String> {
 }
 
 /// The text of a built-in policy by its name, else of the file of that path, else of all in that folder.
-fn read_policies(name: &str) -> anyhow::Result<Vec<(String, String)>> {
+fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, String)>> {
     if let Some(policy) = builtin::find(name) {
         return Ok(vec![(format!("policies/{name}.yaml"), policy.text.to_owned())]);
     }
     let path = Path::new(name);
     if !name.contains(['/', '.']) && !path.exists() {
-        bail!("there is no built-in policy `{name}`, nor a file of that name\n{}", available()?);
+        bail!("there is no built-in policy `{name}`, nor a file or folder of that name\n{}", available()?);
     }
     if !path.is_dir() {
-        return Ok(vec![(name.to_owned(), read_file(name)?)]);
+        return Ok(vec![(name.to_owned(), read_file(name, allowed)?)]);
     }
     let files = policy_files(path).with_context(|| format!("{name} cannot be read"))?;
     ensure!(!files.is_empty(), "{name} has no policy in it; a policy is a file that ends with `.yaml`");
-    files.iter().map(|file| Ok((file.clone(), read_file(file)?))).collect()
+    files.iter().map(|file| Ok((file.clone(), read_file(file, allowed)?))).collect()
 }
 
 /// The policies of a folder by name. Hidden files are left out: a mounted ConfigMap has two.
@@ -162,8 +172,9 @@ fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(files)
 }
 
-fn read_file(path: &str) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{path} cannot be read"))
+fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
+    let bytes = read_bounded(Path::new(path), Path::new(path), allowed)?;
+    String::from_utf8(bytes).with_context(|| format!("{path} cannot be read"))
 }
 
 /// The values file has to be about policies that exist, and must not enable another provider than theirs.

@@ -1,6 +1,8 @@
 //! The one module that prints. Data goes to standard output, everything else to standard error.
 
+use std::fs::File;
 use std::io::{self, BufWriter, StderrLock, StdoutLock, Write};
+use std::os::fd::AsFd;
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
@@ -51,9 +53,9 @@ impl Output {
     }
 }
 
-/// Where log lines go to.
-pub(super) fn log_stream() -> io::Stderr {
-    io::stderr()
+/// Where log lines go to: standard error without its lock, which a thread would hold for as long as nobody reads.
+pub(super) fn log_stream() -> io::Result<File> {
+    io::stderr().as_fd().try_clone_to_owned().map(File::from)
 }
 
 /// Whether an error means that the reader of our output has gone away.

@@ -6,9 +6,11 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Duration;
+use tracing_appender::non_blocking::WorkerGuard;
 
 use crate::admission::{OnError, sample_review};
 use crate::authority::Authority;
@@ -25,6 +27,10 @@ use super::selection::SelectionArguments;
 const MOST_THREADS: usize = 4;
 /// Connections at once by default.
 const MAX_CONNECTIONS: usize = 1_024;
+/// Files that are open besides the connections: the admin port's, and those that are read.
+const OTHER_FILES: usize = 128;
+/// How long the end waits for whoever reads the log.
+const LOG_END: Duration = Duration::from_millis(1_500);
 /// How long a certificate in memory is valid.
 const LIFE_IN_MEMORY: Duration = Duration::from_hours(365 * 24);
 
@@ -34,7 +40,7 @@ const LIFE_IN_MEMORY: Duration = Duration::from_hours(365 * 24);
 /// sample review; without a policy as well, it serves by `aws-efa`.
 #[derive(Debug, Args)]
 #[command(after_long_help = "Certificates, policies and values are loaded anew when their files change.\n\n\
-    SIGTERM or SIGINT: no longer ready, still accepting for `--shutdown-delay`, then nothing new, and up to \
+    SIGTERM, SIGINT or SIGHUP: no longer ready, still accepting for `--shutdown-delay`, then nothing new, and up to \
     `--drain-timeout` for what is in flight. A second signal ends at once.\n\n\
     Exit status: 0 ended, every request was answered; 1 ended, connections were cut off; 2 could not start.")]
 pub(super) struct Arguments {
@@ -193,6 +199,10 @@ impl Arguments {
         }
         let host = if files.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
         let listen = self.listen.unwrap_or_else(|| (host, 8443).into());
+        let admin_listen = self.admin_listen.unwrap_or_else(|| (host, 8080).into());
+        if listen == admin_listen && listen.port() != 0 {
+            bail!("`--listen` and `--admin-listen` are both {listen}; choose another port for one");
+        }
         let delay = if files.is_some() { Duration::from_secs(5) } else { Duration::ZERO };
         let (tls, ca) = if let Some(files) = files {
             (files, None)
@@ -202,7 +212,7 @@ impl Arguments {
         };
         let config = Config {
             listen,
-            admin_listen: self.admin_listen.unwrap_or_else(|| (host, 8080).into()),
+            admin_listen,
             tls,
             selection,
             on_error: self.on_error.into(),
@@ -221,9 +231,28 @@ impl Arguments {
     }
 }
 
+/// The log, which is written to its end when this is dropped, if somebody reads it.
+struct Log(Option<WorkerGuard>);
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        let guard = self.0.take();
+        let (done, is_done) = std::sync::mpsc::channel();
+        // The guard waits for the log for a second, and may then say so on standard output, for as long as nobody
+        // reads that either.
+        std::thread::spawn(move || {
+            drop(guard);
+            let _ = done.send(());
+        });
+        let _ = is_done.recv_timeout(LOG_END);
+    }
+}
+
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
-    let _log = logs::install(&arguments.log_filter(), output::log_stream())?;
-    let (config, ca) = arguments.config()?;
+    let stream = output::log_stream().context("standard error cannot be written to")?;
+    let _log = Log(Some(logs::install(&arguments.log_filter(), stream)?));
+    let (mut config, ca) = arguments.config()?;
+    config.max_connections = connections_with(most_files(), config.max_connections);
     let exporter = traces::Exporter::install()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -240,6 +269,31 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         Ended::Drained => Status::Done,
         Ended::CutOff => Status::Refused,
     })
+}
+
+/// Has the system let this process open as many files as it may at most; how many those are, if there is a limit.
+fn most_files() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => raised.current,
+        Err(_) => limit.current,
+    }
+}
+
+/// How many connections there may be at once, if so many files may be open.
+fn connections_with(files: Option<u64>, max_connections: usize) -> usize {
+    let Some(files) = files else { return max_connections };
+    let connections = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(OTHER_FILES).max(1);
+    if connections >= max_connections {
+        return max_connections;
+    }
+    tracing::warn!(
+        files,
+        connections,
+        "fewer connections than `--max-connections`: too few files may be open"
+    );
+    connections
 }
 
 async fn serve(config: Config, ca: Option<String>) -> anyhow::Result<Ended> {
@@ -276,10 +330,10 @@ fn greet(server: &Server, address: SocketAddr, ca: &str) -> anyhow::Result<()> {
     output.flush()
 }
 
-/// SIGTERM and SIGINT, as often as they come.
+/// SIGTERM, SIGINT and SIGHUP, as often as they come.
 fn stop_signals() -> anyhow::Result<mpsc::Receiver<Stop>> {
     let (stop, stops) = mpsc::channel(2);
-    for kind in [SignalKind::terminate(), SignalKind::interrupt()] {
+    for kind in [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()] {
         let mut signals = signal(kind).context("signals cannot be received")?;
         let stop = stop.clone();
         tokio::spawn(async move {

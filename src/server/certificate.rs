@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
@@ -15,6 +15,11 @@ use rustls::{RootCertStore, ServerConfig};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+use crate::files::{Allowed, read_bounded};
+
+/// A file of certificates, or of a key.
+const PEM: Allowed = Allowed { what: "certificate or key", mebibytes: 1, pipes: false };
 
 /// Where certificate and key come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,7 +107,7 @@ fn behind_link(path: &Path) -> PathBuf {
 }
 
 fn read(name: &Path, path: &Path) -> anyhow::Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("{} cannot be read", name.display()))
+    read_bounded(name, path, PEM)
 }
 
 impl Pair {

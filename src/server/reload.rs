@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
-use tokio::time::sleep;
+use tokio::task::{JoinError, JoinHandle, spawn_blocking};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::selection::{Selection, Sources};
 use crate::telemetry::Reloaded;
@@ -21,6 +22,10 @@ use super::state::State;
 const POLL: Duration = Duration::from_secs(1);
 /// Whatever changed is looked at again after this time: somebody may be in the middle of writing it.
 const SETTLE: Duration = Duration::from_millis(100);
+/// What changes all the time is told after this time.
+const UNREST: Duration = Duration::from_secs(5);
+/// Reading that takes longer, as on a network that is gone, is told.
+const READ_TIME: Duration = Duration::from_secs(10);
 /// What was bad is tried again this often although it did not change: a certificate may become valid.
 const RETRY: u32 = 30;
 
@@ -100,33 +105,62 @@ type Seen<C> = Result<C, String>;
 
 /// Looks at the files of a source for ever. `content` is what is in use.
 pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::Content) {
-    let source = Arc::new(source);
+    let mut reader = Reader { source: Arc::new(source), reading: None };
+    let what = reader.source.what();
     let mut seen: Seen<S::Content> = Ok(content);
     // Why what was last seen is not in use.
     let mut failure: Option<String> = None;
     let mut rounds = 0;
     loop {
         sleep(POLL).await;
-        let mut now = read(&source).await;
+        let mut now = reader.read().await;
         let changed = now != seen;
         rounds += 1;
         if !changed && (failure.is_none() || rounds % RETRY != 0) {
             continue;
         }
-        let mut settled = !changed;
+        let begun = Instant::now();
+        let mut settled = !changed || reader.hangs();
         while !settled {
             sleep(SETTLE).await;
-            let again = read(&source).await;
-            settled = again == now;
+            let again = reader.read().await;
+            settled = again == now || reader.hangs();
             now = again;
+            if !settled && begun.elapsed() >= UNREST {
+                let error = format!("the files of the {} do not stop changing", what.name());
+                failed(what, &state, &error, failure.as_ref());
+                failure = Some(error);
+            }
         }
-        (seen, failure) = put_to_use(&source, &state, now, failure).await;
+        (seen, failure) = put_to_use(&reader.source, &state, now, failure).await;
     }
 }
 
-async fn read<S: Source>(source: &Arc<S>) -> Seen<S::Content> {
-    let source = Arc::clone(source);
-    blocking(move || source.read()).await
+/// Reads a source, once at a time: a read that hangs cannot be ended, only waited for.
+struct Reader<S: Source> {
+    source: Arc<S>,
+    /// What hangs.
+    reading: Option<JoinHandle<anyhow::Result<S::Content>>>,
+}
+
+impl<S: Source> Reader<S> {
+    /// What is read, or that it hangs.
+    async fn read(&mut self) -> Seen<S::Content> {
+        let mut reading = self.reading.take().unwrap_or_else(|| {
+            let source = Arc::clone(&self.source);
+            spawn_blocking(move || source.read())
+        });
+        if let Ok(result) = timeout(READ_TIME, &mut reading).await {
+            return one_line(result);
+        }
+        self.reading = Some(reading);
+        let (what, time) = (self.source.what().name(), humantime::format_duration(READ_TIME));
+        Err(format!("the files of the {what} cannot be read within {time}"))
+    }
+
+    fn hangs(&self) -> bool {
+        self.reading.is_some()
+    }
 }
 
 /// Uses what was read; what was seen, and the failure if there is one.
@@ -159,27 +193,79 @@ async fn put_to_use<S: Source>(
             (seen, None)
         }
         Err(error) => {
-            // Said once, not every time that it is tried again.
-            if before.as_ref() != Some(&error) {
-                tracing::error!(
-                    what = what.name(),
-                    error,
-                    "reload failed, what was loaded before stays in use"
-                );
-                state.metrics.reloaded(what, false);
-                state.status.reloaded(what, Some(error.clone()));
-            }
+            failed(what, state, &error, before.as_ref());
             (seen, Some(error))
         }
     }
 }
 
-/// Runs something that reads files or takes long, and makes one line of its error.
+/// Tells log, metrics and status of a failure: once, not every time that it is tried again.
+fn failed(what: Reloaded, state: &State, error: &str, before: Option<&String>) {
+    if before.is_some_and(|before| before == error) {
+        return;
+    }
+    tracing::error!(what = what.name(), error, "reload failed, what was loaded before stays in use");
+    state.metrics.reloaded(what, false);
+    state.status.reloaded(what, Some(error.to_owned()));
+}
+
+/// Runs something that takes long, and makes one line of its error.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Result<T, String> {
-    match tokio::task::spawn_blocking(work).await {
+    one_line(spawn_blocking(work).await)
+}
+
+fn one_line<T>(result: Result<anyhow::Result<T>, JoinError>) -> Result<T, String> {
+    match result {
         Ok(result) => result.map_err(|error| format!("{error:#}")),
         Err(error) => Err(format!("fabric-injector itself failed, which is a bug of it: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Mutex, mpsc};
+
+    use super::*;
+
+    /// What is read is what somebody sends.
+    struct Slow {
+        reads: AtomicUsize,
+        sent: Mutex<mpsc::Receiver<u8>>,
+    }
+
+    impl Source for Slow {
+        type Content = u8;
+
+        fn what(&self) -> Reloaded {
+            Reloaded::Policies
+        }
+
+        fn read(&self) -> anyhow::Result<u8> {
+            self.reads.fetch_add(1, Ordering::Relaxed);
+            Ok(self.sent.lock().unwrap().recv()?)
+        }
+
+        fn apply(&self, _: &u8) -> anyhow::Result<String> {
+            Ok(String::new())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_read_that_hangs_is_told_and_no_other_begins_until_it_ends() {
+        let (sender, sent) = mpsc::channel();
+        let source = Arc::new(Slow { reads: AtomicUsize::new(0), sent: Mutex::new(sent) });
+        let mut reader = Reader { source: Arc::clone(&source), reading: None };
+        let told = Err("the files of the policies cannot be read within 10s".to_owned());
+        assert_eq!(reader.read().await, told);
+        assert!(reader.hangs());
+        sender.send(7).unwrap();
+        assert_eq!(reader.read().await, Ok(7));
+        assert!(!reader.hangs());
+        assert_eq!(source.reads.load(Ordering::Relaxed), 1);
     }
 }

@@ -32,9 +32,9 @@ async fn endless(site: &Site, server: &Server) -> Endless {
 }
 
 #[tokio::test]
-async fn either_signal_ends_a_server_that_is_idle_at_once() {
+async fn each_signal_ends_a_server_that_is_idle_at_once() {
     let site = Site::new();
-    for signal in [Signal::TERM, Signal::INT] {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let mut server = site.serve_aws(&["--shutdown-delay", "0s"]).await;
         assert_right(&site.client(&server).post(sample("a")).await.unwrap(), "a");
         let told = Instant::now();

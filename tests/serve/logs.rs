@@ -1,14 +1,19 @@
 //! What is logged, and what is not: one line for each pod that matters, and never the pod.
 
 use std::fs;
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::certificates::Site;
 use super::client::Client;
-use super::eventually;
 use super::reviews::{plain_pod, pod, response, review};
 use super::server::{Server, serve};
+use super::{PATIENCE, eventually};
 
 /// Stands in a variable of every pod, and nowhere in a log.
 const MARKER: &str = "hunter2-of-the-pod";
@@ -122,4 +127,44 @@ async fn the_usual_variable_sets_the_level_unless_the_option_does() {
         eventually("the later pod is logged", async || server.log_text().contains("\"mutated\"")).await;
         assert_eq!(server.log_text().contains("\"plain\""), shown, "{options:?}");
     }
+}
+
+#[test]
+fn a_log_that_nobody_reads_does_not_hold_up_the_end() {
+    let site = Site::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    let mut filler = writer.try_clone().unwrap();
+    let mut command = serve(&["--policy", "aws-efa", "--tls-dir", &site.path(""), "--shutdown-delay", "0s"]);
+    let mut child = command.stderr(writer).spawn().unwrap();
+    let mut log = std::io::BufReader::new(reader);
+    let mut line = String::new();
+    log.read_line(&mut line).unwrap();
+    assert!(line.contains("listening"), "{line}");
+    // Fills the pipe, and then waits for a reader like the log.
+    let bytes = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&bytes);
+    std::thread::spawn(move || {
+        while filler.write_all(b"x").is_ok() {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let mut before = 0;
+    while before == 0 || bytes.load(Ordering::Relaxed) != before {
+        before = bytes.load(Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let told = Instant::now();
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if told.elapsed() > PATIENCE {
+            child.kill().unwrap();
+            panic!("it does not end");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    assert_eq!(status.code(), Some(0));
+    assert!(told.elapsed() < Duration::from_secs(5), "{:?}", told.elapsed());
 }

@@ -1,6 +1,11 @@
 //! Policies and values are loaded anew when their files change.
 
-use std::fs;
+use std::fs::{self, File};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -196,4 +201,78 @@ async fn a_values_file_is_followed_also_to_another_provider() {
     eventually("all is well", async || server.is_up_to_date("policies").await).await;
     let reply = client.post(sample("gcp")).await.unwrap();
     assert!(response(&reply, "gcp")["auditAnnotations"]["outcome"].as_str().unwrap().contains("gcp-tcpxo"));
+}
+
+/// What makes a file useless.
+pub(crate) type Spoil = fn(&str);
+
+/// Makes a pipe of a file. Nobody writes to it.
+pub(crate) fn make_pipe(path: &str) {
+    fs::remove_file(path).unwrap();
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Makes a file of a gibibyte that takes no room on disk.
+pub(crate) fn make_huge(path: &str) {
+    fs::remove_file(path).unwrap();
+    File::create(path).unwrap().set_len(1 << 30).unwrap();
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_a_policy_is_not_read_and_can_be_mended() {
+    let site = Site::new();
+    let (file, values) = (site.path("efa.yaml"), site.path("values.yaml"));
+    let good = "multinodeNetworking:\n  aws: {enabled: true}\n";
+    fs::write(&file, AWS).unwrap();
+    fs::write(&values, good).unwrap();
+    let server = site.serve(&["--policy", &file, "--values", &values]).await;
+    let client = site.client(&server);
+    let before = interface(&client).await;
+    let spoil: [(&str, Spoil, String); 3] = [
+        (&file, make_pipe, format!("{file} is not a regular file")),
+        (&file, make_huge, format!("{file} is larger than 4 MiB, which no policy is")),
+        (&values, make_huge, format!("{values} is larger than 4 MiB, which no values file is")),
+    ];
+    for (count, (path, spoil, error)) in spoil.into_iter().enumerate() {
+        spoil(path);
+        reloaded(&server, "failure", count + 1).await;
+        let verbose = server.get("/readyz?verbose").await.text();
+        assert!(verbose.contains(&error), "no `{error}` in {verbose}");
+        assert_eq!(interface(&client).await, before);
+        fs::remove_file(path).unwrap();
+        fs::write(path, if path == values { good } else { AWS }).unwrap();
+        eventually("it is mended", async || server.is_up_to_date("policies").await).await;
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_does_not_stop_changing_is_told_and_put_to_use_when_it_does() {
+    let site = Site::new();
+    let file = site.path("efa.yaml");
+    fs::write(&file, AWS).unwrap();
+    let server = site.serve(&["--policy", &file]).await;
+    let client = site.client(&server);
+    let before = interface(&client).await;
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stopped, path, beside) = (Arc::clone(&stop), file.clone(), site.path("beside"));
+    let writing = thread::spawn(move || {
+        for count in 0.. {
+            if stopped.load(Ordering::Relaxed) {
+                break;
+            }
+            fs::write(&beside, with_interface(&format!("eth{count}"))).unwrap();
+            fs::rename(&beside, &path).unwrap();
+            thread::sleep(Duration::from_millis(5));
+        }
+    });
+    reloaded(&server, "failure", 1).await;
+    let verbose = server.get("/readyz?verbose").await.text();
+    assert!(verbose.contains("the files of the policies do not stop changing"), "{verbose}");
+    assert_eq!(interface(&client).await, before);
+    stop.store(true, Ordering::Relaxed);
+    writing.join().unwrap();
+    reloaded(&server, "success", 1).await;
+    assert!(server.is_up_to_date("policies").await);
+    assert_ne!(interface(&client).await, before);
+    assert_eq!(server.reloads("policies", "failure").await, 1, "it is told once");
 }

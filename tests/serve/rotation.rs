@@ -10,6 +10,7 @@ use fabric_injector::authority::Issued;
 use super::certificates::{Site, leaf, mount};
 use super::client::Client;
 use super::eventually;
+use super::policies::{Spoil, make_huge, make_pipe};
 use super::reviews::{assert_right, sample};
 use super::server::Server;
 
@@ -97,4 +98,26 @@ async fn files_of_any_name_are_rotated_under_load() {
     put(&site.first);
     let server = Server::start(&["--policy", "aws-efa", "--tls-cert", &cert, "--tls-key", &key]).await;
     assert_rotates(&site, &server, put).await;
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_a_certificate_is_not_read_and_can_be_mended() {
+    let site = Site::new();
+    let server = site.serve_aws(&[]).await;
+    let client = site.client(&server);
+    let (cert, key) = (site.path("tls.crt"), site.path("tls.key"));
+    let spoil: [(&str, Spoil, String); 2] = [
+        (&key, make_pipe, format!("{key} is not a regular file")),
+        (&cert, make_huge, format!("{cert} is larger than 1 MiB, which no certificate or key is")),
+    ];
+    for (path, spoil, error) in spoil {
+        spoil(path);
+        eventually("a failed reload", async || !server.is_up_to_date("certificate").await).await;
+        let verbose = server.get("/readyz?verbose").await.text();
+        assert!(verbose.contains(&error), "no `{error}` in {verbose}");
+        assert_eq!(client.connect().await.unwrap().agreed().leaf, leaf(&site.first.cert));
+        fs::remove_file(path).unwrap();
+        site.put(&site.first);
+        eventually("it is mended", async || server.is_up_to_date("certificate").await).await;
+    }
 }

@@ -1,5 +1,7 @@
 //! More requests than there may be.
 
+use std::process::Command;
+
 use hyper::Method;
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -9,7 +11,7 @@ use super::client::Connection;
 use super::eventually;
 use super::messages::{Failure, Reply};
 use super::reviews::{assert_right, plain_pod, pod, response, review, sample};
-use super::server::Server;
+use super::server::{ANY_PORTS, Server};
 
 const SHED: &str = "fabric_injector_shed_requests_total{reason=\"in_flight\"}";
 
@@ -17,7 +19,7 @@ const SHED: &str = "fabric_injector_shed_requests_total{reason=\"in_flight\"}";
 fn slow_pod() -> Value {
     let mut pod = pod();
     let container = pod["spec"]["containers"][0].take();
-    let containers = (0..4000).map(|number| {
+    let containers = (0..12_000).map(|number| {
         let mut container = container.clone();
         container["name"] = format!("c{number}").into();
         container
@@ -94,4 +96,38 @@ async fn what_is_too_much_is_let_through_where_the_operator_wants_it() {
     assert_eq!(line["reason"], "overload", "{line}");
     assert_eq!(busy.served().await, 1);
     assert_right(&client.post(sample("next")).await.unwrap(), "next");
+}
+
+/// `serve` in a shell that first limits how many files may be open.
+fn serve_with_files(site: &Site, limit: &str) -> Command {
+    let mut command = Command::new("sh");
+    let program = env!("CARGO_BIN_EXE_fabric-injector");
+    command.args(["-c", &format!("{limit} && exec \"$0\" serve \"$@\""), program]).args(ANY_PORTS);
+    command.args(["--policy", "aws-efa", "--tls-dir", &site.path("")]);
+    command
+}
+
+#[tokio::test]
+async fn open_files_are_as_many_as_there_may_be() {
+    let site = Site::new();
+    let server = Server::spawn(&mut serve_with_files(&site, "ulimit -Sn 100 && ulimit -Hn 2000")).await;
+    assert_eq!(server.metric("process_max_fds").await, 2000);
+    assert!(!server.log_text().contains("too few files"));
+}
+
+#[tokio::test]
+async fn connections_are_fewer_if_too_few_files_may_be_open() {
+    let site = Site::new();
+    let server = Server::spawn(&mut serve_with_files(&site, "ulimit -n 131")).await;
+    let message = "fewer connections than `--max-connections`: too few files may be open";
+    let warned = server.logged(message, 1).await.remove(0);
+    assert_eq!((&warned["files"], &warned["connections"]), (&131.into(), &3.into()));
+    let client = site.client(&server);
+    let mut open = Vec::new();
+    for _ in 0..10 {
+        let mut connection = client.connect().await.unwrap();
+        assert_right(&connection.post(sample("a")).await.unwrap(), "a");
+        open.push(connection);
+    }
+    eventually("three are open", async || server.metric("fabric_injector_connections").await == 3).await;
 }

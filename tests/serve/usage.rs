@@ -143,3 +143,12 @@ fn a_bad_policy_or_values_file_is_shown_with_its_place() {
 fn a_filter_of_the_log_that_means_nothing_is_named() {
     assert_refused(&["--log", "fabric_injector=loud"], &["--log fabric_injector=loud"]);
 }
+
+#[test]
+fn one_address_for_both_ports_is_told() {
+    let mut command = serve_in(Path::new("."));
+    let run = run(command.args(["--listen", "127.0.0.1:8080"]));
+    assert_eq!(run.status, Some(2));
+    let said = "`--listen` and `--admin-listen` are both 127.0.0.1:8080; choose another port for one";
+    assert!(run.stderr.contains(said), "{}", run.stderr);
+}
