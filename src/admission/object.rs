@@ -1,5 +1,6 @@
 //! Reading the object of a review.
 
+use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{
@@ -14,9 +15,14 @@ pub(super) struct Object(pub(super) Value);
 
 impl<'de> Deserialize<'de> for Object {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Place::Root.deserialize(deserializer).map(Self)
+        let left = Cell::new(MOST_VALUES);
+        Reader { place: Place::Root, left: &left }.deserialize(deserializer).map(Self)
     }
 }
+
+/// Values that an object may have. A pod has some hundreds; in memory each takes up to a hundred bytes, also an empty
+/// map, of which two bytes are sent.
+const MOST_VALUES: usize = 500_000;
 
 /// Where in the object a value stands, as far as that decides what of it is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,15 +32,27 @@ enum Place {
     Elsewhere,
 }
 
-impl<'de> DeserializeSeed<'de> for Place {
+/// Reads one value and what is in it.
+#[derive(Debug, Clone, Copy)]
+struct Reader<'l> {
+    place: Place,
+    /// How many values may still come.
+    left: &'l Cell<usize>,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let Some(left) = self.left.get().checked_sub(1) else {
+            return Err(D::Error::custom(format!("the object has more than {MOST_VALUES} values")));
+        };
+        self.left.set(left);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Place {
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +89,7 @@ impl<'de> Visitor<'de> for Place {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Place::Elsewhere)? {
+        while let Some(item) = items.next_element_seed(Reader { place: Place::Elsewhere, ..self })? {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -82,12 +100,12 @@ impl<'de> Visitor<'de> for Place {
         // The many maps of a large pod are its variables and mounts, which have two entries.
         let mut map = Map::with_capacity(2);
         loop {
-            if self == Place::Metadata && key == "managedFields" {
+            if self.place == Place::Metadata && key == "managedFields" {
                 entries.next_value::<IgnoredAny>()?;
             } else {
-                let inner =
-                    if self == Place::Root && key == "metadata" { Place::Metadata } else { Place::Elsewhere };
-                let value = entries.next_value_seed(inner)?;
+                let is_metadata = self.place == Place::Root && key == "metadata";
+                let place = if is_metadata { Place::Metadata } else { Place::Elsewhere };
+                let value = entries.next_value_seed(Reader { place, ..self })?;
                 map.insert(key, value);
             }
             match entries.next_key()? {
@@ -131,5 +149,13 @@ mod tests {
             let Object(read) = serde_json::from_str(text).unwrap();
             assert_eq!(read.to_string(), text);
         }
+    }
+
+    #[test]
+    fn an_object_of_very_many_values_is_not_built() {
+        let list = |count: usize| format!("[{}0]", "{},".repeat(count - 2));
+        assert!(serde_json::from_str::<Object>(&list(MOST_VALUES)).is_ok());
+        let error = serde_json::from_str::<Object>(&list(MOST_VALUES + 1)).unwrap_err();
+        assert!(error.to_string().starts_with("the object has more than 500000 values"), "{error}");
     }
 }

@@ -51,7 +51,7 @@ pub struct State {
     spare: Arc<Semaphore>,
     answer_bytes: Arc<Semaphore>,
     /// Large pods are served one at a time, and off the threads that drive connections: built up in memory, a pod
-    /// takes ten times the bytes that it came in.
+    /// takes a good ten times the bytes that it came in.
     pub(super) large: Arc<Semaphore>,
 }
 

@@ -7,8 +7,8 @@ use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What is logged unless somebody says otherwise.
-pub const DEFAULT_FILTER: &str = "info";
+/// What is logged unless somebody says otherwise. What `h2` warns of, any client can bring about.
+pub const DEFAULT_FILTER: &str = "info,h2=error";
 
 /// Lines that wait for whoever reads the log; beyond them, lines are lost.
 const MOST_WAITING: usize = 4_096;

@@ -160,7 +160,7 @@ fn spans_depend_on_no_filter_of_log_lines_and_hold_nothing_of_the_pod() {
         ];
         let mut server = Server::start(&mut serve(&folder, &variables));
         let mut refused = review();
-        refused["request"]["uid"] = json!("u".repeat(10_000));
+        refused["request"]["uid"] = json!("u".repeat(256));
         refused["request"]["object"]["spec"]["containers"][0]["env"] =
             json!([{"name": "FABRIC", "value": "secret"}]);
         let answer = post(&server, &folder, &refused, None);
