@@ -7,9 +7,10 @@ mod object;
 mod response;
 mod review;
 
-pub use answer::{Answer, Evaluate, Record, Result as AnswerResult, answer, answer_without_evaluation};
+pub use answer::{Answer, Evaluate, Record, answer, answer_without_evaluation};
 pub use response::{OnError, Response, respond};
-pub use review::{AdmissionRequest, BadReview, GroupVersionKind, sample as sample_review};
+pub(crate) use review::creates_pod;
+pub use review::{BadReview, sample as sample_review};
 
 /// What became of a request, as far as logs and metrics tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -15,6 +15,8 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::pem;
+
 /// Clocks differ: what is made now is valid on a machine that is behind.
 const BACKDATE: Duration = Duration::from_mins(5);
 /// How long a CA is valid.
@@ -100,7 +102,7 @@ impl Authority {
             ca.public_key().subject_public_key.data == key.public_key_raw(),
             "the key of the CA is not the one of its certificate\nhint: bring the one that is, or {NEW_CA}"
         );
-        let (begins, ends) = (time(ca.validity().not_before), time(ca.validity().not_after));
+        let (begins, ends) = (pem::time(ca.validity().not_before), pem::time(ca.validity().not_after));
         let shown = humantime::format_rfc3339_seconds;
         ensure!(now >= begins, "the CA is not valid before {}", shown(begins));
         let Ok(left) = ends.duration_since(now) else {
@@ -116,10 +118,6 @@ impl Authority {
         }
         Ok(())
     }
-}
-
-fn time(time: x509_parser::time::ASN1Time) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default())
 }
 
 fn seconds(time: SystemTime) -> u64 {

@@ -31,6 +31,7 @@ pub mod cli;
 pub mod engine;
 mod files;
 pub mod manifest;
+mod pem;
 pub mod policy;
 pub mod policy_set;
 pub mod quantity;

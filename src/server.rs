@@ -6,7 +6,7 @@
 
 mod admin;
 mod body;
-pub mod certificate;
+mod certificate;
 mod connection;
 mod connections;
 mod refusal;
@@ -24,4 +24,4 @@ pub use webhook::router;
 
 pub use admin::router as admin_router;
 pub use certificate::{Pair, TlsSource};
-pub use connection::{Service, Times};
+pub use connection::Times;

@@ -17,9 +17,6 @@ use super::review::{self, AdmissionRequest, BadReview, V1};
 /// What serves a pod: [`engine::mutate`], or in a test something that fails.
 pub type Evaluate = dyn Fn(&PolicySet, Value, &Request) -> Mutation + Send + Sync;
 
-/// An answer, or why there is none.
-pub type Result<T> = std::result::Result<T, BadReview>;
-
 /// The answer to a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -87,7 +84,12 @@ impl Record {
 ///
 /// An error means that the body could not be read as a request; everything else is answered with the uid of
 /// the request, also when `evaluate` panics.
-pub fn answer(policies: &PolicySet, evaluate: &Evaluate, on_error: OnError, body: &[u8]) -> Result<Answer> {
+pub fn answer(
+    policies: &PolicySet,
+    evaluate: &Evaluate,
+    on_error: OnError,
+    body: &[u8],
+) -> Result<Answer, BadReview> {
     let body = text(body)?;
     // Most of what is not for any policy can be told from the bytes; its object need not be built.
     if policies.may_concern(body) {
@@ -109,7 +111,7 @@ pub fn answer_without_evaluation(
     on_error: OnError,
     body: &[u8],
     why: &str,
-) -> Result<Answer> {
+) -> Result<Answer, BadReview> {
     let body = text(body)?;
     let (version, request) = review::read::<IgnoredAny>(body)?;
     Ok(of_other_request(&version, &request).unwrap_or_else(|| {
@@ -127,7 +129,7 @@ fn named(name: Option<&str>) -> Option<String> {
     Some(cut(name.to_owned(), 256))
 }
 
-fn text(body: &[u8]) -> Result<&str> {
+fn text(body: &[u8]) -> Result<&str, BadReview> {
     std::str::from_utf8(body).map_err(|error| BadReview::NotJson(error.to_string()))
 }
 

@@ -98,52 +98,55 @@ struct Envelope<O> {
 /// The `request` of an AdmissionReview, as far as it is looked at. `O` is what its object is read as.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AdmissionRequest<O> {
+pub(super) struct AdmissionRequest<O> {
     /// By this the API server knows the answer.
-    pub uid: String,
+    pub(super) uid: String,
     /// What is created, changed or deleted.
-    pub kind: GroupVersionKind,
+    pub(super) kind: Kind,
     /// `status`, `binding` and the like; none for the object itself.
     #[serde(default)]
-    pub sub_resource: Option<String>,
+    pub(super) sub_resource: Option<String>,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
-    pub operation: String,
+    pub(super) operation: String,
     /// Absent when the API server will make a name of `generateName`.
     #[serde(default)]
-    pub name: Option<String>,
+    pub(super) name: Option<String>,
     /// The namespace; that of the object may be empty still.
     #[serde(default)]
-    pub namespace: Option<String>,
-    /// Nothing will be stored. Makes no difference here: there are no side effects.
+    pub(super) namespace: Option<String>,
+    /// Nothing will be stored. Makes no difference: there are no side effects.
     #[serde(default)]
-    pub dry_run: Option<bool>,
+    #[expect(dead_code, reason = "read so that one of another type, or two of them, are refused")]
+    dry_run: Option<bool>,
     /// The object, absent when it is deleted.
     #[serde(default = "Option::default")]
-    pub object: Option<O>,
+    pub(super) object: Option<O>,
 }
 
-/// Group, version and kind of an object.
+/// The kind of an object, as far as it is looked at.
 #[derive(Debug, Clone, Deserialize)]
-pub struct GroupVersionKind {
+pub(super) struct Kind {
     /// Empty for the core group.
     #[serde(default)]
-    pub group: String,
+    pub(super) group: String,
     /// The version.
     #[serde(default)]
-    pub version: String,
+    #[expect(dead_code, reason = "read so that one of another type, or two of them, are refused")]
+    version: String,
     /// The kind.
-    pub kind: String,
+    pub(super) kind: String,
 }
 
 impl<O> AdmissionRequest<O> {
-    /// Whether a pod is being created. Anything else is not ours to change: most of a pod's spec is
-    /// immutable once it exists.
     pub(super) fn creates_pod(&self) -> bool {
-        self.operation == "CREATE"
-            && self.kind.kind == "Pod"
-            && self.kind.group.is_empty()
-            && self.sub_resource.as_deref().is_none_or(str::is_empty)
+        creates_pod(&self.operation, &self.kind.group, &self.kind.kind, self.sub_resource.as_deref())
     }
+}
+
+/// Whether a request creates a pod. Anything else is not ours to change: most of a pod's spec is immutable once it
+/// exists.
+pub(crate) fn creates_pod(operation: &str, group: &str, kind: &str, sub_resource: Option<&str>) -> bool {
+    operation == "CREATE" && kind == "Pod" && group.is_empty() && sub_resource.is_none_or(str::is_empty)
 }
 
 /// Reads a review: the version that it names, and its request.

@@ -11,6 +11,8 @@ use anyhow::{Context, bail, ensure};
 use clap::{ArgGroup, Args};
 
 use crate::authority::Authority;
+use crate::files::read_bounded;
+use crate::pem;
 
 use super::Status;
 use super::output::Output;
@@ -115,7 +117,8 @@ fn authority(cert: &Path, key: &Path, now: SystemTime) -> anyhow::Result<(Author
         (false, false) => Ok((Authority::new(now)?, true)),
         (true, true) => {
             let read = |path: &Path| {
-                fs::read_to_string(path).with_context(|| format!("{} cannot be read", path.display()))
+                let bytes = read_bounded(path, path, pem::FILE)?;
+                String::from_utf8(bytes).with_context(|| format!("{} cannot be read", path.display()))
             };
             Ok((Authority { cert: read(cert)?, key: read(key)? }, false))
         }

@@ -15,7 +15,7 @@ use tracing_appender::non_blocking::WorkerGuard;
 use crate::admission::{OnError, sample_review};
 use crate::authority::Authority;
 use crate::builtin;
-use crate::selection::{Selection, listing};
+use crate::selection::Selection;
 use crate::server::{Config, Ended, Limits, Pair, Server, Stop, Times, TlsSource};
 use crate::telemetry::{logs, traces};
 
@@ -182,14 +182,7 @@ impl Arguments {
     fn config(&self) -> anyhow::Result<(Config, Option<String>)> {
         let files = self.tls_files();
         let mut selection = Selection::from(self.selection.clone());
-        if selection.policies.is_empty() && selection.values.is_none() {
-            if files.is_some() {
-                bail!(
-                    "no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n\
-                     built-in policies:\n{}",
-                    listing()?.trim_end()
-                );
-            }
+        if files.is_none() && selection.policies.is_empty() && selection.values.is_none() {
             selection.policies.push(builtin::DEFAULT.to_owned());
         }
         if files.is_none() && self.client_ca.is_some() {

@@ -3,6 +3,7 @@
 
 use serde_json::Value;
 
+use crate::admission::creates_pod;
 use crate::engine::push_token;
 use crate::policy::Request;
 
@@ -35,12 +36,17 @@ pub fn find(document: &Value) -> Vec<Found> {
     found
 }
 
-/// The pod of a review, if the webhook would serve it: only pods, only when they are created.
+/// The pod of a review, if the webhook would serve it. A review that was written by hand may leave its kind to the
+/// object.
 fn reviewed_pod(review: &Value) -> Option<Found> {
     let request = &review["request"];
-    let creates_pod = request["operation"] == "CREATE"
-        && request["object"]["kind"] == "Pod"
-        && request["subResource"].as_str().unwrap_or_default().is_empty();
+    let kind = request["kind"]["kind"].as_str().or_else(|| request["object"]["kind"].as_str());
+    let creates_pod = creates_pod(
+        request["operation"].as_str().unwrap_or_default(),
+        request["kind"]["group"].as_str().unwrap_or_default(),
+        kind.unwrap_or_default(),
+        request["subResource"].as_str(),
+    );
     creates_pod.then(|| Found {
         pointer: "/request/object".to_owned(),
         request: Request {

@@ -7,19 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{anyhow, bail, ensure};
+use rustls::ServerConfig;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
-use rustls::{RootCertStore, ServerConfig};
+use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::files::{Allowed, read_bounded};
-
-/// A file of certificates, or of a key.
-const PEM: Allowed = Allowed { what: "certificate or key", mebibytes: 1, pipes: false };
+use crate::files::read_bounded;
+use crate::pem;
 
 /// Where certificate and key come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,16 +57,16 @@ impl fmt::Debug for Pair {
 
 /// From when to when a certificate is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Validity {
+pub(super) struct Validity {
     /// Its first second.
-    pub not_before: SystemTime,
+    pub(super) not_before: SystemTime,
     /// Its last second.
-    pub not_after: SystemTime,
+    pub(super) not_after: SystemTime,
 }
 
 impl Validity {
     /// How long it is valid in all.
-    pub fn life(&self) -> Duration {
+    pub(super) fn life(&self) -> Duration {
         self.not_after.duration_since(self.not_before).unwrap_or_default()
     }
 }
@@ -107,7 +105,7 @@ fn behind_link(path: &Path) -> PathBuf {
 }
 
 fn read(name: &Path, path: &Path) -> anyhow::Result<Vec<u8>> {
-    read_bounded(name, path, PEM)
+    read_bounded(name, path, pem::FILE)
 }
 
 impl Pair {
@@ -120,7 +118,7 @@ impl Pair {
     /// The TLS settings with this pair, if it is good: it can be read, belongs together, and is valid now.
     pub(super) fn load(&self, now: SystemTime) -> anyhow::Result<Loaded> {
         let [cert_name, key_name, ca_name] = &self.names;
-        let chain = certificates(cert_name, &self.cert)?;
+        let chain = pem::certificates(cert_name, &self.cert)?;
         let validity = validity(cert_name, chain.first().map(AsRef::as_ref).unwrap_or_default())?;
         let (begin, end) = (
             humantime::format_rfc3339_seconds(validity.not_before),
@@ -149,24 +147,12 @@ impl Pair {
     }
 }
 
-fn certificates(name: &str, pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
-    match chain {
-        Ok(chain) if !chain.is_empty() => Ok(chain),
-        Ok(_) => bail!("{name} has no certificate in it; it has to be PEM"),
-        Err(error) => bail!("{name} is not PEM: {error}"),
-    }
-}
-
 fn client_verifier(
     name: &str,
-    pem: &[u8],
+    certificates: &[u8],
     provider: Arc<CryptoProvider>,
 ) -> anyhow::Result<Arc<dyn rustls::server::danger::ClientCertVerifier>> {
-    let mut roots = RootCertStore::empty();
-    for certificate in certificates(name, pem)? {
-        roots.add(certificate).map_err(|error| anyhow!("{name} has a certificate that is no CA: {error}"))?;
-    }
+    let roots = pem::roots(name, certificates)?;
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
         .map_err(|error| anyhow!("{name} cannot be used: {error}"))
@@ -177,10 +163,6 @@ fn validity(name: &str, leaf: &[u8]) -> anyhow::Result<Validity> {
     let Ok((_, certificate)) = X509Certificate::from_der(leaf) else {
         bail!("{name} has a certificate that is not X.509");
     };
-    let time = |time: x509_parser::time::ASN1Time| {
-        let seconds = u64::try_from(time.timestamp()).unwrap_or_default();
-        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
-    };
     let validity = certificate.validity();
-    Ok(Validity { not_before: time(validity.not_before), not_after: time(validity.not_after) })
+    Ok(Validity { not_before: pem::time(validity.not_before), not_after: pem::time(validity.not_after) })
 }

@@ -32,7 +32,9 @@ use super::connections::{Connection, Request as Answering};
 pub struct Times {
     /// The TLS handshake.
     pub handshake: Duration,
-    /// The head of a request, and the silence between two of them.
+    /// The head of a request by HTTP/1.1, and the silence before it.
+    pub head: Duration,
+    /// The silence of a connection.
     pub idle: Duration,
     /// The whole connection, give or take a tenth.
     pub age: Duration,
@@ -49,6 +51,7 @@ impl Default for Times {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(5),
+            head: Duration::from_secs(10),
             idle: Duration::from_mins(1),
             age: Self::AGE,
             closing: Duration::from_secs(35),
@@ -72,7 +75,7 @@ const LATE: Duration = Duration::from_secs(1);
 
 /// What answers requests: the router, and a count of what is being answered.
 #[derive(Debug, Clone)]
-pub struct Service {
+struct Service {
     router: Router,
     connection: Arc<Connection>,
 }
@@ -123,13 +126,13 @@ pub(super) struct Context {
     /// Says when the server stops.
     pub(super) stopping: watch::Receiver<bool>,
     /// None on a port that is not the webhook's.
-    pub(super) metrics: Option<Arc<super::State>>,
+    pub(super) metrics: Option<Arc<Metrics>>,
 }
 
 impl Context {
     fn count(&self, count: impl FnOnce(&Metrics)) {
-        if let Some(state) = &self.metrics {
-            count(&state.metrics);
+        if let Some(metrics) = &self.metrics {
+            count(metrics);
         }
     }
 
@@ -193,7 +196,7 @@ async fn serve_http1(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(context.times.idle.min(Duration::from_secs(10)))
+        .header_read_timeout(context.times.head)
         .max_buf_size(MAX_HEAD as usize)
         .half_close(true);
     let service = Service { router: context.router.clone(), connection: Arc::clone(&context.connection) };

@@ -12,6 +12,15 @@ use super::state::State;
 /// A refusal repeats what a stranger sent, which may be of any length.
 const MAX_SENTENCE: usize = 512;
 
+/// What people are told of an overload.
+pub(super) fn overload(why: Shed) -> &'static str {
+    match why {
+        Shed::InFlight => "too many requests at once (`--max-in-flight`)",
+        Shed::Memory => "too many bytes of requests at once",
+        Shed::Deadline => "not enough time (`timeoutSeconds`)",
+    }
+}
+
 /// A request that gets no review for an answer, and why.
 #[derive(Debug)]
 pub(super) struct Refusal {
@@ -31,7 +40,7 @@ impl Refusal {
 
     /// The early answer of a server that is asked for too much; after its `Retry-After` an API server tries again.
     pub(super) fn overloaded(why: Shed) -> Self {
-        let sentence = format!("fabric-injector is overloaded: {}", why.sentence());
+        let sentence = format!("fabric-injector is overloaded: {}", overload(why));
         Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, sentence }
     }
 

@@ -17,6 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::admission::OnError;
 use crate::policy_set::PolicySet;
 use crate::selection::Selection;
+use crate::telemetry::Metrics;
 
 use super::certificate::{Loaded, TlsSource};
 use super::connection::{self, Context, Times};
@@ -152,7 +153,7 @@ impl Server {
             tls: Some(tls),
             times: config.times,
             connections: Arc::new(Connections::new(config.max_connections)),
-            metrics: Some(Arc::clone(&state)),
+            metrics: Some(Arc::clone(&state.metrics)),
         }
         .open();
         state.status.listening();
@@ -205,7 +206,7 @@ struct Port {
     tls: Option<Arc<ArcSwap<ServerConfig>>>,
     times: Times,
     connections: Arc<Connections>,
-    metrics: Option<Arc<State>>,
+    metrics: Option<Arc<Metrics>>,
 }
 
 /// A port that accepts connections.
@@ -250,7 +251,7 @@ impl Port {
             let tls = self.tls.as_ref().map(|config| TlsAcceptor::from(config.load_full()));
             let alive = alive.clone();
             tokio::spawn(async move {
-                let _counted = context.metrics.as_ref().map(|state| state.metrics.connection());
+                let _counted = context.metrics.as_ref().map(|metrics| metrics.connection());
                 connection::serve(stream, tls, context).await;
                 drop((place, alive));
             });

@@ -43,7 +43,7 @@ const ANSWER_BYTES: usize = 32 << 20;
 pub struct State {
     pub(super) policies: ArcSwap<PolicySet>,
     pub(super) on_error: OnError,
-    pub(super) metrics: Metrics,
+    pub(super) metrics: Arc<Metrics>,
     pub(super) status: Status,
     evaluate: Box<Evaluate>,
     in_flight: Arc<Semaphore>,
@@ -69,7 +69,7 @@ impl State {
         Self {
             policies: ArcSwap::from_pointee(policies),
             on_error,
-            metrics,
+            metrics: Arc::new(metrics),
             status: Status::default(),
             evaluate: Box::new(engine::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),

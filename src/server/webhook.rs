@@ -15,7 +15,7 @@ use crate::telemetry::Shed;
 use crate::telemetry::traces::ReviewSpan;
 
 use super::body::{BODY_TIME, MAX_BODY, drain, read, too_large};
-use super::refusal::Refusal;
+use super::refusal::{Refusal, overload};
 use super::reply;
 use super::state::{State, patience};
 
@@ -115,7 +115,7 @@ fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Refusal> {
         OnError::Allow => {
             let policies = state.policies.load();
             let answer =
-                admission::answer_without_evaluation(&policies, state.on_error, bytes, why.sentence());
+                admission::answer_without_evaluation(&policies, state.on_error, bytes, overload(why));
             answer.map_err(bad_review)
         }
         OnError::Deny => Err(Refusal::overloaded(why)),

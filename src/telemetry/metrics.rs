@@ -75,15 +75,6 @@ pub enum Shed {
 }
 
 impl Shed {
-    /// What people are told.
-    pub fn sentence(self) -> &'static str {
-        match self {
-            Self::InFlight => "too many requests at once (`--max-in-flight`)",
-            Self::Memory => "too many bytes of requests at once",
-            Self::Deadline => "not enough time (`timeoutSeconds`)",
-        }
-    }
-
     const ALL: [Self; 3] = [Self::InFlight, Self::Memory, Self::Deadline];
 
     fn name(self) -> &'static str {

@@ -4,10 +4,11 @@
 //! the span, at `trace` the one with the whole pod as well, and what is logged and what is exported would have to
 //! share one filter.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, bail};
 use async_trait::async_trait;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -23,15 +24,16 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, Span};
+use rustls::ClientConfig;
 use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use crate::admission::{Outcome, Record};
+use crate::files::read_bounded;
+use crate::pem;
 
 /// What the program is called in a trace, unless the environment says otherwise.
 const SERVICE: &str = env!("CARGO_PKG_NAME");
@@ -125,14 +127,9 @@ fn tls() -> anyhow::Result<Arc<ClientConfig>> {
             "a collector with an `https` address needs `OTEL_EXPORTER_OTLP_CERTIFICATE`: a file with its CA, PEM"
         );
     };
-    let unusable = || format!("`{name}`: {file} cannot be read");
-    let mut roots = RootCertStore::empty();
-    for certificate in
-        CertificateDer::pem_file_iter(&file).map_err(|error| anyhow!(error)).with_context(unusable)?
-    {
-        roots.add(certificate.with_context(unusable)?).with_context(unusable)?;
-    }
-    ensure!(!roots.is_empty(), "`{name}`: {file} has no certificate in it; it has to be PEM");
+    let path = Path::new(&file);
+    let certificates = read_bounded(path, path, pem::FILE).with_context(|| format!("`{name}`"))?;
+    let roots = pem::roots(&file, &certificates).with_context(|| format!("`{name}`"))?;
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_root_certificates(roots)

@@ -201,7 +201,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("SETTLE: Duration = Duration::from_millis(100)", None, "the same twice, 100ms apart"),
     ("UNREST: Duration = Duration::from_secs(5)", None, "still change after 5s"),
     ("READ_TIME: Duration = Duration::from_secs(10)", None, "reading them takes more than 10s"),
-    ("PEM: Allowed = Allowed { what: \"certificate or key\", mebibytes: 1,", None, "and 1 MiB for PEM"),
+    ("FILE: Allowed = Allowed { what: \"certificate or key\", mebibytes: 1,", None, "and 1 MiB for PEM"),
     ("RETRY: u32 = 30", None, "and every 30 seconds"),
     ("ADMIN_CONNECTIONS: usize = 64", Some("connections to the admin port"), "64"),
     ("IN_FLIGHT: usize = 512", None, "| `512` |"),
@@ -216,6 +216,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("MAX_DRAINED: usize = 64 << 20", Some("what is read of a body that nobody wants"), "64 MiB"),
     ("LARGE: usize = 128 << 10", Some("reviews larger than 128 KiB that are answered at once"), "1"),
     ("handshake: Duration::from_secs(5)", Some("TLS handshake"), "5s"),
+    ("head: Duration::from_secs(10)", Some("time for a head, also the silence before it"), "10s by HTTP/1.1"),
     ("idle: Duration::from_mins(1)", Some("silence of a connection"), "1m"),
     (
         "FAREWELL: Duration = Duration::from_secs(5)",
@@ -244,6 +245,7 @@ fn every_limit_of_the_server_is_told() {
     let text = file("docs/serve.md").split_whitespace().collect::<Vec<_>>().join(" ");
     let rows = table("| what | limit | beyond it |");
     let code: String = sources("server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let code = code + &file("src/pem.rs");
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");
         match row {

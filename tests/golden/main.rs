@@ -13,72 +13,23 @@
     reason = "a test that cannot go on has failed"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+mod cases;
+
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use fabric_injector::engine::Outcome;
 use fabric_injector::manifest::stream::Pieces;
 use fabric_injector::manifest::{Document, Wanted, serve};
-use fabric_injector::policy_set::PolicySet;
-use fabric_injector::{builtin, yaml};
+use fabric_injector::yaml;
 use serde_json::Value;
+
+use cases::{Case, cases, root};
 
 /// The patches of served pods are wanted.
 const PATCHES: Wanted = Wanted { patches: true, summary: false };
-
-/// One workload and one policy.
-struct Case {
-    workload: PathBuf,
-    policy: String,
-    sets: Vec<String>,
-}
-
-impl Case {
-    fn name(&self) -> String {
-        let file = self.workload.file_stem().unwrap().to_string_lossy().into_owned();
-        format!("{file}.{}", self.policy)
-    }
-
-    fn policies(&self) -> PolicySet {
-        let definition = builtin::find(&self.policy).unwrap().definition().unwrap();
-        let mut overrides = BTreeMap::new();
-        for set in &self.sets {
-            let (key, text) = set.split_once('=').unwrap();
-            let parameter = definition.parameters.iter().find(|parameter| parameter.name == key).unwrap();
-            overrides.insert(key.to_owned(), parameter.parse(text).unwrap());
-        }
-        PolicySet::new(vec![(definition, overrides)]).unwrap()
-    }
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn cases() -> Vec<Case> {
-    let mut workloads: Vec<PathBuf> =
-        fs::read_dir(root().join("tests/workloads")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    workloads.sort();
-    let mut cases = Vec::new();
-    for workload in workloads {
-        let text = fs::read_to_string(&workload).unwrap();
-        let directives: Vec<Vec<String>> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("# golden: "))
-            .map(|words| words.split_whitespace().map(str::to_owned).collect())
-            .collect();
-        for policy in builtin::POLICIES {
-            let own = directives.iter().find(|words| words[0] == policy.name);
-            if directives.is_empty() || own.is_some() {
-                let sets = own.map(|words| words[1..].to_vec()).unwrap_or_default();
-                cases.push(Case { workload: workload.clone(), policy: policy.name.to_owned(), sets });
-            }
-        }
-    }
-    cases
-}
 
 /// What the binary puts out: standard output, and the report on standard error.
 fn through_binary(case: &Case) -> (String, String) {

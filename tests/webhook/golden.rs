@@ -1,12 +1,13 @@
 //! Every workload of `tests/workloads` as the pods that its controllers make of it, each in a review of its own:
 //! the webhook does to them what the engine does to the workload.
 
+#[path = "../golden/cases.rs"]
+mod shared;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fabric_injector::builtin;
 use fabric_injector::engine::{Mutation, Outcome};
 use fabric_injector::manifest::stream::Pieces;
 use fabric_injector::manifest::{Document, find};
@@ -16,36 +17,32 @@ use serde_json::{Value, json};
 
 use crate::answers::{denied, patch, patched, warnings};
 use crate::reviews::review_of;
-use crate::server::{Server, engine, load};
+use crate::server::{Server, engine};
 
 /// One workload and one policy, as `tests/golden` has them.
 #[derive(Debug)]
-pub(crate) struct Case {
-    workload: PathBuf,
-    policy: String,
-    sets: Vec<String>,
-}
+pub(crate) struct Case(shared::Case);
 
 impl Case {
     pub(crate) fn name(&self) -> String {
-        format!("{}.{}", self.workload.file_stem().unwrap().to_string_lossy(), self.policy)
+        self.0.name()
     }
 
     pub(crate) fn server(&self) -> Server {
-        Server::built_in(&self.policy, &self.sets)
+        Server::built_in(&self.0.policy, &self.0.sets)
     }
 
     /// The same policies as those of the server.
     pub(crate) fn policies(&self) -> Arc<PolicySet> {
         static LOADED: Mutex<BTreeMap<String, Arc<PolicySet>>> = Mutex::new(BTreeMap::new());
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        let policies = loaded.entry(format!("{} {:?}", self.policy, self.sets));
-        Arc::clone(policies.or_insert_with(|| Arc::new(load(&self.policy, &self.sets))))
+        let policies = loaded.entry(format!("{} {:?}", self.0.policy, self.0.sets));
+        Arc::clone(policies.or_insert_with(|| Arc::new(self.0.policies())))
     }
 
     /// Every document of the workload.
     fn documents(&self) -> Vec<Value> {
-        let bytes = fs::read(&self.workload).unwrap();
+        let bytes = fs::read(&self.0.workload).unwrap();
         let pieces = Pieces::new(bytes.as_slice()).map(Result::unwrap);
         pieces.filter_map(|piece| Document::read(&piece).unwrap().value).collect()
     }
@@ -69,27 +66,7 @@ impl Case {
 
 /// Every case.
 pub(crate) fn cases() -> Vec<Case> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/workloads");
-    let mut workloads: Vec<PathBuf> =
-        fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    workloads.sort();
-    let mut cases = Vec::new();
-    for workload in workloads {
-        let text = fs::read_to_string(&workload).unwrap();
-        let directives: Vec<Vec<String>> = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("# golden: "))
-            .map(|words| words.split_whitespace().map(str::to_owned).collect())
-            .collect();
-        for policy in builtin::POLICIES {
-            let own = directives.iter().find(|words| words[0] == policy.name);
-            if directives.is_empty() || own.is_some() {
-                let sets = own.map(|words| words[1..].to_vec()).unwrap_or_default();
-                cases.push(Case { workload: workload.clone(), policy: policy.name.to_owned(), sets });
-            }
-        }
-    }
-    cases
+    shared::cases().into_iter().map(Case).collect()
 }
 
 /// The pod that a controller makes of a template: owner and labels are in it by then.
@@ -172,9 +149,10 @@ async fn what_the_webhook_made_of_a_workload_it_leaves_as_it_is() {
 #[tokio::test]
 async fn a_review_in_a_file_is_answered_as_the_engine_serves_the_file() {
     let mut reviews = 0;
-    for case in cases().iter().filter(|case| case.workload.extension().is_some_and(|ending| ending == "json"))
+    for case in
+        cases().iter().filter(|case| case.0.workload.extension().is_some_and(|ending| ending == "json"))
     {
-        let text = fs::read_to_string(&case.workload).unwrap();
+        let text = fs::read_to_string(&case.0.workload).unwrap();
         let review: Value = serde_json::from_str(&text).unwrap();
         let found = find(&review);
         let pod = review.pointer(&found[0].pointer).unwrap();
