@@ -102,7 +102,7 @@ pub(super) struct AdmissionRequest<O> {
     /// By this the API server knows the answer.
     pub(super) uid: String,
     /// What is created, changed or deleted.
-    pub(super) kind: Kind,
+    pub(super) kind: GroupVersionKind,
     /// `status`, `binding` and the like; none for the object itself.
     #[serde(default)]
     pub(super) sub_resource: Option<String>,
@@ -123,9 +123,9 @@ pub(super) struct AdmissionRequest<O> {
     pub(super) object: Option<O>,
 }
 
-/// The kind of an object, as far as it is looked at.
+/// Group, version and kind of an object.
 #[derive(Debug, Clone, Deserialize)]
-pub(super) struct Kind {
+pub(super) struct GroupVersionKind {
     /// Empty for the core group.
     #[serde(default)]
     pub(super) group: String,
