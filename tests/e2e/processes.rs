@@ -1,0 +1,55 @@
+//! Programs that run for as long as the cluster does.
+
+use std::fs::OpenOptions;
+use std::path::Path;
+use std::process::Stdio;
+
+use tokio::process::{Child, Command};
+
+/// A running program, killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Starts it. What it says is appended to a file.
+    pub(crate) fn start(command: &mut Command, log: &Path) -> Self {
+        let log = OpenOptions::new().create(true).append(true).open(log).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).kill_on_drop(true);
+        let child = command.spawn();
+        Self { child: child.unwrap_or_else(|error| panic!("{:?}: {error}", command.as_std().get_program())) }
+    }
+
+    /// Its exit status, if it has ended; 128 and the number of the signal that ended it.
+    pub(crate) fn ended(&mut self) -> Option<i32> {
+        use std::os::unix::process::ExitStatusExt;
+        let status = self.child.try_wait().unwrap()?;
+        Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()))
+    }
+
+    /// Sends it a signal, if it still runs.
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.try_into().ok()?));
+        if let Some(id) = id {
+            rustix::process::kill_process(id, signal).unwrap();
+        }
+    }
+}
+
+/// Runs a command to its end, and gives what it says on standard output; fails if it does.
+pub(crate) async fn output(command: &mut Command) -> String {
+    let (succeeded, said) = outcome(command).await;
+    assert!(succeeded, "{:?}\n{said}", command.as_std());
+    said
+}
+
+/// Runs a command to its end: whether it succeeded, and its standard output, or all it said where it failed.
+pub(crate) async fn outcome(command: &mut Command) -> (bool, String) {
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
+    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        said.push_str(&String::from_utf8_lossy(&output.stderr));
+    }
+    (output.status.success(), said)
+}
