@@ -144,6 +144,16 @@ impl Authority {
     }
 }
 
+impl Issued {
+    /// Whether the key is that of the certificate.
+    pub(crate) fn belongs_together(&self) -> bool {
+        let Ok(key) = KeyPair::from_pem(&self.key) else { return false };
+        let Ok(der) = CertificateDer::from_pem_slice(self.cert.as_bytes()) else { return false };
+        X509Certificate::from_der(&der)
+            .is_ok_and(|(_, cert)| cert.public_key().subject_public_key.data == key.public_key_raw())
+    }
+}
+
 fn seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
 }

@@ -16,7 +16,8 @@ pub(super) fn begin(objects: Arc<Objects>, name: String, changed: Arc<Notify>) -
     tokio::spawn(async move {
         loop {
             if let Err(error) = objects.watch_webhook(&name, &changed).await {
-                tracing::debug!(error = format!("{error:#}"), "the webhook configuration cannot be watched");
+                let error = format!("{error:#}");
+                tracing::debug!(error, "the webhook configuration cannot be watched");
             }
             sleep(PAUSE).await;
         }
