@@ -15,7 +15,7 @@ use crate::policy_set::PolicySet;
 use crate::registration::{self, Condition, Marked};
 
 use super::api::{Objects, Outrun};
-use super::rotation::{Lives, Rotation};
+use super::rotation::{Lives, Rotation, Step};
 use super::{secret, watch};
 
 /// How often everything is looked at. The webhook configuration is watched besides.
@@ -182,18 +182,16 @@ impl Keeper {
             None => self.objects.make_secret(namespace, name, configuration).await?,
         };
         let (rotation, step) = match (secret::read(&stored.data), &self.known) {
-            (Ok(read), _) => match read.advanced(&names, lives, trusted, now)? {
-                Some((rotation, step)) => (rotation, step.sentence()),
-                None => {
+            (Ok(read), _) => {
+                let Some((rotation, step)) = read.advanced(&names, lives, trusted, now)? else {
                     self.known = Some(read.clone());
                     return Ok(read);
-                }
-            },
+                };
+                (rotation, step.sentence())
+            }
             // Somebody deleted it or broke it; what is served stays good.
             (Err(_), Some(known)) => (known.clone(), "put back what it had held"),
-            (Err(_), None) => {
-                (Rotation::afresh(&names, lives, trusted, now)?, super::rotation::Step::Afresh.sentence())
-            }
+            (Err(_), None) => (Rotation::afresh(&names, lives, trusted, now)?, Step::Afresh.sentence()),
         };
         self.objects.write_secret(namespace, name, &stored, &rotation).await?;
         done.push(Change { object: "secret", done: step });

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
-    const HOUR: Duration = Duration::from_secs(3_600);
+    const HOUR: Duration = Duration::from_hours(1);
     const LIVES: Lives =
         Lives { certificate: HOUR.saturating_mul(24), ca: HOUR.saturating_mul(240), overlap: HOUR };
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     fn start() -> SystemTime {
-        SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000)
+        SystemTime::UNIX_EPOCH + Duration::from_hours(500_000)
     }
 
     fn believed(bundle: &str, cert: &str, now: SystemTime) -> bool {
@@ -196,7 +196,7 @@ mod tests {
     fn nothing_is_due_for_two_thirds_of_a_certificates_life() {
         let rotation = Rotation::afresh(&names(), LIVES, "", start()).unwrap();
         assert_eq!(rotation.previous, None);
-        for passed in [Duration::ZERO, HOUR, HOUR * 16 - SECOND] {
+        for passed in [Duration::ZERO, HOUR, HOUR * 15] {
             let due = rotation.advanced(&names(), LIVES, &rotation.bundle(), start() + passed).unwrap();
             assert!(due.is_none(), "{passed:?}");
         }

@@ -101,7 +101,9 @@ fn expression<'c>(conditions: &'c Value, name: &str) -> Option<&'c str> {
 }
 
 fn digest(expression: &str) -> String {
-    Sha256::digest(expression).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(expression);
+    let bytes = digest.iter().take(6).fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
+    format!("{bytes:012x}")
 }
 
 #[derive(Debug, Default)]

@@ -18,7 +18,9 @@ pub(super) async fn keep(mut keeper: Keeper, state: Arc<State>) {
         let policies = state.policies.load_full();
         match keeper.round(Some(&policies)).await {
             Ok(done) => {
-                done.iter().for_each(|change| changed(change, &state));
+                for change in &done {
+                    changed(change, &state);
+                }
                 state.status.registration(None);
                 failure = None;
             }
