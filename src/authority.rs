@@ -2,6 +2,7 @@
 //!
 //! ECDSA with P-256, which every client of TLS knows.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +19,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::pem;
 
 /// Clocks differ: what is made now is valid on a machine that is behind.
-const BACKDATE: Duration = Duration::from_mins(5);
+pub(crate) const BACKDATE: Duration = Duration::from_mins(5);
 /// How long a CA is valid.
 const CA_LIFE: Duration = Duration::from_hours(10 * 365 * 24);
 /// What is left to do about a CA that is of no more use.
@@ -26,7 +27,7 @@ const NEW_CA: &str =
     "remove certificate and key of the CA to get a new one, which has to go into `caBundle` then";
 
 /// A CA with its key.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Authority {
     /// The certificate, PEM.
     pub cert: String,
@@ -35,7 +36,7 @@ pub struct Authority {
 }
 
 /// A serving certificate with its key.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Issued {
     /// The certificate, PEM.
     pub cert: String,
@@ -43,18 +44,41 @@ pub struct Issued {
     pub key: String,
 }
 
+// Keys do not belong into logs.
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Authority").field("cert", &self.cert).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Issued {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Issued").field("cert", &self.cert).finish_non_exhaustive()
+    }
+}
+
 impl Authority {
     /// A new CA, valid for ten years from now.
     pub fn new(now: SystemTime) -> anyhow::Result<Self> {
+        Self::with_life(now, CA_LIFE)
+    }
+
+    /// A new CA, valid for so long from now.
+    pub fn with_life(now: SystemTime, life: Duration) -> anyhow::Result<Self> {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(DnType::CommonName, "fabric-injector CA");
         params.not_before = (now - BACKDATE).into();
-        params.not_after = (now + CA_LIFE).into();
+        params.not_after = (now + life).into();
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         let key = KeyPair::generate()?;
         let cert = params.self_signed(&key)?;
         Ok(Self { cert: cert.pem(), key: key.serialize_pem() })
+    }
+
+    /// Whether it can issue anything that clients believe.
+    pub(crate) fn is_usable(&self, now: SystemTime) -> anyhow::Result<()> {
+        self.check(&KeyPair::from_pem(&self.key)?, now, now)
     }
 
     /// A serving pair for these names and addresses. Refused where no client would believe it, or not for as long
@@ -117,6 +141,16 @@ impl Authority {
             );
         }
         Ok(())
+    }
+}
+
+impl Issued {
+    /// Whether the key is that of the certificate.
+    pub(crate) fn belongs_together(&self) -> bool {
+        let Ok(key) = KeyPair::from_pem(&self.key) else { return false };
+        let Ok(der) = CertificateDer::from_pem_slice(self.cert.as_bytes()) else { return false };
+        X509Certificate::from_der(&der)
+            .is_ok_and(|(_, cert)| cert.public_key().subject_public_key.data == key.public_key_raw())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command line: a thin shell around the engine.
 
 mod certs;
+mod cluster;
 mod mutate;
 mod output;
 mod policies;

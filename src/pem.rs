@@ -6,6 +6,7 @@ use anyhow::{anyhow, bail};
 use rustls::RootCertStore;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
+use x509_parser::prelude::{FromDer, X509Certificate};
 use x509_parser::time::ASN1Time;
 
 use crate::files::Allowed;
@@ -35,4 +36,31 @@ pub(crate) fn roots(name: &str, pem: &[u8]) -> anyhow::Result<RootCertStore> {
 /// A time as certificates have it.
 pub(crate) fn time(time: ASN1Time) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default())
+}
+
+/// From when to when a certificate is valid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Validity {
+    /// Its first second.
+    pub(crate) not_before: SystemTime,
+    /// Its last second.
+    pub(crate) not_after: SystemTime,
+}
+
+impl Validity {
+    /// Of the first certificate of a text.
+    pub(crate) fn of(name: &str, pem: &[u8]) -> anyhow::Result<Self> {
+        let chain = certificates(name, pem)?;
+        let first = chain.first().map(AsRef::as_ref).unwrap_or_default();
+        let Ok((_, certificate)) = X509Certificate::from_der(first) else {
+            bail!("{name} has a certificate that is not X.509");
+        };
+        let validity = certificate.validity();
+        Ok(Self { not_before: time(validity.not_before), not_after: time(validity.not_after) })
+    }
+
+    /// How long it is valid in all.
+    pub(crate) fn life(&self) -> Duration {
+        self.not_after.duration_since(self.not_before).unwrap_or_default()
+    }
 }

@@ -19,6 +19,7 @@ mod variant;
 pub use compiled::Policy;
 pub use definition::{Definition, OnConflict};
 pub use diagnostic::{Diagnostic, SourceError};
+pub(crate) use matcher::Matcher;
 pub use matcher::Request;
 pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};

@@ -10,6 +10,7 @@ mod certificate;
 mod connection;
 mod connections;
 mod refusal;
+mod registration;
 mod reload;
 mod reply;
 mod run;

@@ -15,11 +15,13 @@ use tracing_appender::non_blocking::WorkerGuard;
 use crate::admission::{OnError, sample_review};
 use crate::authority::Authority;
 use crate::builtin;
+use crate::cluster::Keeper;
 use crate::selection::Selection;
 use crate::server::{Config, Ended, Limits, Pair, Server, Stop, Times, TlsSource};
 use crate::telemetry::{logs, traces};
 
 use super::Status;
+use super::cluster::ClusterArguments;
 use super::output::{self, Output};
 use super::selection::SelectionArguments;
 
@@ -74,6 +76,8 @@ pub(super) struct Arguments {
     /// A folder with `tls.crt` and `tls.key`, such as a mounted Secret
     #[arg(long, value_name = "DIR", env = "FABRIC_INJECTOR_TLS_DIR", conflicts_with_all = ["tls_cert", "tls_key"], hide_env_values = true)]
     tls_dir: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArguments,
     /// Answer only clients with a certificate of this CA, PEM
     #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA", hide_env_values = true)]
     client_ca: Option<PathBuf>,
@@ -134,7 +138,7 @@ fn time(text: &str) -> Result<Duration, String> {
         .map_err(|_| "write a time with its unit, such as `5s`, `500ms` or `2m`".to_owned())
 }
 
-fn positive_time(text: &str) -> Result<Duration, String> {
+pub(super) fn positive_time(text: &str) -> Result<Duration, String> {
     time(text).and_then(
         |time| if time.is_zero() { Err("has to be more than nothing".to_owned()) } else { Ok(time) },
     )
@@ -178,41 +182,63 @@ impl Arguments {
         Some(TlsSource::Files { cert, key, client_ca: self.client_ca.clone() })
     }
 
-    /// What the server is to do; and the CA, if it had to make a certificate itself.
-    fn config(&self) -> anyhow::Result<(Config, Option<String>)> {
-        let files = self.tls_files();
+    /// The certificate to serve; and the CA, if one had to be made in memory.
+    fn tls(
+        &self,
+        keeper: Option<&Keeper>,
+        listen: SocketAddr,
+    ) -> anyhow::Result<(TlsSource, Option<String>)> {
+        if let Some(keeper) = keeper {
+            let (serving, client_ca) = (keeper.serving(), self.client_ca.clone());
+            return Ok((TlsSource::Cluster { serving, client_ca }, None));
+        }
+        if let Some(files) = self.tls_files() {
+            return Ok((files, None));
+        }
+        let SelfSigned { pair, ca } = SelfSigned::new(listen)?;
+        Ok((TlsSource::Memory(pair), Some(ca)))
+    }
+
+    /// Whether clients can know the server's certificate.
+    fn has_certificate(&self) -> anyhow::Result<bool> {
+        Ok(self.tls_files().is_some() || self.cluster.options()?.is_some())
+    }
+
+    /// Policies and values, of which there may be none when the server is only tried out.
+    fn selection(&self) -> anyhow::Result<Selection> {
         let mut selection = Selection::from(self.selection.clone());
-        if files.is_none() && selection.policies.is_empty() && selection.values.is_none() {
+        if !self.has_certificate()? && selection.policies.is_empty() && selection.values.is_none() {
             selection.policies.push(builtin::DEFAULT.to_owned());
         }
-        if files.is_none() && self.client_ca.is_some() {
+        Ok(selection)
+    }
+
+    /// What the server is to do; and the CA, if it had to make a certificate itself.
+    fn config(&self, keeper: Option<&Keeper>) -> anyhow::Result<(Config, Option<String>)> {
+        let has_certificate = self.has_certificate()?;
+        if !has_certificate && self.client_ca.is_some() {
             bail!(
                 "`--client-ca` needs a certificate for the server as well\nhint: add `--tls-dir DIR`, or `--tls-cert` and `--tls-key`"
             );
         }
-        let host = if files.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
+        let host = if has_certificate { [0, 0, 0, 0] } else { [127, 0, 0, 1] };
         let listen = self.listen.unwrap_or_else(|| (host, 8443).into());
         let admin_listen = self.admin_listen.unwrap_or_else(|| (host, 8080).into());
         if listen == admin_listen && listen.port() != 0 {
             bail!("`--listen` and `--admin-listen` are both {listen}; choose another port for one");
         }
-        let delay = if files.is_some() { Duration::from_secs(5) } else { Duration::ZERO };
-        let (tls, ca) = if let Some(files) = files {
-            (files, None)
-        } else {
-            let SelfSigned { pair, ca } = SelfSigned::new(listen)?;
-            (TlsSource::Memory(pair), Some(ca))
-        };
+        let delay = if has_certificate { Duration::from_secs(5) } else { Duration::ZERO };
+        let (tls, ca) = self.tls(keeper, listen)?;
         let config = Config {
             listen,
             admin_listen,
             tls,
-            selection,
+            selection: self.selection()?,
             on_error: self.on_error.into(),
             shutdown_delay: self.shutdown_delay.unwrap_or(delay),
             drain_timeout: self.drain_timeout,
             limits: Limits { in_flight: self.max_in_flight, ..Limits::default() },
-            max_connections: self.max_connections,
+            max_connections: connections_with(most_files(), self.max_connections),
             times: Times { age: self.max_connection_age, ..Times::default() },
         };
         Ok((config, ca))
@@ -244,8 +270,6 @@ impl Drop for Log {
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     let stream = output::log_stream().context("standard error cannot be written to")?;
     let _log = Log(Some(logs::install(&arguments.log_filter(), stream)?));
-    let (mut config, ca) = arguments.config()?;
-    config.max_connections = connections_with(most_files(), config.max_connections);
     let exporter = traces::Exporter::install()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -254,7 +278,7 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
         .enable_all()
         .build()
         .context("no threads to serve with")?;
-    let ended = runtime.block_on(serve(config, ca))?;
+    let ended = runtime.block_on(serve(arguments))?;
     // What is being computed for a client that is gone need not be waited for.
     runtime.shutdown_background();
     exporter.finish();
@@ -289,9 +313,26 @@ fn connections_with(files: Option<u64>, max_connections: usize) -> usize {
     connections
 }
 
-async fn serve(config: Config, ca: Option<String>) -> anyhow::Result<Ended> {
-    let stops = stop_signals()?;
+/// Serves until it is told to stop.
+async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
+    let mut stops = stop_signals()?;
+    let keeper = match arguments.cluster.options()? {
+        None => None,
+        Some(options) => {
+            // What is wrong with a policy is told before anything is asked of a cluster.
+            arguments.selection()?.read()?.compile()?;
+            tokio::select! {
+                keeper = Keeper::start(options) => Some(keeper?),
+                _ = stops.recv() => return Ok(Ended::Drained),
+            }
+        }
+    };
+    let (config, ca) = arguments.config(keeper.as_ref())?;
     let server = Server::bind(config).await?;
+    let server = match keeper {
+        Some(keeper) => server.with_keeper(keeper),
+        None => server,
+    };
     let (address, admin) = (server.address()?, server.admin_address()?);
     let stamps: Vec<String> =
         server.policies().policies().iter().map(|policy| policy.stamp().to_owned()).collect();

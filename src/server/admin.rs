@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 use crate::policy::Policy;
 
 use super::state::State;
+use super::status::REGISTRATION;
 
 /// The router of the admin port.
 pub fn router(state: Arc<State>) -> Router {
@@ -55,7 +56,12 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
         lines.push_str(&format!("{mark}{}: {}\n", check.name, check.detail));
     }
     for (what, failure) in state.status.failures() {
-        lines.push_str(&format!("[!]{what}: the last reload failed, what was loaded before is in use\n"));
+        let meaning = if what == REGISTRATION {
+            "cannot be looked after, it stays as it is"
+        } else {
+            "the last reload failed, what was loaded before is in use"
+        };
+        lines.push_str(&format!("[!]{what}: {meaning}\n"));
         failure.lines().for_each(|line| lines.push_str(&format!("    {line}\n")));
     }
     lines.push_str(if is_ready { "ready\n" } else { "not ready\n" });

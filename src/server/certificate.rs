@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{anyhow, bail, ensure};
 use rustls::ServerConfig;
@@ -14,13 +14,13 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::PrivateKeyDer;
 use rustls_pki_types::pem::PemObject;
-use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::cluster::Serving;
 use crate::files::read_bounded;
-use crate::pem;
+use crate::pem::{self, Validity};
 
 /// Where certificate and key come from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub enum TlsSource {
     /// Files, which may be replaced while serving.
     Files {
@@ -33,6 +33,13 @@ pub enum TlsSource {
     },
     /// A pair that lives as long as the process.
     Memory(Pair),
+    /// What the cluster agrees about.
+    Cluster {
+        /// The pair, which changes from time to time.
+        serving: Serving,
+        /// As above.
+        client_ca: Option<PathBuf>,
+    },
 }
 
 /// Certificate and key as they were read.
@@ -55,22 +62,6 @@ impl fmt::Debug for Pair {
     }
 }
 
-/// From when to when a certificate is valid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Validity {
-    /// Its first second.
-    pub(super) not_before: SystemTime,
-    /// Its last second.
-    pub(super) not_after: SystemTime,
-}
-
-impl Validity {
-    /// How long it is valid in all.
-    pub(super) fn life(&self) -> Duration {
-        self.not_after.duration_since(self.not_before).unwrap_or_default()
-    }
-}
-
 /// A pair that was found good.
 #[derive(Debug)]
 pub(super) struct Loaded {
@@ -84,6 +75,16 @@ impl TlsSource {
     pub fn read(&self) -> anyhow::Result<Pair> {
         match self {
             Self::Memory(pair) => Ok(pair.clone()),
+            Self::Cluster { serving, client_ca } => {
+                let Some(issued) = serving.load_full() else { bail!("there is no certificate yet") };
+                let client_ca_read = client_ca.as_ref().map(|path| read(path, &behind_link(path)));
+                let mut pair = Pair::new(issued.cert.as_str(), issued.key.as_str());
+                pair.client_ca = client_ca_read.transpose()?;
+                if let Some(path) = client_ca {
+                    pair.names[2] = path.display().to_string();
+                }
+                Ok(pair)
+            }
             Self::Files { cert, key, client_ca } => {
                 let (cert_behind, key_behind) = (behind_link(cert), behind_link(key));
                 let client_ca_read = client_ca.as_ref().map(|path| read(path, &behind_link(path)));
@@ -119,7 +120,7 @@ impl Pair {
     pub(super) fn load(&self, now: SystemTime) -> anyhow::Result<Loaded> {
         let [cert_name, key_name, ca_name] = &self.names;
         let chain = pem::certificates(cert_name, &self.cert)?;
-        let validity = validity(cert_name, chain.first().map(AsRef::as_ref).unwrap_or_default())?;
+        let validity = Validity::of(cert_name, &self.cert)?;
         let (begin, end) = (
             humantime::format_rfc3339_seconds(validity.not_before),
             humantime::format_rfc3339_seconds(validity.not_after),
@@ -156,13 +157,4 @@ fn client_verifier(
     WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
         .build()
         .map_err(|error| anyhow!("{name} cannot be used: {error}"))
-}
-
-/// From when to when the leaf is valid.
-fn validity(name: &str, leaf: &[u8]) -> anyhow::Result<Validity> {
-    let Ok((_, certificate)) = X509Certificate::from_der(leaf) else {
-        bail!("{name} has a certificate that is not X.509");
-    };
-    let validity = certificate.validity();
-    Ok(Validity { not_before: pem::time(validity.not_before), not_after: pem::time(validity.not_after) })
 }

@@ -67,7 +67,7 @@ impl Source for Certificate {
 }
 
 /// Tells metrics and status of a certificate.
-pub(super) fn certificate_in_use(state: &State, validity: super::certificate::Validity) {
+pub(super) fn certificate_in_use(state: &State, validity: crate::pem::Validity) {
     state.status.certificate(validity);
     let end = validity.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     state.metrics.certificate_expires(end.as_secs_f64());

@@ -15,6 +15,7 @@ use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use crate::admission::OnError;
+use crate::cluster::Keeper;
 use crate::policy_set::PolicySet;
 use crate::selection::Selection;
 use crate::telemetry::Metrics;
@@ -22,8 +23,8 @@ use crate::telemetry::Metrics;
 use super::certificate::{Loaded, TlsSource};
 use super::connection::{self, Context, Times};
 use super::connections::Connections;
-use super::reload;
 use super::state::{Limits, State};
+use super::{registration, reload};
 
 /// Connections that the admin port holds at once.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -76,6 +77,7 @@ pub struct Server {
     sources: crate::selection::Sources,
     webhook: TcpListener,
     admin: TcpListener,
+    keeper: Option<Keeper>,
 }
 
 impl Server {
@@ -90,7 +92,13 @@ impl Server {
         let webhook = bind("--listen", config.listen).await?;
         let admin = bind("--admin-listen", config.admin_listen).await?;
         let tls = Arc::new(ArcSwap::new(tls));
-        Ok(Self { config, state, tls, pair, sources, webhook, admin })
+        Ok(Self { config, state, tls, pair, sources, webhook, admin, keeper: None })
+    }
+
+    /// The same server, which looks after its registration while it serves.
+    #[must_use]
+    pub fn with_keeper(self, keeper: Keeper) -> Self {
+        Self { keeper: Some(keeper), ..self }
     }
 
     /// The address of the HTTPS port.
@@ -121,7 +129,8 @@ impl Server {
 
     /// Serves with another router on the HTTPS port, for whoever wants to know what the rest costs.
     pub async fn run_with(self, router: Router, mut stops: mpsc::Receiver<Stop>) -> Ended {
-        let Self { config, state, tls, pair, sources, webhook, admin } = self;
+        let Self { config, state, tls, pair, sources, webhook, admin, keeper } = self;
+        let keeping = keeper.map(|keeper| tokio::spawn(registration::keep(keeper, Arc::clone(&state))));
         let watching = [
             tokio::spawn(reload::watch(
                 reload::Certificate {
@@ -168,7 +177,7 @@ impl Server {
                 webhook.drain(config.drain_timeout).await
             } => ended,
         };
-        watching.iter().for_each(tokio::task::JoinHandle::abort);
+        watching.iter().chain(&keeping).for_each(tokio::task::JoinHandle::abort);
         // The admin port was there to the end; nobody needs the rest of its answers.
         drop(admin);
         match ended {

@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
 
+use crate::pem::Validity;
 use crate::telemetry::Reloaded;
 
-use super::certificate::Validity;
-
+/// The webhook configuration and what belongs to it, in `/readyz`.
+pub(super) const REGISTRATION: &str = "registration";
 /// Readiness ends this long before the certificate does.
 const BEFORE_EXPIRY: Duration = Duration::from_mins(1);
 
@@ -53,10 +54,19 @@ impl Status {
 
     /// Something was loaded anew, or could not be.
     pub(super) fn reloaded(&self, what: Reloaded, failure: Option<String>) {
+        self.failure(what.name(), failure);
+    }
+
+    /// The registration was looked after, or could not be.
+    pub(super) fn registration(&self, failure: Option<String>) {
+        self.failure(REGISTRATION, failure);
+    }
+
+    fn failure(&self, what: &'static str, failure: Option<String>) {
         let mut failures = self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match failure {
-            Some(failure) => failures.insert(what.name(), failure),
-            None => failures.remove(what.name()),
+            Some(failure) => failures.insert(what, failure),
+            None => failures.remove(what),
         };
     }
 

@@ -57,6 +57,14 @@ struct WhatLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ObjectLabel {
+    object: &'static str,
+}
+
+/// The objects of the cluster that a server looks after.
+const REGISTERED: &[&str] = &["webhook", "guard", "secret"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PolicyLabels {
     policy: String,
     provider: String,
@@ -148,6 +156,8 @@ pub struct Metrics {
     reloads: Family<ReloadLabels, Counter>,
     last_reload: Family<WhatLabel, Gauge>,
     policies: Family<PolicyLabels, Gauge>,
+    registration_changes: Family<ObjectLabel, Counter>,
+    registration_failures: Counter,
 }
 
 impl Default for Metrics {
@@ -169,6 +179,8 @@ impl Default for Metrics {
             reloads: Family::default(),
             last_reload: Family::default(),
             policies: Family::default(),
+            registration_changes: Family::default(),
+            registration_failures: Counter::default(),
         };
         metrics.register();
         metrics.fill();
@@ -214,6 +226,16 @@ impl Metrics {
             self.last_reload.clone(),
         );
         ours.register("policy_info", "The policies in use", self.policies.clone());
+        ours.register(
+            "registration_changes",
+            "Changes to objects of the cluster that this server looks after",
+            self.registration_changes.clone(),
+        );
+        ours.register(
+            "registration_failures",
+            "Times that they could not be looked after",
+            self.registration_failures.clone(),
+        );
     }
 
     /// Brings every series into being, so that a rate over the first event is not lost.
@@ -239,6 +261,9 @@ impl Metrics {
                 drop(self.reloads.get_or_create(&ReloadLabels { what, result }));
             }
             self.last_reload.get_or_create(&WhatLabel { what }).set(1);
+        }
+        for object in REGISTERED {
+            drop(self.registration_changes.get_or_create(&ObjectLabel { object }));
         }
     }
 
@@ -345,6 +370,16 @@ impl Metrics {
         let (what, result) = (what.name(), if success { "success" } else { "failure" });
         self.reloads.get_or_create(&ReloadLabels { what, result }).inc();
         self.last_reload.get_or_create(&WhatLabel { what }).set(i64::from(success));
+    }
+
+    /// An object of the cluster was changed.
+    pub fn registration_changed(&self, object: &'static str) {
+        self.registration_changes.get_or_create(&ObjectLabel { object }).inc();
+    }
+
+    /// The objects of the cluster could not be looked after.
+    pub fn registration_failed(&self) {
+        self.registration_failures.inc();
     }
 
     /// All metrics in the text format of OpenMetrics.

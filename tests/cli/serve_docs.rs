@@ -159,7 +159,8 @@ fn the_alerts_are_rules_of_prometheus() {
 
 #[test]
 fn every_log_line_stands_in_the_table_with_its_fields() {
-    let files = ["server", "telemetry", "cli/serve.rs", "authority.rs"].into_iter().flat_map(sources);
+    let files =
+        ["server", "cluster", "telemetry", "cli/serve.rs", "authority.rs"].into_iter().flat_map(sources);
     let mut logged = BTreeSet::new();
     for file in files {
         let text = fs::read_to_string(file).unwrap().replace("env!(\"CARGO_PKG_VERSION\")", "");
@@ -202,6 +203,13 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("UNREST: Duration = Duration::from_secs(5)", None, "still change after 5s"),
     ("READ_TIME: Duration = Duration::from_secs(10)", None, "reading them takes more than 10s"),
     ("FILE: Allowed = Allowed { what: \"certificate or key\", mebibytes: 1,", None, "and 1 MiB for PEM"),
+    ("AGAIN: Duration = Duration::from_millis(200)", None, "whoever comes second reads again"),
+    ("REGISTRATION: &str = \"registration\"", None, "`fabric_injector_registration_failures_total`"),
+    ("ROUND: Duration = Duration::from_secs(3)", None, "It looks every 3 seconds"),
+    ("SETTLE: Duration = Duration::from_secs(2)", None, "has not stood in `caBundle` for 2 seconds"),
+    ("START: Duration = Duration::from_mins(1)", None, "waits for a minute for the configuration"),
+    ("START_ROUND: Duration = Duration::from_millis(250)", None, "At the start the server waits"),
+    ("ROLLOUT: Duration = Duration::from_mins(5)", None, "others leave it so for 5 minutes"),
     ("RETRY: u32 = 30", None, "and every 30 seconds"),
     ("ADMIN_CONNECTIONS: usize = 64", Some("connections to the admin port"), "64"),
     ("IN_FLIGHT: usize = 512", None, "| `512` |"),
@@ -245,7 +253,7 @@ fn every_limit_of_the_server_is_told() {
     let text = file("docs/serve.md").split_whitespace().collect::<Vec<_>>().join(" ");
     let rows = table("| what | limit | beyond it |");
     let code: String = sources("server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    let code = code + &file("src/pem.rs");
+    let code = code + &file("src/pem.rs") + &file("src/cluster/keeper.rs");
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");
         match row {

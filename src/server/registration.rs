@@ -1,0 +1,50 @@
+//! Looking after certificate and registration while serving.
+
+use std::sync::Arc;
+
+use tokio::time::{Duration, sleep};
+
+use crate::cluster::{Change, Keeper, was_outrun};
+
+use super::state::State;
+
+/// Whoever was outrun tries again within this time.
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// Looks after them for ever.
+pub(super) async fn keep(mut keeper: Keeper, state: Arc<State>) {
+    let mut failure: Option<String> = None;
+    loop {
+        let policies = state.policies.load_full();
+        match keeper.round(Some(&policies)).await {
+            Ok(done) => {
+                for change in &done {
+                    changed(change, &state);
+                }
+                state.status.registration(None);
+                failure = None;
+            }
+            Err(error) if was_outrun(&error) => {
+                tracing::debug!(reason = %error, "registration, trying again");
+                sleep(AGAIN.mul_f64(fastrand::f64())).await;
+                continue;
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                state.metrics.registration_failed();
+                // Once, not every time that it is tried again.
+                if failure.as_ref() != Some(&error) {
+                    tracing::error!(error, "the registration cannot be looked after");
+                    state.status.registration(Some(error.clone()));
+                }
+                failure = Some(error);
+            }
+        }
+        keeper.wait().await;
+    }
+}
+
+fn changed(change: &Change, state: &State) {
+    tracing::info!(object = change.object, done = change.done, "registration");
+    state.metrics.registration_changed(change.object);
+}
