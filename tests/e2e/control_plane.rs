@@ -39,6 +39,7 @@ impl ControlPlane {
         ];
         let api = Api::new(&files.kubeconfig("admin")).await;
         eventually("the API server is ready", async || {
+            assert!(processes.iter_mut().all(|process| process.ended().is_none()), "etcd or the API server ended");
             let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
             ready.is_ok_and(|reply| reply.status == 200)
         })
@@ -77,7 +78,7 @@ fn apiserver(binaries: &Binaries, files: &Files, logs: &Path) -> Command {
         ("--tls-cert-file", "apiserver.crt"),
         ("--tls-private-key-file", "apiserver.key"),
         ("--service-account-signing-key-file", "service-accounts.key"),
-        ("--service-account-key-file", "service-accounts.key"),
+        ("--service-account-key-file", "service-accounts.crt"),
         ("--token-auth-file", "tokens.csv"),
         ("--audit-policy-file", "audit.json"),
     ] {
@@ -123,7 +124,8 @@ impl Files {
         let names = ["kubernetes.default.svc".to_owned(), "localhost".to_owned()];
         let addresses: [IpAddr; 2] = [ADDRESS.parse().unwrap(), "10.0.0.1".parse().unwrap()];
         let serving = ca.issue(&names, &addresses, now, day).unwrap();
-        let service_accounts = Authority::new(now).unwrap().key;
+        // Of this pair, tokens are signed with the key; a certificate is one of the forms of a public key.
+        let service_accounts = Authority::new(now).unwrap();
         let files = Self { folder: folder.to_owned(), ca: ca.cert.clone() };
         let tokens = Self::USERS.map(|(token, user, group)| format!("{token},{user},{token},\"{group}\"\n"));
         let audit = json!({
@@ -134,7 +136,8 @@ impl Files {
             ("ca.crt", &ca.cert),
             ("apiserver.crt", &serving.cert),
             ("apiserver.key", &serving.key),
-            ("service-accounts.key", &service_accounts),
+            ("service-accounts.crt", &service_accounts.cert),
+            ("service-accounts.key", &service_accounts.key),
             ("tokens.csv", &tokens.concat()),
             ("audit.json", &audit.to_string()),
         ] {

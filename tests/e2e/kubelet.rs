@@ -29,7 +29,7 @@ use super::nodes;
 use image::Image;
 use worker::Worker;
 
-pub(crate) use image::REPOSITORY;
+pub(crate) use probes::get;
 
 /// How often it looks. A real one is told, and looks at its volumes once a minute.
 const TICK: Duration = Duration::from_millis(100);

@@ -60,20 +60,26 @@ fn run(arguments: &Arguments, binaries: Binaries) -> ExitCode {
         tokio::signal::ctrl_c().await.unwrap();
         std::process::exit(130);
     });
+    let folder = tempfile::Builder::new().prefix("fabric-injector-e2e-").tempdir().unwrap();
     let cluster: Arc<OnceCell<Cluster>> = Arc::default();
-    let binaries = Arc::new(binaries);
+    let context = Arc::new((binaries, folder.path().to_owned()));
     let trials = scenarios::all(&|name, scenario| {
-        let (runtime, cluster, binaries) = (runtime.clone(), cluster.clone(), binaries.clone());
+        let (runtime, cluster, context) = (runtime.clone(), cluster.clone(), context.clone());
         Trial::test(name, move || {
             runtime.block_on(async {
-                let cluster = cluster.get_or_init(|| Cluster::start(&binaries)).await;
-                cluster.check(name, timeout(SCENARIO, scenario(cluster))).await.map_err(Failed::from)
+                let (binaries, folder) = &*context;
+                let cluster = cluster.get_or_init(|| Cluster::start(binaries, folder)).await;
+                timeout(SCENARIO, scenario(cluster)).await.map_err(|_| Failed::from("it takes too long"))
             })
         })
     });
     let conclusion = libtest_mimic::run(arguments, trials);
-    if let Some(cluster) = cluster.get() {
-        cluster.end(conclusion.has_failed());
+    // Nothing may write to the folder when it goes.
+    if let Some(runtime) = Arc::into_inner(runtime) {
+        runtime.shutdown_timeout(Duration::from_secs(5));
+    }
+    if conclusion.has_failed() {
+        eprintln!("the logs of all processes are in {}", folder.keep().join("logs").display());
     }
     conclusion.exit_code()
 }

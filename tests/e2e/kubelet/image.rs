@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The repository that the chart names.
-pub(crate) const REPOSITORY: &str = "ghcr.io/fabric-injector/fabric-injector";
+const REPOSITORY: &str = "ghcr.io/fabric-injector/fabric-injector";
 /// The program in the image.
 pub(super) const ENTRYPOINT: &str = "/fabric-injector";
 

@@ -1,0 +1,161 @@
+//! The cluster that all scenarios share, and what is installed on it.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::sync::Mutex as AsyncMutex;
+use tokio::task::JoinHandle;
+
+use super::api::Api;
+use super::binaries::Binaries;
+use super::control_plane::ControlPlane;
+use super::helm::{Helm, RELEASE};
+use super::{eventually, kubelet, nodes, workloads};
+
+/// Where the servers are.
+pub(crate) const SERVERS: &str = "/api/v1/namespaces/fabric-injector/pods?labelSelector=app.kubernetes.io/component%3Dserver";
+pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/fabric-injector/deployments/fabric-injector";
+
+/// A control plane, nodes, and Helm.
+pub(crate) struct Cluster {
+    pub(crate) api: Api,
+    pub(crate) helm: Helm,
+    kubectl: PathBuf,
+    control_plane: ControlPlane,
+    _kubelet: JoinHandle<()>,
+    /// The values of the release, once it is installed.
+    installed: AsyncMutex<Option<Value>>,
+    /// The namespaces of the scenarios.
+    namespaces: Mutex<Vec<String>>,
+}
+
+impl Cluster {
+    /// Starts everything.
+    pub(crate) async fn start(binaries: &Binaries, folder: &Path) -> Self {
+        // Containers run as users of their own.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(folder, open).unwrap();
+        let (logs, pods) = (folder.join("logs"), folder.join("pods"));
+        std::fs::create_dir_all(&logs).unwrap();
+        let control_plane = ControlPlane::start(binaries, folder, &logs).await;
+        let api = control_plane.api.clone();
+        nodes::create(&api).await;
+        let kubelet = kubelet::start(api.clone(), pods, logs);
+        let release = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE}});
+        api.create(&release).await.ok();
+        Self {
+            helm: Helm::new(&binaries.helm, &control_plane.kubeconfig, folder),
+            api,
+            kubectl: binaries.kubectl.clone(),
+            control_plane,
+            _kubelet: kubelet,
+            installed: AsyncMutex::default(),
+            namespaces: Mutex::default(),
+        }
+    }
+
+    /// `kubectl` as an administrator.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.control_plane.kubeconfig).args(arguments);
+        command
+    }
+
+    /// A namespace for a scenario, with these labels; pods can be made in it at once.
+    pub(crate) async fn namespace(&self, name: &str) -> String {
+        let metadata = json!({"name": name});
+        self.api.create(&json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await.ok();
+        self.namespaces.lock().unwrap().push(name.to_owned());
+        let account = format!("/api/v1/namespaces/{name}/serviceaccounts/default");
+        eventually("pods can be made", async || self.api.get(&account).await.status == 200).await;
+        name.to_owned()
+    }
+
+    /// Removes the namespace of a scenario, which gives its nodes back; others need not wait for it.
+    pub(crate) async fn remove(&self, namespace: &str) {
+        self.api.delete(&format!("/api/v1/namespaces/{namespace}")).await.ok();
+    }
+
+    /// The namespaces of all scenarios so far.
+    pub(crate) fn namespaces(&self) -> Vec<String> {
+        self.namespaces.lock().unwrap().clone()
+    }
+
+    /// Sees to it that the chart is installed with these values, and that the servers go by them.
+    pub(crate) async fn ensure(&self, values: &Value) {
+        let mut installed = self.installed.lock().await;
+        if installed.as_ref() == Some(values) {
+            return;
+        }
+        let before = self.loads().await;
+        let policies_of = |values: &Value| (values["multinodeNetworking"].clone(), values["extraPolicies"].clone());
+        let reloads = installed.as_ref().is_some_and(|old| policies_of(old) != policies_of(values));
+        *installed = None;
+        self.helm.install(values).await;
+        if reloads {
+            eventually("the servers have loaded the new values", async || {
+                let now = self.loads().await;
+                now.iter().all(|(uid, loads)| {
+                    before.iter().find(|(old, _)| old == uid).is_none_or(|(_, before)| loads > before)
+                })
+            })
+            .await;
+        }
+        // API servers hear of a registration a moment after it was written.
+        let asked = workloads::pod("default", "asked", &workloads::annotated_template());
+        eventually("annotated pods are served", async || {
+            let reply = self.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
+            reply.status == 201 && workloads::is_served(&reply.body)
+        })
+        .await;
+        *installed = Some(values.clone());
+    }
+
+    /// Uninstalls the chart.
+    pub(crate) async fn uninstall(&self) {
+        self.helm.uninstall().await;
+        *self.installed.lock().await = None;
+    }
+
+    /// Forgets what is installed, since a scenario has changed it.
+    pub(crate) async fn forget(&self) {
+        *self.installed.lock().await = None;
+    }
+
+    /// The servers that are not about to end.
+    pub(crate) async fn servers(&self) -> Vec<Value> {
+        let mut pods = self.api.list(SERVERS).await;
+        pods.retain(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        pods
+    }
+
+    /// What the metrics of all servers say, added up: those samples whose name and labels begin so.
+    pub(crate) async fn metric(&self, series: &str) -> f64 {
+        let mut sum = 0.0;
+        for pod in self.servers().await {
+            sum += metric(&pod, series).await.unwrap_or_default();
+        }
+        sum
+    }
+
+    /// How often each server has loaded its policies.
+    async fn loads(&self) -> Vec<(String, f64)> {
+        let mut loads = Vec::new();
+        for pod in self.servers().await {
+            let series = "fabric_injector_reloads_total{what=\"policies\",result=\"success\"}";
+            let uid = pod["metadata"]["uid"].as_str().unwrap().to_owned();
+            loads.push((uid, metric(&pod, series).await.unwrap_or_default()));
+        }
+        loads
+    }
+}
+
+/// What the metrics of a server say: the sum of the samples whose name and labels begin so.
+pub(crate) async fn metric(pod: &Value, series: &str) -> Option<f64> {
+    let address = pod["status"]["podIP"].as_str()?;
+    let (_, text) = kubelet::get(address, 8080, "/metrics").await.ok()?;
+    let samples = text.lines().filter(|line| line.starts_with(series));
+    Some(samples.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+}
