@@ -15,7 +15,7 @@ use super::helm::{Helm, RELEASE};
 use super::{eventually, kubelet, nodes, workloads};
 
 /// Where the servers are.
-pub(crate) const SERVERS: &str = "/api/v1/namespaces/fabric-injector/pods?labelSelector=app.kubernetes.io/component%3Dserver";
+pub(crate) const SERVERS: &str = "/api/v1/namespaces/fabric-injector/pods?labelSelector=app.kubernetes.io/component%3Dwebhook";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/fabric-injector/deployments/fabric-injector";
 
 /// A control plane, nodes, and Helm.
@@ -94,6 +94,7 @@ impl Cluster {
         let reloads = installed.as_ref().is_some_and(|old| policies_of(old) != policies_of(values));
         *installed = None;
         self.helm.install(values).await;
+        assert!(!self.servers().await.is_empty(), "the servers are found by their labels");
         if reloads {
             eventually("the servers have loaded the new values", async || {
                 let now = self.loads().await;

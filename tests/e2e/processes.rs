@@ -37,19 +37,9 @@ impl Process {
     }
 }
 
-/// Runs a command to its end, and gives what it says on standard output; fails if it does.
-pub(crate) async fn output(command: &mut Command) -> String {
-    let (succeeded, said) = outcome(command).await;
-    assert!(succeeded, "{:?}\n{said}", command.as_std());
-    said
-}
-
-/// Runs a command to its end: whether it succeeded, and its standard output, or all it said where it failed.
+/// Runs a command to its end: whether it succeeded, and all it said.
 pub(crate) async fn outcome(command: &mut Command) -> (bool, String) {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
-    let mut said = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        said.push_str(&String::from_utf8_lossy(&output.stderr));
-    }
-    (output.status.success(), said)
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }

@@ -1,6 +1,9 @@
 //! What is shown. The order is the one in which they run: what takes the servers away comes last.
 
-mod workloads_run;
+mod clients;
+mod controllers;
+mod dry_runs;
+mod rights;
 
 use std::pin::Pin;
 
@@ -23,7 +26,16 @@ macro_rules! scenarios {
 }
 
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
-    workloads_run::pods_of_a_job_are_served_and_bound_to_nodes_with_efa,
+    controllers::pods_of_a_job_are_served_and_bound_to_nodes_with_efa,
+    controllers::pods_get_as_many_devices_as_their_machines_have,
+    controllers::pods_of_a_stateful_set_are_served_and_bound_to_nodes_with_efa,
+    controllers::pods_without_the_annotation_never_reach_a_server,
+    controllers::pods_of_excluded_namespaces_are_left_alone,
+    clients::warnings_reach_whoever_makes_the_pod,
+    clients::pods_that_are_served_as_they_should_be_come_with_what_was_added_alone,
+    rights::servers_may_do_what_they_need_and_nothing_else,
+    controllers::with_a_wrong_ratio_a_job_stays_pending,
+    dry_runs::every_workload_comes_out_as_mutate_says,
 ];
 
 /// All of them, as something that can be run.

@@ -1,0 +1,90 @@
+//! The webhook and `mutate` agree on every pod, which the API server's dry run tells.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use fabric_injector::engine::Outcome;
+use fabric_injector::manifest::stream::Pieces;
+use fabric_injector::manifest::{Document, Wanted, find, serve};
+use serde_json::{Map, Value, json};
+
+use super::values;
+use crate::cluster::Cluster;
+use crate::golden_cases::{Case, cases};
+use crate::workloads::{is_served, pod};
+
+/// The pod templates of a workload: as they are, and as `mutate` makes them.
+fn templates(case: &Case) -> Vec<(Value, Value)> {
+    let policies = case.policies();
+    let bytes = fs::read(&case.workload).unwrap();
+    let mut templates = Vec::new();
+    for piece in Pieces::new(bytes.as_slice()) {
+        let piece = piece.unwrap();
+        let mut document = Document::read(&piece).unwrap();
+        let Some(before) = document.value.clone() else { continue };
+        let wanted = Wanted { patches: false, summary: false };
+        let served = serve(&policies, &mut document, &piece, wanted).unwrap();
+        let after = served.value.unwrap_or_else(|| before.clone());
+        for found in find(&before) {
+            let at = |document: &Value| document.pointer(&found.pointer).unwrap().clone();
+            templates.push((at(&before), at(&after)));
+        }
+        let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused { .. });
+        assert!(!served.templates.iter().any(|template| refused(&template.mutation.outcome)), "{}", case.name());
+    }
+    templates
+}
+
+/// The block of values that does what `--policy` and `--set` do for a case.
+fn block(case: &Case) -> Value {
+    let provider = case.policy.split_once('-').unwrap().0;
+    let mut parameters = Map::from_iter([("enabled".to_owned(), json!(true))]);
+    for set in &case.sets {
+        let (key, text) = set.split_once('=').unwrap();
+        let value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+        parameters.insert(key.to_owned(), value);
+    }
+    json!({provider: parameters})
+}
+
+/// What the API server makes of a pod that it is asked for as a dry run, without what is different each time.
+async fn created(cluster: &Cluster, namespace: &str, template: &Value) -> Value {
+    let asked = pod(namespace, "pod", template);
+    let reply = cluster.api.post(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &asked).await;
+    let text = reply.ok();
+    let token = text["spec"]["volumes"].as_array().into_iter().flatten();
+    let token = token.filter_map(|volume| volume["name"].as_str()).find(|name| name.starts_with("kube-api-access-"));
+    let mut pod: Value = match token {
+        Some(name) => serde_json::from_str(&text.to_string().replace(name, "kube-api-access")).unwrap(),
+        None => text.clone(),
+    };
+    let metadata = pod["metadata"].as_object_mut().unwrap();
+    for key in ["uid", "creationTimestamp", "managedFields"] {
+        metadata.remove(key);
+    }
+    pod
+}
+
+pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
+    let namespace = cluster.namespace("dry-runs").await;
+    let mut by_values: BTreeMap<String, Vec<Case>> = BTreeMap::new();
+    for case in cases() {
+        by_values.entry(block(&case).to_string()).or_default().push(case);
+    }
+    let mut served = 0;
+    for (block, cases) in by_values {
+        let mut values = values();
+        values["multinodeNetworking"] = serde_json::from_str(&block).unwrap();
+        cluster.ensure(&values).await;
+        for case in cases {
+            for (before, after) in templates(&case) {
+                let by_webhook = created(cluster, &namespace, &before).await;
+                let by_mutate = created(cluster, &namespace, &after).await;
+                assert_eq!(by_webhook, by_mutate, "{}", case.name());
+                served += usize::from(is_served(&by_webhook));
+            }
+        }
+    }
+    assert!(served > 50, "most of them are served: {served}");
+    cluster.remove(&namespace).await;
+}
