@@ -9,7 +9,7 @@
 {{- if gt (len $enabled) 1 -}}
 {{- fail (printf "\n\nmultinodeNetworking: `%s` are enabled, and a pod can be served for one provider only\nhint: leave `enabled: true` with the provider of this cluster, and set `enabled: false` with the others\n" (join "`, `" (sortAlpha $enabled))) -}}
 {{- end -}}
-{{- first $enabled -}}
+{{- first $enabled | default "" -}}
 {{- end -}}
 
 {{/* The built-in policies by name. */}}
@@ -26,6 +26,9 @@
 {{- define "fabric-injector.extraPolicies" -}}
 {{- $policies := dict -}}
 {{- range $file, $text := .Values.extraPolicies -}}
+{{- if not (regexMatch "^[-A-Za-z0-9_][-A-Za-z0-9_.]*[.]ya?ml$" $file) -}}
+{{- fail (printf "\n\nextraPolicies: `%s` is no name of a policy file\nhint: it has to end with `.yaml`, since servers read no other, and must have no `/` and no dot at its head\n" $file) -}}
+{{- end -}}
 {{- $policy := fromYaml $text -}}
 {{- $error := dig "Error" "" $policy -}}
 {{- if $error -}}
