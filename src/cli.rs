@@ -2,6 +2,7 @@
 
 mod certs;
 mod cluster;
+mod manifests;
 mod mutate;
 mod output;
 mod policies;
@@ -30,6 +31,7 @@ enum Command {
     Policies(policies::Arguments),
     Serve(Box<serve::Arguments>),
     Certs(certs::Arguments),
+    Manifests(manifests::Arguments),
 }
 
 /// How a command ends.
@@ -68,6 +70,7 @@ pub fn run() -> ExitCode {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
         Command::Policies(arguments) => policies::run(arguments, &mut output),
         Command::Certs(arguments) => certs::run(arguments, &mut output),
+        Command::Manifests(arguments) => manifests::run(arguments, &mut output),
         Command::Serve(arguments) => {
             // Other threads log to the streams that an output holds.
             drop(output);

@@ -11,5 +11,5 @@ mod rotation;
 mod secret;
 mod watch;
 
-pub use keeper::{Change, Keeper, Options, Serving, was_outrun};
+pub use keeper::{Keeper, Options, Serving, was_outrun};
 pub use rotation::Lives;

@@ -31,6 +31,7 @@ pub mod cli;
 pub mod cluster;
 pub mod engine;
 mod files;
+pub mod installation;
 pub mod manifest;
 mod pem;
 pub mod policy;

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 use crate::builtin;
 use crate::files::{Allowed, read_bounded};
@@ -69,6 +69,23 @@ impl Selection {
 impl Sources {
     /// Makes the set of policies: all of them, or an error.
     pub fn compile(&self) -> anyhow::Result<PolicySet> {
+        Ok(PolicySet::new(self.chosen()?)?)
+    }
+
+    /// The `multinodeNetworking` block that says the same as values and `--set` together.
+    pub fn settings(&self) -> anyhow::Result<Value> {
+        let mut block = Map::new();
+        for (definition, overrides) in self.chosen()? {
+            let of_provider = block.entry(definition.provider).or_insert_with(|| json!({"enabled": true}));
+            if let Some(of_provider) = of_provider.as_object_mut() {
+                of_provider.extend(overrides);
+            }
+        }
+        Ok(Value::Object(block))
+    }
+
+    /// The policies in use, each with what the operator set for it.
+    fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Value>)>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
         let definitions = self.policies.iter().map(|(name, text)| Definition::read(name, text));
@@ -89,7 +106,7 @@ impl Sources {
             overrides.extend(sets.clone());
             with_values.push((definition, overrides));
         }
-        Ok(PolicySet::new(with_values)?)
+        Ok(with_values)
     }
 
     fn parse_sets(&self, definitions: &[Definition]) -> anyhow::Result<BTreeMap<String, Value>> {

@@ -19,6 +19,7 @@ const PURE: &[&str] = &[
     "policy_set.rs",
     "self_check.rs",
     "quantity.rs",
+    "installation.rs",
     "registration",
     "registration.rs",
     "values.rs",

@@ -40,7 +40,7 @@ pub(super) struct ClusterArguments {
     ca_overlap: Duration,
 }
 
-fn object_name(text: &str) -> Result<String, String> {
+pub(super) fn object_name(text: &str) -> Result<String, String> {
     let label_is_good = |label: &str| {
         let bytes = label.as_bytes();
         bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')

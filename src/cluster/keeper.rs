@@ -42,15 +42,6 @@ pub struct Options {
     pub lives: Lives,
 }
 
-/// An object that was changed, and why.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// `webhook`, `guard` or `secret`.
-    pub object: &'static str,
-    /// What was done.
-    pub done: &'static str,
-}
-
 /// The certificate to serve, which changes from time to time.
 pub type Serving = Arc<ArcSwapOption<Issued>>;
 
@@ -68,6 +59,8 @@ pub struct Keeper {
     registered: Option<String>,
     /// Since when another server's condition is registered.
     foreign_since: Option<Instant>,
+    /// What was changed and not yet counted.
+    changes: Vec<&'static str>,
     changed: Arc<Notify>,
     watching: JoinHandle<()>,
 }
@@ -100,6 +93,7 @@ impl Keeper {
             has_begun: false,
             registered: None,
             foreign_since: None,
+            changes: Vec::new(),
             changed,
             watching,
         };
@@ -150,18 +144,28 @@ impl Keeper {
     ///
     /// The configuration is read before the Secret: who writes a configuration that was read after another replica
     /// changed it has then seen that replica's Secret as well, and drops no CA that was just added.
-    pub async fn round(&mut self, policies: Option<&PolicySet>) -> anyhow::Result<Vec<Change>> {
+    pub async fn round(&mut self, policies: Option<&PolicySet>) -> anyhow::Result<()> {
         let now = SystemTime::now();
         let name = self.options.webhook.clone();
         let configuration = self.objects.webhook(&name).await?;
         let configuration =
             configuration.with_context(|| format!("there is no MutatingWebhookConfiguration `{name}`"))?;
-        let mut done = Vec::new();
         let trusted = registration::ca_bundle(&configuration).unwrap_or_default();
-        let rotation = self.agree(&configuration, &trusted, now, &mut done).await?;
-        self.register(&configuration, &rotation, policies, &mut done).await?;
+        let rotation = self.agree(&configuration, &trusted, now).await?;
+        let registered = self.register(&configuration, &rotation, policies).await;
+        // What cannot be registered is no reason to go on with an old certificate.
         self.serve(&rotation, &trusted);
-        Ok(done)
+        registered
+    }
+
+    /// The objects that were changed since this was last asked, `webhook`, `guard` and `secret`: once for each time.
+    pub fn take_changes(&mut self) -> Vec<&'static str> {
+        std::mem::take(&mut self.changes)
+    }
+
+    fn tell(&mut self, object: &'static str, done: &'static str) {
+        tracing::info!(object, done, "registration");
+        self.changes.push(object);
     }
 
     /// What all replicas agree about: what the Secret holds, after what was due is done.
@@ -170,16 +174,15 @@ impl Keeper {
         configuration: &Value,
         trusted: &str,
         now: SystemTime,
-        done: &mut Vec<Change>,
     ) -> anyhow::Result<Rotation> {
         let Some((service, namespace)) = registration::service(configuration) else {
             bail!("the MutatingWebhookConfiguration `{}` leads to no Service", self.options.webhook);
         };
         let names = [format!("{service}.{namespace}.svc")];
-        let (lives, name) = (self.options.lives, self.options.secret.as_str());
-        let stored = match self.objects.secret(namespace, name).await? {
+        let (lives, name) = (self.options.lives, self.options.secret.clone());
+        let stored = match self.objects.secret(namespace, &name).await? {
             Some(stored) => stored,
-            None => self.objects.make_secret(namespace, name, configuration).await?,
+            None => self.objects.make_secret(namespace, &name, configuration).await?,
         };
         let (rotation, step) = match (secret::read(&stored.data), &self.known) {
             (Ok(read), _) => {
@@ -193,8 +196,8 @@ impl Keeper {
             (Err(_), Some(known)) => (known.clone(), "put back what it had held"),
             (Err(_), None) => (Rotation::afresh(&names, lives, trusted, now)?, Step::Afresh.sentence()),
         };
-        self.objects.write_secret(namespace, name, &stored, &rotation).await?;
-        done.push(Change { object: "secret", done: step });
+        self.objects.write_secret(namespace, &name, &stored, &rotation).await?;
+        self.tell("secret", step);
         self.known = Some(rotation.clone());
         Ok(rotation)
     }
@@ -205,26 +208,25 @@ impl Keeper {
         configuration: &Value,
         rotation: &Rotation,
         policies: Option<&PolicySet>,
-        done: &mut Vec<Change>,
     ) -> anyhow::Result<()> {
         let wanted = policies.map(registration::webhook_condition);
         let theirs = wanted.as_ref().filter(|wanted| self.is_ours(configuration, wanted));
         let changes = registration::webhook_changes(configuration, &rotation.bundle(), theirs);
         if !changes.0.is_empty() {
             self.objects.change_webhook(&self.options.webhook, changes).await?;
-            done.push(Change { object: "webhook", done: "put CAs and conditions right" });
+            self.tell("webhook", "put CAs and conditions right");
         }
         let (Some(condition), Some(policies)) = (theirs, policies) else { return Ok(()) };
         self.registered = Some(condition.expression.clone());
         self.foreign_since = None;
-        let Some(name) = &self.options.guard else { return Ok(()) };
-        let Some(guard) = self.objects.guard(name).await? else {
+        let Some(name) = self.options.guard.clone() else { return Ok(()) };
+        let Some(guard) = self.objects.guard(&name).await? else {
             bail!("there is no ValidatingAdmissionPolicy `{name}`");
         };
         let changes = registration::guard_changes(&guard, &registration::guard_conditions(policies));
         if !changes.0.is_empty() {
-            self.objects.change_guard(name, changes).await?;
-            done.push(Change { object: "guard", done: "put conditions right" });
+            self.objects.change_guard(&name, changes).await?;
+            self.tell("guard", "put conditions right");
         }
         Ok(())
     }

@@ -55,7 +55,8 @@ impl Service {
         self.warnings.append(&mut merge.warnings);
         result?;
         self.warn_without_root(pod, std::mem::take(&mut merge.capabilities));
-        if self.changes.is_empty() {
+        // A pod whose author wrote everything is stamped as well: what carries no stamp was never looked after.
+        if self.changes.is_empty() && pod["metadata"]["annotations"].get(STAMP).is_some() {
             return Err(Stop::Leave(Reason::NothingToAdd));
         }
         Ok(self.stamp(pod, &variant))

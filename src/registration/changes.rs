@@ -91,6 +91,14 @@ pub fn guard_changes(guard: &Value, conditions: &[Condition]) -> Patch {
     changes.of_this_version(guard)
 }
 
+/// Has one condition in the `matchConditions` of an object that is being made.
+pub fn put_condition(parent: &mut Value, condition: &Condition) {
+    let mut changes = Changes::default();
+    changes.condition(&[], parent, condition);
+    // What was found in the object is there to be changed.
+    let _ = json_patch::patch(parent, &changes.0);
+}
+
 fn entries(configuration: &Value) -> impl Iterator<Item = (usize, &Value)> {
     configuration["webhooks"].as_array().into_iter().flatten().enumerate()
 }

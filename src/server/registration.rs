@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, sleep};
 
-use crate::cluster::{Change, Keeper, was_outrun};
+use crate::cluster::{Keeper, was_outrun};
 
 use super::state::State;
 
@@ -16,11 +16,12 @@ pub(super) async fn keep(mut keeper: Keeper, state: Arc<State>) {
     let mut failure: Option<String> = None;
     loop {
         let policies = state.policies.load_full();
-        match keeper.round(Some(&policies)).await {
-            Ok(done) => {
-                for change in &done {
-                    changed(change, &state);
-                }
+        let round = keeper.round(Some(&policies)).await;
+        for object in keeper.take_changes() {
+            state.metrics.registration_changed(object);
+        }
+        match round {
+            Ok(()) => {
                 state.status.registration(None);
                 failure = None;
             }
@@ -42,9 +43,4 @@ pub(super) async fn keep(mut keeper: Keeper, state: Arc<State>) {
         }
         keeper.wait().await;
     }
-}
-
-fn changed(change: &Change, state: &State) {
-    tracing::info!(object = change.object, done = change.done, "registration");
-    state.metrics.registration_changed(change.object);
 }

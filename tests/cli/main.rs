@@ -8,6 +8,7 @@ mod docs;
 mod errors;
 mod input;
 mod limits;
+mod manifests;
 mod output;
 mod policies;
 mod policy_errors;

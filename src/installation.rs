@@ -1,0 +1,165 @@
+//! The objects that make an installation, for those who use neither Helm nor kustomize: those of the chart as it is
+//! rendered by default, with what an operator chose put in.
+
+use serde_json::{Value, json};
+
+use crate::registration::{self, Condition};
+use crate::yaml;
+
+/// The chart, rendered.
+const RENDERED: &str = include_str!("../deploy/manifests/fabric-injector.yaml");
+/// The namespace in it.
+const NAMESPACE: &str = "fabric-injector";
+/// Where the Deployment mounts policies of the operator.
+const POLICIES: &str = "/etc/fabric-injector/policies";
+
+/// What the guard does about a pod that was not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardAction {
+    /// Nothing: there is no guard.
+    None,
+    /// Tells whoever creates it.
+    Warn,
+    /// Refuses it.
+    Deny,
+}
+
+/// What an operator chose.
+#[derive(Debug, Clone)]
+pub struct Installation {
+    /// Where it is installed.
+    pub namespace: String,
+    /// The image, if not that of this version.
+    pub image: Option<String>,
+    /// `Fail` or `Ignore`.
+    pub failure_policy: &'static str,
+    /// What the guard does.
+    pub guard: GuardAction,
+    /// The `multinodeNetworking` block.
+    pub settings: Value,
+    /// Policies that are built in, by their names, where policies of the operator are in use besides.
+    pub built_in: Vec<String>,
+    /// Policies of the operator: name of the file and text.
+    pub policies: Vec<(String, String)>,
+    /// Which pods the webhook is asked about.
+    pub condition: Condition,
+    /// Which pods the guard looks at.
+    pub guard_conditions: [Condition; 2],
+}
+
+impl Installation {
+    /// All objects, in the order in which to create them.
+    pub fn objects(&self) -> Result<Vec<Value>, yaml::Error> {
+        let mut objects = Vec::new();
+        for document in RENDERED.split("\n---\n") {
+            let Some(mut object) = yaml::read_value(document)?.root else { continue };
+            let is_guard =
+                object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmissionPolicy"));
+            if is_guard && self.guard == GuardAction::None {
+                continue;
+            }
+            self.put_namespace(&mut object);
+            self.put_choices(&mut object);
+            put(&mut object, "/metadata/labels/app.kubernetes.io~1managed-by", "fabric-injector");
+            objects.push(object);
+        }
+        if !self.policies.is_empty() {
+            // Before the Deployment that mounts it.
+            objects.insert(1, self.policies_config_map());
+        }
+        Ok(objects)
+    }
+
+    fn put_namespace(&self, object: &mut Value) {
+        let is_namespace = object["kind"] == "Namespace";
+        let of_object = if is_namespace { "/metadata/name" } else { "/metadata/namespace" };
+        let paths = [of_object, "/subjects/0/namespace", "/webhooks/0/clientConfig/service/namespace"];
+        for path in paths {
+            put(object, path, &self.namespace);
+        }
+        let selectors = ["/webhooks/0/namespaceSelector", "/spec/matchConstraints/namespaceSelector"];
+        for selector in selectors {
+            let values = object.pointer_mut(&format!("{selector}/matchExpressions/0/values"));
+            for value in values.and_then(Value::as_array_mut).into_iter().flatten() {
+                if value == NAMESPACE {
+                    *value = json!(self.namespace);
+                }
+            }
+        }
+    }
+
+    fn put_choices(&self, object: &mut Value) {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "ConfigMap" => {
+                let values = yaml::write(&json!({"multinodeNetworking": self.settings}));
+                object["data"] = json!({"values.yaml": values});
+            }
+            "Deployment" => self.put_server(object),
+            "MutatingWebhookConfiguration" => {
+                object["webhooks"][0]["failurePolicy"] = json!(self.failure_policy);
+                registration::put_condition(&mut object["webhooks"][0], &self.condition);
+            }
+            "ValidatingAdmissionPolicy" => {
+                let denies = self.guard == GuardAction::Deny;
+                object["spec"]["failurePolicy"] = json!(if denies { "Fail" } else { "Ignore" });
+                for condition in &self.guard_conditions {
+                    registration::put_condition(&mut object["spec"], condition);
+                }
+            }
+            "ValidatingAdmissionPolicyBinding" => {
+                let action = if self.guard == GuardAction::Deny { "Deny" } else { "Warn" };
+                object["spec"]["validationActions"] = json!([action, "Audit"]);
+            }
+            _ => {}
+        }
+    }
+
+    fn put_server(&self, deployment: &mut Value) {
+        let pod = &mut deployment["spec"]["template"]["spec"];
+        let server = &mut pod["containers"][0];
+        if let Some(image) = &self.image {
+            server["image"] = json!(image);
+        }
+        if self.guard == GuardAction::None
+            && let Some(arguments) = server["args"].as_array_mut()
+        {
+            arguments.retain(|one| !one.as_str().is_some_and(|one| one.starts_with("--manage-guard")));
+        }
+        if self.policies.is_empty() {
+            return;
+        }
+        let names = self.built_in.iter().map(String::as_str).chain([POLICIES]);
+        let chosen = names.map(|name| json!(format!("--policy={name}")));
+        push(&mut server["args"], chosen);
+        push(
+            &mut server["volumeMounts"],
+            [json!({"name": "policies", "mountPath": POLICIES, "readOnly": true})],
+        );
+        let name = format!("{NAMESPACE}-policies");
+        push(&mut pod["volumes"], [json!({"name": "policies", "configMap": {"name": name}})]);
+    }
+
+    fn policies_config_map(&self) -> Value {
+        let files = self.policies.iter().map(|(name, text)| (name.clone(), json!(text)));
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": format!("{NAMESPACE}-policies"), "namespace": self.namespace},
+            "data": files.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}
+
+/// Replaces what is there; what is not stays away.
+fn put(object: &mut Value, pointer: &str, text: &str) {
+    if let Some(place) = object.pointer_mut(pointer) {
+        *place = json!(text);
+    }
+}
+
+fn push(list: &mut Value, values: impl IntoIterator<Item = Value>) {
+    if let Some(list) = list.as_array_mut() {
+        list.extend(values);
+    }
+}

@@ -1,0 +1,181 @@
+//! `manifests`: the objects that install the webhook.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::{Run, run, run_in};
+
+fn manifests(args: &[&str]) -> Vec<Value> {
+    run(&[&["manifests"], args].concat(), "").exits(0).documents()
+}
+
+fn of_kind<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
+    let mut found = objects.iter().filter(|object| object["kind"] == kind);
+    found.next().unwrap_or_else(|| panic!("no {kind}"))
+}
+
+fn condition<'o>(parent: &'o Value, name: &str) -> &'o str {
+    let conditions = parent["matchConditions"].as_array().unwrap();
+    let found: Vec<&Value> = conditions.iter().filter(|one| one["name"] == name).collect();
+    assert_eq!(found.len(), 1, "{parent}");
+    found[0]["expression"].as_str().unwrap()
+}
+
+fn settings(objects: &[Value]) -> Value {
+    let config =
+        objects.iter().find(|object| object["metadata"]["name"] == "fabric-injector-values").unwrap();
+    let text = config["data"]["values.yaml"].as_str().unwrap();
+    fabric_injector::yaml::read_value(text).unwrap().root.unwrap()
+}
+
+fn arguments(objects: &[Value]) -> Vec<&str> {
+    let server = &of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0];
+    server["args"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect()
+}
+
+#[test]
+fn everything_is_in_the_namespace_that_is_asked_for() {
+    let objects = manifests(&["--policy", "aws-efa", "--namespace", "gpu-fabric"]);
+    assert_eq!(objects[0]["kind"], "Namespace");
+    assert_eq!(objects[0]["metadata"]["name"], "gpu-fabric");
+    for object in &objects {
+        let namespace = &object["metadata"]["namespace"];
+        assert!(namespace.is_null() || namespace == "gpu-fabric", "{object}");
+        for subject in object["subjects"].as_array().into_iter().flatten() {
+            assert_eq!(subject["namespace"], "gpu-fabric", "{object}");
+        }
+    }
+    let webhook = &of_kind(&objects, "MutatingWebhookConfiguration")["webhooks"][0];
+    assert_eq!(webhook["clientConfig"]["service"]["namespace"], "gpu-fabric");
+    let guard = &of_kind(&objects, "ValidatingAdmissionPolicy")["spec"]["matchConstraints"];
+    for selector in [&webhook["namespaceSelector"], &guard["namespaceSelector"]] {
+        let left_out = selector["matchExpressions"][0]["values"].as_array().unwrap();
+        assert!(
+            left_out.contains(&json!("gpu-fabric")) && left_out.contains(&json!("kube-system")),
+            "{selector}"
+        );
+        assert!(!left_out.contains(&json!("fabric-injector")), "{selector}");
+    }
+}
+
+#[test]
+fn the_webhook_is_registered_for_the_policies_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let built_in = run(&["policies", "show", "aws-efa"], "").exits(0);
+    let own = built_in.text().replace("name: aws-efa\n", "name: ours\n").replace(
+        "anyAnnotation:\n      nmp.nvidia.com/enable-multi-node-networking: \"true\"\n",
+        "anyAnnotation:\n      example.com/fabric: \"yes\"\n",
+    );
+    fs::write(folder.path().join("ours.yaml"), own).unwrap();
+    let args = ["manifests", "--policy", "aws-efa", "--policy", "ours.yaml"];
+    let objects = run_in(folder.path(), &args, "").exits(0).documents();
+    let webhook = &of_kind(&objects, "MutatingWebhookConfiguration")["webhooks"][0];
+    let expression = condition(webhook, "a-policy-is-for-this-pod");
+    assert!(expression.contains("\"example.com/fabric\" in object.metadata.annotations"), "{expression}");
+    assert!(expression.contains("\"nmp.nvidia.com/enable-multi-node-networking\" in"), "{expression}");
+    let guard = &of_kind(&objects, "ValidatingAdmissionPolicy")["spec"];
+    assert!(condition(guard, "a-policy-is-for-this-pod").contains("[\"example.com/fabric\"] == \"yes\""));
+    condition(guard, "asks-for-gpus");
+    let mounted = objects.iter().find(|one| one["metadata"]["name"] == "fabric-injector-policies").unwrap();
+    assert!(mounted["data"]["ours.yaml"].as_str().unwrap().contains("name: ours\n"));
+    let arguments = arguments(&objects);
+    assert!(arguments.contains(&"--policy=aws-efa"), "{arguments:?}");
+    assert!(arguments.contains(&"--policy=/etc/fabric-injector/policies"), "{arguments:?}");
+    let pod = &of_kind(&objects, "Deployment")["spec"]["template"]["spec"];
+    assert!(pod["volumes"].as_array().unwrap().iter().any(|one| one["name"] == "policies"));
+    let mounts = pod["containers"][0]["volumeMounts"].as_array().unwrap();
+    assert!(mounts.iter().any(|one| one["mountPath"] == "/etc/fabric-injector/policies"));
+}
+
+#[test]
+fn values_and_settings_reach_the_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let values = "image: {tag: x}\nmultinodeNetworking:\n  azure: {enabled: true, rdmaDevicesPerGPU: 1, rdmaDeviceName: hca}\n";
+    fs::write(folder.path().join("values.yaml"), values).unwrap();
+    let args = ["manifests", "--values", "values.yaml", "--set", "rdmaDevicesPerGPU=2"];
+    let objects = run_in(folder.path(), &args, "").exits(0).documents();
+    assert_eq!(
+        settings(&objects),
+        json!({"multinodeNetworking": {"azure": {"enabled": true, "rdmaDevicesPerGPU": 2.0, "rdmaDeviceName": "hca"}}})
+    );
+    // What the server gets says the same once more.
+    let again = settings(&objects).to_string();
+    fs::write(folder.path().join("again.yaml"), again).unwrap();
+    let same = run_in(folder.path(), &["manifests", "--values", "again.yaml"], "").exits(0).documents();
+    assert_eq!(same, objects);
+}
+
+#[test]
+fn what_is_built_in_is_chosen_by_the_values_alone() {
+    let objects = manifests(&["--policy", "gcp-tcpxo"]);
+    assert_eq!(settings(&objects), json!({"multinodeNetworking": {"gcp": {"enabled": true}}}));
+    assert!(!arguments(&objects).iter().any(|one| one.starts_with("--policy")));
+    assert!(!objects.iter().any(|one| one["metadata"]["name"] == "fabric-injector-policies"));
+}
+
+#[test]
+fn what_happens_without_a_server_is_for_the_operator_to_say() {
+    let webhook = |objects: &[Value]| of_kind(objects, "MutatingWebhookConfiguration")["webhooks"][0].clone();
+    let actions = |objects: &[Value]| {
+        of_kind(objects, "ValidatingAdmissionPolicyBinding")["spec"]["validationActions"].clone()
+    };
+    let default = manifests(&["--policy", "aws-efa"]);
+    assert_eq!(webhook(&default)["failurePolicy"], "Fail");
+    assert_eq!(actions(&default), json!(["Warn", "Audit"]));
+    let other = manifests(&["--policy", "aws-efa", "--failure-policy", "ignore", "--guard", "deny"]);
+    assert_eq!(webhook(&other)["failurePolicy"], "Ignore");
+    assert_eq!(actions(&other), json!(["Deny", "Audit"]));
+    assert_eq!(of_kind(&other, "ValidatingAdmissionPolicy")["spec"]["failurePolicy"], "Fail");
+    let none = manifests(&["--policy", "aws-efa", "--guard", "none"]);
+    assert!(!none.iter().any(|one| one["kind"].as_str().unwrap().starts_with("ValidatingAdmissionPolicy")));
+    assert!(!arguments(&none).iter().any(|one| one.contains("guard")));
+}
+
+#[test]
+fn the_image_can_be_another() {
+    let image = |objects: &[Value]| {
+        of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"].clone()
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let default = image(&manifests(&["--policy", "aws-efa"]));
+    assert!(default.as_str().unwrap().ends_with(&format!(":{version}")), "{default}");
+    assert_eq!(
+        image(&manifests(&["--policy", "aws-efa", "--image", "registry.example/fi:1"])),
+        "registry.example/fi:1"
+    );
+}
+
+#[test]
+fn every_object_has_what_it_takes_to_be_one_and_none_is_there_twice() {
+    let objects = manifests(&["--policy", "oci-sriov"]);
+    let mut names: Vec<String> = objects
+        .iter()
+        .map(|one| {
+            let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{one}")).to_owned();
+            text(&one["apiVersion"]);
+            format!("{} {}", text(&one["kind"]), text(&one["metadata"]["name"]))
+        })
+        .collect();
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all);
+    assert!(!names.iter().any(|name| name.starts_with("Pod ") || name.starts_with("Secret ")), "{names:?}");
+}
+
+#[track_caller]
+fn refused(args: &[&str], sentence: &str) -> Run {
+    let refused = run(&[&["manifests"], args].concat(), "").exits(2);
+    assert!(refused.stdout.is_empty());
+    assert!(refused.stderr.contains(sentence), "{}", refused.stderr);
+    refused
+}
+
+#[test]
+fn what_cannot_be_installed_is_told() {
+    refused(&[], "no policy is named");
+    refused(&["--policy", "aws-efa", "--namespace", "GPU"], "an object's name has lower case letters");
+    refused(&["--policy", "aws-efa", "--guard", "loud"], "possible values: warn, deny, none");
+    refused(&["--policy", "aws-efa", "--set", "efaDevicesPerGPU=many"], "efaDevicesPerGPU");
+}
