@@ -100,6 +100,11 @@ impl Api {
         self.send(Method::PATCH, path, "application/strategic-merge-patch+json", Some(patch)).await
     }
 
+    /// Changes an object by a JSON Patch.
+    pub(crate) async fn patch(&self, path: &str, patch: &Value) -> Reply {
+        self.send(Method::PATCH, path, "application/json-patch+json", Some(patch)).await
+    }
+
     /// Deletes an object, and what it owns in the background.
     pub(crate) async fn delete(&self, path: &str) -> Reply {
         self.delete_with(path, &json!({"propagationPolicy": "Background"})).await

@@ -1,17 +1,19 @@
 //! The cluster that all scenarios share, and what is installed on it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::Mutex as AsyncMutex;
-use tokio::task::JoinHandle;
 
 use super::api::Api;
 use super::binaries::Binaries;
 use super::control_plane::ControlPlane;
+use super::discovery::objects;
 use super::helm::{Helm, RELEASE};
+use super::kubelet::Kubelet;
 use super::{eventually, kubelet, nodes, workloads};
 
 /// Where the servers are.
@@ -24,7 +26,9 @@ pub(crate) struct Cluster {
     pub(crate) helm: Helm,
     kubectl: PathBuf,
     control_plane: ControlPlane,
-    _kubelet: JoinHandle<()>,
+    pub(crate) kubelet: Kubelet,
+    /// What there was before anything was installed.
+    pub(crate) before: BTreeSet<String>,
     /// The values of the release, once it is installed.
     installed: AsyncMutex<Option<Value>>,
     /// The namespaces of the scenarios.
@@ -46,11 +50,12 @@ impl Cluster {
         let release = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE}});
         api.create(&release).await.ok();
         Self {
+            api: api.clone(),
             helm: Helm::new(&binaries.helm, &control_plane.kubeconfig, folder),
-            api,
             kubectl: binaries.kubectl.clone(),
             control_plane,
-            _kubelet: kubelet,
+            kubelet,
+            before: objects(&api, &[]).await,
             installed: AsyncMutex::default(),
             namespaces: Mutex::default(),
         }

@@ -16,12 +16,12 @@ mod worker;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use super::api::Api;
@@ -43,6 +43,8 @@ pub(crate) struct Node {
     folder: PathBuf,
     logs: PathBuf,
     addresses: AtomicU16,
+    /// The newest process of each pod that is real, by its name.
+    processes: Mutex<HashMap<String, Pid>>,
 }
 
 impl Node {
@@ -54,10 +56,24 @@ impl Node {
     }
 }
 
+/// The kubelet of all nodes, for as long as the runtime lasts.
+pub(crate) struct Kubelet {
+    node: Arc<Node>,
+}
+
+impl Kubelet {
+    /// Sends a signal to the process of a pod.
+    pub(crate) fn signal(&self, pod: &str, signal: Signal) {
+        let id = self.node.processes.lock().unwrap()[pod];
+        kill_process(id, signal).unwrap();
+    }
+}
+
 /// Begins to run pods: in this folder, with their logs in the other one.
-pub(crate) fn start(api: Api, folder: PathBuf, logs: PathBuf) -> JoinHandle<()> {
+pub(crate) fn start(api: Api, folder: PathBuf, logs: PathBuf) -> Kubelet {
     let image = Image::new(&folder.join("image"));
-    let node = Arc::new(Node { api, image, folder, logs, addresses: AtomicU16::new(0x0100) });
+    let node = Arc::new(Node { api, image, folder, logs, addresses: AtomicU16::new(0x0100), processes: Mutex::default() });
+    let kubelet = Kubelet { node: node.clone() };
     tokio::spawn(async move {
         let mut workers: HashMap<String, Option<Worker>> = HashMap::new();
         let mut heartbeat = Instant::now() + HEARTBEAT;
@@ -69,7 +85,8 @@ pub(crate) fn start(api: Api, folder: PathBuf, logs: PathBuf) -> JoinHandle<()> 
             tick(&node, &mut workers).await;
             sleep(TICK).await;
         }
-    })
+    });
+    kubelet
 }
 
 /// Looks at all pods once. `workers` has an entry for each that was begun; what only is said to run has no worker.

@@ -9,6 +9,7 @@ mod api;
 mod binaries;
 mod cluster;
 mod control_plane;
+mod discovery;
 #[path = "../golden/cases.rs"]
 mod golden_cases;
 mod helm;

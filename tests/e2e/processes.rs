@@ -4,6 +4,7 @@ use std::fs::OpenOptions;
 use std::path::Path;
 use std::process::Stdio;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
 /// A running program, killed when dropped.
@@ -28,11 +29,15 @@ impl Process {
         Some(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()))
     }
 
+    /// Its number, if it still runs.
+    pub(crate) fn id(&self) -> Option<Pid> {
+        Pid::from_raw(self.child.id()?.try_into().ok()?)
+    }
+
     /// Sends it a signal, if it still runs.
-    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let id = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.try_into().ok()?));
-        if let Some(id) = id {
-            rustix::process::kill_process(id, signal).unwrap();
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(id) = self.id() {
+            kill_process(id, signal).unwrap();
         }
     }
 }

@@ -1,8 +1,11 @@
 //! What is shown. The order is the one in which they run: what takes the servers away comes last.
 
+mod certificates;
 mod clients;
 mod controllers;
 mod dry_runs;
+mod outages;
+mod release;
 mod rights;
 
 use std::pin::Pin;
@@ -34,8 +37,19 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_served_as_they_should_be_come_with_what_was_added_alone,
     rights::servers_may_do_what_they_need_and_nothing_else,
+    release::its_test_passes,
+    release::an_upgrade_with_the_same_values_changes_nothing,
+    certificates::a_server_is_killed_and_every_pod_is_served,
+    certificates::servers_roll_and_every_pod_is_served,
+    certificates::an_emptied_bundle_and_a_deleted_secret_heal,
+    outages::without_servers_annotated_pods_are_refused_and_all_others_start,
+    certificates::certificates_and_authorities_rotate_and_every_pod_is_served,
     controllers::with_a_wrong_ratio_a_job_stays_pending,
     dry_runs::every_workload_comes_out_as_mutate_says,
+    outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
+    outages::the_guard_notices_what_nobody_serves,
+    outages::the_guard_denies_what_nobody_serves,
+    release::uninstalled_it_leaves_nothing,
 ];
 
 /// All of them, as something that can be run.

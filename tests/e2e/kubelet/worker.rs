@@ -99,6 +99,8 @@ impl<'a> Life<'a> {
             let probe = |name| Probe::of(&self.container, name);
             let (startup, liveness, readiness) =
                 (probe("startupProbe"), probe("livenessProbe"), probe("readinessProbe"));
+            let name = pod["metadata"]["name"].as_str().unwrap().to_owned();
+            self.node.processes.lock().unwrap().extend(process.id().map(|id| (name, id)));
             self.running = Some(Running { process, startup, liveness, readiness });
             return;
         };

@@ -1,9 +1,10 @@
 //! What the service account of the servers may do.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::values;
 use crate::cluster::Cluster;
+use crate::discovery::{Resource, resources};
 
 const SERVERS: &str = "system:serviceaccount:fabric-injector:fabric-injector";
 
@@ -21,26 +22,6 @@ async fn may(cluster: &Cluster, verb: &str, resource: (&str, &str), namespace: &
     });
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
     cluster.api.post(path, &review).await.ok()["status"]["allowed"] == true
-}
-
-/// Every resource that the API has, with its group and the verbs that it knows.
-async fn resources(cluster: &Cluster) -> Vec<(String, String, Vec<String>)> {
-    let mut versions = vec![("".to_owned(), "/api/v1".to_owned())];
-    for group in cluster.api.get("/apis").await.ok()["groups"].as_array().unwrap() {
-        for version in group["versions"].as_array().unwrap() {
-            let path = format!("/apis/{}", version["groupVersion"].as_str().unwrap());
-            versions.push((group["name"].as_str().unwrap().to_owned(), path));
-        }
-    }
-    let mut resources = Vec::new();
-    for (group, path) in versions {
-        for resource in cluster.api.get(&path).await.ok()["resources"].as_array().unwrap() {
-            let verbs = resource["verbs"].as_array().unwrap().iter().map(Value::as_str);
-            let verbs = verbs.map(|verb| verb.unwrap().to_owned()).collect();
-            resources.push((group.clone(), resource["name"].as_str().unwrap().to_owned(), verbs));
-        }
-    }
-    resources
 }
 
 /// What everybody may do who is known to the API server: ask about themselves.
@@ -66,7 +47,7 @@ pub(super) async fn servers_may_do_what_they_need_and_nothing_else(cluster: &Clu
         assert!(!may(cluster, verb, secrets, "default", "fabric-injector-tls").await, "{verb}");
     }
     // Nothing at all of any resource as a whole, nor of an object of another name.
-    for (group, resource, verbs) in resources(cluster).await {
+    for Resource { group, name: resource, verbs, .. } in resources(&cluster.api).await {
         for verb in verbs.iter().filter(|_| !is_for_everybody(&group, &resource)) {
             for name in ["", "another"] {
                 for namespace in ["", own, "default"] {
