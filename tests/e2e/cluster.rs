@@ -78,6 +78,16 @@ impl Cluster {
         name.to_owned()
     }
 
+    /// Makes the service account that a pod names, unless it is there.
+    pub(crate) async fn service_account(&self, namespace: &str, name: &Value) {
+        if let Some(name) = name.as_str() {
+            let metadata = json!({"namespace": namespace, "name": name});
+            let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata});
+            let reply = self.api.create(&account).await;
+            assert!([201, 409].contains(&reply.status), "{reply:?}");
+        }
+    }
+
     /// Removes the namespace of a scenario, which gives its nodes back; others need not wait for it.
     pub(crate) async fn remove(&self, namespace: &str) {
         self.api.delete(&format!("/api/v1/namespaces/{namespace}")).await.ok();

@@ -82,6 +82,7 @@ pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
         cluster.ensure(&values).await;
         for case in cases {
             for (before, after) in templates(&case) {
+                cluster.service_account(&namespace, &before["spec"]["serviceAccountName"]).await;
                 let by_webhook = created(cluster, &namespace, &before).await;
                 let by_mutate = created(cluster, &namespace, &after).await;
                 let difference = json_patch::diff(&by_mutate, &by_webhook);
