@@ -59,7 +59,7 @@ pub(super) fn object_name(text: &str) -> Result<String, String> {
 fn shown(time: Duration) -> String {
     let seconds = time.as_secs();
     let units = [(24 * 60 * 60, "d"), (60 * 60, "h"), (60, "m"), (1, "s")];
-    let unit = units.iter().find(|(length, _)| seconds >= *length && seconds % length == 0);
+    let unit = units.iter().find(|(length, _)| seconds >= *length && seconds.is_multiple_of(*length));
     match unit {
         Some((length, unit)) if time.subsec_nanos() == 0 => format!("{}{unit}", seconds / length),
         _ => humantime::format_duration(time).to_string(),

@@ -1,0 +1,114 @@
+{{/*
+CEL for the API server, from `spec.match` of the policies. The servers generate the same text from the policies that
+they have loaded (src/registration), and a test compares the two: whoever changes one has to change the other.
+*/}}
+
+{{/* The strings of a list as CEL writes them. */}}
+{{- define "fabric-injector.quotedStrings" -}}
+{{- $quoted := list -}}
+{{- range . -}}{{- $quoted = append $quoted (toRawJson .) -}}{{- end -}}
+{{- join ", " $quoted -}}
+{{- end -}}
+
+{{/* Whether one of the annotations is there; with `values`, with its value. Takes `annotations` and `values`. */}}
+{{- define "fabric-injector.anyAnnotation" -}}
+{{- $terms := list -}}
+{{- range $key := keys .annotations | sortAlpha -}}
+{{- $quoted := toRawJson $key -}}
+{{- $term := printf "%s in object.metadata.annotations" $quoted -}}
+{{- if $.values -}}
+{{- $value := get $.annotations $key | toRawJson -}}
+{{- $term = printf "%s && object.metadata.annotations[%s] == %s" $term $quoted $value -}}
+{{- end -}}
+{{- $terms = append $terms $term -}}
+{{- end -}}
+{{- $any := join " || " $terms -}}
+has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ else }}{{ $any }}{{ end }}
+{{- end -}}
+
+{{/* Whether a policy is for the pod. Takes `match` and `values`, as above. */}}
+{{- define "fabric-injector.term" -}}
+{{- $match := .match -}}
+{{- $parts := list -}}
+{{- range $key := keys (default dict $match.labels) | sortAlpha -}}
+{{- $quoted := toRawJson $key -}}
+{{- $value := get $match.labels $key | toRawJson -}}
+{{- $parts = append $parts (printf "has(object.metadata.labels) && %s in object.metadata.labels && object.metadata.labels[%s] == %s" $quoted $quoted $value) -}}
+{{- end -}}
+{{- with $match.namespaces -}}
+{{- $parts = append $parts (printf "request.namespace in [%s]" (include "fabric-injector.quotedStrings" .)) -}}
+{{- end -}}
+{{- with $match.ownerKinds -}}
+{{- $parts = append $parts (printf "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in [%s])" (include "fabric-injector.quotedStrings" .)) -}}
+{{- end -}}
+{{- with $match.anyAnnotation -}}
+{{- $parts = append $parts (include "fabric-injector.anyAnnotation" (dict "annotations" . "values" $.values)) -}}
+{{- end -}}
+{{- range $key := keys (default dict $match.exceptAnnotation) | sortAlpha -}}
+{{- $quoted := toRawJson $key -}}
+{{- $value := get $match.exceptAnnotation $key | toRawJson -}}
+{{- $parts = append $parts (printf "!(has(object.metadata.annotations) && %s in object.metadata.annotations && object.metadata.annotations[%s] == %s)" $quoted $quoted $value) -}}
+{{- end -}}
+{{- join " && " $parts -}}
+{{- end -}}
+
+{{/* Whether any policy is for the pod. Takes `policies` and `values`, as above. */}}
+{{- define "fabric-injector.aPolicyIsForThisPod" -}}
+{{- $terms := list -}}
+{{- range $name := keys .policies | sortAlpha -}}
+{{- $policy := get $.policies $name -}}
+{{- $terms = append $terms (include "fabric-injector.term" (dict "match" $policy.spec.match "values" $.values)) -}}
+{{- end -}}
+{{- $terms = uniq $terms -}}
+{{- if gt (len $terms) 1 -}}({{ join ") || (" $terms }}){{- else -}}{{ first $terms }}{{- end -}}
+{{- end -}}
+
+{{/* Whether a container or an init container has a limit on GPUs. Takes `policies`. */}}
+{{- define "fabric-injector.asksForGpus" -}}
+{{- $gpus := list -}}
+{{- range $name, $policy := .policies -}}{{- $gpus = concat $gpus $policy.spec.gpuResources -}}{{- end -}}
+{{- $names := include "fabric-injector.quotedStrings" (sortAlpha (uniq $gpus)) -}}
+{{- $container := printf "exists(container, has(container.resources) && has(container.resources.limits) && [%s].exists(gpu, gpu in container.resources.limits && string(container.resources.limits[gpu]) != \"0\"))" $names -}}
+object.spec.containers.{{ $container }} || has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
+{{- end -}}
+
+{{- define "fabric-injector.webhookConditions" -}}
+{{- if .Values.webhook.matchConditions -}}
+{{- toYaml .Values.webhook.matchConditions -}}
+{{- else -}}
+{{- $policies := include "fabric-injector.policies" . | fromJson -}}
+- name: a-policy-is-for-this-pod
+  expression: {{ include "fabric-injector.aPolicyIsForThisPod" (dict "policies" $policies "values" false) | toRawJson }}
+{{- end -}}
+{{- end -}}
+
+{{- define "fabric-injector.guardConditions" -}}
+{{- if .Values.guard.matchConditions -}}
+{{- toYaml .Values.guard.matchConditions -}}
+{{- else -}}
+{{- $policies := include "fabric-injector.policies" . | fromJson -}}
+- name: a-policy-is-for-this-pod
+  expression: {{ include "fabric-injector.aPolicyIsForThisPod" (dict "policies" $policies "values" true) | toRawJson }}
+- name: asks-for-gpus
+  expression: {{ include "fabric-injector.asksForGpus" (dict "policies" $policies) | toRawJson }}
+- name: not-on-windows
+  expression: {{ `!(has(object.spec.os) && object.spec.os.name == "windows")` | toRawJson }}
+- name: not-a-mirror-pod
+  expression: {{ `!(has(object.metadata.annotations) && "kubernetes.io/config.mirror" in object.metadata.annotations)` | toRawJson }}
+{{- end -}}
+{{- end -}}
+
+{{/* The namespaces whose pods are served, for webhook and guard alike. */}}
+{{- define "fabric-injector.namespaceSelector" -}}
+{{- $excluded := concat (list "kube-system" "kube-public" "kube-node-lease" .Release.Namespace) .Values.webhook.excludedNamespaces -}}
+matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values:
+      {{- range uniq $excluded }}
+      - {{ . }}
+      {{- end }}
+  {{- with .Values.webhook.namespaceSelectorExpressions }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}

@@ -1,0 +1,74 @@
+{{/* Names and labels. */}}
+
+{{- define "fabric-injector.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Forty characters at most: the name gets suffixes, and is the first label of the DNS name in the certificate. */}}
+{{- define "fabric-injector.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "fabric-injector.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "fabric-injector.serviceAccountName" -}}
+{{- default (include "fabric-injector.fullname" .) .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{- define "fabric-injector.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "fabric-injector.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: webhook
+{{- end -}}
+
+{{- define "fabric-injector.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "fabric-injector.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "fabric-injector.image" -}}
+{{- $tag := default .Chart.AppVersion .Values.image.tag -}}
+{{- with .Values.image.digest -}}
+{{- printf "%s:%s@%s" $.Values.image.repository $tag . -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository $tag -}}
+{{- end -}}
+{{- end -}}
+
+{{/* `managed`, `certManager` or `secret`: where the certificate comes from. */}}
+{{- define "fabric-injector.certificates" -}}
+{{- if .Values.certManager.enabled -}}certManager
+{{- else if .Values.tls.secretName -}}secret
+{{- else -}}managed
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret that is mounted, unless the servers manage their own. Never that of the servers: whoever changes from
+one to the other must not have two writers of one Secret. */}}
+{{- define "fabric-injector.tlsSecretName" -}}
+{{- if .Values.certManager.enabled -}}
+{{- include "fabric-injector.fullname" . }}-serving
+{{- else -}}
+{{- .Values.tls.secretName -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "fabric-injector.priorityClassName" -}}
+{{- if .Values.priorityClassName -}}
+{{- .Values.priorityClassName -}}
+{{- else if .Values.priorityClass.create -}}
+{{- include "fabric-injector.fullname" . -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,70 @@
+{{/* Which policies are in use. Both return JSON, since a template can return text alone. */}}
+
+{{/* The provider that is enabled, or nothing. */}}
+{{- define "fabric-injector.provider" -}}
+{{- $enabled := list -}}
+{{- range $provider, $settings := .Values.multinodeNetworking -}}
+{{- if and $settings $settings.enabled -}}{{- $enabled = append $enabled $provider -}}{{- end -}}
+{{- end -}}
+{{- if gt (len $enabled) 1 -}}
+{{- fail (printf "\n\nmultinodeNetworking: `%s` are enabled, and a pod can be served for one provider only\nhint: leave `enabled: true` with the provider of this cluster, and set `enabled: false` with the others\n" (join "`, `" (sortAlpha $enabled))) -}}
+{{- end -}}
+{{- first $enabled | default "" -}}
+{{- end -}}
+
+{{/* The built-in policies by name. */}}
+{{- define "fabric-injector.builtInPolicies" -}}
+{{- $policies := dict -}}
+{{- range $path, $content := .Files.Glob "files/policies/*.yaml" -}}
+{{- $policy := fromYaml (toString $content) -}}
+{{- $_ := set $policies $policy.metadata.name $policy -}}
+{{- end -}}
+{{- toJson $policies -}}
+{{- end -}}
+
+{{/* The extra policies that are given as values, by name. */}}
+{{- define "fabric-injector.extraPolicies" -}}
+{{- $policies := dict -}}
+{{- range $file, $text := .Values.extraPolicies -}}
+{{- if not (regexMatch "^[-A-Za-z0-9_][-A-Za-z0-9_.]*[.]ya?ml$" $file) -}}
+{{- fail (printf "\n\nextraPolicies: `%s` is no name of a policy file\nhint: it has to end with `.yaml`, since servers read no other, and must have no `/` and no dot at its head\n" $file) -}}
+{{- end -}}
+{{- $policy := fromYaml $text -}}
+{{- $error := dig "Error" "" $policy -}}
+{{- if $error -}}
+{{- fail (printf "\n\nextraPolicies: `%s` is not valid YAML: %s\n" $file $error) -}}
+{{- end -}}
+{{- if ne (dig "kind" "" $policy) "FabricPolicy" -}}
+{{- fail (printf "\n\nextraPolicies: `%s` is not a policy: `kind` has to be `FabricPolicy`\nhint: docs/policy.md tells how to write one\n" $file) -}}
+{{- end -}}
+{{- $name := dig "metadata" "name" "" $policy -}}
+{{- if not $name -}}
+{{- fail (printf "\n\nextraPolicies: the policy in `%s` has no `metadata.name`\n" $file) -}}
+{{- end -}}
+{{- if hasKey $policies $name -}}
+{{- fail (printf "\n\nextraPolicies: two policies are called `%s`; `%s` is one of them\n" $name $file) -}}
+{{- end -}}
+{{- if not (dig "spec" "match" dict $policy) -}}
+{{- fail (printf "\n\nextraPolicies: the policy in `%s` has no `spec.match`, so it would be for every pod of the cluster\n" $file) -}}
+{{- end -}}
+{{- $_ := set $policies $name $policy -}}
+{{- end -}}
+{{- toJson $policies -}}
+{{- end -}}
+
+{{/* The built-in policy of the enabled provider by name: one entry, or none. */}}
+{{- define "fabric-injector.enabledPolicy" -}}
+{{- $provider := include "fabric-injector.provider" . -}}
+{{- $policies := dict -}}
+{{- range $name, $policy := include "fabric-injector.builtInPolicies" . | fromJson -}}
+{{- if eq $policy.spec.provider $provider -}}{{- $_ := set $policies $name $policy -}}{{- end -}}
+{{- end -}}
+{{- toJson $policies -}}
+{{- end -}}
+
+{{/* Every policy that the chart knows to be in use, by name. */}}
+{{- define "fabric-injector.policies" -}}
+{{- $enabled := include "fabric-injector.enabledPolicy" . | fromJson -}}
+{{- $extra := include "fabric-injector.extraPolicies" . | fromJson -}}
+{{- toJson (merge $enabled $extra) -}}
+{{- end -}}

@@ -1,0 +1,131 @@
+//! Combinations of values with which the chart is rendered.
+
+use serde_json::{Value, json};
+
+use crate::helm::Helm;
+use crate::objects::{Objects, read_objects};
+
+pub(crate) const PROVIDERS: [(&str, &str); 4] =
+    [("aws", "aws-efa"), ("azure", "azure-infiniband"), ("gcp", "gcp-tcpxo"), ("oci", "oci-sriov")];
+
+/// A policy with all that a `match` may have, for pods of one provider.
+pub(crate) fn lab_policy(provider: &str) -> String {
+    format!(
+        r#"apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata:
+  name: lab-roce
+spec:
+  provider: {provider}
+  description: Two RoCE NICs for each GPU
+  gpuResources: [nvidia.com/gpu, lab.example/gpu]
+  match:
+    anyAnnotation:
+      lab.example/fabric: "<on> & \"off\""
+    exceptAnnotation:
+      lab.example/plain: "true"
+      lab.example/later: "true"
+    labels: {{team: research, lab.example/tier: gold}}
+    namespaces: [research, staging]
+    ownerKinds: [Job, RayCluster]
+  rules:
+    - name: nics
+      container:
+        resources:
+          limits:
+            nvidia.com/roce: ${{devices(gpus, 2)}}
+"#
+    )
+}
+
+pub(crate) fn enabled(provider: &str) -> Value {
+    json!({"multinodeNetworking": {provider: {"enabled": true}}})
+}
+
+/// These values and those; where both have a key, those win.
+pub(crate) fn with(mut values: Value, others: &Value) -> Value {
+    merge(&mut values, others);
+    values
+}
+
+fn merge(values: &mut Value, others: &Value) {
+    match (values, others) {
+        (Value::Object(values), Value::Object(others)) => {
+            for (key, other) in others {
+                merge(values.entry(key.clone()).or_insert(Value::Null), other);
+            }
+        }
+        (value, other) => *value = other.clone(),
+    }
+}
+
+pub(crate) fn certificates() -> [Value; 4] {
+    let ca = "-----BEGIN CERTIFICATE-----\nTUlJ\n-----END CERTIFICATE-----\n";
+    [
+        json!({}),
+        json!({"certManager": {"enabled": true}}),
+        json!({"certManager": {"enabled": true, "issuerRef": {"name": "company", "kind": "ClusterIssuer"}}}),
+        json!({"tls": {"secretName": "own", "caBundle": ca}}),
+    ]
+}
+
+fn guards() -> [Value; 3] {
+    [
+        json!({"guard": {"enabled": false}}),
+        json!({"guard": {"action": "Warn"}}),
+        json!({"guard": {"action": "Deny"}, "webhook": {"failurePolicy": "Ignore"}}),
+    ]
+}
+
+fn rest(provider: &str) -> [Value; 4] {
+    [
+        json!({}),
+        // Everything that is off by default.
+        json!({
+            "autoscaling": {"enabled": true},
+            "serviceMonitor": {"enabled": true, "interval": "30s", "labels": {"release": "prometheus"}},
+            "prometheusRule": {"enabled": true},
+            "dashboard": {"enabled": true},
+            "image": {"tag": "1.2.3", "digest": format!("sha256:{}", "0".repeat(64))},
+            "imagePullSecrets": [{"name": "registry"}],
+            "server": {"log": "debug", "shutdownDelaySeconds": 9, "drainTimeoutSeconds": 40,
+                "extraArgs": ["--max-in-flight=64"], "extraEnv": [{"name": "A", "value": "b"}]},
+            "podLabels": {"team": "platform"}, "podAnnotations": {"a": "b"},
+            "tolerations": [{"operator": "Exists"}],
+            "networkPolicy": {"adminFrom": [{"podSelector": {}}], "apiServerTo": [{"ipBlock": {"cidr": "10.0.0.1/32"}}],
+                "extraEgress": [{"ports": [{"port": 4318}]}]},
+            "webhook": {"excludedNamespaces": ["monitoring"],
+                "namespaceSelectorExpressions": [{"key": "team", "operator": "Exists"}]},
+            "commonLabels": {"cost": "gpu"},
+        }),
+        // Everything that can be switched off, other names, and a policy besides the built-in one.
+        json!({
+            "podDisruptionBudget": {"enabled": false}, "networkPolicy": {"enabled": false},
+            "priorityClass": {"create": false}, "fullnameOverride": "fabric", "serviceAccount": {"name": "servers"},
+            "extraPolicies": {"lab.yaml": lab_policy(provider)}, "replicas": 1, "nodeSelector": null,
+        }),
+        json!({
+            "priorityClassName": "system-cluster-critical",
+            "extraPoliciesConfigMap": "kept",
+            "webhook": {"matchConditions": [{"name": "ours", "expression": "request.namespace == \"lab\""}]},
+            "guard": {"matchConditions": [{"name": "ours", "expression": "request.namespace == \"lab\""}]},
+        }),
+    ]
+}
+
+/// Every combination for this provider with what it renders.
+pub(crate) fn every_case(helm: &Helm, provider: &str, check: impl Fn(&Value, &Objects)) {
+    for certificate in certificates() {
+        for guard in guards() {
+            for rest in rest(provider) {
+                let values = with(with(with(enabled(provider), &certificate), &guard), &rest);
+                check(&values, &render(helm, &values));
+            }
+        }
+    }
+}
+
+/// The objects that come out for these values.
+pub(crate) fn render(helm: &Helm, values: &Value) -> Objects {
+    read_objects(&helm.template(values).unwrap_or_else(|error| panic!("{values:#}\n{error}")))
+}

@@ -1,0 +1,151 @@
+//! The CEL that Helm generates from the policies.
+
+use serde_json::{Value, json};
+
+use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};
+use crate::helm::Helm;
+use crate::objects::Objects;
+
+/// Name and expression of each condition.
+pub(crate) type Conditions = Vec<(String, String)>;
+
+/// The conditions under which the API server calls the webhook.
+pub(crate) fn of_webhook(objects: &Objects) -> Conditions {
+    read(&objects.the("MutatingWebhookConfiguration")["webhooks"][0]["matchConditions"])
+}
+
+/// The conditions under which the guard looks at a pod.
+pub(crate) fn of_guard(objects: &Objects) -> Conditions {
+    read(&objects.the("ValidatingAdmissionPolicy")["spec"]["matchConditions"])
+}
+
+fn read(conditions: &Value) -> Conditions {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let conditions = conditions.as_array().unwrap().iter();
+    conditions.map(|condition| (text(&condition["name"]), text(&condition["expression"]))).collect()
+}
+
+const NHX: &str = r#""nhx.nvidia.com/enable-multi-node-networking""#;
+const NMP: &str = r#""nmp.nvidia.com/enable-multi-node-networking""#;
+const OPTED_OUT: &str = r#"!(has(object.metadata.annotations) && "disable-rdma-injection" in object.metadata.annotations && object.metadata.annotations["disable-rdma-injection"] == "true")"#;
+
+/// What all built-in policies match.
+fn built_in() -> String {
+    format!(
+        "has(object.metadata.annotations) && ({NHX} in object.metadata.annotations || {NMP} in \
+         object.metadata.annotations) && {OPTED_OUT}"
+    )
+}
+
+/// The same, with the value of the annotation.
+fn built_in_with_values() -> String {
+    let has = |key| {
+        format!("{key} in object.metadata.annotations && object.metadata.annotations[{key}] == \"true\"")
+    };
+    format!("has(object.metadata.annotations) && ({} || {}) && {OPTED_OUT}", has(NHX), has(NMP))
+}
+
+/// Whether a container has a limit on one of these resources, which are in CEL already.
+fn asks_for(gpus: &str) -> String {
+    let container = format!(
+        "exists(container, has(container.resources) && has(container.resources.limits) && [{gpus}].exists(gpu, gpu in \
+         container.resources.limits && string(container.resources.limits[gpu]) != \"0\"))"
+    );
+    format!(
+        "object.spec.containers.{container} || has(object.spec.initContainers) && \
+         object.spec.initContainers.{container}"
+    )
+}
+
+#[test]
+fn the_built_in_policies_need_one_condition_for_all_clouds() {
+    let Some(helm) = Helm::find() else { return };
+    for (provider, _) in PROVIDERS {
+        let objects = render(&helm, &enabled(provider));
+        let gpus = match provider {
+            "azure" | "oci" => r#""amd.com/gpu", "nvidia.com/gpu""#,
+            _ => r#""nvidia.com/gpu""#,
+        };
+        assert_eq!(of_webhook(&objects), [("a-policy-is-for-this-pod".to_owned(), built_in())]);
+        let wanted = [
+            ("a-policy-is-for-this-pod", built_in_with_values()),
+            ("asks-for-gpus", asks_for(gpus)),
+            ("not-on-windows", r#"!(has(object.spec.os) && object.spec.os.name == "windows")"#.to_owned()),
+            (
+                "not-a-mirror-pod",
+                r#"!(has(object.metadata.annotations) && "kubernetes.io/config.mirror" in object.metadata.annotations)"#
+                    .to_owned(),
+            ),
+        ];
+        assert_eq!(of_guard(&objects), wanted.map(|(name, expression)| (name.to_owned(), expression)));
+    }
+}
+
+/// The term of the policy with all that a `match` may have; `annotation` is what is asked of that.
+fn lab_term(annotation: &str) -> String {
+    let opted_out = |key: &str| {
+        format!(
+            "!(has(object.metadata.annotations) && {key} in object.metadata.annotations && \
+             object.metadata.annotations[{key}] == \"true\")"
+        )
+    };
+    [
+        r#"has(object.metadata.labels) && "lab.example/tier" in object.metadata.labels && object.metadata.labels["lab.example/tier"] == "gold""#,
+        r#"has(object.metadata.labels) && "team" in object.metadata.labels && object.metadata.labels["team"] == "research""#,
+        r#"request.namespace in ["research", "staging"]"#,
+        r#"has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in ["Job", "RayCluster"])"#,
+        &format!("has(object.metadata.annotations) && {annotation}"),
+        &opted_out("\"lab.example/later\""),
+        &opted_out("\"lab.example/plain\""),
+    ]
+    .join(" && ")
+}
+
+#[test]
+fn every_part_of_a_match_is_asked_for_and_each_policy_has_its_term() {
+    let Some(helm) = Helm::find() else { return };
+    let alone = json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}});
+    let key = r#""lab.example/fabric" in object.metadata.annotations"#;
+    let value = format!(r#"{key} && object.metadata.annotations["lab.example/fabric"] == "<on> & \"off\"""#);
+    let objects = render(&helm, &alone);
+    assert_eq!(of_webhook(&objects)[0].1, lab_term(key));
+    assert_eq!(of_guard(&objects)[0].1, lab_term(&value));
+    assert_eq!(of_guard(&objects)[1].1, asks_for(r#""lab.example/gpu", "nvidia.com/gpu""#));
+
+    let objects =
+        render(&helm, &with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": lab_policy("aws")}})));
+    assert_eq!(of_webhook(&objects)[0].1, format!("({}) || ({})", built_in(), lab_term(key)));
+    assert_eq!(of_guard(&objects)[0].1, format!("({}) || ({})", built_in_with_values(), lab_term(&value)));
+}
+
+#[test]
+fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order() {
+    let Some(helm) = Helm::find() else { return };
+    let policy = |name: &str, annotation: &str| {
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
+             provider: lab\n  description: x\n  gpuResources: [nvidia.com/gpu]\n  match: {{anyAnnotation: \
+             {{{annotation}: \"true\"}}}}\n  rules: []\n"
+        )
+    };
+    let extra = json!({"extraPolicies": {
+        "1.yaml": policy("b", "second"), "2.yaml": policy("a", "first"), "3.yaml": policy("c", "first"),
+    }});
+    let term =
+        |key: &str| format!("has(object.metadata.annotations) && \"{key}\" in object.metadata.annotations");
+    let wanted = format!("({}) || ({})", term("first"), term("second"));
+    assert_eq!(of_webhook(&render(&helm, &extra))[0].1, wanted);
+}
+
+#[test]
+fn what_an_operator_gives_for_policies_of_a_config_map_is_taken_as_it_is() {
+    let Some(helm) = Helm::find() else { return };
+    let ours = json!([{"name": "ours", "expression": "request.namespace == \"lab\""}]);
+    let values = json!({
+        "extraPoliciesConfigMap": "kept", "webhook": {"matchConditions": ours}, "guard": {"matchConditions": ours},
+    });
+    let objects = render(&helm, &values);
+    let wanted = [("ours".to_owned(), "request.namespace == \"lab\"".to_owned())];
+    assert_eq!(of_webhook(&objects), wanted);
+    assert_eq!(of_guard(&objects), wanted);
+}

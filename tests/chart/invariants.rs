@@ -1,0 +1,205 @@
+//! What holds for the objects whatever the values are.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::cases::{enabled, every_case, with};
+use crate::helm::{Helm, NAMESPACE};
+use crate::objects::{Objects, identity, is_test, selects, strings};
+use crate::{pods, registration, rights};
+
+#[test]
+fn helm_has_nothing_against_the_chart() {
+    let Some(helm) = Helm::find() else { return };
+    for provider in ["aws", "azure", "gcp", "oci"] {
+        let output = helm.lint(&enabled(provider));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    }
+}
+
+/// Every combination of values gives objects that belong together. One test for each provider, so that they run at once.
+fn every_combination(provider: &str) {
+    let Some(helm) = Helm::find() else { return };
+    every_case(&helm, provider, |values, objects| {
+        identities(objects);
+        hooks(objects);
+        selectors(objects);
+        references(values, objects);
+        scaling(values, objects);
+        pods::check(values, objects);
+        rights::check(values, objects);
+        registration::check(values, objects);
+    });
+}
+
+#[test]
+fn every_combination_for_aws_gives_objects_that_belong_together() {
+    every_combination("aws");
+}
+
+#[test]
+fn every_combination_for_azure_gives_objects_that_belong_together() {
+    every_combination("azure");
+}
+
+#[test]
+fn every_combination_for_gcp_gives_objects_that_belong_together() {
+    every_combination("gcp");
+}
+
+#[test]
+fn every_combination_for_oci_gives_objects_that_belong_together() {
+    every_combination("oci");
+}
+
+/// Every object has a kind, a name and the labels of the release; none is there twice.
+fn identities(objects: &Objects) {
+    let cluster = [
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "MutatingWebhookConfiguration",
+        "PriorityClass",
+        "ValidatingAdmissionPolicy",
+        "ValidatingAdmissionPolicyBinding",
+    ];
+    let mut seen = BTreeSet::new();
+    for object in &objects.0 {
+        assert!(object["apiVersion"].is_string() && object["metadata"]["name"].is_string(), "{object}");
+        assert!(seen.insert(identity(object)), "{} is there twice", identity(object));
+        let kind = object["kind"].as_str().unwrap();
+        assert_eq!(
+            object["metadata"]["namespace"].is_string(),
+            !cluster.contains(&kind),
+            "{}",
+            identity(object)
+        );
+        assert_eq!(object["metadata"]["labels"]["app.kubernetes.io/instance"], "fabric-injector", "{object}");
+    }
+}
+
+/// Uninstalling leaves nothing: no hook but those of `helm test`, which go at its end, and nothing is kept.
+fn hooks(objects: &Objects) {
+    for object in &objects.0 {
+        let annotations = &object["metadata"]["annotations"];
+        assert_eq!(annotations["helm.sh/resource-policy"], Value::Null, "{}", identity(object));
+        if annotations["helm.sh/hook"] != Value::Null {
+            assert!(is_test(object), "{}", identity(object));
+            let policy = annotations["helm.sh/hook-delete-policy"].as_str().unwrap();
+            assert_eq!(policy, "before-hook-creation,hook-succeeded,hook-failed", "{}", identity(object));
+        }
+    }
+}
+
+/// Whatever selects pods selects those of the servers, and not that of `helm test`.
+fn selectors(objects: &Objects) {
+    let labels = &objects.pod()["metadata"]["labels"];
+    let deployment = &objects.the("Deployment")["spec"];
+    let mut selectors =
+        vec![&deployment["selector"]["matchLabels"], &objects.the("Service")["spec"]["selector"]];
+    if let Some(budget) = objects.find("PodDisruptionBudget") {
+        selectors.push(&budget["spec"]["selector"]["matchLabels"]);
+    }
+    if let Some(policy) = objects.find("NetworkPolicy") {
+        selectors.push(&policy["spec"]["podSelector"]["matchLabels"]);
+    }
+    for spread in objects.pod()["spec"]["topologySpreadConstraints"].as_array().unwrap() {
+        selectors.push(&spread["labelSelector"]["matchLabels"]);
+    }
+    for selector in selectors {
+        assert!(selects(selector, labels), "{selector} {labels}");
+        for test in objects.of_kind("Pod") {
+            assert!(
+                !selects(selector, &test["metadata"]["labels"]),
+                "{selector} selects the pod of `helm test`"
+            );
+        }
+    }
+    if let Some(monitor) = objects.find("ServiceMonitor") {
+        let service = objects.the("Service");
+        assert!(selects(&monitor["spec"]["selector"]["matchLabels"], &service["metadata"]["labels"]));
+        let ports: Vec<&Value> =
+            service["spec"]["ports"].as_array().unwrap().iter().map(|port| &port["name"]).collect();
+        assert!(ports.contains(&&monitor["spec"]["endpoints"][0]["port"]));
+    }
+}
+
+/// What an object names is there.
+fn references(values: &Value, objects: &Objects) {
+    let spec = &objects.pod()["spec"];
+    let container_ports = objects.server()["ports"].as_array().unwrap();
+    for port in objects.the("Service")["spec"]["ports"].as_array().unwrap() {
+        assert!(container_ports.iter().any(|container| container["name"] == port["targetPort"]), "{port}");
+    }
+    let account = spec["serviceAccountName"].as_str().unwrap();
+    assert!(objects.named("ServiceAccount", account).is_some(), "{account}");
+    for volume in spec["volumes"].as_array().unwrap() {
+        let kept = values["extraPoliciesConfigMap"].as_str();
+        if let Some(name) = volume["configMap"]["name"].as_str().filter(|name| Some(*name) != kept) {
+            assert!(objects.named("ConfigMap", name).is_some(), "{name}");
+        }
+        let mounts = objects.server()["volumeMounts"].as_array().unwrap();
+        let mount = mounts.iter().find(|mount| mount["name"] == volume["name"]).expect("a volume is mounted");
+        assert_eq!(mount["subPath"], Value::Null, "the kubelet would never update it");
+    }
+    let class = spec["priorityClassName"].as_str();
+    match class {
+        Some("system-cluster-critical") | None => assert!(objects.find("PriorityClass").is_none()),
+        Some(class) => assert!(objects.named("PriorityClass", class).is_some(), "{class}"),
+    }
+    if let Some(scaler) = objects.find("HorizontalPodAutoscaler") {
+        assert_eq!(scaler["spec"]["scaleTargetRef"]["name"], objects.the("Deployment")["metadata"]["name"]);
+    }
+}
+
+/// Replicas belong to the chart or to the autoscaler, and a rolling update never takes one away.
+fn scaling(values: &Value, objects: &Objects) {
+    let spec = &objects.the("Deployment")["spec"];
+    let scaled = values["autoscaling"]["enabled"] == true;
+    assert_eq!(objects.find("HorizontalPodAutoscaler").is_some(), scaled);
+    assert_eq!(spec["replicas"].is_null(), scaled);
+    assert_eq!(spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
+    if let Some(budget) = objects.find("PodDisruptionBudget") {
+        assert_eq!(budget["spec"]["maxUnavailable"], 1);
+    }
+}
+
+#[test]
+fn two_servers_are_spread_over_zones_and_nodes() {
+    let Some(helm) = Helm::find() else { return };
+    let objects = crate::cases::render(&helm, &enabled("aws"));
+    assert_eq!(objects.the("Deployment")["spec"]["replicas"], 2);
+    let spread = objects.pod()["spec"]["topologySpreadConstraints"].as_array().unwrap();
+    let keys: Vec<&str> = spread.iter().map(|spread| spread["topologyKey"].as_str().unwrap()).collect();
+    assert_eq!(keys, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]);
+}
+
+#[test]
+fn servers_reach_the_api_server_only_if_they_manage_their_certificate() {
+    let Some(helm) = Helm::find() else { return };
+    let egress = |values: &Value| {
+        let objects = crate::cases::render(&helm, &with(enabled("aws"), values));
+        objects.the("NetworkPolicy")["spec"]["egress"].clone()
+    };
+    let ports = |rule: &Value| {
+        rule["ports"].as_array().unwrap().iter().map(|p| p["port"].as_u64().unwrap()).collect()
+    };
+    let managed = egress(&json!({}));
+    let managed: Vec<Vec<u64>> = managed.as_array().unwrap().iter().map(ports).collect();
+    assert_eq!(managed, [vec![53, 53], vec![443, 6443]]);
+    assert_eq!(egress(&json!({"certManager": {"enabled": true}})), json!([]));
+}
+
+#[test]
+fn every_object_is_in_the_namespace_of_the_release_but_what_the_test_may_do_elsewhere() {
+    let Some(helm) = Helm::find() else { return };
+    let objects = crate::cases::render(&helm, &with(enabled("aws"), &json!({"test": {"namespace": "jobs"}})));
+    for object in &objects.0 {
+        let elsewhere =
+            is_test(object) && ["Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap());
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(NAMESPACE);
+        assert_eq!(namespace, if elsewhere { "jobs" } else { NAMESPACE }, "{}", identity(object));
+    }
+    let test = objects.of_kind("Pod").next().unwrap();
+    assert!(strings(&test["spec"]["containers"][0]["args"]).contains(&"--namespace=jobs"));
+}

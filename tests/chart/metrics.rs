@@ -1,0 +1,139 @@
+//! Alerts and dashboard use metrics that there are.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::cases::{enabled, render, with};
+use crate::helm::Helm;
+use crate::{chart, read, root};
+
+/// Words of an expression that begin as our metrics, those of the process, or those of others do.
+fn metrics(expression: &str) -> BTreeSet<String> {
+    let words = expression.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let prefixes = ["fabric_injector_", "process_", "apiserver_", "kube_", "up"];
+    let metric = |word: &&str| prefixes.iter().any(|prefix| word.starts_with(prefix));
+    words.filter(metric).map(str::to_owned).collect()
+}
+
+/// The metrics that the pages for operators name.
+fn known() -> String {
+    read(&root().join("docs/serve.md")) + &read(&root().join("docs/install.md"))
+}
+
+fn check(place: &str, expression: &str, known: &str) {
+    let used = metrics(expression);
+    assert!(!used.is_empty(), "{place}: {expression}");
+    for metric in used {
+        let base = metric.strip_suffix("_bucket").unwrap_or(&metric);
+        assert!(known.contains(&format!("`{base}`")), "{place}: no page has the metric `{base}`");
+    }
+}
+
+fn dashboard() -> Value {
+    serde_json::from_str(&read(&chart().join("files/dashboard.json"))).unwrap()
+}
+
+#[test]
+fn every_panel_of_the_dashboard_shows_metrics_that_there_are() {
+    let known = known();
+    let dashboard = dashboard();
+    let panels = dashboard["panels"].as_array().unwrap();
+    assert!(panels.len() > 10);
+    let mut ids = BTreeSet::new();
+    for panel in panels {
+        let title = panel["title"].as_str().unwrap();
+        assert!(ids.insert(panel["id"].as_u64().unwrap()), "{title}");
+        assert!(panel["description"].as_str().is_some_and(|text| !text.is_empty()), "{title}");
+        for target in panel["targets"].as_array().unwrap() {
+            let expression = target["expr"].as_str().unwrap();
+            check(title, expression, &known);
+            balanced(title, expression);
+        }
+    }
+    for variable in dashboard["templating"]["list"].as_array().unwrap() {
+        if variable["type"] == "query" {
+            check("a variable", variable["definition"].as_str().unwrap(), &known);
+        }
+    }
+}
+
+/// No two panels lie on each other, and none reaches beyond the edge.
+#[test]
+fn the_panels_of_the_dashboard_have_their_place() {
+    let mut taken = BTreeSet::new();
+    for panel in dashboard()["panels"].as_array().unwrap() {
+        let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
+        assert!(at("x") + at("w") <= 24, "{}", panel["title"]);
+        for x in at("x")..at("x") + at("w") {
+            for y in at("y")..at("y") + at("h") {
+                assert!(taken.insert((x, y)), "{}", panel["title"]);
+            }
+        }
+    }
+}
+
+fn balanced(place: &str, expression: &str) {
+    for (open, close) in [('(', ')'), ('{', '}'), ('[', ']')] {
+        let count = |letter| expression.matches(letter).count();
+        assert_eq!(count(open), count(close), "{place}: {expression}");
+    }
+}
+
+#[test]
+fn every_alert_is_about_metrics_that_there_are_and_says_what_to_do() {
+    let Some(helm) = Helm::find() else { return };
+    let values = serde_json::json!({"prometheusRule": {"enabled": true, "certificateDays": 3}});
+    let objects = render(&helm, &with(enabled("aws"), &values));
+    let known = known();
+    let mut alerts = BTreeSet::new();
+    for rule in objects.the("PrometheusRule")["spec"]["groups"][0]["rules"].as_array().unwrap() {
+        let name = rule["alert"].as_str().unwrap();
+        alerts.insert(name.to_owned());
+        let expression = rule["expr"].as_str().unwrap();
+        check(name, expression, &known);
+        balanced(name, expression);
+        assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{name}");
+        for text in ["summary", "description"] {
+            assert!(
+                rule["annotations"][text].as_str().is_some_and(|text| !text.is_empty()),
+                "{name}: {text}"
+            );
+        }
+    }
+    let wanted = [
+        "FabricInjectorAbsent",
+        "FabricInjectorCertificateEnds",
+        "FabricInjectorDoesNotServe",
+        "FabricInjectorIsNotReached",
+        "FabricInjectorNotReady",
+        "FabricInjectorPodsLeftAlone",
+        "FabricInjectorPodsUnserved",
+        "FabricInjectorReloadFailed",
+        "FabricInjectorSheds",
+    ];
+    assert_eq!(alerts, wanted.map(str::to_owned).into());
+    let page = read(&root().join("docs/install.md"));
+    for alert in alerts {
+        assert!(page.contains(&format!("`{alert}`")), "docs/install.md has no `{alert}`");
+    }
+}
+
+#[test]
+fn reasons_in_alerts_are_reasons_of_the_program() {
+    let template = read(&chart().join("templates/prometheusrule.yaml"));
+    let reasons = template.split_once("reason=~\"").unwrap().1.split_once('"').unwrap().0;
+    for reason in reasons.split('|') {
+        assert!(fabric_injector::engine::Reason::LEFT_ALONE.contains(&reason), "{reason}");
+    }
+}
+
+#[test]
+fn the_dashboard_in_the_cluster_is_the_file() {
+    let Some(helm) = Helm::find() else { return };
+    let objects = render(&helm, &with(enabled("aws"), &serde_json::json!({"dashboard": {"enabled": true}})));
+    let map = objects.named("ConfigMap", "fabric-injector-dashboard").unwrap();
+    assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
+    let text = map["data"]["fabric-injector.json"].as_str().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(text).unwrap(), dashboard());
+}

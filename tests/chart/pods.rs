@@ -1,0 +1,109 @@
+//! The pods of the servers and of `helm test`: restricted, with the right files, and ended in good time.
+
+use serde_json::{Value, json};
+
+use crate::objects::{Objects, strings};
+
+pub(crate) fn check(values: &Value, objects: &Objects) {
+    restricted(&objects.pod()["spec"]);
+    for test in objects.of_kind("Pod") {
+        restricted(&test["spec"]);
+    }
+    certificates(values, objects);
+    policies(values, objects);
+    the_end(objects);
+    probes(objects);
+}
+
+/// As the profile `restricted` of the Pod Security Standards asks for, and with a root that nobody can write to.
+fn restricted(spec: &Value) {
+    let pod = &spec["securityContext"];
+    assert_eq!(pod["runAsNonRoot"], true);
+    assert_eq!(pod["runAsUser"], 65532);
+    assert_eq!(pod["seccompProfile"]["type"], "RuntimeDefault");
+    for host in ["hostNetwork", "hostPID", "hostIPC", "initContainers"] {
+        assert_eq!(spec[host], Value::Null, "{host}");
+    }
+    for container in spec["containers"].as_array().unwrap() {
+        let wanted = json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+        });
+        assert_eq!(container["securityContext"], wanted);
+        assert!(container["resources"]["limits"]["memory"].is_string());
+        assert!(container["resources"]["limits"]["cpu"].is_null(), "throttled, it would be late");
+        // The image has one program and no shell.
+        assert_eq!(container["command"], Value::Null);
+    }
+    for volume in spec["volumes"].as_array().into_iter().flatten() {
+        assert!(volume["configMap"].is_object() || volume["secret"].is_object(), "{volume}");
+    }
+}
+
+/// The certificate is managed, with a token, or mounted, without one.
+fn certificates(values: &Value, objects: &Objects) {
+    let fullname = objects.the("Deployment")["metadata"]["name"].as_str().unwrap();
+    let arguments = objects.arguments();
+    let mounted = values["certManager"]["enabled"] == true || values["tls"]["secretName"].is_string();
+    assert_eq!(objects.pod()["spec"]["automountServiceAccountToken"], !mounted);
+    assert_eq!(arguments.contains(&"--tls-dir=/etc/fabric-injector/tls"), mounted);
+    assert_eq!(arguments.contains(&format!("--manage-webhook={fullname}").as_str()), !mounted);
+    assert_eq!(arguments.contains(&format!("--manage-secret={fullname}-tls").as_str()), !mounted);
+    let guarded = values["guard"]["enabled"] != false;
+    let manages_guard = arguments.contains(&format!("--manage-guard={fullname}-guard").as_str());
+    assert_eq!(manages_guard, !mounted && guarded);
+    assert_eq!(arguments.iter().any(|argument| argument.starts_with("--certificate-life=")), !mounted);
+    let volumes = objects.pod()["spec"]["volumes"].as_array().unwrap();
+    let secrets: Vec<&str> =
+        volumes.iter().filter_map(|volume| volume["secret"]["secretName"].as_str()).collect();
+    let own = values["tls"]["secretName"].as_str().map(str::to_owned);
+    let wanted = own.or_else(|| mounted.then(|| format!("{fullname}-serving")));
+    assert_eq!(secrets, wanted.iter().collect::<Vec<_>>());
+    for certificate in
+        objects.of_kind("Certificate").filter(|certificate| certificate["spec"]["isCA"] != true)
+    {
+        assert_eq!(certificate["spec"]["secretName"], wanted.as_deref().unwrap());
+        let names = strings(&certificate["spec"]["dnsNames"]);
+        assert!(names.contains(&format!("{fullname}.fabric-injector.svc").as_str()), "{names:?}");
+    }
+}
+
+/// With policies of one's own, the built-in one has to be named as well.
+fn policies(values: &Value, objects: &Objects) {
+    let provider = crate::cases::PROVIDERS
+        .iter()
+        .find(|(provider, _)| values["multinodeNetworking"][provider]["enabled"] == true)
+        .map(|(_, policy)| format!("--policy={policy}"));
+    let extra = values["extraPolicies"].is_object() || values["extraPoliciesConfigMap"].is_string();
+    let mut wanted = Vec::new();
+    if extra {
+        wanted.extend(provider);
+        wanted.push("--policy=/etc/fabric-injector/policies".to_owned());
+    }
+    let arguments = objects.arguments();
+    let named: Vec<&&str> = arguments.iter().filter(|argument| argument.starts_with("--policy=")).collect();
+    assert_eq!(named, wanted.iter().collect::<Vec<_>>());
+    let on_error =
+        if values["webhook"]["failurePolicy"] == "Ignore" { "--on-error=allow" } else { "--on-error=deny" };
+    assert!(arguments.contains(&on_error), "{arguments:?}");
+}
+
+/// The grace period is longer than what the server takes to end.
+fn the_end(objects: &Objects) {
+    let arguments = objects.arguments();
+    let seconds = |option: &str| -> u64 {
+        let value = arguments.iter().find_map(|argument| argument.strip_prefix(option)).expect(option);
+        value.strip_suffix('s').unwrap().parse().unwrap()
+    };
+    let takes = seconds("--shutdown-delay=") + seconds("--drain-timeout=");
+    let grace = objects.pod()["spec"]["terminationGracePeriodSeconds"].as_u64().unwrap();
+    assert!(grace > takes, "{grace} {takes}");
+}
+
+fn probes(objects: &Objects) {
+    let server = objects.server();
+    for (probe, path) in
+        [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")]
+    {
+        assert_eq!(server[probe]["httpGet"], json!({"path": path, "port": "admin"}), "{probe}");
+    }
+}

@@ -1,0 +1,136 @@
+//! Values that the chart does not take, and that it says why.
+
+use serde_json::{Value, json};
+
+use crate::cases::{enabled, lab_policy, with};
+use crate::helm::Helm;
+
+/// Checks that these values are refused, and that each of the texts is in what Helm says.
+fn refused(helm: &Helm, values: &Value, says: &[&str]) {
+    let error = helm.template(values).expect_err(&format!("{values:#} is taken"));
+    for text in says {
+        assert!(error.contains(text), "`{text}` is not in\n{error}");
+    }
+}
+
+/// The same, besides `aws`.
+fn refused_with_aws(helm: &Helm, values: &Value, says: &[&str]) {
+    refused(helm, &with(enabled("aws"), values), says);
+}
+
+#[test]
+fn exactly_one_provider_may_be_enabled() {
+    let Some(helm) = Helm::find() else { return };
+    let two = with(enabled("aws"), &enabled("gcp"));
+    refused(
+        &helm,
+        &two,
+        &["`aws`, `gcp` are enabled", "for one provider only", "hint: leave `enabled: true`"],
+    );
+    refused(&helm, &json!({}), &["no provider is enabled", "multinodeNetworking.aws.enabled=true"]);
+    let all_off = json!({"multinodeNetworking": {"oci": {"enabled": false, "rdmaDevicesPerGPU": 8}}});
+    refused(&helm, &all_off, &["no provider is enabled"]);
+    refused(&helm, &enabled("awz"), &["no policy is for the provider `awz`", "`aws`, `azure`, `gcp`, `oci`"]);
+}
+
+#[test]
+fn the_block_takes_the_parameters_of_the_policies_and_no_others() {
+    let Some(helm) = Helm::find() else { return };
+    let aws = |settings: Value| json!({"multinodeNetworking": {"aws": settings}});
+    refused_with_aws(
+        &helm,
+        &aws(json!({"efaDevicesPerGpu": 4})),
+        &["/multinodeNetworking/aws", "efaDevicesPerGpu"],
+    );
+    refused_with_aws(
+        &helm,
+        &aws(json!({"efaDevicesPerGPU": "4"})),
+        &["efaDevicesPerGPU", "got string, want null or number"],
+    );
+    refused_with_aws(&helm, &aws(json!({"efaDevicesPerGPU": -1})), &["efaDevicesPerGPU", "minimum"]);
+    refused_with_aws(&helm, &aws(json!({"enabled": "yes"})), &["enabled", "got string, want boolean"]);
+    refused_with_aws(
+        &helm,
+        &aws(json!({"sharedMemorySize": "much"})),
+        &["sharedMemorySize", "does not match pattern"],
+    );
+}
+
+#[test]
+fn other_values_have_their_type_and_their_key() {
+    let Some(helm) = Helm::find() else { return };
+    let cases = [
+        (json!({"replica": 3}), "'replica' not allowed"),
+        (json!({"replicas": "three"}), "/replicas"),
+        (json!({"replicas": 0}), "/replicas"),
+        (json!({"guard": {"action": "Stop"}}), "must be one of 'Warn', 'Deny'"),
+        (json!({"webhook": {"failurePolicy": "fail"}}), "must be one of 'Fail', 'Ignore'"),
+        (json!({"webhook": {"timeoutSeconds": 31}}), "/webhook/timeoutSeconds"),
+        (json!({"image": {"digest": "sha256:abc"}}), "/image/digest"),
+        (json!({"certificates": {"life": "30 days"}}), "/certificates/life"),
+        (json!({"certManager": {"duration": "90d"}}), "/certManager/duration"),
+        (json!({"tls": {"secretName": "own", "caBundle": "LS0tLS1CRUdJTg=="}}), "/tls/caBundle"),
+        (json!({"server": {"extraArgs": "--log=debug"}}), "/server/extraArgs"),
+        (json!({"server": {"drainTimeoutSeconds": "20s"}}), "/server/drainTimeoutSeconds"),
+    ];
+    for (values, says) in cases {
+        refused_with_aws(&helm, &values, &[says]);
+    }
+}
+
+#[test]
+fn there_is_one_certificate_and_its_ca_is_known() {
+    let Some(helm) = Helm::find() else { return };
+    let ca = "-----BEGIN CERTIFICATE-----\n";
+    let both = json!({"certManager": {"enabled": true}, "tls": {"secretName": "own", "caBundle": ca}});
+    refused_with_aws(&helm, &both, &["`certManager.enabled` and `tls.secretName` are both given"]);
+    refused_with_aws(&helm, &json!({"tls": {"secretName": "own"}}), &["without `caBundle`", "--set-file"]);
+    refused_with_aws(&helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
+}
+
+#[test]
+fn an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one() {
+    let Some(helm) = Helm::find() else { return };
+    let extra = |file: &str, text: &str| json!({"extraPolicies": {file: text}});
+    let lab = lab_policy("lab");
+    refused(&helm, &extra("lab.txt", &lab), &["`lab.txt` is no name of a policy file", "`.yaml`"]);
+    refused(&helm, &extra("lab.yaml", "kind: ConfigMap"), &["`lab.yaml` is not a policy"]);
+    refused(&helm, &extra("lab.yaml", "a: [b"), &["`lab.yaml` is not valid YAML"]);
+    let nameless = lab.replace("name: lab-roce", "name: ''");
+    refused(&helm, &extra("lab.yaml", &nameless), &["no `metadata.name`"]);
+    let for_all = lab.replace("match:", "matches:");
+    refused(&helm, &extra("lab.yaml", &for_all), &["no `spec.match`"]);
+    let twice = json!({"extraPolicies": {"a.yaml": lab, "b.yaml": lab}});
+    refused(&helm, &twice, &["two policies are called `lab-roce`"]);
+    refused(&helm, &extra("lab.yaml", ""), &["extraPolicies"]);
+    let object = json!({"extraPolicies": {"lab.yaml": {"kind": "FabricPolicy"}}});
+    refused(&helm, &object, &["got object, want string"]);
+
+    refused_with_aws(&helm, &extra("lab.yaml", &lab), &["is for the provider `lab`, and `aws` is enabled"]);
+    let same_name = lab_policy("aws").replace("lab-roce", "aws-efa");
+    refused_with_aws(
+        &helm,
+        &extra("a.yaml", &same_name),
+        &["the built-in policy of `aws`", "aws.enabled=false"],
+    );
+}
+
+#[test]
+fn conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else() {
+    let Some(helm) = Helm::find() else { return };
+    let ours = json!([{"name": "ours", "expression": "true"}]);
+    let kept = json!({"extraPoliciesConfigMap": "kept"});
+    refused(
+        &helm,
+        &kept,
+        &["`webhook.matchConditions` has to say", "fabric-injector manifests --policy FILE"],
+    );
+    let webhook = with(kept.clone(), &json!({"webhook": {"matchConditions": ours}}));
+    refused(&helm, &webhook, &["`guard.matchConditions` has to say", "or set `guard.enabled=false`"]);
+    let both = with(kept, &json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}}));
+    refused(&helm, &both, &["`extraPolicies` and `extraPoliciesConfigMap` are both given"]);
+    for values in [json!({"webhook": {"matchConditions": ours}}), json!({"guard": {"matchConditions": ours}})]
+    {
+        refused_with_aws(&helm, &values, &["are generated from the policies", "webhook.excludedNamespaces"]);
+    }
+}

@@ -1,0 +1,102 @@
+//! The webhook configuration and the guard.
+
+use serde_json::{Value, json};
+
+use crate::cases::{certificates, enabled, render, with};
+use crate::helm::{Helm, NAMESPACE};
+use crate::objects::Objects;
+
+pub(crate) fn check(values: &Value, objects: &Objects) {
+    webhook(values, objects);
+    if values["guard"]["enabled"] == false {
+        assert!(objects.find("ValidatingAdmissionPolicy").is_none());
+    } else {
+        guard(values, objects);
+    }
+}
+
+fn webhook(values: &Value, objects: &Objects) {
+    let configuration = objects.the("MutatingWebhookConfiguration");
+    let [webhook] = configuration["webhooks"].as_array().unwrap().as_slice() else {
+        panic!("there is one webhook");
+    };
+    assert_eq!(webhook["name"], "pods.fabric-injector.io");
+    assert_eq!(webhook["rules"], pods());
+    let policy = values["webhook"]["failurePolicy"].as_str().unwrap_or("Fail");
+    assert_eq!(webhook["failurePolicy"], policy);
+    assert_eq!(webhook["timeoutSeconds"], 5);
+    assert_eq!(webhook["sideEffects"], "None");
+    assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
+    assert_eq!(webhook["matchPolicy"], "Equivalent");
+    assert_eq!(webhook["admissionReviewVersions"], json!(["v1"]));
+    let service = json!({
+        "name": objects.the("Service")["metadata"]["name"], "namespace": NAMESPACE, "path": "/mutate", "port": 443,
+    });
+    assert_eq!(webhook["clientConfig"]["service"], service);
+    let known = values["tls"]["secretName"].is_string();
+    assert_eq!(webhook["clientConfig"]["caBundle"].is_string(), known, "else it is written in the cluster");
+    let injected = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
+    assert_eq!(injected.is_string(), values["certManager"]["enabled"] == true);
+    namespaces(values, &webhook["namespaceSelector"]);
+}
+
+/// Only the creation of pods.
+fn pods() -> Value {
+    json!([{
+        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"], "scope": "Namespaced",
+    }])
+}
+
+/// The servers' own namespace and those of the cluster are left out.
+fn namespaces(values: &Value, selector: &Value) {
+    let expressions = selector["matchExpressions"].as_array().unwrap();
+    let mut excluded = vec!["kube-system", "kube-public", "kube-node-lease", NAMESPACE];
+    excluded.extend(
+        values["webhook"]["excludedNamespaces"].as_array().into_iter().flatten().filter_map(Value::as_str),
+    );
+    let wanted = json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded});
+    assert_eq!(expressions[0], wanted);
+    let further = values["webhook"]["namespaceSelectorExpressions"].as_array().cloned().unwrap_or_default();
+    assert_eq!(expressions[1..], further);
+}
+
+fn guard(values: &Value, objects: &Objects) {
+    let policy = objects.the("ValidatingAdmissionPolicy");
+    let binding = objects.the("ValidatingAdmissionPolicyBinding");
+    let action = values["guard"]["action"].as_str().unwrap_or("Warn");
+    assert_eq!(binding["spec"]["policyName"], policy["metadata"]["name"]);
+    assert_eq!(binding["spec"]["validationActions"], json!([action, "Audit"]));
+    let spec = &policy["spec"];
+    assert_eq!(spec["failurePolicy"], if action == "Deny" { "Fail" } else { "Ignore" });
+    assert_eq!(spec["matchConstraints"]["resourceRules"], pods());
+    assert_eq!(spec["matchConstraints"]["matchPolicy"], "Equivalent");
+    namespaces(values, &spec["matchConstraints"]["namespaceSelector"]);
+    let [validation] = spec["validations"].as_array().unwrap().as_slice() else {
+        panic!("there is one validation");
+    };
+    let stamp = fabric_injector::engine::STAMP;
+    let wanted = format!("has(object.metadata.annotations) && \"{stamp}\" in object.metadata.annotations");
+    assert_eq!(validation["expression"], wanted);
+    let message = validation["message"].as_str().unwrap();
+    assert!(!message.contains('\n') && !message.ends_with('.'), "{message}");
+    assert!(message.contains("did not serve it: NCCL will fall back to TCP; see whether"), "{message}");
+}
+
+#[test]
+fn who_writes_the_bundle_is_whoever_makes_the_certificate() {
+    let Some(helm) = Helm::find() else { return };
+    let [managed, own_ca, issuer, secret] =
+        certificates().map(|values| render(&helm, &with(enabled("aws"), &values)));
+    let webhook = |objects: &Objects| objects.the("MutatingWebhookConfiguration").clone();
+    assert_eq!(webhook(&managed)["metadata"]["annotations"], Value::Null);
+    for objects in [&own_ca, &issuer] {
+        let annotations = &webhook(objects)["metadata"]["annotations"];
+        assert_eq!(annotations["cert-manager.io/inject-ca-from"], "fabric-injector/fabric-injector");
+    }
+    assert_eq!(own_ca.of_kind("Certificate").count(), 2);
+    let serving = issuer.the("Certificate");
+    let company = json!({"group": "cert-manager.io", "kind": "ClusterIssuer", "name": "company"});
+    assert_eq!(serving["spec"]["issuerRef"], company);
+    let pem = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tClRVbEoKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=";
+    assert_eq!(webhook(&secret)["webhooks"][0]["clientConfig"]["caBundle"], pem);
+}

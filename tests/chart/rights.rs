@@ -1,0 +1,89 @@
+//! What the servers may do with the API.
+
+use serde_json::{Value, json};
+
+use crate::cases::{enabled, render, with};
+use crate::helm::Helm;
+use crate::objects::{Objects, identity, is_test, strings};
+
+const READS: [&str; 3] = ["get", "list", "watch"];
+
+pub(crate) fn check(values: &Value, objects: &Objects) {
+    let managed = values["certManager"]["enabled"] != true && values["tls"]["secretName"].is_null();
+    let roles: Vec<&Value> = objects.of_kind("ClusterRole").chain(objects.of_kind("Role")).collect();
+    let own: Vec<&&Value> = roles.iter().filter(|role| !is_test(role)).collect();
+    assert_eq!(own.len(), if managed { 2 } else { 0 }, "who has no certificate to manage has no rights");
+    for role in own {
+        for rule in role["rules"].as_array().unwrap() {
+            harmless(role, rule);
+        }
+    }
+    for role in roles.iter().filter(|role| is_test(role)) {
+        assert_eq!(role["rules"], json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]));
+        assert_eq!(role["kind"], "Role");
+    }
+    bindings(objects);
+}
+
+/// A rule names its objects, is about no pods, and lets nobody find out about Secrets.
+fn harmless(role: &Value, rule: &Value) {
+    let place = identity(role);
+    let verbs = strings(&rule["verbs"]);
+    let resources = strings(&rule["resources"]);
+    assert!(!verbs.contains(&"*") && !resources.contains(&"*"), "{place}");
+    assert!(!verbs.contains(&"delete") && !verbs.contains(&"deletecollection"), "{place}");
+    assert!(!resources.iter().any(|resource| resource.starts_with("pods")), "{place}");
+    let names = rule["resourceNames"].as_array().map_or(0, Vec::len);
+    if verbs.iter().any(|verb| !READS.contains(verb)) {
+        assert_eq!(names, 1, "{place}: {verbs:?} of {resources:?}");
+    }
+    if resources.contains(&"secrets") {
+        assert!(!verbs.contains(&"list") && !verbs.contains(&"watch") && names == 1, "{place}");
+        assert_eq!(role["kind"], "Role", "{place}: of one namespace");
+    }
+}
+
+/// Every binding leads to a role and an account that are there.
+fn bindings(objects: &Objects) {
+    for binding in objects.of_kind("ClusterRoleBinding").chain(objects.of_kind("RoleBinding")) {
+        let role = binding["roleRef"]["name"].as_str().unwrap();
+        assert!(objects.named(binding["roleRef"]["kind"].as_str().unwrap(), role).is_some(), "{role}");
+        for subject in binding["subjects"].as_array().unwrap() {
+            let account =
+                objects.named("ServiceAccount", subject["name"].as_str().unwrap()).expect("an account");
+            assert_eq!(account["metadata"]["namespace"], subject["namespace"]);
+            assert_eq!(account["automountServiceAccountToken"], false);
+        }
+    }
+}
+
+#[test]
+fn a_server_may_write_three_objects_and_no_other() {
+    let Some(helm) = Helm::find() else { return };
+    let objects = render(&helm, &enabled("aws"));
+    let wanted = json!([
+        {
+            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
+            "resourceNames": ["fabric-injector"], "verbs": ["get", "watch", "patch"],
+        },
+        {
+            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingadmissionpolicies"],
+            "resourceNames": ["fabric-injector-guard"], "verbs": ["get", "watch", "patch"],
+        },
+    ]);
+    assert_eq!(objects.the("ClusterRole")["rules"], wanted);
+    let wanted = json!([{
+        "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["fabric-injector-tls"],
+        "verbs": ["get", "create", "patch"],
+    }]);
+    assert_eq!(objects.the("Role")["rules"], wanted);
+}
+
+#[test]
+fn without_the_guard_nobody_may_write_it() {
+    let Some(helm) = Helm::find() else { return };
+    let objects = render(&helm, &with(enabled("aws"), &json!({"guard": {"enabled": false}})));
+    assert_eq!(objects.the("ClusterRole")["rules"].as_array().unwrap().len(), 1);
+    assert!(objects.find("ValidatingAdmissionPolicy").is_none());
+    assert!(objects.find("ValidatingAdmissionPolicyBinding").is_none());
+}

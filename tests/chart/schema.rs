@@ -1,0 +1,138 @@
+//! What the chart says of the policies a second time is what they say.
+
+use std::collections::BTreeSet;
+
+use fabric_injector::{builtin, yaml};
+use serde_json::{Value, json};
+
+use crate::{chart, compare_or_write, read, root};
+
+fn schema() -> Value {
+    serde_json::from_str(&read(&chart().join("values.schema.json"))).unwrap()
+}
+
+fn values() -> Value {
+    yaml::read_value(&read(&chart().join("values.yaml"))).unwrap().root.unwrap()
+}
+
+fn keys(map: &Value) -> BTreeSet<&str> {
+    map.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[test]
+fn the_policies_of_the_chart_are_those_of_the_program() {
+    let copies = chart().join("files/policies");
+    for policy in builtin::POLICIES {
+        let original = root().join(format!("policies/{}.yaml", policy.name));
+        compare_or_write(&copies.join(format!("{}.yaml", policy.name)), &read(&original));
+    }
+    assert_eq!(std::fs::read_dir(copies).unwrap().count(), builtin::POLICIES.len());
+}
+
+#[test]
+fn the_schema_has_the_parameters_of_each_policy() {
+    let providers = &schema()["properties"]["multinodeNetworking"]["properties"];
+    let mut known = BTreeSet::new();
+    for policy in builtin::POLICIES {
+        let spec = yaml::read_value(policy.text).unwrap().root.unwrap()["spec"].clone();
+        let provider = spec["provider"].as_str().unwrap();
+        known.insert(provider.to_owned());
+        let block = &providers[provider];
+        assert_eq!(block["additionalProperties"], false);
+        assert_eq!(block["properties"]["enabled"], json!({"type": "boolean"}));
+        let mut wanted = keys(&spec["parameters"]);
+        wanted.insert("enabled");
+        assert_eq!(keys(&block["properties"]), wanted, "{provider}");
+        for (name, parameter) in spec["parameters"].as_object().unwrap() {
+            same_type(parameter, &block["properties"][name], &format!("{provider}.{name}"));
+        }
+    }
+    assert_eq!(keys(providers), known.iter().map(String::as_str).collect());
+}
+
+/// The schema takes for a parameter what its policy takes, or nothing: then it is not set.
+fn same_type(parameter: &Value, schema: &Value, place: &str) {
+    if let Some(allowed) = parameter["enum"].as_array() {
+        let mut wanted = allowed.clone();
+        wanted.push(Value::Null);
+        assert_eq!(schema, &json!({"enum": wanted}), "{place}");
+        return;
+    }
+    let kind = match parameter["type"].as_str().unwrap() {
+        "stringList" => "array",
+        "quantity" => "string",
+        other => other,
+    };
+    assert_eq!(schema["type"], json!([kind, "null"]), "{place}");
+    if parameter["type"] != "quantity" {
+        for bound in ["minimum", "maximum", "minItems", "maxItems"] {
+            assert_eq!(schema[bound], parameter[bound], "{place}: {bound}");
+        }
+    }
+}
+
+#[test]
+fn a_quantity_of_the_schema_is_one_for_the_program() {
+    let pattern =
+        &schema()["properties"]["multinodeNetworking"]["properties"]["aws"]["properties"]["hugePages2Mi"];
+    assert_eq!(pattern["pattern"], r"^[0-9]+(\.[0-9]+)?(e[0-9]+|[kMGTPE]|[KMGTPE]i)?$");
+    for quantity in ["5120Mi", "64Gi", "1.5G", "1e9", "1024", "3k", "1Ki"] {
+        assert!(fabric_injector::quantity::Quantity::parse(quantity).is_some(), "{quantity}");
+    }
+}
+
+#[test]
+fn every_value_is_in_the_schema_and_every_block_is_closed() {
+    closed("", &schema(), &values());
+}
+
+/// A block of the schema has the keys of the values, and takes no others.
+fn closed(place: &str, schema: &Value, values: &Value) {
+    // Whatever Kubernetes takes: labels, selectors and the like.
+    let Some(properties) = schema["properties"].as_object() else { return };
+    let Some(values) = values.as_object() else { return };
+    if place != ".multinodeNetworking" {
+        assert_eq!(schema["additionalProperties"], false, "{place}");
+    }
+    for key in values.keys() {
+        assert!(properties.contains_key(key), "{place}.{key} is not in the schema");
+    }
+    for (key, schema) in properties {
+        // Helm itself adds `global`; a parameter that is not set follows the instance type.
+        if key == "global" || place.starts_with(".multinodeNetworking.") {
+            continue;
+        }
+        let value = values.get(key).unwrap_or_else(|| panic!("{place}.{key} has no default in values.yaml"));
+        closed(&format!("{place}.{key}"), schema, value);
+    }
+}
+
+#[test]
+fn no_parameter_is_set_so_that_each_follows_the_instance_type() {
+    let off = json!({"enabled": false});
+    let wanted = json!({"aws": off, "azure": off, "gcp": off, "oci": off});
+    assert_eq!(values()["multinodeNetworking"], wanted);
+}
+
+#[test]
+fn the_page_on_installing_has_every_value() {
+    let page = read(&root().join("docs/install.md"));
+    for (key, value) in values().as_object().unwrap() {
+        assert!(page.contains(&format!("`{key}")), "docs/install.md has no `{key}`");
+        for inner in value.as_object().into_iter().flatten().map(|(inner, _)| inner) {
+            let documented = [format!("`{key}.{inner}"), format!(".{inner}`")];
+            let block = ["multinodeNetworking", "resources", "nodeSelector"].contains(&key.as_str());
+            assert!(
+                block || documented.iter().any(|name| page.contains(name.as_str())),
+                "docs/install.md has no `{key}.{inner}`"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_chart_has_the_version_of_the_program() {
+    let chart = yaml::read_value(&read(&chart().join("Chart.yaml"))).unwrap().root.unwrap();
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+}

@@ -1,0 +1,81 @@
+//! What the chart mounts and names is what the server takes: the files are read as the server reads them.
+
+use std::fs;
+use std::path::Path;
+
+use fabric_injector::selection::Selection;
+use serde_json::{Value, json};
+
+use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};
+use crate::helm::Helm;
+use crate::objects::Objects;
+
+/// Lays the files of the ConfigMaps where they are mounted, below this folder, and reads what the arguments name.
+fn selection(objects: &Objects, folder: &Path) -> Selection {
+    let spec = &objects.pod()["spec"];
+    for mount in objects.server()["volumeMounts"].as_array().unwrap() {
+        let volumes = spec["volumes"].as_array().unwrap();
+        let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]).unwrap();
+        let Some(name) = volume["configMap"]["name"].as_str() else { continue };
+        let path = folder.join(mount["mountPath"].as_str().unwrap().trim_start_matches('/'));
+        fs::create_dir_all(&path).unwrap();
+        let map = objects.named("ConfigMap", name).unwrap();
+        for (file, text) in map["data"].as_object().unwrap() {
+            fs::write(path.join(file), text.as_str().unwrap()).unwrap();
+        }
+    }
+    let below = |path: &str| match path.strip_prefix('/') {
+        Some(path) => folder.join(path).to_string_lossy().into_owned(),
+        None => path.to_owned(),
+    };
+    let arguments = objects.arguments();
+    let named = |option: &str| -> Vec<String> {
+        arguments.iter().filter_map(|argument| argument.strip_prefix(option)).map(below).collect()
+    };
+    Selection { policies: named("--policy="), values: named("--values=").pop(), sets: Vec::new() }
+}
+
+/// The names of the policies that are in use.
+fn loaded(helm: &Helm, values: &Value) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let set = selection(&render(helm, values), folder.path()).load().unwrap();
+    set.policies().iter().map(|policy| policy.name().to_owned()).collect()
+}
+
+#[test]
+fn the_policy_of_the_enabled_provider_is_in_use() {
+    let Some(helm) = Helm::find() else { return };
+    for (provider, policy) in PROVIDERS {
+        assert_eq!(loaded(&helm, &enabled(provider)), [policy]);
+    }
+}
+
+#[test]
+fn a_policy_of_the_operator_is_in_use_beside_it_or_alone() {
+    let Some(helm) = Helm::find() else { return };
+    for (provider, policy) in PROVIDERS {
+        let extra = json!({"extraPolicies": {"lab.yaml": lab_policy(provider)}});
+        assert_eq!(loaded(&helm, &with(enabled(provider), &extra)), [policy, "lab-roce"]);
+    }
+    let lab = json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}});
+    assert_eq!(loaded(&helm, &lab), ["lab-roce"]);
+    // Its provider may be enabled, too, as it is with `mutate --values`.
+    assert_eq!(loaded(&helm, &with(lab, &enabled("lab"))), ["lab-roce"]);
+}
+
+#[test]
+fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_instance_type() {
+    let Some(helm) = Helm::find() else { return };
+    let overrides = |settings: Value| {
+        let values = with(enabled("aws"), &json!({"multinodeNetworking": {"aws": settings}}));
+        let folder = tempfile::tempdir().unwrap();
+        let set = selection(&render(&helm, &values), folder.path()).load().unwrap();
+        json!(set.policies()[0].overrides())
+    };
+    assert_eq!(overrides(json!({})), json!({}));
+    let settings =
+        json!({"efaDevicesPerGPU": 0.5, "ipcLock": false, "hugePages2Mi": "5120Mi", "efaLibraryPath": ""});
+    assert_eq!(overrides(settings.clone()), settings);
+    // As Helm takes it, `null` is as if it were not there.
+    assert_eq!(overrides(json!({"efaDevicesPerGPU": null})), json!({}));
+}
