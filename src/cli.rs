@@ -1,6 +1,7 @@
 //! The command line: a thin shell around the engine.
 
 mod certs;
+mod check;
 mod cluster;
 mod manifests;
 mod mutate;
@@ -31,6 +32,7 @@ enum Command {
     Policies(policies::Arguments),
     Serve(Box<serve::Arguments>),
     Certs(certs::Arguments),
+    Check(check::Arguments),
     Manifests(manifests::Arguments),
 }
 
@@ -70,6 +72,7 @@ pub fn run() -> ExitCode {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
         Command::Policies(arguments) => policies::run(arguments, &mut output),
         Command::Certs(arguments) => certs::run(arguments, &mut output),
+        Command::Check(arguments) => check::run(arguments, &mut output),
         Command::Manifests(arguments) => manifests::run(arguments, &mut output),
         Command::Serve(arguments) => {
             // Other threads log to the streams that an output holds.

@@ -6,10 +6,12 @@
 
 mod api;
 mod certificate;
+mod dry_run;
 mod keeper;
 mod rotation;
 mod secret;
 mod watch;
 
+pub use dry_run::{DryRun, dry_run};
 pub use keeper::{Keeper, Options, Serving, was_outrun};
 pub use rotation::Lives;

@@ -55,11 +55,21 @@ pub(super) fn object_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// A time in the largest unit that says it exactly; a year has no such meaning.
+fn shown(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let units = [(24 * 60 * 60, "d"), (60 * 60, "h"), (60, "m"), (1, "s")];
+    let unit = units.iter().find(|(length, _)| seconds >= *length && seconds.is_multiple_of(*length));
+    match unit {
+        Some((length, unit)) if time.subsec_nanos() == 0 => format!("{}{unit}", seconds / length),
+        _ => humantime::format_duration(time).to_string(),
+    }
+}
+
 impl ClusterArguments {
     /// What to look after, if anything.
     pub(super) fn options(&self) -> anyhow::Result<Option<Options>> {
         let Some(webhook) = self.manage_webhook.clone() else { return Ok(None) };
-        let shown = humantime::format_duration;
         // The next CA is made at two thirds of a life, and has to be in use before its end.
         ensure!(
             self.ca_overlap * 4 <= self.ca_life,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use futures_util::StreamExt;
 use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingAdmissionPolicy};
 use k8s_openapi::api::core::v1::Secret;
@@ -32,6 +32,17 @@ const CREATOR: &str = "fabric-injector-creation";
 #[error("somebody else changed {0} at the same time")]
 pub(super) struct Outrun(String);
 
+/// A client by the kubeconfig that is named in `KUBECONFIG`, else as the service account of the pod.
+pub(super) async fn client() -> anyhow::Result<Client> {
+    let mut config = Config::infer().await.map_err(|error| {
+        anyhow!(
+            "there is no way to an API server: {error}\nhint: run in a pod with a service account, or name a file with `KUBECONFIG`"
+        )
+    })?;
+    config.connect_timeout = Some(CONNECT);
+    Client::try_from(config).map_err(|error| anyhow!("there is no way to the API server: {}", cause(&error)))
+}
+
 /// The objects that a server looks after.
 pub(super) struct Objects {
     client: Client,
@@ -47,13 +58,9 @@ pub(super) struct Stored {
 }
 
 impl Objects {
-    /// By the kubeconfig that is named in `KUBECONFIG`, else as the service account of the pod.
+    /// Reaches the API server when it is asked for something.
     pub(super) async fn connect() -> anyhow::Result<Self> {
-        let mut config = Config::infer().await.context(
-            "there is no way to the API server\nhint: `--manage-webhook` works in a pod with a service account, or with `KUBECONFIG`",
-        )?;
-        config.connect_timeout = Some(CONNECT);
-        let client = Client::try_from(config).context("there is no way to the API server")?;
+        let client = client().await?;
         let webhooks = ApiResource::erase::<MutatingWebhookConfiguration>(&());
         let guards = ApiResource::erase::<ValidatingAdmissionPolicy>(&());
         Ok(Self {
@@ -177,7 +184,7 @@ async fn change(
 }
 
 /// What the API server answers, or a sentence that says what it did not do.
-async fn in_time<T>(
+pub(super) async fn in_time<T>(
     what: &str,
     done: &str,
     asked: impl Future<Output = Result<T, kube::Error>>,
@@ -193,10 +200,19 @@ async fn in_time<T>(
             ),
             _ => anyhow::bail!("{what} cannot be {done}: {}", status.message),
         },
-        Ok(Err(error)) => Err(anyhow::Error::new(error).context(format!("{what} cannot be {done}"))),
+        Ok(Err(error)) => Err(anyhow!("{what} cannot be {done}: {}", cause(&error))),
         Err(_) => {
             let time = humantime::format_duration(ANSWER);
             anyhow::bail!("{what} cannot be {done}: the API server does not answer within {time}")
         }
     }
+}
+
+/// What is at the bottom of an error; those above it each say it once more.
+fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
 }

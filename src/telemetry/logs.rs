@@ -7,8 +7,9 @@ use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What is logged unless somebody says otherwise. What `h2` warns of, any client can bring about.
-pub const DEFAULT_FILTER: &str = "info,h2=error";
+/// What is logged unless somebody says otherwise. What `h2` warns of, any client can bring about; what `kube_client`
+/// tells of a failure, we tell as well, and once.
+pub const DEFAULT_FILTER: &str = "info,h2=error,kube_client=off";
 
 /// Lines that wait for whoever reads the log; beyond them, lines are lost.
 const MOST_WAITING: usize = 4_096;
