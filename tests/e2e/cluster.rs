@@ -47,23 +47,36 @@ impl Cluster {
         let api = control_plane.api.clone();
         nodes::create(&api).await;
         let kubelet = kubelet::start(api.clone(), pods, logs);
-        let release = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE}});
-        api.create(&release).await.ok();
-        Self {
+        let cluster = Self {
             api: api.clone(),
             helm: Helm::new(&binaries.helm, &control_plane.kubeconfig, folder),
             kubectl: binaries.kubectl.clone(),
             control_plane,
             kubelet,
-            before: objects(&api, &[]).await,
+            before: BTreeSet::new(),
             installed: AsyncMutex::default(),
             namespaces: Mutex::default(),
-        }
+        };
+        cluster.make_release_namespace().await;
+        Self { before: objects(&api, &[]).await, ..cluster }
+    }
+
+    /// Makes the namespace of the release, once the one before is gone.
+    pub(crate) async fn make_release_namespace(&self) {
+        let release = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": RELEASE}});
+        eventually("there is a namespace for the release", async || {
+            self.api.create(&release).await.status == 201
+        })
+        .await;
+        let certificate = format!("/api/v1/namespaces/{RELEASE}/configmaps/kube-root-ca.crt");
+        eventually("pods can be made", async || self.api.get(&certificate).await.status == 200).await;
     }
 
     /// `kubectl` as an administrator.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.kubectl);
+        // Where it keeps what it knows of API servers.
+        command.env_clear().env("HOME", self.control_plane.kubeconfig.parent().unwrap());
         command.arg("--kubeconfig").arg(&self.control_plane.kubeconfig).args(arguments);
         command
     }
@@ -119,19 +132,29 @@ impl Cluster {
             })
             .await;
         }
-        // API servers hear of a registration a moment after it was written.
+        self.serves().await;
+        *installed = Some(values.clone());
+    }
+
+    /// Waits until annotated pods are served: API servers hear of a registration a moment after it was written.
+    pub(crate) async fn serves(&self) {
         let asked = workloads::pod("default", "asked", &workloads::annotated_template());
         eventually("annotated pods are served", async || {
             let reply = self.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
             reply.status == 201 && workloads::is_served(&reply.body)
         })
         .await;
-        *installed = Some(values.clone());
     }
 
-    /// Uninstalls the chart.
+    /// Whether a scenario has left the chart installed.
+    pub(crate) async fn is_installed(&self) -> bool {
+        self.installed.lock().await.is_some()
+    }
+
+    /// Uninstalls the chart, and waits until the last server is gone.
     pub(crate) async fn uninstall(&self) {
         self.helm.uninstall().await;
+        eventually("the servers are gone", async || self.api.list(SERVERS).await.is_empty()).await;
         *self.installed.lock().await = None;
     }
 

@@ -4,6 +4,7 @@ mod certificates;
 mod clients;
 mod controllers;
 mod dry_runs;
+mod installations;
 mod outages;
 mod release;
 mod rights;
@@ -50,6 +51,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     outages::the_guard_notices_what_nobody_serves,
     outages::the_guard_denies_what_nobody_serves,
     release::uninstalled_it_leaves_nothing,
+    installations::a_certificate_of_the_operator_is_served_and_replaced,
+    installations::kubectl_applies_what_manifests_prints,
+    installations::kubectl_applies_the_kustomization,
 ];
 
 /// All of them, as something that can be run.

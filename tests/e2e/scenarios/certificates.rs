@@ -41,16 +41,22 @@ impl Clients {
         Self { stop, tasks }
     }
 
-    async fn stop(self) -> Tally {
+    async fn stop(mut self) -> Tally {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::default();
-        for task in self.tasks {
+        for task in std::mem::take(&mut self.tasks) {
             let tally = task.await.unwrap();
             all.served += tally.served;
             all.unserved.extend(tally.unserved);
             all.refused.extend(tally.refused);
         }
         all
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 }
 

@@ -6,6 +6,7 @@ use std::fs;
 use fabric_injector::engine::Outcome;
 use fabric_injector::manifest::stream::Pieces;
 use fabric_injector::manifest::{Document, Wanted, find, serve};
+use fabric_injector::policy::Request;
 use serde_json::{Map, Value, json};
 
 use super::values;
@@ -13,11 +14,13 @@ use crate::cluster::Cluster;
 use crate::golden_cases::{Case, cases};
 use crate::workloads::{is_served, pod};
 
-/// The pod templates of a workload: as they are, and as `mutate` makes them.
-fn templates(case: &Case) -> Vec<(Value, Value)> {
+const NAMESPACE: &str = "dry-runs";
+
+/// The pods that come from the templates of a workload: by the templates as they are, and as `mutate` makes them.
+fn pods(case: &Case) -> Vec<(Value, Value)> {
     let policies = case.policies();
     let bytes = fs::read(&case.workload).unwrap();
-    let mut templates = Vec::new();
+    let mut pods = Vec::new();
     for piece in Pieces::new(bytes.as_slice()) {
         let piece = piece.unwrap();
         let mut document = Document::read(&piece).unwrap();
@@ -26,13 +29,24 @@ fn templates(case: &Case) -> Vec<(Value, Value)> {
         let served = serve(&policies, &mut document, &piece, wanted).unwrap();
         let after = served.value.unwrap_or_else(|| before.clone());
         for found in find(&before) {
-            let at = |document: &Value| document.pointer(&found.pointer).unwrap().clone();
-            templates.push((at(&before), at(&after)));
+            let of = |document: &Value| pod_of(document.pointer(&found.pointer).unwrap(), &found.request);
+            pods.push((of(&before), of(&after)));
         }
         let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused { .. });
         assert!(!served.templates.iter().any(|template| refused(&template.mutation.outcome)), "{}", case.name());
     }
-    templates
+    pods
+}
+
+/// The pod that a controller makes of a template: owner and labels are in it by then.
+fn pod_of(template: &Value, about: &Request) -> Value {
+    let mut pod = pod(NAMESPACE, "pod", template);
+    let owner = |kind: &String| json!({"apiVersion": "v1", "kind": kind, "name": "owner", "uid": "owner"});
+    pod["metadata"]["ownerReferences"] = about.owner_kinds.iter().map(owner).collect();
+    for (key, value) in &about.labels {
+        pod["metadata"]["labels"][key.as_str()] = json!(value);
+    }
+    pod
 }
 
 /// The block of values that does what `--policy` and `--set` do for a case.
@@ -50,9 +64,8 @@ fn block(case: &Case) -> Value {
 /// What the API server makes of a pod that it is asked for as a dry run, without what is different each time: names
 /// and times, and the token of the service account, which it adds before it asks webhooks, and so in another place of
 /// a pod that was served before it came.
-async fn created(cluster: &Cluster, namespace: &str, template: &Value) -> Value {
-    let asked = pod(namespace, "pod", template);
-    let reply = cluster.api.post(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &asked).await;
+async fn created(cluster: &Cluster, pod: &Value) -> Value {
+    let reply = cluster.api.post(&format!("/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All"), pod).await;
     let mut pod = reply.ok();
     let metadata = pod["metadata"].as_object_mut().unwrap();
     for key in ["uid", "creationTimestamp", "managedFields"] {
@@ -70,7 +83,7 @@ async fn created(cluster: &Cluster, namespace: &str, template: &Value) -> Value 
 }
 
 pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
-    let namespace = cluster.namespace("dry-runs").await;
+    let namespace = cluster.namespace(NAMESPACE).await;
     let mut by_values: BTreeMap<String, Vec<Case>> = BTreeMap::new();
     for case in cases() {
         by_values.entry(block(&case).to_string()).or_default().push(case);
@@ -81,10 +94,10 @@ pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
         values["multinodeNetworking"] = serde_json::from_str(&block).unwrap();
         cluster.ensure(&values).await;
         for case in cases {
-            for (before, after) in templates(&case) {
+            for (before, after) in pods(&case) {
                 cluster.service_account(&namespace, &before["spec"]["serviceAccountName"]).await;
-                let by_webhook = created(cluster, &namespace, &before).await;
-                let by_mutate = created(cluster, &namespace, &after).await;
+                let by_webhook = created(cluster, &before).await;
+                let by_mutate = created(cluster, &after).await;
                 let difference = json_patch::diff(&by_mutate, &by_webhook);
                 assert!(difference.is_empty(), "{}: {difference}", case.name());
                 served += usize::from(is_served(&by_webhook));

@@ -91,7 +91,7 @@ pub(super) async fn the_guard_denies_what_nobody_serves(cluster: &Cluster) {
     cluster.ensure(&values).await;
     cluster.api.delete(WEBHOOK).await.ok();
     cluster.forget().await;
-    guard_answers(cluster, 422).await;
+    guard_answers(cluster, 403).await;
 }
 
 pub(super) async fn ignoring_failures_lets_pods_through_with_a_warning_of_the_guard(cluster: &Cluster) {

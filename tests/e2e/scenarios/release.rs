@@ -37,6 +37,11 @@ pub(super) async fn an_upgrade_with_the_same_values_changes_nothing(cluster: &Cl
 pub(super) async fn uninstalled_it_leaves_nothing(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     cluster.uninstall().await;
+    assert_nothing_is_left(cluster).await;
+}
+
+/// Asserts that there is nothing but what there was before anything was installed.
+pub(super) async fn assert_nothing_is_left(cluster: &Cluster) {
     // What the release owned goes a moment after it.
     let end = Instant::now() + Duration::from_secs(20);
     let mut left = BTreeSet::new();
