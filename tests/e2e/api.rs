@@ -57,10 +57,11 @@ impl Api {
         let reply = self.client.send(request.body(Body::from(bytes)).unwrap()).await?;
         let status = reply.status().as_u16();
         let warnings = reply.headers().get_all("Warning").iter();
-        let warnings = warnings.map(|warning| unquoted(&String::from_utf8_lossy(warning.as_bytes()))).collect();
+        let warnings =
+            warnings.map(|warning| unquoted(&String::from_utf8_lossy(warning.as_bytes()))).collect();
         let body = reply.into_body().collect().await?.to_bytes();
-        let body =
-            serde_json::from_slice(&body).unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
+        let body = serde_json::from_slice(&body)
+            .unwrap_or_else(|_| String::from_utf8_lossy(&body).into_owned().into());
         Ok(Reply { status, warnings, body })
     }
 

@@ -38,6 +38,8 @@ fn find(name: &str, named: Option<PathBuf>) -> Result<PathBuf, String> {
     let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/.cache/bin").join(name);
     let found = [named, assets, Some(cache)].into_iter().flatten().find(|path| path.is_file());
     found.ok_or_else(|| {
-        format!("there is no `{name}`; set `{ASSETS}` to a folder with it, or run `tests/control-plane/build`")
+        format!(
+            "there is no `{name}`; set `{ASSETS}` to a folder with it, or run `tests/control-plane/build`"
+        )
     })
 }

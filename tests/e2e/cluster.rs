@@ -17,7 +17,8 @@ use super::kubelet::Kubelet;
 use super::{eventually, kubelet, nodes, workloads};
 
 /// Where the servers are.
-pub(crate) const SERVERS: &str = "/api/v1/namespaces/fabric-injector/pods?labelSelector=app.kubernetes.io/component%3Dwebhook";
+pub(crate) const SERVERS: &str =
+    "/api/v1/namespaces/fabric-injector/pods?labelSelector=app.kubernetes.io/component%3Dwebhook";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/fabric-injector/deployments/fabric-injector";
 
 /// A control plane, nodes, and Helm.
@@ -118,7 +119,8 @@ impl Cluster {
             return;
         }
         let before = self.loads().await;
-        let policies_of = |values: &Value| (values["multinodeNetworking"].clone(), values["extraPolicies"].clone());
+        let policies_of =
+            |values: &Value| (values["multinodeNetworking"].clone(), values["extraPolicies"].clone());
         let reloads = installed.as_ref().is_some_and(|old| policies_of(old) != policies_of(values));
         *installed = None;
         self.helm.install(values).await;

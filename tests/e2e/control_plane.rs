@@ -39,7 +39,10 @@ impl ControlPlane {
         ];
         let api = Api::new(&files.kubeconfig("admin")).await;
         eventually("the API server is ready", async || {
-            assert!(processes.iter_mut().all(|process| process.ended().is_none()), "etcd or the API server ended");
+            assert!(
+                processes.iter_mut().all(|process| process.ended().is_none()),
+                "etcd or the API server ended"
+            );
             let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
             ready.is_ok_and(|reply| reply.status == 200)
         })

@@ -16,8 +16,8 @@ mod worker;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -72,7 +72,14 @@ impl Kubelet {
 /// Begins to run pods: in this folder, with their logs in the other one.
 pub(crate) fn start(api: Api, folder: PathBuf, logs: PathBuf) -> Kubelet {
     let image = Image::new(&folder.join("image"));
-    let node = Arc::new(Node { api, image, folder, logs, addresses: AtomicU16::new(0x0100), processes: Mutex::default() });
+    let node = Arc::new(Node {
+        api,
+        image,
+        folder,
+        logs,
+        addresses: AtomicU16::new(0x0100),
+        processes: Mutex::default(),
+    });
     let kubelet = Kubelet { node: node.clone() };
     tokio::spawn(async move {
         let mut workers: HashMap<String, Option<Worker>> = HashMap::new();
@@ -91,7 +98,9 @@ pub(crate) fn start(api: Api, folder: PathBuf, logs: PathBuf) -> Kubelet {
 
 /// Looks at all pods once. `workers` has an entry for each that was begun; what only is said to run has no worker.
 async fn tick(node: &Arc<Node>, workers: &mut HashMap<String, Option<Worker>>) {
-    let Ok(reply) = node.api.try_send(hyper::Method::GET, PODS, "application/json", None).await else { return };
+    let Ok(reply) = node.api.try_send(hyper::Method::GET, PODS, "application/json", None).await else {
+        return;
+    };
     let Some(pods) = reply.body["items"].as_array() else { return };
     let mut gone: Vec<String> = workers.keys().cloned().collect();
     for pod in pods.iter().filter(|pod| pod["spec"]["nodeName"].is_string()) {

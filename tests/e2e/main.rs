@@ -44,7 +44,8 @@ fn main() -> ExitCode {
     // They share one cluster, and some take its servers away.
     arguments.test_threads = Some(1);
     if arguments.list {
-        return libtest_mimic::run(&arguments, scenarios::all(&|name, _| Trial::test(name, || Ok(())))).exit_code();
+        return libtest_mimic::run(&arguments, scenarios::all(&|name, _| Trial::test(name, || Ok(()))))
+            .exit_code();
     }
     let ready = Binaries::find().and_then(|binaries| isolation::enter().map(|()| binaries));
     match ready {

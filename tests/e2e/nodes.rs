@@ -100,12 +100,7 @@ pub(crate) async fn heartbeat(api: &Api) {
     for name in NODE_TYPES.iter().flat_map(NodeType::names) {
         let path = format!("/api/v1/nodes/{name}/status");
         let reply = api
-            .try_send(
-                hyper::Method::PATCH,
-                &path,
-                "application/strategic-merge-patch+json",
-                Some(&status),
-            )
+            .try_send(hyper::Method::PATCH, &path, "application/strategic-merge-patch+json", Some(&status))
             .await;
         // It comes again in a few seconds.
         drop(reply);

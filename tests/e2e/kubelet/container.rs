@@ -29,10 +29,15 @@ pub(super) fn start(node: &Node, pod: &Value, container: &Value, root: &Path, ad
     let name = pod["metadata"]["name"].as_str().unwrap();
     let mut command = Command::new("chroot");
     if isolation::has_all_users() {
-        command.arg(format!("--userspec={}:{}", id(pod, container, "runAsUser"), id(pod, container, "runAsGroup")));
+        command.arg(format!(
+            "--userspec={}:{}",
+            id(pod, container, "runAsUser"),
+            id(pod, container, "runAsGroup")
+        ));
     }
     command.arg(root);
-    let texts = |key: &str| container[key].as_array().into_iter().flatten().map(|text| text.as_str().unwrap());
+    let texts =
+        |key: &str| container[key].as_array().into_iter().flatten().map(|text| text.as_str().unwrap());
     if container["command"].is_null() {
         command.arg(ENTRYPOINT);
     }

@@ -20,8 +20,7 @@ pub(super) async fn warnings_reach_whoever_makes_the_pod(cluster: &Cluster) {
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), asked.to_string()).unwrap();
     let path = file.path().to_str().unwrap();
-    let (succeeded, said) =
-        outcome(&mut cluster.kubectl(&["create", "--dry-run=server", "-f", path])).await;
+    let (succeeded, said) = outcome(&mut cluster.kubectl(&["create", "--dry-run=server", "-f", path])).await;
     assert!(succeeded && said.contains("Warning: ") && said.contains("efaDevicesPerGPU"), "{said}");
 }
 

@@ -74,7 +74,8 @@ pub(super) async fn with_a_wrong_ratio_a_job_stays_pending(cluster: &Cluster) {
     let namespace = cluster.namespace("wrong-ratio").await;
     cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
     for first in pods(cluster, &namespace, 2).await {
-        let path = format!("/api/v1/namespaces/{namespace}/pods/{}", first["metadata"]["name"].as_str().unwrap());
+        let path =
+            format!("/api/v1/namespaces/{namespace}/pods/{}", first["metadata"]["name"].as_str().unwrap());
         let mut pod = first;
         eventually("the scheduler says why a pod has no node", async || {
             pod = cluster.api.get(&path).await.ok();

@@ -33,7 +33,11 @@ fn pods(case: &Case) -> Vec<(Value, Value)> {
             pods.push((of(&before), of(&after)));
         }
         let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused { .. });
-        assert!(!served.templates.iter().any(|template| refused(&template.mutation.outcome)), "{}", case.name());
+        assert!(
+            !served.templates.iter().any(|template| refused(&template.mutation.outcome)),
+            "{}",
+            case.name()
+        );
     }
     pods
 }
@@ -72,7 +76,8 @@ async fn created(cluster: &Cluster, pod: &Value) -> Value {
         metadata.remove(key);
     }
     let is_token = |named: &Value| named["name"].as_str().unwrap().starts_with("kube-api-access-");
-    let without_token = |list: &mut Value| list.as_array_mut().map(|list| list.retain(|named| !is_token(named)));
+    let without_token =
+        |list: &mut Value| list.as_array_mut().map(|list| list.retain(|named| !is_token(named)));
     without_token(&mut pod["spec"]["volumes"]);
     for containers in ["containers", "initContainers"] {
         for container in pod["spec"][containers].as_array_mut().into_iter().flatten() {

@@ -42,7 +42,8 @@ pub(super) async fn kubectl_applies_what_manifests_prints(cluster: &Cluster) {
     let values_file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(values_file.path(), values().to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
-    let (succeeded, printed) = outcome(command.arg("manifests").arg("--values").arg(values_file.path())).await;
+    let (succeeded, printed) =
+        outcome(command.arg("manifests").arg("--values").arg(values_file.path())).await;
     assert!(succeeded, "{printed}");
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     std::fs::write(file.path(), printed).unwrap();

@@ -22,7 +22,10 @@ pub(super) async fn an_upgrade_with_the_same_values_changes_nothing(cluster: &Cl
     cluster.ensure(&values()).await;
     let versions = async || {
         let mut versions = BTreeSet::new();
-        for name in ["mutatingwebhookconfigurations/fabric-injector", "validatingadmissionpolicies/fabric-injector-guard"] {
+        for name in [
+            "mutatingwebhookconfigurations/fabric-injector",
+            "validatingadmissionpolicies/fabric-injector-guard",
+        ] {
             let path = format!("/apis/admissionregistration.k8s.io/v1/{name}");
             versions.insert(cluster.api.get(&path).await.ok()["metadata"]["resourceVersion"].to_string());
         }
