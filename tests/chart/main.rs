@@ -14,6 +14,7 @@
     reason = "a test that cannot go on has failed, and one that cannot run says why"
 )]
 
+mod agreement;
 mod cases;
 mod conditions;
 mod helm;
