@@ -18,7 +18,7 @@ fn helm_has_nothing_against_the_chart() {
     }
 }
 
-/// Every combination of values gives objects that belong together. One test for each provider, so that they run at once.
+/// Every combination of values gives objects that belong together. A test for each provider, so that they run at once.
 fn every_combination(provider: &str) {
     let Some(helm) = Helm::find() else { return };
     every_case(&helm, provider, |values, objects| {
