@@ -62,6 +62,13 @@
     (printf "extraPolicies: the policy in `%s` has no `spec.match`, so it would be for every pod" $file)
     "say which pods it is for, by an annotation") -}}
 {{- end -}}
+{{- range $key := list "provider" "gpuResources" -}}
+{{- if not (dig "spec" $key "" $policy) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: the policy in `%s` has no `spec.%s`" $file $key)
+    "docs/policy.md tells what it has to be") -}}
+{{- end -}}
+{{- end -}}
 {{- $_ := set $policies $name $policy -}}
 {{- end -}}
 {{- toJson $policies -}}
