@@ -34,22 +34,22 @@ fn combinations(provider: &str) {
 }
 
 #[test]
-fn all_combinations_for_aws_gives_objects_that_belong_together() {
+fn values_for_aws_give_objects_that_belong_together() {
     combinations("aws");
 }
 
 #[test]
-fn all_combinations_for_azure_gives_objects_that_belong_together() {
+fn values_for_azure_give_objects_that_belong_together() {
     combinations("azure");
 }
 
 #[test]
-fn all_combinations_for_gcp_gives_objects_that_belong_together() {
+fn values_for_gcp_give_objects_that_belong_together() {
     combinations("gcp");
 }
 
 #[test]
-fn all_combinations_for_oci_gives_objects_that_belong_together() {
+fn values_for_oci_give_objects_that_belong_together() {
     combinations("oci");
 }
 
