@@ -113,13 +113,16 @@ fn rest(provider: &str) -> [Value; 4] {
     ]
 }
 
-/// Every combination for this provider with what it renders.
+/// Combinations for this provider with what they render: for AWS every one, for the others each certificate with each
+/// guard, and the rest in turn. What the rest does has nothing to do with the provider.
 pub(crate) fn every_case(helm: &Helm, provider: &str, check: impl Fn(&Value, &Objects)) {
-    for certificate in certificates() {
-        for guard in guards() {
-            for rest in rest(provider) {
-                let values = with(with(with(enabled(provider), &certificate), &guard), &rest);
-                check(&values, &render(helm, &values));
+    for (turn, certificate) in certificates().iter().enumerate() {
+        for (offset, guard) in guards().iter().enumerate() {
+            for (place, rest) in rest(provider).iter().enumerate() {
+                if provider == "aws" || (turn + offset) % 4 == place {
+                    let values = with(with(with(enabled(provider), certificate), guard), rest);
+                    check(&values, &render(helm, &values));
+                }
             }
         }
     }

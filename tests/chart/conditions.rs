@@ -27,7 +27,10 @@ fn read(conditions: &Value) -> Conditions {
 
 const NHX: &str = r#""nhx.nvidia.com/enable-multi-node-networking""#;
 const NMP: &str = r#""nmp.nvidia.com/enable-multi-node-networking""#;
-const OPTED_OUT: &str = r#"!(has(object.metadata.annotations) && "disable-rdma-injection" in object.metadata.annotations && object.metadata.annotations["disable-rdma-injection"] == "true")"#;
+const OPTED_OUT: &str = concat!(
+    r#"!(has(object.metadata.annotations) && "disable-rdma-injection" in object.metadata.annotations"#,
+    r#" && object.metadata.annotations["disable-rdma-injection"] == "true")"#
+);
 
 /// What all built-in policies match.
 fn built_in() -> String {
@@ -89,11 +92,19 @@ fn lab_term(annotation: &str) -> String {
              object.metadata.annotations[{key}] == \"true\")"
         )
     };
+    let labelled = |key: &str, value: &str| {
+        format!(
+            "has(object.metadata.labels) && {key} in object.metadata.labels && object.metadata.labels[{key}] == {value}"
+        )
+    };
     [
-        r#"has(object.metadata.labels) && "lab.example/tier" in object.metadata.labels && object.metadata.labels["lab.example/tier"] == "gold""#,
-        r#"has(object.metadata.labels) && "team" in object.metadata.labels && object.metadata.labels["team"] == "research""#,
+        &labelled("\"lab.example/tier\"", "\"gold\""),
+        &labelled("\"team\"", "\"research\""),
         r#"request.namespace in ["research", "staging"]"#,
-        r#"has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in ["Job", "RayCluster"])"#,
+        concat!(
+            "has(object.metadata.ownerReferences) && ",
+            r#"object.metadata.ownerReferences.exists(owner, owner.kind in ["Job", "RayCluster"])"#
+        ),
         &format!("has(object.metadata.annotations) && {annotation}"),
         &opted_out("\"lab.example/later\""),
         &opted_out("\"lab.example/plain\""),

@@ -7,12 +7,8 @@ use crate::{chart, read, root};
 /// The instructions of the last stage, continued lines joined.
 fn last_stage() -> Vec<String> {
     let text = read(&root().join("deploy/Containerfile"));
-    let text: String = text
-        .lines()
-        .filter(|line| !line.trim_start().starts_with('#'))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    let text = text.replace("\\\n", " ");
+    let instructions: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with('#')).collect();
+    let text = instructions.join("\n").replace("\\\n", " ");
     let stages: Vec<&str> = text.split("\nFROM ").collect();
     stages.last().unwrap().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }

@@ -18,8 +18,8 @@ fn helm_has_nothing_against_the_chart() {
     }
 }
 
-/// Every combination of values gives objects that belong together. One test for each provider, so that they run at once.
-fn every_combination(provider: &str) {
+/// Values of every kind give objects that belong together. A test for each provider, so that they run at once.
+fn combinations(provider: &str) {
     let Some(helm) = Helm::find() else { return };
     every_case(&helm, provider, |values, objects| {
         identities(objects);
@@ -34,23 +34,23 @@ fn every_combination(provider: &str) {
 }
 
 #[test]
-fn every_combination_for_aws_gives_objects_that_belong_together() {
-    every_combination("aws");
+fn values_for_aws_give_objects_that_belong_together() {
+    combinations("aws");
 }
 
 #[test]
-fn every_combination_for_azure_gives_objects_that_belong_together() {
-    every_combination("azure");
+fn values_for_azure_give_objects_that_belong_together() {
+    combinations("azure");
 }
 
 #[test]
-fn every_combination_for_gcp_gives_objects_that_belong_together() {
-    every_combination("gcp");
+fn values_for_gcp_give_objects_that_belong_together() {
+    combinations("gcp");
 }
 
 #[test]
-fn every_combination_for_oci_gives_objects_that_belong_together() {
-    every_combination("oci");
+fn values_for_oci_give_objects_that_belong_together() {
+    combinations("oci");
 }
 
 /// Every object has a kind, a name and the labels of the release; none is there twice.

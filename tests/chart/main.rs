@@ -14,6 +14,7 @@
     reason = "a test that cannot go on has failed, and one that cannot run says why"
 )]
 
+mod agreement;
 mod cases;
 mod conditions;
 mod helm;
@@ -62,7 +63,8 @@ fn compare_or_write(path: &Path, wanted: &str) {
     let line = line.unwrap_or_else(|| seen.lines().count().min(wanted.lines().count()));
     assert!(
         seen == wanted,
-        "{} is not in step, from line {}:\n  is     {:?}\n  should be {:?}\nhint: UPDATE_DEPLOY=1 cargo test --test chart",
+        "{} is not in step, from line {}:\n  is        {:?}\n  should be {:?}\n\
+         hint: UPDATE_DEPLOY=1 cargo test --test chart",
         path.display(),
         line + 1,
         seen.lines().nth(line),

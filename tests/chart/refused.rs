@@ -100,6 +100,10 @@ fn an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one() {
     refused(&helm, &extra("lab.yaml", &nameless), &["no `metadata.name`"]);
     let for_all = lab.replace("match:", "matches:");
     refused(&helm, &extra("lab.yaml", &for_all), &["no `spec.match`"]);
+    let no_provider = lab.replace("provider: lab", "provider: ''");
+    refused(&helm, &extra("lab.yaml", &no_provider), &["no `spec.provider`"]);
+    let no_gpus = lab.replace("gpuResources: [", "gpus: [");
+    refused(&helm, &extra("lab.yaml", &no_gpus), &["no `spec.gpuResources`"]);
     let twice = json!({"extraPolicies": {"a.yaml": lab, "b.yaml": lab}});
     refused(&helm, &twice, &["two policies are called `lab-roce`"]);
     refused(&helm, &extra("lab.yaml", ""), &["extraPolicies"]);

@@ -43,7 +43,8 @@ fn webhook(values: &Value, objects: &Objects) {
 /// Only the creation of pods.
 fn pods() -> Value {
     json!([{
-        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"], "scope": "Namespaced",
+        "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"],
+        "scope": "Namespaced",
     }])
 }
 

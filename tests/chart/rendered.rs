@@ -50,7 +50,7 @@ fn documents(helm: &Helm, provider: &str) -> Vec<String> {
     for document in text.trim_start_matches("---\n").split("\n---\n") {
         let lines = document.lines().map(str::trim_end);
         let lines = lines.filter(|line| !helms.iter().any(|start| line.trim_start().starts_with(start)));
-        let kept: String = lines.map(|line| format!("{line}\n")).collect();
+        let kept = lines.collect::<Vec<_>>().join("\n") + "\n";
         let object = yaml::read_value(&kept).unwrap().root.unwrap();
         if !is_test(&object) {
             documents.push(kept.trim_end().to_owned() + "\n");

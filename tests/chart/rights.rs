@@ -26,8 +26,8 @@ pub(crate) fn check(values: &Value, objects: &Objects) {
 }
 
 /// A rule names its objects, is about no pods, and lets nobody find out about Secrets.
-fn harmless(role: &Value, rule: &Value) {
-    let place = identity(role);
+fn harmless(owner: &Value, rule: &Value) {
+    let place = identity(owner);
     let verbs = strings(&rule["verbs"]);
     let resources = strings(&rule["resources"]);
     assert!(!verbs.contains(&"*") && !resources.contains(&"*"), "{place}");
@@ -39,7 +39,7 @@ fn harmless(role: &Value, rule: &Value) {
     }
     if resources.contains(&"secrets") {
         assert!(!verbs.contains(&"list") && !verbs.contains(&"watch") && names == 1, "{place}");
-        assert_eq!(role["kind"], "Role", "{place}: of one namespace");
+        assert_eq!(owner["kind"], "Role", "{place}: of one namespace");
     }
 }
 

@@ -10,7 +10,7 @@ use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};
 use crate::helm::Helm;
 use crate::objects::Objects;
 
-/// Lays the files of the ConfigMaps where they are mounted, below this folder, and reads what the arguments name.
+/// Lays the files of every `ConfigMap` where it is mounted, below this folder, and reads what the arguments name.
 fn selection(objects: &Objects, folder: &Path) -> Selection {
     let spec = &objects.pod()["spec"];
     for mount in objects.server()["volumeMounts"].as_array().unwrap() {

@@ -4,6 +4,7 @@
 mod certs;
 mod certs_folder;
 mod certs_refused;
+mod cluster;
 mod docs;
 mod errors;
 mod input;

@@ -1,62 +1,99 @@
-{{/* What the schema cannot say about values. Included once, by the template that renders the arguments. */}}
+{{/* What the schema cannot say about values. Included once, by the template of the Deployment. */}}
+
+{{/* Ends with what is wrong, and with what to do. Takes both in a list. */}}
+{{- define "fabric-injector.refuse" -}}
+{{- fail (printf "\n\n%s\nhint: %s\n" (index . 0) (index . 1)) -}}
+{{- end -}}
 
 {{- define "fabric-injector.check" -}}
 {{- include "fabric-injector.checkProvider" . -}}
+{{- include "fabric-injector.checkExtraPolicies" . -}}
 {{- include "fabric-injector.checkConditions" . -}}
 {{- include "fabric-injector.checkCertificates" . -}}
 {{- end -}}
 
 {{- define "fabric-injector.checkProvider" -}}
 {{- $provider := include "fabric-injector.provider" . -}}
-{{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- $enabled := include "fabric-injector.enabledPolicy" . | fromJson -}}
-{{- $extra := include "fabric-injector.extraPolicies" . | fromJson -}}
-{{- if and .Values.extraPolicies .Values.extraPoliciesConfigMap -}}
-{{- fail "\n\n`extraPolicies` and `extraPoliciesConfigMap` are both given\nhint: put all policies in one of the two\n" -}}
-{{- end -}}
-{{- $anyExtra := or .Values.extraPolicies .Values.extraPoliciesConfigMap -}}
-{{- if not (or $provider $anyExtra) -}}
-{{- fail "\n\nmultinodeNetworking: no provider is enabled, so no pod would be served\nhint: use `--set multinodeNetworking.aws.enabled=true`, or `azure`, `gcp` or `oci`, or give policies of your own in `extraPolicies`\n" -}}
+{{- if not (or $provider .Values.extraPolicies .Values.extraPoliciesConfigMap) -}}
+{{- include "fabric-injector.refuse" (list
+    "multinodeNetworking: no provider is enabled, so no pod would be served"
+    (print "use `--set multinodeNetworking.aws.enabled=true`, or `azure`, `gcp` or `oci`, or give policies of your "
+      "own in `extraPolicies`")) -}}
 {{- end -}}
 {{- $known := list -}}
-{{- range $name, $policy := merge (dict) $builtIn $extra -}}{{- $known = append $known $policy.spec.provider -}}{{- end -}}
+{{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
+{{- range $name, $policy := merge $builtIn (include "fabric-injector.extraPolicies" . | fromJson) -}}
+{{- $known = append $known $policy.spec.provider -}}
+{{- end -}}
 {{- range $name, $settings := .Values.multinodeNetworking -}}
 {{- if not (or (has $name $known) $.Values.extraPoliciesConfigMap) -}}
-{{- fail (printf "\n\nmultinodeNetworking: no policy is for the provider `%s`\nhint: there are policies for `%s`\n" $name (join "`, `" (sortAlpha (uniq $known)))) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "multinodeNetworking: no policy is for the provider `%s`" $name)
+    (printf "there are policies for `%s`" (join "`, `" (sortAlpha (uniq $known))))) -}}
 {{- end -}}
 {{- end -}}
-{{- range $name, $policy := $extra -}}
-{{- if and $provider (ne $policy.spec.provider $provider) -}}
-{{- fail (printf "\n\nextraPolicies: the policy `%s` is for the provider `%s`, and `%s` is enabled\nhint: write `provider: %s` in the policy, or enable no provider to use only policies of your own\n" $name $policy.spec.provider $provider $provider) -}}
+{{- end -}}
+
+{{- define "fabric-injector.checkExtraPolicies" -}}
+{{- if and .Values.extraPolicies .Values.extraPoliciesConfigMap -}}
+{{- include "fabric-injector.refuse" (list
+    "`extraPolicies` and `extraPoliciesConfigMap` are both given"
+    "put all policies in one of the two") -}}
+{{- end -}}
+{{- $provider := include "fabric-injector.provider" . -}}
+{{- $enabled := include "fabric-injector.enabledPolicy" . | fromJson -}}
+{{- range $name, $policy := include "fabric-injector.extraPolicies" . | fromJson -}}
+{{- $theirs := $policy.spec.provider -}}
+{{- if and $provider (ne $theirs $provider) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: the policy `%s` is for the provider `%s`, and `%s` is enabled" $name $theirs $provider)
+    (printf "write `provider: %s` in the policy, or enable no provider to use only policies of your own"
+      $provider)) -}}
 {{- end -}}
 {{- if hasKey $enabled $name -}}
-{{- fail (printf "\n\nextraPolicies: `%s` is also the name of the built-in policy of `%s`, which is enabled\nhint: to use yours instead, set `multinodeNetworking.%s.enabled=false`; its parameters there still count\n" $name $provider $provider) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` is also the name of the built-in policy of `%s`, which is enabled" $name $provider)
+    (printf "to use yours instead, set `multinodeNetworking.%s.enabled=false`; its parameters there still count"
+      $provider)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "fabric-injector.checkConditions" -}}
-{{- $hint := "hint: `fabric-injector manifests --policy FILE` prints them for your policies" -}}
+{{- $reason := print "extraPoliciesConfigMap: the chart cannot read the policies in it, so `%s` has to say which pods "
+    "they are for" -}}
+{{- $hint := "`fabric-injector manifests --policy FILE` prints them for your policies" -}}
 {{- if .Values.extraPoliciesConfigMap -}}
 {{- if not .Values.webhook.matchConditions -}}
-{{- fail (printf "\n\nextraPoliciesConfigMap: the chart cannot read the policies in it, so `webhook.matchConditions` has to say which pods they are for\n%s\n" $hint) -}}
+{{- include "fabric-injector.refuse" (list (printf $reason "webhook.matchConditions") $hint) -}}
 {{- end -}}
 {{- if and .Values.guard.enabled (not .Values.guard.matchConditions) -}}
-{{- fail (printf "\n\nextraPoliciesConfigMap: the chart cannot read the policies in it, so `guard.matchConditions` has to say which pods they are for\n%s; or set `guard.enabled=false`\n" $hint) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf $reason "guard.matchConditions")
+    (print $hint "; or set `guard.enabled=false`")) -}}
 {{- end -}}
 {{- else if or .Values.webhook.matchConditions .Values.guard.matchConditions -}}
-{{- fail "\n\n`webhook.matchConditions` and `guard.matchConditions` are generated from the policies, and may be given only with `extraPoliciesConfigMap`\nhint: to serve fewer pods, use `webhook.excludedNamespaces` or `webhook.namespaceSelectorExpressions`\n" -}}
+{{- include "fabric-injector.refuse" (list
+    (print "`webhook.matchConditions` and `guard.matchConditions` are generated from the policies, and may be given "
+      "only with `extraPoliciesConfigMap`")
+    "to serve fewer pods, use `webhook.excludedNamespaces` or `webhook.namespaceSelectorExpressions`") -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "fabric-injector.checkCertificates" -}}
 {{- if and .Values.certManager.enabled .Values.tls.secretName -}}
-{{- fail "\n\n`certManager.enabled` and `tls.secretName` are both given, and there is one certificate\nhint: leave out one of the two\n" -}}
+{{- include "fabric-injector.refuse" (list
+    "`certManager.enabled` and `tls.secretName` are both given, and there is one certificate"
+    "leave out one of the two") -}}
 {{- end -}}
 {{- if and .Values.tls.secretName (not .Values.tls.caBundle) -}}
-{{- fail "\n\ntls: `secretName` is given without `caBundle`, and API servers have to know the CA of the certificate\nhint: use `--set-file tls.caBundle=ca.crt`\n" -}}
+{{- include "fabric-injector.refuse" (list
+    "tls: `secretName` is given without `caBundle`, and API servers have to know the CA of the certificate"
+    "use `--set-file tls.caBundle=ca.crt`") -}}
 {{- end -}}
 {{- if and .Values.tls.caBundle (not .Values.tls.secretName) -}}
-{{- fail "\n\ntls: `caBundle` is given without `secretName`, the Secret with the certificate\n" -}}
+{{- include "fabric-injector.refuse" (list
+    "tls: `caBundle` is given without `secretName`"
+    "name the Secret with the certificate in `tls.secretName`") -}}
 {{- end -}}
 {{- end -}}

@@ -33,13 +33,17 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- range $key := keys (default dict $match.labels) | sortAlpha -}}
 {{- $quoted := toRawJson $key -}}
 {{- $value := get $match.labels $key | toRawJson -}}
-{{- $parts = append $parts (printf "has(object.metadata.labels) && %s in object.metadata.labels && object.metadata.labels[%s] == %s" $quoted $quoted $value) -}}
+{{- $parts = append $parts (printf
+    "has(object.metadata.labels) && %s in object.metadata.labels && object.metadata.labels[%s] == %s"
+    $quoted $quoted $value) -}}
 {{- end -}}
 {{- with $match.namespaces -}}
 {{- $parts = append $parts (printf "request.namespace in [%s]" (include "fabric-injector.quotedStrings" .)) -}}
 {{- end -}}
 {{- with $match.ownerKinds -}}
-{{- $parts = append $parts (printf "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in [%s])" (include "fabric-injector.quotedStrings" .)) -}}
+{{- $parts = append $parts (printf
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in [%s])"
+    (include "fabric-injector.quotedStrings" .)) -}}
 {{- end -}}
 {{- with $match.anyAnnotation -}}
 {{- $parts = append $parts (include "fabric-injector.anyAnnotation" (dict "annotations" . "values" $.values)) -}}
@@ -47,7 +51,8 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- range $key := keys (default dict $match.exceptAnnotation) | sortAlpha -}}
 {{- $quoted := toRawJson $key -}}
 {{- $value := get $match.exceptAnnotation $key | toRawJson -}}
-{{- $parts = append $parts (printf "!(has(object.metadata.annotations) && %s in object.metadata.annotations && object.metadata.annotations[%s] == %s)" $quoted $quoted $value) -}}
+{{- $has := printf "has(object.metadata.annotations) && %s in object.metadata.annotations" $quoted -}}
+{{- $parts = append $parts (printf "!(%s && object.metadata.annotations[%s] == %s)" $has $quoted $value) -}}
 {{- end -}}
 {{- join " && " $parts -}}
 {{- end -}}
@@ -68,8 +73,12 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- $gpus := list -}}
 {{- range $name, $policy := .policies -}}{{- $gpus = concat $gpus $policy.spec.gpuResources -}}{{- end -}}
 {{- $names := include "fabric-injector.quotedStrings" (sortAlpha (uniq $gpus)) -}}
-{{- $container := printf "exists(container, has(container.resources) && has(container.resources.limits) && [%s].exists(gpu, gpu in container.resources.limits && string(container.resources.limits[gpu]) != \"0\"))" $names -}}
-object.spec.containers.{{ $container }} || has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
+{{- $gpu := `gpu in container.resources.limits && string(container.resources.limits[gpu]) != "0"` -}}
+{{- $container := printf
+    "exists(container, has(container.resources) && has(container.resources.limits) && [%s].exists(gpu, %s))"
+    $names $gpu -}}
+object.spec.containers.{{ $container }} || {{ "" -}}
+has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 {{- end -}}
 
 {{- define "fabric-injector.webhookConditions" -}}
@@ -94,13 +103,15 @@ object.spec.containers.{{ $container }} || has(object.spec.initContainers) && ob
 - name: not-on-windows
   expression: {{ `!(has(object.spec.os) && object.spec.os.name == "windows")` | toRawJson }}
 - name: not-a-mirror-pod
-  expression: {{ `!(has(object.metadata.annotations) && "kubernetes.io/config.mirror" in object.metadata.annotations)` | toRawJson }}
+  expression: {{ printf "!(has(object.metadata.annotations) && %q in object.metadata.annotations)"
+    "kubernetes.io/config.mirror" | toRawJson }}
 {{- end -}}
 {{- end -}}
 
 {{/* The namespaces whose pods are served, for webhook and guard alike. */}}
 {{- define "fabric-injector.namespaceSelector" -}}
-{{- $excluded := concat (list "kube-system" "kube-public" "kube-node-lease" .Release.Namespace) .Values.webhook.excludedNamespaces -}}
+{{- $always := list "kube-system" "kube-public" "kube-node-lease" .Release.Namespace -}}
+{{- $excluded := concat $always .Values.webhook.excludedNamespaces -}}
 matchExpressions:
   - key: kubernetes.io/metadata.name
     operator: NotIn

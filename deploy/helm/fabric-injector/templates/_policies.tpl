@@ -7,7 +7,10 @@
 {{- if and $settings $settings.enabled -}}{{- $enabled = append $enabled $provider -}}{{- end -}}
 {{- end -}}
 {{- if gt (len $enabled) 1 -}}
-{{- fail (printf "\n\nmultinodeNetworking: `%s` are enabled, and a pod can be served for one provider only\nhint: leave `enabled: true` with the provider of this cluster, and set `enabled: false` with the others\n" (join "`, `" (sortAlpha $enabled))) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "multinodeNetworking: `%s` are enabled, and a pod can be served for one provider only"
+      (join "`, `" (sortAlpha $enabled)))
+    "leave `enabled: true` with the provider of this cluster, and set `enabled: false` with the others") -}}
 {{- end -}}
 {{- first $enabled | default "" -}}
 {{- end -}}
@@ -27,25 +30,44 @@
 {{- $policies := dict -}}
 {{- range $file, $text := .Values.extraPolicies -}}
 {{- if not (regexMatch "^[-A-Za-z0-9_][-A-Za-z0-9_.]*[.]ya?ml$" $file) -}}
-{{- fail (printf "\n\nextraPolicies: `%s` is no name of a policy file\nhint: it has to end with `.yaml`, since servers read no other, and must have no `/` and no dot at its head\n" $file) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` is no name of a policy file" $file)
+    "it has to end with `.yaml`, since servers read no other, with no `/` in it and no dot at its head") -}}
 {{- end -}}
 {{- $policy := fromYaml $text -}}
 {{- $error := dig "Error" "" $policy -}}
 {{- if $error -}}
-{{- fail (printf "\n\nextraPolicies: `%s` is not valid YAML: %s\n" $file $error) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` is not valid YAML: %s" $file $error)
+    "give the text of a policy file, for example by `--set-file`") -}}
 {{- end -}}
 {{- if ne (dig "kind" "" $policy) "FabricPolicy" -}}
-{{- fail (printf "\n\nextraPolicies: `%s` is not a policy: `kind` has to be `FabricPolicy`\nhint: docs/policy.md tells how to write one\n" $file) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` is not a policy: `kind` has to be `FabricPolicy`" $file)
+    "docs/policy.md tells how to write one") -}}
 {{- end -}}
 {{- $name := dig "metadata" "name" "" $policy -}}
 {{- if not $name -}}
-{{- fail (printf "\n\nextraPolicies: the policy in `%s` has no `metadata.name`\n" $file) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: the policy in `%s` has no `metadata.name`" $file)
+    "give it one that no other policy has") -}}
 {{- end -}}
 {{- if hasKey $policies $name -}}
-{{- fail (printf "\n\nextraPolicies: two policies are called `%s`; `%s` is one of them\n" $name $file) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: two policies are called `%s`; `%s` is one of them" $name $file)
+    "give one of them another `metadata.name`") -}}
 {{- end -}}
 {{- if not (dig "spec" "match" dict $policy) -}}
-{{- fail (printf "\n\nextraPolicies: the policy in `%s` has no `spec.match`, so it would be for every pod of the cluster\n" $file) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: the policy in `%s` has no `spec.match`, so it would be for every pod" $file)
+    "say which pods it is for, by an annotation") -}}
+{{- end -}}
+{{- range $key := list "provider" "gpuResources" -}}
+{{- if not (dig "spec" $key "" $policy) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: the policy in `%s` has no `spec.%s`" $file $key)
+    "docs/policy.md tells what it has to be") -}}
+{{- end -}}
 {{- end -}}
 {{- $_ := set $policies $name $policy -}}
 {{- end -}}
