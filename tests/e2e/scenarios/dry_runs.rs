@@ -1,6 +1,6 @@
 //! The webhook and `mutate` agree on every pod, which the API server's dry run tells.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use fabric_injector::engine::Outcome;
@@ -42,7 +42,7 @@ fn pods(case: &Case) -> Vec<(Value, Value)> {
     pods
 }
 
-/// The pod that a controller makes of a template: owner and labels are in it by then.
+/// The pod that a controller makes of a template: owner, labels, and the volumes of claims are in it by then.
 fn pod_of(template: &Value, about: &Request) -> Value {
     let mut pod = pod(NAMESPACE, "pod", template);
     let owner = |kind: &String| json!({"apiVersion": "v1", "kind": kind, "name": "owner", "uid": "owner"});
@@ -50,7 +50,23 @@ fn pod_of(template: &Value, about: &Request) -> Value {
     for (key, value) in &about.labels {
         pod["metadata"]["labels"][key.as_str()] = json!(value);
     }
+    let mut volumes = claims(&pod);
+    volumes.extend(pod["spec"]["volumes"].as_array().into_iter().flatten().cloned());
+    pod["spec"]["volumes"] = volumes.into();
     pod
+}
+
+/// Volumes for what containers mount that is no volume of the template.
+fn claims(pod: &Value) -> Vec<Value> {
+    let list = |object: &Value, key: &str| object[key].as_array().cloned().unwrap_or_default();
+    let names =
+        |objects: Vec<Value>| objects.into_iter().map(|object| object["name"].as_str().unwrap().to_owned());
+    let there: Vec<String> = names(list(&pod["spec"], "volumes")).collect();
+    let containers = ["containers", "initContainers"].map(|key| list(&pod["spec"], key)).concat();
+    let mounted: BTreeSet<String> =
+        containers.iter().flat_map(|container| names(list(container, "volumeMounts"))).collect();
+    let missing = mounted.into_iter().filter(|name| !there.contains(name));
+    missing.map(|name| json!({"name": name, "persistentVolumeClaim": {"claimName": name}})).collect()
 }
 
 /// The block of values that does what `--policy` and `--set` do for a case.
