@@ -73,7 +73,8 @@ fn apiserver(binaries: &Binaries, files: &Files, logs: &Path) -> Command {
     let mut command = Command::new(&binaries.apiserver);
     command.args(["--etcd-servers", ETCD, "--advertise-address", ADDRESS]);
     command.args(["--secure-port", &PORT.to_string(), "--service-cluster-ip-range", "10.0.0.0/16"]);
-    command.args(["--authorization-mode", "RBAC"]);
+    // Some workloads have privileged containers.
+    command.args(["--authorization-mode", "RBAC", "--allow-privileged"]);
     // There is no kube-proxy: calls of webhooks go to the endpoints of their Service.
     command.arg("--enable-aggregator-routing=true");
     command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
