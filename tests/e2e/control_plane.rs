@@ -1,0 +1,172 @@
+//! etcd, API server, controllers and scheduler.
+
+use std::fs;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use fabric_injector::authority::Authority;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::api::Api;
+use super::binaries::Binaries;
+use super::eventually;
+use super::processes::Process;
+
+/// Where pods and clients find the API server; loopback would not do for what it says of itself.
+pub(crate) const ADDRESS: &str = "198.18.0.1";
+pub(crate) const PORT: u16 = 6443;
+const ETCD: &str = "http://127.0.0.1:2379";
+
+/// The processes, and how to get at them.
+pub(crate) struct ControlPlane {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) api: Api,
+    _processes: Vec<Process>,
+}
+
+impl ControlPlane {
+    /// Starts all of it in a folder, and waits until it is ready.
+    pub(crate) async fn start(binaries: &Binaries, folder: &Path, logs: &Path) -> Self {
+        let files = Files::write(folder);
+        let start = |name: &str, command: &mut Command| Process::start(command, &logs.join(name));
+        let mut processes = vec![
+            start("etcd.log", &mut etcd(binaries, folder)),
+            start("kube-apiserver.log", &mut apiserver(binaries, &files, logs)),
+        ];
+        let api = Api::new(&files.kubeconfig("admin")).await;
+        eventually("the API server is ready", async || {
+            assert!(
+                processes.iter_mut().all(|process| process.ended().is_none()),
+                "etcd or the API server ended"
+            );
+            let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
+            ready.is_ok_and(|reply| reply.status == 200)
+        })
+        .await;
+        processes.push(start("kube-controller-manager.log", &mut controller_manager(binaries, &files)));
+        processes.push(start("kube-scheduler.log", &mut scheduler(binaries, &files)));
+        // The last thing that a pod needs before it can be admitted.
+        eventually("the controllers run", async || {
+            api.get("/api/v1/namespaces/default/serviceaccounts/default").await.status == 200
+                && api.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt").await.status == 200
+        })
+        .await;
+        Self { kubeconfig: files.path("admin.kubeconfig"), api, _processes: processes }
+    }
+}
+
+fn etcd(binaries: &Binaries, folder: &Path) -> Command {
+    let mut command = Command::new(&binaries.etcd);
+    command.arg("--data-dir").arg(folder.join("etcd"));
+    command.args(["--listen-client-urls", ETCD, "--advertise-client-urls", ETCD]);
+    command.args(["--listen-peer-urls", "http://127.0.0.1:2380"]);
+    // What is in it is of no use after the run.
+    command.arg("--unsafe-no-fsync");
+    command
+}
+
+fn apiserver(binaries: &Binaries, files: &Files, logs: &Path) -> Command {
+    let mut command = Command::new(&binaries.apiserver);
+    command.args(["--etcd-servers", ETCD, "--advertise-address", ADDRESS]);
+    command.args(["--secure-port", &PORT.to_string(), "--service-cluster-ip-range", "10.0.0.0/16"]);
+    command.args(["--authorization-mode", "RBAC"]);
+    // There is no kube-proxy: calls of webhooks go to the endpoints of their Service.
+    command.arg("--enable-aggregator-routing=true");
+    command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
+    for (option, file) in [
+        ("--tls-cert-file", "apiserver.crt"),
+        ("--tls-private-key-file", "apiserver.key"),
+        ("--service-account-signing-key-file", "service-accounts.key"),
+        ("--service-account-key-file", "service-accounts.crt"),
+        ("--token-auth-file", "tokens.csv"),
+        ("--audit-policy-file", "audit.json"),
+    ] {
+        command.arg(option).arg(files.path(file));
+    }
+    command.arg("--audit-log-path").arg(logs.join("audit.log"));
+    command
+}
+
+fn controller_manager(binaries: &Binaries, files: &Files) -> Command {
+    let mut command = Command::new(&binaries.controller_manager);
+    command.arg("--kubeconfig").arg(files.path("controllers.kubeconfig"));
+    command.arg("--service-account-private-key-file").arg(files.path("service-accounts.key"));
+    command.arg("--root-ca-file").arg(files.path("ca.crt"));
+    command.args(["--use-service-account-credentials=true", "--leader-elect=false", "--secure-port=0"]);
+    command
+}
+
+fn scheduler(binaries: &Binaries, files: &Files) -> Command {
+    let mut command = Command::new(&binaries.scheduler);
+    command.arg("--kubeconfig").arg(files.path("scheduler.kubeconfig"));
+    command.args(["--leader-elect=false", "--secure-port=0"]);
+    command
+}
+
+/// Certificates, keys and who may call.
+struct Files {
+    folder: PathBuf,
+    ca: String,
+}
+
+impl Files {
+    /// Users: name, and the group or the user that has the rights.
+    const USERS: [(&str, &str, &str); 3] = [
+        ("admin", "admin", "system:masters"),
+        ("controllers", "system:kube-controller-manager", ""),
+        ("scheduler", "system:kube-scheduler", ""),
+    ];
+
+    fn write(folder: &Path) -> Self {
+        let (now, day) = (SystemTime::now(), Duration::from_hours(24));
+        let ca = Authority::new(now).unwrap();
+        let names = ["kubernetes.default.svc".to_owned(), "localhost".to_owned()];
+        let addresses: [IpAddr; 2] = [ADDRESS.parse().unwrap(), "10.0.0.1".parse().unwrap()];
+        let serving = ca.issue(&names, &addresses, now, day).unwrap();
+        // Of this pair, tokens are signed with the key; a certificate is one of the forms of a public key.
+        let service_accounts = Authority::new(now).unwrap();
+        let files = Self { folder: folder.to_owned(), ca: ca.cert.clone() };
+        let tokens = Self::USERS.map(|(token, user, group)| format!("{token},{user},{token},\"{group}\"\n"));
+        let audit = json!({
+            "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+            "rules": [{"level": "Metadata", "verbs": ["create"], "resources": [{"resources": ["pods"]}]}],
+        });
+        for (name, text) in [
+            ("ca.crt", &ca.cert),
+            ("apiserver.crt", &serving.cert),
+            ("apiserver.key", &serving.key),
+            ("service-accounts.crt", &service_accounts.cert),
+            ("service-accounts.key", &service_accounts.key),
+            ("tokens.csv", &tokens.concat()),
+            ("audit.json", &audit.to_string()),
+        ] {
+            fs::write(files.path(name), text).unwrap();
+        }
+        for (token, _, _) in Self::USERS {
+            fs::write(files.path(&format!("{token}.kubeconfig")), files.kubeconfig(token)).unwrap();
+        }
+        files
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn kubeconfig(&self, token: &str) -> String {
+        let cluster: Value = json!({
+            "server": format!("https://{ADDRESS}:{PORT}"),
+            "certificate-authority-data": BASE64_STANDARD.encode(&self.ca),
+        });
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "test",
+            "clusters": [{"name": "test", "cluster": cluster}],
+            "users": [{"name": "test", "user": {"token": token}}],
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+        })
+        .to_string()
+    }
+}

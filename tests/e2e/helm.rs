@@ -1,0 +1,63 @@
+//! Helm, with the chart.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tokio::process::Command;
+
+use super::processes::outcome;
+
+/// The release, its namespace, and what its objects are called.
+pub(crate) const RELEASE: &str = "fabric-injector";
+
+/// Helm on the cluster.
+pub(crate) struct Helm {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    folder: PathBuf,
+}
+
+/// The chart.
+pub(crate) fn chart() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/helm").join(RELEASE)
+}
+
+impl Helm {
+    /// Helm keeps what it writes in this folder.
+    pub(crate) fn new(program: &Path, kubeconfig: &Path, folder: &Path) -> Self {
+        Self { program: program.to_owned(), kubeconfig: kubeconfig.to_owned(), folder: folder.join("helm") }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.env_clear().env("HOME", &self.folder).env("KUBECONFIG", &self.kubeconfig);
+        command.args(arguments).args(["--namespace", RELEASE]);
+        command
+    }
+
+    /// Runs a subcommand: whether it succeeded, and what it said.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> (bool, String) {
+        outcome(&mut self.command(arguments)).await
+    }
+
+    /// Runs a subcommand on the chart with values.
+    pub(crate) async fn run_with(&self, arguments: &[&str], values: &Value) -> (bool, String) {
+        std::fs::create_dir_all(&self.folder).unwrap();
+        let file = self.folder.join("values.json");
+        std::fs::write(&file, values.to_string()).unwrap();
+        outcome(self.command(arguments).arg(chart()).arg("--values").arg(file)).await
+    }
+
+    /// Installs the chart or upgrades the release, and waits until its pods are ready.
+    pub(crate) async fn install(&self, values: &Value) {
+        let arguments = ["upgrade", "--install", RELEASE, "--wait", "--timeout", "90s"];
+        let (succeeded, said) = self.run_with(&arguments, values).await;
+        assert!(succeeded, "{said}");
+    }
+
+    /// Uninstalls the release, and waits until all that it made is gone.
+    pub(crate) async fn uninstall(&self) {
+        let (succeeded, said) = self.run(&["uninstall", RELEASE, "--wait", "--timeout", "90s"]).await;
+        assert!(succeeded, "{said}");
+    }
+}

@@ -1,0 +1,107 @@
+//! The program, its chart and its registration on a real Kubernetes control plane: etcd, kube-apiserver,
+//! kube-controller-manager and kube-scheduler of one release, with nodes that exist as API objects only.
+//!
+//! `tests/control-plane` has the binaries, and says how to get them. Without them everything here is skipped.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+#![allow(clippy::print_stderr, reason = "what is left out is said")]
+
+mod api;
+mod binaries;
+mod cluster;
+mod control_plane;
+mod discovery;
+#[path = "../golden/cases.rs"]
+mod golden_cases;
+mod helm;
+mod isolation;
+mod kubelet;
+mod nodes;
+mod processes;
+mod scenarios;
+mod workloads;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use tokio::runtime::Runtime;
+use tokio::sync::OnceCell;
+use tokio::time::{Instant, sleep, timeout};
+
+use binaries::Binaries;
+use cluster::Cluster;
+
+/// How long anything that is awaited may take at most, on a machine that is busy with other things.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a scenario may take.
+const SCENARIO: Duration = Duration::from_mins(4);
+/// With this in the environment, nothing may be skipped.
+const REQUIRED: &str = "CI_REQUIRE_CONTROL_PLANE";
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // They share one cluster, and some take its servers away.
+    arguments.test_threads = Some(1);
+    if arguments.list {
+        return libtest_mimic::run(&arguments, scenarios::all(&|name, _| Trial::test(name, || Ok(()))))
+            .exit_code();
+    }
+    let ready = Binaries::find().and_then(|binaries| isolation::enter().map(|()| binaries));
+    match ready {
+        Ok(binaries) => run(&arguments, binaries),
+        Err(why) => skip(&arguments, &why),
+    }
+}
+
+/// Runs the scenarios, on a cluster that starts with the first of them.
+fn run(arguments: &Arguments, binaries: Binaries) -> ExitCode {
+    let runtime = Arc::new(Runtime::new().unwrap());
+    // As the first process of its namespace, this one has no handlers of the system's.
+    runtime.spawn(async {
+        tokio::signal::ctrl_c().await.unwrap();
+        std::process::exit(130);
+    });
+    let folder = tempfile::Builder::new().prefix("fabric-injector-e2e-").tempdir().unwrap();
+    let cluster: Arc<OnceCell<Cluster>> = Arc::default();
+    let context = Arc::new((binaries, folder.path().to_owned()));
+    let trials = scenarios::all(&|name, scenario| {
+        let (runtime, cluster, context) = (runtime.clone(), cluster.clone(), context.clone());
+        Trial::test(name, move || {
+            runtime.block_on(async {
+                let (binaries, folder) = &*context;
+                let cluster = cluster.get_or_init(|| Cluster::start(binaries, folder)).await;
+                timeout(SCENARIO, scenario(cluster)).await.map_err(|_| Failed::from("it takes too long"))
+            })
+        })
+    });
+    let conclusion = libtest_mimic::run(arguments, trials);
+    // Nothing may write to the folder when it goes.
+    if let Some(runtime) = Arc::into_inner(runtime) {
+        runtime.shutdown_timeout(Duration::from_secs(5));
+    }
+    if conclusion.has_failed() {
+        eprintln!("the logs of all processes are in {}", folder.keep().join("logs").display());
+    }
+    conclusion.exit_code()
+}
+
+/// Says why nothing is run.
+fn skip(arguments: &Arguments, why: &str) -> ExitCode {
+    if std::env::var_os(REQUIRED).is_some() {
+        eprintln!("error: the tests on a control plane cannot run: {why}");
+        return ExitCode::FAILURE;
+    }
+    eprintln!("skipped: the tests on a control plane: {why}");
+    let trials = scenarios::all(&|name, _| Trial::test(name, || Ok(())).with_ignored_flag(true));
+    libtest_mimic::run(arguments, trials).exit_code()
+}
+
+/// Waits until something holds, and fails if that does not come to be.
+async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !holds().await {
+        assert!(Instant::now() < end, "this did not come to be: {what}");
+        sleep(Duration::from_millis(50)).await;
+    }
+}

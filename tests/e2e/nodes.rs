@@ -1,0 +1,108 @@
+//! Nodes as the device plugins of each provider leave them: what can be allocated decides where pods go.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::api::Api;
+
+/// A kind of machine.
+pub(crate) struct NodeType {
+    /// `node.kubernetes.io/instance-type`.
+    pub(crate) instance_type: &'static str,
+    /// What the names of such nodes begin with.
+    pub(crate) prefix: &'static str,
+    count: usize,
+    /// Extended resources, by name and number.
+    devices: &'static [(&'static str, u32)],
+}
+
+/// Every kind of which there are nodes. The device names are those of each provider's device plugin with its own
+/// defaults.
+pub(crate) const NODE_TYPES: &[NodeType] = &[
+    NodeType { instance_type: "m7i.2xlarge", prefix: "plain", count: 2, devices: &[] },
+    NodeType {
+        instance_type: "p5.48xlarge",
+        prefix: "p5",
+        count: 4,
+        devices: &[("nvidia.com/gpu", 8), ("vpc.amazonaws.com/efa", 32)],
+    },
+    NodeType {
+        instance_type: "p4d.24xlarge",
+        prefix: "p4d",
+        count: 2,
+        devices: &[("nvidia.com/gpu", 8), ("vpc.amazonaws.com/efa", 4)],
+    },
+    NodeType {
+        instance_type: "Standard_ND96isr_H100_v5",
+        prefix: "nd-h100",
+        count: 2,
+        devices: &[("nvidia.com/gpu", 8), ("rdma/hca_shared_devices_a", 8)],
+    },
+    NodeType {
+        instance_type: "BM.GPU.H100.8",
+        prefix: "bm-gpu-h100",
+        count: 2,
+        devices: &[("nvidia.com/gpu", 8), ("nvidia.com/mlnxnics", 16)],
+    },
+    NodeType {
+        instance_type: "a3-megagpu-8g",
+        prefix: "a3-mega",
+        count: 2,
+        devices: &[("nvidia.com/gpu", 8)],
+    },
+];
+
+impl NodeType {
+    fn resources(&self) -> BTreeMap<&'static str, String> {
+        let mut resources = BTreeMap::from([
+            ("cpu", "192".to_owned()),
+            ("memory", "2000Gi".to_owned()),
+            ("ephemeral-storage", "1000Gi".to_owned()),
+            ("hugepages-2Mi", "20Gi".to_owned()),
+            ("pods", "250".to_owned()),
+        ]);
+        resources.extend(self.devices.iter().map(|(name, count)| (*name, count.to_string())));
+        resources
+    }
+
+    fn names(&self) -> impl Iterator<Item = String> {
+        (0..self.count).map(|number| format!("{}-{number}", self.prefix))
+    }
+}
+
+/// Makes all nodes, ready for pods.
+pub(crate) async fn create(api: &Api) {
+    for node_type in NODE_TYPES {
+        for name in node_type.names() {
+            let labels = json!({
+                "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+                "node.kubernetes.io/instance-type": node_type.instance_type,
+            });
+            let metadata = json!({"name": name, "labels": labels});
+            api.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata})).await.ok();
+            let resources = node_type.resources();
+            let status = json!({"status": {"capacity": resources, "allocatable": resources}});
+            api.merge_strategically(&format!("/api/v1/nodes/{name}/status"), &status).await.ok();
+        }
+    }
+    heartbeat(api).await;
+}
+
+/// Says of every node that it is ready, which nodes have to do every few seconds.
+pub(crate) async fn heartbeat(api: &Api) {
+    let now = humantime::format_rfc3339_seconds(std::time::SystemTime::now()).to_string();
+    let condition: Value = json!({
+        "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "the tests say so",
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    });
+    let status = json!({"status": {"conditions": [condition]}});
+    for name in NODE_TYPES.iter().flat_map(NodeType::names) {
+        let path = format!("/api/v1/nodes/{name}/status");
+        let reply = api
+            .try_send(hyper::Method::PATCH, &path, "application/strategic-merge-patch+json", Some(&status))
+            .await;
+        // It comes again in a few seconds.
+        drop(reply);
+    }
+}

@@ -1,0 +1,67 @@
+//! What is shown. The order is the one in which they run: what takes the servers away comes last.
+
+mod certificates;
+mod clients;
+mod controllers;
+mod dry_runs;
+mod installations;
+mod outages;
+mod release;
+mod rights;
+
+use std::pin::Pin;
+
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use super::cluster::Cluster;
+
+/// A scenario, on a cluster.
+pub(crate) type Scenario = for<'a> fn(&'a Cluster) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Scenarios by the names of their functions, each behind that of its module.
+macro_rules! scenarios {
+    ($($module:ident :: $name:ident),* $(,)?) => {
+        &[$((
+            concat!(stringify!($module), "::", stringify!($name)),
+            (|cluster| Box::pin($module::$name(cluster))) as Scenario,
+        )),*]
+    };
+}
+
+const SCENARIOS: &[(&str, Scenario)] = scenarios![
+    controllers::pods_of_a_job_are_served_and_bound_to_nodes_with_efa,
+    controllers::pods_get_as_many_devices_as_their_machines_have,
+    controllers::pods_of_a_stateful_set_are_served_and_bound_to_nodes_with_efa,
+    controllers::pods_without_the_annotation_never_reach_a_server,
+    controllers::pods_of_excluded_namespaces_are_left_alone,
+    clients::warnings_reach_whoever_makes_the_pod,
+    clients::pods_that_are_served_as_they_should_be_come_with_what_was_added_alone,
+    rights::servers_may_do_what_they_need_and_nothing_else,
+    release::its_test_passes,
+    release::an_upgrade_with_the_same_values_changes_nothing,
+    certificates::a_server_is_killed_and_every_pod_is_served,
+    certificates::servers_roll_and_every_pod_is_served,
+    certificates::an_emptied_bundle_and_a_deleted_secret_heal,
+    outages::without_servers_annotated_pods_are_refused_and_all_others_start,
+    certificates::certificates_and_authorities_rotate_and_every_pod_is_served,
+    controllers::with_a_wrong_ratio_a_job_stays_pending,
+    dry_runs::every_workload_comes_out_as_mutate_says,
+    outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
+    outages::the_guard_notices_what_nobody_serves,
+    outages::the_guard_denies_what_nobody_serves,
+    release::uninstalled_it_leaves_nothing,
+    installations::a_certificate_of_the_operator_is_served_and_replaced,
+    installations::kubectl_applies_what_manifests_prints,
+    installations::kubectl_applies_the_kustomization,
+];
+
+/// All of them, as something that can be run.
+pub(crate) fn all(trial: &dyn Fn(&'static str, Scenario) -> Trial) -> Vec<Trial> {
+    SCENARIOS.iter().map(|(name, scenario)| trial(name, *scenario)).collect()
+}
+
+/// The values of most scenarios: the servers look after certificate and registration.
+fn values() -> Value {
+    json!({"multinodeNetworking": {"aws": {"enabled": true}}, "server": {"log": "debug"}})
+}

@@ -1,0 +1,114 @@
+//! The webhook and `mutate` agree on every pod, which the API server's dry run tells.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use fabric_injector::engine::Outcome;
+use fabric_injector::manifest::stream::Pieces;
+use fabric_injector::manifest::{Document, Wanted, find, serve};
+use fabric_injector::policy::Request;
+use serde_json::{Map, Value, json};
+
+use super::values;
+use crate::cluster::Cluster;
+use crate::golden_cases::{Case, cases};
+use crate::workloads::{is_served, pod};
+
+const NAMESPACE: &str = "dry-runs";
+
+/// The pods that come from the templates of a workload: by the templates as they are, and as `mutate` makes them.
+fn pods(case: &Case) -> Vec<(Value, Value)> {
+    let policies = case.policies();
+    let bytes = fs::read(&case.workload).unwrap();
+    let mut pods = Vec::new();
+    for piece in Pieces::new(bytes.as_slice()) {
+        let piece = piece.unwrap();
+        let mut document = Document::read(&piece).unwrap();
+        let Some(before) = document.value.clone() else { continue };
+        let wanted = Wanted { patches: false, summary: false };
+        let served = serve(&policies, &mut document, &piece, wanted).unwrap();
+        let after = served.value.unwrap_or_else(|| before.clone());
+        for found in find(&before) {
+            let of = |document: &Value| pod_of(document.pointer(&found.pointer).unwrap(), &found.request);
+            pods.push((of(&before), of(&after)));
+        }
+        let refused = |outcome: &Outcome| matches!(outcome, Outcome::Refused { .. });
+        assert!(
+            !served.templates.iter().any(|template| refused(&template.mutation.outcome)),
+            "{}",
+            case.name()
+        );
+    }
+    pods
+}
+
+/// The pod that a controller makes of a template: owner and labels are in it by then.
+fn pod_of(template: &Value, about: &Request) -> Value {
+    let mut pod = pod(NAMESPACE, "pod", template);
+    let owner = |kind: &String| json!({"apiVersion": "v1", "kind": kind, "name": "owner", "uid": "owner"});
+    pod["metadata"]["ownerReferences"] = about.owner_kinds.iter().map(owner).collect();
+    for (key, value) in &about.labels {
+        pod["metadata"]["labels"][key.as_str()] = json!(value);
+    }
+    pod
+}
+
+/// The block of values that does what `--policy` and `--set` do for a case.
+fn block(case: &Case) -> Value {
+    let provider = case.policy.split_once('-').unwrap().0;
+    let mut parameters = Map::from_iter([("enabled".to_owned(), json!(true))]);
+    for set in &case.sets {
+        let (key, text) = set.split_once('=').unwrap();
+        let value = serde_json::from_str(text).unwrap_or_else(|_| json!(text));
+        parameters.insert(key.to_owned(), value);
+    }
+    json!({provider: parameters})
+}
+
+/// What the API server makes of a pod that it is asked for as a dry run, without what is different each time: names
+/// and times, and the token of the service account, which it adds before it asks webhooks, and so in another place of
+/// a pod that was served before it came.
+async fn created(cluster: &Cluster, pod: &Value) -> Value {
+    let reply = cluster.api.post(&format!("/api/v1/namespaces/{NAMESPACE}/pods?dryRun=All"), pod).await;
+    let mut pod = reply.ok();
+    let metadata = pod["metadata"].as_object_mut().unwrap();
+    for key in ["uid", "creationTimestamp", "managedFields"] {
+        metadata.remove(key);
+    }
+    let is_token = |named: &Value| named["name"].as_str().unwrap().starts_with("kube-api-access-");
+    let without_token =
+        |list: &mut Value| list.as_array_mut().map(|list| list.retain(|named| !is_token(named)));
+    without_token(&mut pod["spec"]["volumes"]);
+    for containers in ["containers", "initContainers"] {
+        for container in pod["spec"][containers].as_array_mut().into_iter().flatten() {
+            without_token(&mut container["volumeMounts"]);
+        }
+    }
+    pod
+}
+
+pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
+    let namespace = cluster.namespace(NAMESPACE).await;
+    let mut by_values: BTreeMap<String, Vec<Case>> = BTreeMap::new();
+    for case in cases() {
+        by_values.entry(block(&case).to_string()).or_default().push(case);
+    }
+    let mut served = 0;
+    for (block, cases) in by_values {
+        let mut values = values();
+        values["multinodeNetworking"] = serde_json::from_str(&block).unwrap();
+        cluster.ensure(&values).await;
+        for case in cases {
+            for (before, after) in pods(&case) {
+                cluster.service_account(&namespace, &before["spec"]["serviceAccountName"]).await;
+                let by_webhook = created(cluster, &before).await;
+                let by_mutate = created(cluster, &after).await;
+                let difference = json_patch::diff(&by_mutate, &by_webhook);
+                assert!(difference.is_empty(), "{}: {difference}", case.name());
+                served += usize::from(is_served(&by_webhook));
+            }
+        }
+    }
+    assert!(served > 50, "most of them are served: {served}");
+    cluster.remove(&namespace).await;
+}

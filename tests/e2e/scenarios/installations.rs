@@ -1,0 +1,93 @@
+//! The other ways to an installation: without Helm, and with a certificate that the operator brings.
+
+use std::time::{Duration, SystemTime};
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use fabric_injector::authority::Authority;
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::{release, values};
+use crate::cluster::{Cluster, DEPLOYMENT};
+use crate::eventually;
+use crate::processes::outcome;
+use crate::workloads::{annotated_template, is_served, pod};
+
+const SECRETS: &str = "/api/v1/namespaces/fabric-injector/secrets";
+const NAME: &str = "fabric-injector.fabric-injector.svc";
+
+/// Installs what `kubectl` is given, sees a pod served, and removes it again.
+async fn comes_and_goes(cluster: &Cluster, source: &[&str]) {
+    if cluster.is_installed().await {
+        cluster.uninstall().await;
+    }
+    // By the API server, as larger objects have to be; and it tells of fields that it does not know.
+    let arguments = [&["apply", "--server-side", "--validate=strict"], source].concat();
+    let (succeeded, said) = outcome(&mut cluster.kubectl(&arguments)).await;
+    assert!(succeeded, "{said}");
+    assert!(!said.contains("Warning"), "{said}");
+    eventually("the servers are ready", async || {
+        cluster.api.get(DEPLOYMENT).await.ok()["status"]["readyReplicas"] == 2
+    })
+    .await;
+    cluster.serves().await;
+    let (succeeded, said) = outcome(&mut cluster.kubectl(&[&["delete"], source].concat())).await;
+    assert!(succeeded, "{said}");
+    release::assert_nothing_is_left(cluster).await;
+    cluster.make_release_namespace().await;
+}
+
+pub(super) async fn kubectl_applies_what_manifests_prints(cluster: &Cluster) {
+    let values_file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(values_file.path(), values().to_string()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    let (succeeded, printed) =
+        outcome(command.arg("manifests").arg("--values").arg(values_file.path())).await;
+    assert!(succeeded, "{printed}");
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    std::fs::write(file.path(), printed).unwrap();
+    comes_and_goes(cluster, &["-f", file.path().to_str().unwrap()]).await;
+}
+
+pub(super) async fn kubectl_applies_the_kustomization(cluster: &Cluster) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/kustomize/overlays/aws");
+    comes_and_goes(cluster, &["-k", folder]).await;
+}
+
+/// A Secret with a new certificate of an authority.
+fn secret(authority: &Authority) -> Value {
+    let (now, life) = (SystemTime::now(), Duration::from_hours(1));
+    let issued = authority.issue(&[NAME.to_owned()], &[], now, life).unwrap();
+    let data = json!({
+        "tls.crt": BASE64_STANDARD.encode(&issued.cert), "tls.key": BASE64_STANDARD.encode(&issued.key),
+    });
+    let metadata = json!({"namespace": "fabric-injector", "name": "brought"});
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "kubernetes.io/tls", "data": data})
+}
+
+pub(super) async fn a_certificate_of_the_operator_is_served_and_replaced(cluster: &Cluster) {
+    let authority = Authority::new(SystemTime::now()).unwrap();
+    cluster.api.create(&secret(&authority)).await.ok();
+    let mut values = values();
+    values["tls"] = json!({"secretName": "brought", "caBundle": authority.cert});
+    cluster.ensure(&values).await;
+    for server in cluster.servers().await {
+        let volumes = server["spec"]["volumes"].as_array().unwrap();
+        assert!(!volumes.iter().any(|volume| volume["projected"].is_object()), "it needs no token: {server}");
+    }
+
+    let reloads = "fabric_injector_reloads_total{what=\"certificate\",result=\"success\"}";
+    let before = cluster.metric(reloads).await;
+    let brought = format!("{SECRETS}/brought");
+    cluster.api.merge(&brought, &json!({"data": secret(&authority)["data"]})).await.ok();
+    eventually("all servers have the new certificate", async || {
+        let asked = pod("default", "asked", &annotated_template());
+        let reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
+        assert!(is_served(&reply.body), "{reply:?}");
+        cluster.metric(reloads).await == before + 2.0
+    })
+    .await;
+    cluster.uninstall().await;
+    cluster.api.delete(&brought).await.ok();
+}

@@ -1,0 +1,104 @@
+//! What holds when no server answers, and when nobody asks one.
+
+use serde_json::{Value, json};
+
+use super::values;
+use crate::cluster::{Cluster, DEPLOYMENT};
+use crate::eventually;
+use crate::workloads::{TRIGGER, annotated_template, is_served, job, plain_template, pod, template};
+
+const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
+/// What the guard says of a pod that was not served.
+const NOT_SERVED: &str = "this pod asks for multi-node networking and fabric-injector did not serve it";
+
+/// Has the Deployment run so many servers, and waits until those that are too many are gone.
+async fn scale(cluster: &Cluster, replicas: u64) {
+    cluster.api.merge(DEPLOYMENT, &json!({"spec": {"replicas": replicas}})).await.ok();
+    eventually("the servers are as many as they should be", async || {
+        let all = cluster.api.list(crate::cluster::SERVERS).await.len() as u64;
+        let deployment = cluster.api.get(DEPLOYMENT).await.ok();
+        all == replicas && deployment["status"]["readyReplicas"].as_u64().unwrap_or_default() == replicas
+    })
+    .await;
+}
+
+pub(super) async fn without_servers_annotated_pods_are_refused_and_all_others_start(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let namespace = cluster.namespace("outage").await;
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    scale(cluster, 0).await;
+
+    let reply = cluster.api.post(&pods, &pod(&namespace, "annotated", &annotated_template())).await;
+    assert_eq!(reply.status, 500, "{reply:?}");
+    let said = reply.message();
+    assert!(said.contains("failed calling webhook \"pods.fabric-injector.io\""), "{said}");
+    assert!(said.contains("no endpoints available for service \"fabric-injector\""), "{said}");
+
+    // What nobody asked a fast network for starts, with GPUs and without.
+    cluster.api.create(&job(&namespace, "plain", 2, &plain_template())).await.ok();
+    cluster.api.post(&pods, &pod(&namespace, "gpus", &template(false, "p5.48xlarge"))).await.ok();
+    // A controller tries again until it is served.
+    cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
+    eventually("three pods run", async || running(&cluster.api.list(&pods).await) == 3).await;
+    let events = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=reason%3DFailedCreate");
+    eventually("the Job says why it has no pods", async || {
+        let events = cluster.api.list(&events).await;
+        events.iter().any(|event| event["message"].as_str().unwrap().contains("failed calling webhook"))
+    })
+    .await;
+
+    scale(cluster, 2).await;
+    eventually("the pods of the Job run", async || running(&cluster.api.list(&pods).await) == 5).await;
+    let all = cluster.api.list(&pods).await;
+    let annotated = all.iter().filter(|pod| pod["metadata"]["annotations"][TRIGGER].is_string());
+    assert!(annotated.clone().all(is_served) && annotated.count() == 2);
+    cluster.remove(&namespace).await;
+}
+
+fn running(pods: &[Value]) -> usize {
+    pods.iter().filter(|pod| pod["status"]["phase"] == "Running").count()
+}
+
+/// Asks for an annotated GPU pod until the guard answers, with whatever it does.
+async fn guard_answers(cluster: &Cluster, status: u16) {
+    let path = "/api/v1/namespaces/default/pods?dryRun=All";
+    let asked = pod("default", "unserved", &annotated_template());
+    eventually("the guard notices a pod that was not served", async || {
+        let reply = cluster.api.post(path, &asked).await;
+        let told = reply.warnings.iter().any(|warning| warning.contains(NOT_SERVED));
+        reply.status == status && (told || reply.message().contains(NOT_SERVED))
+    })
+    .await;
+}
+
+pub(super) async fn the_guard_notices_what_nobody_serves(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    cluster.api.delete(WEBHOOK).await.ok();
+    cluster.forget().await;
+    guard_answers(cluster, 201).await;
+    let path = "/api/v1/namespaces/default/pods?dryRun=All";
+    let mut without_gpus = template(true, "p5.48xlarge");
+    without_gpus["spec"]["containers"][0].as_object_mut().unwrap().remove("resources");
+    for quiet in [plain_template(), template(false, "p5.48xlarge"), without_gpus] {
+        let reply = cluster.api.post(path, &pod("default", "quiet", &quiet)).await;
+        assert!(reply.status == 201 && reply.warnings.is_empty(), "{reply:?}");
+    }
+}
+
+pub(super) async fn the_guard_denies_what_nobody_serves(cluster: &Cluster) {
+    let mut values = values();
+    values["guard"] = json!({"action": "Deny"});
+    cluster.ensure(&values).await;
+    cluster.api.delete(WEBHOOK).await.ok();
+    cluster.forget().await;
+    guard_answers(cluster, 403).await;
+}
+
+pub(super) async fn ignoring_failures_lets_pods_through_with_a_warning_of_the_guard(cluster: &Cluster) {
+    let mut values = values();
+    values["webhook"] = json!({"failurePolicy": "Ignore"});
+    cluster.ensure(&values).await;
+    scale(cluster, 0).await;
+    guard_answers(cluster, 201).await;
+    scale(cluster, 2).await;
+}

@@ -1,0 +1,58 @@
+//! Helm's commands on the release.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::values;
+use crate::cluster::Cluster;
+use crate::discovery::objects;
+use crate::eventually;
+use crate::helm::RELEASE;
+
+pub(super) async fn its_test_passes(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let (succeeded, said) = cluster.helm.run(&["test", RELEASE, "--timeout", "60s"]).await;
+    assert!(succeeded, "{said}");
+    assert!(said.contains("Phase:          Succeeded"), "{said}");
+}
+
+pub(super) async fn an_upgrade_with_the_same_values_changes_nothing(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let versions = async || {
+        let mut versions = BTreeSet::new();
+        for name in [
+            "mutatingwebhookconfigurations/fabric-injector",
+            "validatingadmissionpolicies/fabric-injector-guard",
+        ] {
+            let path = format!("/apis/admissionregistration.k8s.io/v1/{name}");
+            versions.insert(cluster.api.get(&path).await.ok()["metadata"]["resourceVersion"].to_string());
+        }
+        versions.extend(cluster.servers().await.iter().map(|pod| pod["metadata"]["uid"].to_string()));
+        versions
+    };
+    let before = versions().await;
+    cluster.helm.install(&values()).await;
+    assert_eq!(versions().await, before);
+}
+
+pub(super) async fn uninstalled_it_leaves_nothing(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    cluster.uninstall().await;
+    assert_nothing_is_left(cluster).await;
+}
+
+/// Asserts that there is nothing but what there was before anything was installed.
+pub(super) async fn assert_nothing_is_left(cluster: &Cluster) {
+    // What the release owned goes a moment after it.
+    let end = Instant::now() + Duration::from_secs(20);
+    let mut left = BTreeSet::new();
+    eventually("nothing is left of the release", async || {
+        let now = objects(&cluster.api, &cluster.namespaces()).await;
+        left = now.difference(&cluster.before).cloned().collect();
+        left.is_empty() || Instant::now() > end
+    })
+    .await;
+    assert!(left.is_empty(), "{left:?}");
+}
