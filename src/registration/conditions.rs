@@ -128,7 +128,8 @@ fn list(texts: &[String]) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// What is a string in JSON is the same string in CEL.
+/// What is a string in JSON is the same string in CEL. The two ends of lines that JSON allows in a string are escaped
+/// as Go does, so that Helm writes the same.
 fn text(text: &str) -> String {
-    Value::from(text).to_string()
+    Value::from(text).to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

@@ -179,3 +179,16 @@ fn what_cannot_be_installed_is_told() {
     refused(&["--policy", "aws-efa", "--guard", "loud"], "possible values: warn, deny, none");
     refused(&["--policy", "aws-efa", "--set", "efaDevicesPerGPU=many"], "efaDevicesPerGPU");
 }
+
+#[test]
+fn the_server_knows_every_option_that_it_is_given() {
+    let help = run(&["serve", "--help"], "").exits(0);
+    let given = manifests(&["--policy", "aws-efa"]);
+    let given = arguments(&given);
+    assert_eq!(given[0], "serve");
+    assert!(given.len() > 5, "{given:?}");
+    for option in &given[1..] {
+        let (name, _) = option.split_once('=').unwrap_or((option, ""));
+        assert!(help.text().contains(&format!(" {name} <")), "{name}");
+    }
+}
