@@ -92,18 +92,18 @@ impl Api {
     }
 
     /// Merges into an object.
-    pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Reply {
-        self.send(Method::PATCH, path, "application/merge-patch+json", Some(patch)).await
+    pub(crate) async fn merge(&self, path: &str, change: &Value) -> Reply {
+        self.send(Method::PATCH, path, "application/merge-patch+json", Some(change)).await
     }
 
     /// Merges into an object, list by list as its type says.
-    pub(crate) async fn merge_strategically(&self, path: &str, patch: &Value) -> Reply {
-        self.send(Method::PATCH, path, "application/strategic-merge-patch+json", Some(patch)).await
+    pub(crate) async fn merge_strategically(&self, path: &str, change: &Value) -> Reply {
+        self.send(Method::PATCH, path, "application/strategic-merge-patch+json", Some(change)).await
     }
 
     /// Changes an object by a JSON Patch.
-    pub(crate) async fn patch(&self, path: &str, patch: &Value) -> Reply {
-        self.send(Method::PATCH, path, "application/json-patch+json", Some(patch)).await
+    pub(crate) async fn patch(&self, path: &str, change: &Value) -> Reply {
+        self.send(Method::PATCH, path, "application/json-patch+json", Some(change)).await
     }
 
     /// Deletes an object, and what it owns in the background.

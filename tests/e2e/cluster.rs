@@ -173,8 +173,8 @@ impl Cluster {
     }
 
     /// What the metrics of all servers say, added up: those samples whose name and labels begin so.
-    pub(crate) async fn metric(&self, series: &str) -> f64 {
-        let mut sum = 0.0;
+    pub(crate) async fn metric(&self, series: &str) -> u64 {
+        let mut sum = 0;
         for pod in self.servers().await {
             sum += metric(&pod, series).await.unwrap_or_default();
         }
@@ -182,7 +182,7 @@ impl Cluster {
     }
 
     /// How often each server has loaded its policies.
-    async fn loads(&self) -> Vec<(String, f64)> {
+    async fn loads(&self) -> Vec<(String, u64)> {
         let mut loads = Vec::new();
         for pod in self.servers().await {
             let series = "fabric_injector_reloads_total{what=\"policies\",result=\"success\"}";
@@ -194,9 +194,9 @@ impl Cluster {
 }
 
 /// What the metrics of a server say: the sum of the samples whose name and labels begin so.
-pub(crate) async fn metric(pod: &Value, series: &str) -> Option<f64> {
+pub(crate) async fn metric(pod: &Value, series: &str) -> Option<u64> {
     let address = pod["status"]["podIP"].as_str()?;
     let (_, text) = kubelet::get(address, 8080, "/metrics").await.ok()?;
     let samples = text.lines().filter(|line| line.starts_with(series));
-    Some(samples.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum())
+    Some(samples.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum())
 }

@@ -107,7 +107,7 @@ async fn tick(node: &Arc<Node>, workers: &mut HashMap<String, Option<Worker>>) {
         let uid = pod["metadata"]["uid"].as_str().unwrap();
         gone.retain(|other| other != uid);
         if !workers.contains_key(uid) {
-            let real = node.image.is_of(pod) && pod["metadata"]["deletionTimestamp"].is_null();
+            let real = Image::is_of(pod) && pod["metadata"]["deletionTimestamp"].is_null();
             let worker = real.then(|| Worker::start(node.clone(), pod.clone()));
             if worker.is_none() {
                 say_that_it_runs(node, pod).await;

@@ -33,7 +33,7 @@ use binaries::Binaries;
 use cluster::Cluster;
 
 /// How long anything that is awaited may take at most, on a machine that is busy with other things.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a scenario may take.
 const SCENARIO: Duration = Duration::from_mins(4);
 /// With this in the environment, nothing may be skipped.
@@ -54,14 +54,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Ends the run on Ctrl-C: as the first process of its namespace, this one has no handlers of the system's.
+#[allow(clippy::exit, reason = "with this process, all that it has started goes")]
+async fn end_when_interrupted() {
+    tokio::signal::ctrl_c().await.unwrap();
+    std::process::exit(130);
+}
+
 /// Runs the scenarios, on a cluster that starts with the first of them.
 fn run(arguments: &Arguments, binaries: Binaries) -> ExitCode {
     let runtime = Arc::new(Runtime::new().unwrap());
-    // As the first process of its namespace, this one has no handlers of the system's.
-    runtime.spawn(async {
-        tokio::signal::ctrl_c().await.unwrap();
-        std::process::exit(130);
-    });
+    runtime.spawn(end_when_interrupted());
     let folder = tempfile::Builder::new().prefix("fabric-injector-e2e-").tempdir().unwrap();
     let cluster: Arc<OnceCell<Cluster>> = Arc::default();
     let context = Arc::new((binaries, folder.path().to_owned()));

@@ -19,7 +19,10 @@ impl Process {
         let log = OpenOptions::new().create(true).append(true).open(log).unwrap();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).kill_on_drop(true);
         let child = command.spawn();
-        Self { child: child.unwrap_or_else(|error| panic!("{:?}: {error}", command.as_std().get_program())) }
+        Self {
+            child: child
+                .unwrap_or_else(|error| panic!("{}: {error}", command.as_std().get_program().display())),
+        }
     }
 
     /// Its exit status, if it has ended; 128 and the number of the signal that ended it.

@@ -52,7 +52,7 @@ pub(super) fn start(node: &Node, pod: &Value, container: &Value, root: &Path, ad
         command.env(variable, here(default));
     }
     for variable in container["env"].as_array().into_iter().flatten() {
-        let value = variable["value"].as_str().map(str::to_owned).unwrap_or_else(|| field(pod, variable));
+        let value = variable["value"].as_str().map_or_else(|| field(pod, variable), str::to_owned);
         command.env(variable["name"].as_str().unwrap(), here(&value));
     }
     Process::start(&mut command, &node.logs.join(format!("{name}.log")))

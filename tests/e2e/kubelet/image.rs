@@ -34,7 +34,7 @@ impl Image {
     }
 
     /// Whether a pod is to run the program.
-    pub(super) fn is_of(&self, pod: &Value) -> bool {
+    pub(super) fn is_of(pod: &Value) -> bool {
         let image = pod["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
         image.strip_prefix(REPOSITORY).is_some_and(|rest| rest.starts_with([':', '@']))
     }

@@ -18,10 +18,10 @@ pub(super) struct Observed {
 
 /// Writes a status. The pod may be gone; another of the same name is none of ours.
 pub(super) async fn patch(api: &Api, pod: &Value, status: &Value) -> bool {
-    let patch = json!({"metadata": {"uid": pod["metadata"]["uid"]}, "status": status});
+    let change = json!({"metadata": {"uid": pod["metadata"]["uid"]}, "status": status});
     let path = format!("{}/status", super::path(pod));
     let content_type = "application/strategic-merge-patch+json";
-    let reply = api.try_send(hyper::Method::PATCH, &path, content_type, Some(&patch)).await;
+    let reply = api.try_send(hyper::Method::PATCH, &path, content_type, Some(&change)).await;
     reply.is_ok_and(|reply| reply.status == 200)
 }
 

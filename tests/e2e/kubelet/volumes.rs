@@ -1,4 +1,4 @@
-//! Volumes of a pod as files: ConfigMaps, Secrets, and what is projected for a service account.
+//! Volumes of a pod as files: those of a ConfigMap or a Secret, and what is projected for a service account.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -138,7 +138,7 @@ pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
             }
         }
     }
-    assert!(problems.is_empty(), "{} are served: {problems:#?}", served);
+    assert!(problems.is_empty(), "{served} are served: {problems:#?}");
     assert!(served > 50, "most of them are served: {served}");
     cluster.remove(&namespace).await;
 }

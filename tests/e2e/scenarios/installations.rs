@@ -85,7 +85,7 @@ pub(super) async fn a_certificate_of_the_operator_is_served_and_replaced(cluster
         let asked = pod("default", "asked", &annotated_template());
         let reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
         assert!(is_served(&reply.body), "{reply:?}");
-        cluster.metric(reloads).await == before + 2.0
+        cluster.metric(reloads).await == before + 2
     })
     .await;
     cluster.uninstall().await;
