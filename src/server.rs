@@ -9,6 +9,7 @@ mod body;
 mod certificate;
 mod connection;
 mod connections;
+mod linger;
 mod refusal;
 mod registration;
 mod reload;

@@ -26,6 +26,7 @@ use tower_service::Service as TowerService;
 use crate::telemetry::Metrics;
 
 use super::connections::{Connection, Request as Answering};
+use super::linger::Lingering;
 
 /// How long the parts of a connection may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,7 +201,7 @@ async fn serve_http1(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
         .max_buf_size(MAX_HEAD as usize)
         .half_close(true);
     let service = Service { router: context.router.clone(), connection: Arc::clone(&context.connection) };
-    drive(builder.serve_connection(TokioIo::new(stream), service), context).await;
+    drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context).await;
 }
 
 async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, context: &Context) {
@@ -212,7 +213,7 @@ async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEAD);
     let service = Service { router: context.router.clone(), connection: Arc::clone(&context.connection) };
-    drive(builder.serve_connection(TokioIo::new(stream), service), context).await;
+    drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context).await;
 }
 
 /// Runs a connection, and asks it to end when it is too old, was silent for too long, or the server stops.

@@ -168,6 +168,8 @@ impl Server {
         state.status.listening();
         stops.recv().await;
         state.status.stopping();
+        // Whoever goes leaves the cluster to those who stay, and to nobody after an uninstall.
+        keeping.iter().for_each(tokio::task::JoinHandle::abort);
         tracing::info!(delay = ?config.shutdown_delay, "stopping, still accepting");
         let ended = tokio::select! {
             biased;
@@ -177,7 +179,7 @@ impl Server {
                 webhook.drain(config.drain_timeout).await
             } => ended,
         };
-        watching.iter().chain(&keeping).for_each(tokio::task::JoinHandle::abort);
+        watching.iter().for_each(tokio::task::JoinHandle::abort);
         // The admin port was there to the end; nobody needs the rest of its answers.
         drop(admin);
         match ended {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
 
+use crate::authority::BACKDATE;
 use crate::pem::Validity;
 use crate::telemetry::Reloaded;
 
@@ -109,7 +110,11 @@ fn certificate(validity: Option<&Validity>, now: SystemTime) -> Check {
         let begin = humantime::format_rfc3339_seconds(validity.not_before);
         return check(false, format!("not valid before {begin}"));
     }
-    if left <= BEFORE_EXPIRY.min(validity.life() / 10) {
+    // What is made here begins in the past, which is no part of the time that it is used for. What lives for less than
+    // that was not made here.
+    let life = validity.life();
+    let life = life.checked_sub(BACKDATE).filter(|used| !used.is_zero()).unwrap_or(life);
+    if left <= BEFORE_EXPIRY.min(life / 10) {
         return check(false, format!("about to expire, at {end}"));
     }
     check(true, format!("valid until {end}"))
@@ -132,6 +137,9 @@ mod tests {
         assert!(check(100, 89).ok);
         assert!(!check(100, 90).ok);
         assert!(!check(100, 101).ok);
+        // Five minutes of this are in the past when it is made.
+        assert!(check(330, 326).ok);
+        assert!(!check(330, 327).ok);
         assert_eq!(check(86_400, 90_000).detail, "expired at 1970-01-13T13:46:40Z");
         assert!(!certificate(None, SystemTime::UNIX_EPOCH).ok);
     }

@@ -199,6 +199,11 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
         "20s",
     ),
     ("POLL: Duration = Duration::from_secs(1)", None, "looked at every second"),
+    (
+        "LINGER: Duration = Duration::from_secs(1)",
+        Some("client closing its side, after the server has closed its own"),
+        "1s",
+    ),
     ("SETTLE: Duration = Duration::from_millis(100)", None, "the same twice, 100ms apart"),
     ("UNREST: Duration = Duration::from_secs(5)", None, "still change after 5s"),
     ("READ_TIME: Duration = Duration::from_secs(10)", None, "reading them takes more than 10s"),
