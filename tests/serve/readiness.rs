@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use tokio::time::sleep;
+
 use super::certificates::{Site, leaf};
 use super::eventually;
 use super::reviews::{assert_right, sample};
@@ -27,6 +29,8 @@ async fn readiness_ends_before_the_certificate_does_and_returns_with_a_new_one()
     let site = Site::with_life(Duration::from_secs(25));
     let server = site.serve_aws(&[]).await;
     let client = site.client(&server);
+    sleep(Duration::from_secs(10)).await;
+    assert_eq!(server.status("/readyz").await, 200);
     eventually("readiness ends", async || server.status("/readyz").await == 503).await;
     let reply = server.get("/readyz").await;
     assert!(reply.text().contains("[-]certificate: about to expire, at "), "{}", reply.text());
