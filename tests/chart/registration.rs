@@ -1,6 +1,7 @@
 //! The webhook configuration and the guard.
 
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::cases::{certificates, enabled, render, with};
 use crate::helm::{Helm, NAMESPACE};
@@ -37,7 +38,22 @@ fn webhook(values: &Value, objects: &Objects) {
     assert_eq!(webhook["clientConfig"]["caBundle"].is_string(), known, "else it is written in the cluster");
     let injected = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
     assert_eq!(injected.is_string(), values["certManager"]["enabled"] == true);
+    mark(values, configuration);
     namespaces(values, &webhook["namespaceSelector"]);
+}
+
+/// A generated condition has the mark by which servers know it, and one of the operator has none.
+fn mark(values: &Value, configuration: &Value) {
+    let mark = &configuration["metadata"]["annotations"]["fabric-injector.io/registered"];
+    if values["webhook"]["matchConditions"].is_array() {
+        assert_eq!(*mark, Value::Null);
+        return;
+    }
+    let condition = &configuration["webhooks"][0]["matchConditions"][0];
+    assert_eq!(condition["name"], "a-policy-is-for-this-pod");
+    let digest = Sha256::digest(condition["expression"].as_str().unwrap());
+    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(*mark, digits[..12]);
 }
 
 /// Only the creation of pods.
@@ -89,7 +105,10 @@ fn who_writes_the_bundle_is_whoever_makes_the_certificate() {
     let [managed, own_ca, issuer, secret] =
         certificates().map(|values| render(&helm, &with(enabled("aws"), &values)));
     let webhook = |objects: &Objects| objects.the("MutatingWebhookConfiguration").clone();
-    assert_eq!(webhook(&managed)["metadata"]["annotations"], Value::Null);
+    for objects in [&managed, &secret] {
+        let annotations = &webhook(objects)["metadata"]["annotations"];
+        assert_eq!(annotations["cert-manager.io/inject-ca-from"], Value::Null);
+    }
     for objects in [&own_ca, &issuer] {
         let annotations = &webhook(objects)["metadata"]["annotations"];
         assert_eq!(annotations["cert-manager.io/inject-ca-from"], "fabric-injector/fabric-injector");

@@ -81,13 +81,18 @@ object.spec.containers.{{ $container }} || {{ "" -}}
 has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 {{- end -}}
 
+{{/* Which pods are sent, as generated from the policies. */}}
+{{- define "fabric-injector.webhookExpression" -}}
+{{- $policies := include "fabric-injector.policies" . | fromJson -}}
+{{- include "fabric-injector.aPolicyIsForThisPod" (dict "policies" $policies "values" false) -}}
+{{- end -}}
+
 {{- define "fabric-injector.webhookConditions" -}}
 {{- if .Values.webhook.matchConditions -}}
 {{- toYaml .Values.webhook.matchConditions -}}
 {{- else -}}
-{{- $policies := include "fabric-injector.policies" . | fromJson -}}
 - name: a-policy-is-for-this-pod
-  expression: {{ include "fabric-injector.aPolicyIsForThisPod" (dict "policies" $policies "values" false) | toRawJson }}
+  expression: {{ include "fabric-injector.webhookExpression" . | toRawJson }}
 {{- end -}}
 {{- end -}}
 
