@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cases::{enabled, render, with};
+use crate::cases::{certificates, enabled, render, with};
 use crate::helm::Helm;
 use crate::{chart, read, root};
 
@@ -83,7 +83,7 @@ fn balanced(place: &str, expression: &str) {
 #[test]
 fn every_alert_is_about_metrics_that_there_are_and_says_what_to_do() {
     let Some(helm) = Helm::find() else { return };
-    let values = serde_json::json!({"prometheusRule": {"enabled": true, "certificateDays": 3}});
+    let values = json!({"prometheusRule": {"enabled": true, "certificateDays": 3}});
     let objects = render(&helm, &with(enabled("aws"), &values));
     let known = known();
     let mut alerts = BTreeSet::new();
@@ -109,6 +109,7 @@ fn every_alert_is_about_metrics_that_there_are_and_says_what_to_do() {
         "FabricInjectorNotReady",
         "FabricInjectorPodsLeftAlone",
         "FabricInjectorPodsUnserved",
+        "FabricInjectorRegistrationFails",
         "FabricInjectorReloadFailed",
         "FabricInjectorSheds",
     ];
@@ -117,6 +118,23 @@ fn every_alert_is_about_metrics_that_there_are_and_says_what_to_do() {
     for alert in alerts {
         assert!(page.contains(&format!("`{alert}`")), "docs/install.md has no `{alert}`");
     }
+}
+
+#[test]
+fn who_looks_after_nothing_is_not_watched_doing_it() {
+    let Some(helm) = Helm::find() else { return };
+    for certificate in certificates() {
+        let values = with(json!({"prometheusRule": {"enabled": true}}), &certificate);
+        let watched = alert(&helm, &values, "FabricInjectorRegistrationFails");
+        assert_eq!(watched.is_some(), certificate == json!({}), "{certificate}");
+    }
+}
+
+/// The rule of this alert, if it is there with these values.
+fn alert(helm: &Helm, values: &Value, name: &str) -> Option<Value> {
+    let objects = render(helm, &with(enabled("aws"), values));
+    let rules = &objects.the("PrometheusRule")["spec"]["groups"][0]["rules"];
+    rules.as_array().unwrap().iter().find(|rule| rule["alert"] == name).cloned()
 }
 
 #[test]
@@ -131,7 +149,7 @@ fn reasons_in_alerts_are_reasons_of_the_program() {
 #[test]
 fn the_dashboard_in_the_cluster_is_the_file() {
     let Some(helm) = Helm::find() else { return };
-    let objects = render(&helm, &with(enabled("aws"), &serde_json::json!({"dashboard": {"enabled": true}})));
+    let objects = render(&helm, &with(enabled("aws"), &json!({"dashboard": {"enabled": true}})));
     let map = objects.named("ConfigMap", "fabric-injector-dashboard").unwrap();
     assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
     let text = map["data"]["fabric-injector.json"].as_str().unwrap();
