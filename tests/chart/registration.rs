@@ -39,7 +39,7 @@ fn webhook(values: &Value, objects: &Objects) {
     let injected = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
     assert_eq!(injected.is_string(), values["certManager"]["enabled"] == true);
     mark(values, configuration);
-    namespaces(values, &webhook["namespaceSelector"]);
+    namespaces(values, &webhook["namespaceSelector"], &[NAMESPACE]);
 }
 
 /// A generated condition has the mark by which servers know it, and one of the operator has none.
@@ -64,13 +64,15 @@ fn pods() -> Value {
     }])
 }
 
-/// The servers' own namespace and those of the cluster are left out.
-fn namespaces(values: &Value, selector: &Value) {
+/// Those of the cluster and of the operator are left out. By the webhook the servers' own is, too: they have to start
+/// when none is there. By the guard it is not: whoever starts a job there has to be told.
+fn namespaces(values: &Value, selector: &Value, own: &[&str]) {
     let expressions = selector["matchExpressions"].as_array().unwrap();
-    let mut excluded = vec!["kube-system", "kube-public", "kube-node-lease", NAMESPACE];
+    let mut excluded = vec!["kube-system", "kube-public", "kube-node-lease"];
     excluded.extend(
         values["webhook"]["excludedNamespaces"].as_array().into_iter().flatten().filter_map(Value::as_str),
     );
+    excluded.extend(own);
     let wanted = json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": excluded});
     assert_eq!(expressions[0], wanted);
     let further = values["webhook"]["namespaceSelectorExpressions"].as_array().cloned().unwrap_or_default();
@@ -87,7 +89,7 @@ fn guard(values: &Value, objects: &Objects) {
     assert_eq!(spec["failurePolicy"], if action == "Deny" { "Fail" } else { "Ignore" });
     assert_eq!(spec["matchConstraints"]["resourceRules"], pods());
     assert_eq!(spec["matchConstraints"]["matchPolicy"], "Equivalent");
-    namespaces(values, &spec["matchConstraints"]["namespaceSelector"]);
+    namespaces(values, &spec["matchConstraints"]["namespaceSelector"], &[]);
     let [validation] = spec["validations"].as_array().unwrap().as_slice() else {
         panic!("there is one validation");
     };

@@ -113,18 +113,21 @@ has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 {{- end -}}
 {{- end -}}
 
-{{/* The namespaces whose pods are served, for webhook and guard alike. */}}
+{{/* The namespaces that neither webhook nor guard looks at, as JSON. */}}
+{{- define "fabric-injector.excludedNamespaces" -}}
+{{- concat (list "kube-system" "kube-public" "kube-node-lease") .Values.webhook.excludedNamespaces | toJson -}}
+{{- end -}}
+
+{{/* All namespaces but these. Takes the root as `root`, and `excluded`. */}}
 {{- define "fabric-injector.namespaceSelector" -}}
-{{- $always := list "kube-system" "kube-public" "kube-node-lease" .Release.Namespace -}}
-{{- $excluded := concat $always .Values.webhook.excludedNamespaces -}}
 matchExpressions:
   - key: kubernetes.io/metadata.name
     operator: NotIn
     values:
-      {{- range uniq $excluded }}
-      - {{ . }}
+      {{- range uniq .excluded }}
+      - {{ . | quote }}
       {{- end }}
-  {{- with .Values.webhook.namespaceSelectorExpressions }}
+  {{- with .root.Values.webhook.namespaceSelectorExpressions }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}
