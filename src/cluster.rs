@@ -6,6 +6,7 @@
 
 mod api;
 mod certificate;
+mod claim;
 mod dry_run;
 mod keeper;
 mod rotation;

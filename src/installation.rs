@@ -13,6 +13,18 @@ const NAMESPACE: &str = "fabric-injector";
 /// Where the Deployment mounts policies of the operator.
 const POLICIES: &str = "/etc/fabric-injector/policies";
 
+/// The chart that is built in cannot be used, which is a bug.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadChart {
+    /// It cannot be read.
+    #[error("the built-in manifests cannot be read: {}", .0.message)]
+    Yaml(yaml::Error),
+    /// It has another shape.
+    #[error("the built-in manifests cannot be changed: {0}")]
+    Shape(#[from] json_patch::PatchError),
+}
+
 /// What the guard does about a pod that was not served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardAction {
@@ -48,32 +60,36 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// All objects, in the order in which to create them.
-    pub fn objects(&self) -> Result<Vec<Value>, yaml::Error> {
+    /// All objects, in the order in which to create them. The namespace is among them only if it is the one that is made
+    /// for this: another may have pods that do not fit its labels, and would go with the installation.
+    pub fn objects(&self) -> Result<Vec<Value>, BadChart> {
         let mut objects = Vec::new();
         for document in RENDERED.split("\n---\n") {
-            let Some(mut object) = yaml::read_value(document)?.root else { continue };
+            let Some(mut object) = yaml::read_value(document).map_err(BadChart::Yaml)?.root else { continue };
             let is_guard =
                 object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmissionPolicy"));
-            if is_guard && self.guard == GuardAction::None {
+            let is_other_namespace = object["kind"] == "Namespace" && self.namespace != NAMESPACE;
+            if is_guard && self.guard == GuardAction::None || is_other_namespace {
                 continue;
             }
             self.put_namespace(&mut object);
-            self.put_choices(&mut object);
+            self.put_choices(&mut object)?;
             put(&mut object, "/metadata/labels/app.kubernetes.io~1managed-by", "fabric-injector");
             objects.push(object);
         }
         if !self.policies.is_empty() {
             // Before the Deployment that mounts it.
-            objects.insert(1, self.policies_config_map());
+            objects.insert(0, self.policies_config_map());
+            if self.namespace == NAMESPACE {
+                objects.swap(0, 1);
+            }
         }
         Ok(objects)
     }
 
     fn put_namespace(&self, object: &mut Value) {
-        let is_namespace = object["kind"] == "Namespace";
-        let of_object = if is_namespace { "/metadata/name" } else { "/metadata/namespace" };
-        let paths = [of_object, "/subjects/0/namespace", "/webhooks/0/clientConfig/service/namespace"];
+        let paths =
+            ["/metadata/namespace", "/subjects/0/namespace", "/webhooks/0/clientConfig/service/namespace"];
         for path in paths {
             put(object, path, &self.namespace);
         }
@@ -88,7 +104,7 @@ impl Installation {
         }
     }
 
-    fn put_choices(&self, object: &mut Value) {
+    fn put_choices(&self, object: &mut Value) -> Result<(), BadChart> {
         let kind = object["kind"].as_str().unwrap_or_default().to_owned();
         match kind.as_str() {
             "ConfigMap" => {
@@ -98,21 +114,30 @@ impl Installation {
             "Deployment" => self.put_server(object),
             "MutatingWebhookConfiguration" => {
                 object["webhooks"][0]["failurePolicy"] = json!(self.failure_policy);
-                registration::put_condition(&mut object["webhooks"][0], &self.condition);
+                registration::register(object, &self.condition)?;
             }
             "ValidatingAdmissionPolicy" => {
                 let denies = self.guard == GuardAction::Deny;
                 object["spec"]["failurePolicy"] = json!(if denies { "Fail" } else { "Ignore" });
-                for condition in &self.guard_conditions {
-                    registration::put_condition(&mut object["spec"], condition);
-                }
+                registration::register_guard(object, &self.guard_conditions)?;
+                let message = object["spec"]["validations"][0]["message"].as_str().unwrap_or_default();
+                let (before, after) = (format!("`{NAMESPACE}`"), format!("`{}`", self.namespace));
+                let message = message.replace(&format!("namespace {before}"), &format!("namespace {after}"));
+                object["spec"]["validations"][0]["message"] = json!(message);
             }
             "ValidatingAdmissionPolicyBinding" => {
                 let action = if self.guard == GuardAction::Deny { "Deny" } else { "Warn" };
                 object["spec"]["validationActions"] = json!([action, "Audit"]);
             }
+            "ClusterRole" if self.guard == GuardAction::None => {
+                let is_of_guard = |rule: &Value| rule["resources"][0] == "validatingadmissionpolicies";
+                if let Some(rules) = object["rules"].as_array_mut() {
+                    rules.retain(|rule| !is_of_guard(rule));
+                }
+            }
             _ => {}
         }
+        Ok(())
     }
 
     fn put_server(&self, deployment: &mut Value) {
@@ -121,10 +146,18 @@ impl Installation {
         if let Some(image) = &self.image {
             server["image"] = json!(image);
         }
-        if self.guard == GuardAction::None
-            && let Some(arguments) = server["args"].as_array_mut()
-        {
-            arguments.retain(|one| !one.as_str().is_some_and(|one| one.starts_with("--manage-guard")));
+        if let Some(arguments) = server["args"].as_array_mut() {
+            let has_guard = self.guard != GuardAction::None;
+            arguments.retain(|one| {
+                has_guard || !one.as_str().is_some_and(|one| one.starts_with("--manage-guard"))
+            });
+            // The same answer, whether a server cannot serve a pod or the API server reaches none.
+            let on_error = if self.failure_policy == "Ignore" { "allow" } else { "deny" };
+            let is_on_error =
+                |one: &&mut Value| one.as_str().is_some_and(|one| one.starts_with("--on-error="));
+            if let Some(place) = arguments.iter_mut().find(is_on_error) {
+                *place = json!(format!("--on-error={on_error}"));
+            }
         }
         if self.policies.is_empty() {
             return;

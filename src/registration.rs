@@ -6,7 +6,9 @@
 mod changes;
 mod conditions;
 
-pub use changes::{Marked, ca_bundle, guard_changes, put_condition, service, webhook_changes};
+pub use changes::{
+    Marked, ca_bundle, guard_changes, is_kept_by, register, register_guard, service, webhook_changes,
+};
 pub use conditions::{GPUS, MATCHES, guard_conditions, webhook_condition};
 
 /// One of the `matchConditions` of a webhook or of a ValidatingAdmissionPolicy.

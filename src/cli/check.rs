@@ -4,11 +4,12 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::builtin;
 use crate::cluster::{DryRun, dry_run};
 use crate::engine::STAMP;
 
 use super::Status;
-use super::cluster::object_name;
+use super::cluster::namespace;
 use super::output::Output;
 
 /// GPUs that the pod asks for: those of a whole node of most clouds.
@@ -19,19 +20,19 @@ const GPUS: &str = "8";
 /// The pod takes the way of every pod: registration, Service, certificate, policy. Nothing is stored.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Asks the cluster that `KUBECONFIG` leads to, else that of the pod it runs in.\n\n\
+    after_long_help = "Asks the cluster that `KUBECONFIG` or `~/.kube/config` leads to, else that of the pod it runs in.\n\n\
     Exit status: 0 the pod would be served; 1 it would not; 2 nobody could be asked."
 )]
 pub(super) struct Arguments {
     /// Where the pod would be created
-    #[arg(long, value_name = "NAME", default_value = "default", value_parser = object_name)]
+    #[arg(long, value_name = "NAME", default_value = "default", value_parser = namespace)]
     namespace: String,
-    /// An annotation of the pod, such as the trigger's; may be given several times
-    #[arg(long = "annotation", value_name = "KEY=VALUE", required = true, value_parser = pair)]
+    /// An annotation of the pod; may be given several times [default: the trigger of the built-in policies]
+    #[arg(long = "annotation", value_name = "KEY=VALUE", value_parser = pair)]
     annotations: Vec<(String, String)>,
-    /// The resource that counts as a GPU
+    /// The resource that counts as a GPU [default: that of the built-in policies]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    gpu_resource: String,
+    gpu_resource: Option<String>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -42,7 +43,9 @@ fn pair(text: &str) -> Result<(String, String), String> {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("no thread to ask with")?;
-    let DryRun { result, warnings } = runtime.block_on(dry_run(&arguments.namespace, &pod(arguments)))?;
+    let pod = pod(arguments)?;
+    let DryRun { result, warnings } = runtime.block_on(dry_run(&arguments.namespace, &pod))?;
+    let was_asked = warnings.iter().any(|warning| warning.starts_with("fabric-injector: "));
     for warning in warnings {
         output.message(&format!("warning: {warning}"));
     }
@@ -55,10 +58,18 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     };
     let Some(stamp) = pod["metadata"]["annotations"][STAMP].as_str() else {
         output.message(&format!(
-            "error: the pod would not be served: it comes back without the annotation `{STAMP}`\nhint: see whether the \
-             webhook is registered for such pods, and for the namespace `{}`: kubectl describe mutatingwebhookconfigurations",
-            arguments.namespace
+            "error: the pod would not be served: it comes back without the annotation `{STAMP}`"
         ));
+        let hint = if was_asked {
+            "the webhook was asked and left the pod alone; the warning above says why".to_owned()
+        } else {
+            format!(
+                "the webhook was not asked; see for which pods it is, and whether `{}` is left out: kubectl get \
+                 mutatingwebhookconfigurations -o jsonpath='{{..matchConditions}} {{..namespaceSelector}}'",
+                arguments.namespace
+            )
+        };
+        output.message(&format!("hint: {hint}"));
         return Ok(Status::Refused);
     };
     output.data(format!("served by {stamp}\n").as_bytes())?;
@@ -66,11 +77,18 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 }
 
 /// A pod that any namespace takes, also one that enforces the restricted standard.
-fn pod(arguments: &Arguments) -> Value {
+fn pod(arguments: &Arguments) -> anyhow::Result<Value> {
+    let built_in = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?.definition()?;
+    let annotations = match arguments.annotations.as_slice() {
+        [] => built_in.triggers().iter().take(1).cloned().collect(),
+        given => given.to_vec(),
+    };
     let annotations: Map<String, Value> =
-        arguments.annotations.iter().map(|(key, value)| (key.clone(), json!(value))).collect();
-    let limits = Map::from_iter([(arguments.gpu_resource.clone(), json!(GPUS))]);
-    json!({
+        annotations.into_iter().map(|(key, value)| (key, json!(value))).collect();
+    let of_policy = built_in.gpu_resources().first();
+    let gpus = arguments.gpu_resource.as_ref().or(of_policy).context("there is no name for GPUs")?;
+    let limits = Map::from_iter([(gpus.clone(), json!(GPUS))]);
+    Ok(json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"generateName": "fabric-injector-check-", "annotations": annotations},
@@ -90,5 +108,5 @@ fn pod(arguments: &Arguments) -> Value {
                 "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
             }],
         },
-    })
+    }))
 }

@@ -8,6 +8,9 @@ use crate::cluster::{Lives, Options};
 
 use super::serve::positive_time;
 
+/// The longest life: a century, after which a year has more digits than some clients read.
+const LONGEST: Duration = Duration::from_hours(24 * 36_500);
+
 /// The options that have a server look after its own certificate and registration.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ClusterArguments {
@@ -40,7 +43,7 @@ pub(super) struct ClusterArguments {
     ca_overlap: Duration,
 }
 
-pub(super) fn object_name(text: &str) -> Result<String, String> {
+fn object_name(text: &str) -> Result<String, String> {
     let label_is_good = |label: &str| {
         let bytes = label.as_bytes();
         bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
@@ -52,6 +55,14 @@ pub(super) fn object_name(text: &str) -> Result<String, String> {
         Ok(text.to_owned())
     } else {
         Err("an object's name has lower case letters, digits, `-` and `.`".to_owned())
+    }
+}
+
+/// A namespace, whose name is one label of DNS.
+pub(super) fn namespace(text: &str) -> Result<String, String> {
+    match object_name(text) {
+        Ok(name) if name.len() <= 63 && !name.contains('.') => Ok(name),
+        _ => Err("a namespace has at most 63 lower case letters, digits and `-`".to_owned()),
     }
 }
 
@@ -70,6 +81,21 @@ impl ClusterArguments {
     /// What to look after, if anything.
     pub(super) fn options(&self) -> anyhow::Result<Option<Options>> {
         let Some(webhook) = self.manage_webhook.clone() else { return Ok(None) };
+        // Dates end somewhere, and short lives leave no time to look.
+        let bounds = [
+            ("--ca-life", self.ca_life, Duration::from_secs(10)),
+            ("--certificate-life", self.certificate_life, Duration::from_secs(10)),
+            ("--ca-overlap", self.ca_overlap, Duration::from_secs(3)),
+        ];
+        for (option, time, least) in bounds {
+            ensure!(
+                (least..=LONGEST).contains(&time),
+                "`{option} {}` is not between {} and {}",
+                shown(time),
+                shown(least),
+                shown(LONGEST)
+            );
+        }
         // The next CA is made at two thirds of a life, and has to be in use before its end.
         ensure!(
             self.ca_overlap * 4 <= self.ca_life,

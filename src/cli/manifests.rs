@@ -1,6 +1,6 @@
 //! `fabric-injector manifests`: what to apply to a cluster, for those who use neither Helm nor kustomize.
 
-use anyhow::{anyhow, ensure};
+use anyhow::ensure;
 use clap::{Args, ValueEnum};
 
 use crate::builtin;
@@ -10,7 +10,7 @@ use crate::selection::Selection;
 use crate::yaml;
 
 use super::Status;
-use super::cluster::object_name;
+use super::cluster::namespace;
 use super::output::Output;
 use super::selection::SelectionArguments;
 
@@ -25,18 +25,26 @@ use super::selection::SelectionArguments;
 pub(super) struct Arguments {
     #[command(flatten)]
     selection: SelectionArguments,
-    /// Where to install
-    #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = object_name)]
+    /// Where to install; the default one is printed as well, any other has to be there. Pods in it are not served
+    #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = own_namespace)]
     namespace: String,
     /// The image of the server [default: that of this version]
     #[arg(long, value_name = "IMAGE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     image: Option<String>,
     /// What becomes of a pod that asks for multi-node networking when no server answers
-    #[arg(long, value_enum, default_value = "fail")]
+    #[arg(long, value_enum, default_value = "fail", ignore_case = true)]
     failure_policy: FailurePolicy,
     /// What a policy of the API server does about such a pod that was not served
-    #[arg(long, value_enum, default_value = "warn")]
+    #[arg(long, value_enum, default_value = "warn", ignore_case = true)]
     guard: Guard,
+}
+
+/// A namespace that the servers may have for themselves: its pods are left alone.
+fn own_namespace(text: &str) -> Result<String, String> {
+    if text == "default" || text.starts_with("kube-") {
+        return Err("pods of the servers' namespace are not served, so choose one of its own".to_owned());
+    }
+    namespace(text)
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -84,7 +92,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     };
     let size: usize = installation.policies.iter().map(|(_, text)| text.len()).sum();
     ensure!(size <= MAX_CONFIG_MAP, "the policies have {size} bytes, and a ConfigMap holds {MAX_CONFIG_MAP}");
-    let objects = installation.objects().map_err(|error| anyhow!("{}", error.message))?;
+    let objects = installation.objects()?;
     let documents: Vec<String> = objects.iter().map(yaml::write).collect();
     output.data(documents.join("---\n").as_bytes())?;
     Ok(Status::Done)

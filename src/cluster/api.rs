@@ -184,7 +184,7 @@ async fn change(
 }
 
 /// What the API server answers, or a sentence that says what it did not do.
-pub(super) async fn in_time<T>(
+async fn in_time<T>(
     what: &str,
     done: &str,
     asked: impl Future<Output = Result<T, kube::Error>>,
@@ -192,8 +192,7 @@ pub(super) async fn in_time<T>(
     match timeout(ANSWER, asked).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) => match status.code {
-            // A version that is not the one that was read: told by 409, or by 422 where a JSON Patch tests for it.
-            409 | 422 => Err(Outrun(what.to_owned()).into()),
+            409 => Err(Outrun(what.to_owned()).into()),
             403 => anyhow::bail!(
                 "{what} may not be {done}: {}\nhint: the role of the service account has to allow it, as that of the chart does",
                 status.message
@@ -209,7 +208,7 @@ pub(super) async fn in_time<T>(
 }
 
 /// What is at the bottom of an error; those above it each say it once more.
-fn cause(error: &(dyn std::error::Error + 'static)) -> String {
+pub(super) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {
         cause = next;

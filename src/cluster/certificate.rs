@@ -24,19 +24,22 @@ pub(super) fn check(trusted: &str, cert: &str, name: &str, now: SystemTime) -> a
     Ok(())
 }
 
-/// Those of a text's certificates that are CAs and valid at that time, PEM.
-pub(super) fn still_valid(pem: &str, now: SystemTime) -> String {
-    pieces(pem)
-        .filter(|piece| {
-            let valid = pem::Validity::of("a CA", piece.as_bytes())
-                .is_ok_and(|validity| validity.not_before <= now && now <= validity.not_after);
-            valid && pem::roots("a CA", piece.as_bytes()).is_ok()
-        })
-        .collect()
+/// Whether this certificate is one of those in a text, PEM both.
+pub(super) fn contains(bundle: &str, cert: &str) -> bool {
+    let (Ok(all), Ok(sought)) =
+        (pem::certificates("the CAs", bundle.as_bytes()), pem::certificates("the CA", cert.as_bytes()))
+    else {
+        return false;
+    };
+    sought.first().is_some_and(|sought| all.contains(sought))
 }
 
-/// Each certificate of a text as a text of its own.
-fn pieces(pem: &str) -> impl Iterator<Item = String> {
+/// The CAs in a text, each on lines of its own and nothing between them; whatever their time. What an API server cannot
+/// read would keep it from those that come after.
+pub(super) fn authorities(pem: &str) -> String {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";
-    pem.split_inclusive(END).filter(|piece| piece.contains(END)).map(|piece| format!("{}\n", piece.trim()))
+    let pieces = pem.split_inclusive(END).filter_map(|piece| piece.rfind(BEGIN).map(|at| &piece[at..]));
+    let pieces = pieces.map(|piece| format!("{}\n", piece.trim()));
+    pieces.filter(|piece| pem::roots("a CA", piece.as_bytes()).is_ok()).collect()
 }

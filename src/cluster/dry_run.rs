@@ -1,15 +1,19 @@
 //! Asking the API server what it would make of a pod.
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use http_body_util::BodyExt;
 use hyper::{Request, StatusCode, header};
 use kube::client::Body;
 use serde_json::Value;
+use tokio::time::{Duration, timeout};
 
-use super::api::{client, in_time};
+use super::api::{cause, client};
 
 /// As much as is read of an answer. A pod has 3 MiB at most, and what admission adds is small.
 const MAX_ANSWER: usize = 8 << 20;
+
+/// How long an answer may take: an API server waits for a webhook for half a minute at most, and then says so.
+const PATIENCE: Duration = Duration::from_secs(35);
 
 /// What the API server made of a pod.
 #[derive(Debug)]
@@ -26,15 +30,21 @@ pub async fn dry_run(namespace: &str, pod: &Value) -> anyhow::Result<DryRun> {
     let request = Request::post(format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"))
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(pod.to_string().into_bytes()))?;
-    let response = in_time("a pod", "asked for", client.send(request)).await?;
-    let (head, body) = response.into_parts();
+    let asked = async {
+        let (head, body) = client
+            .send(request)
+            .await
+            .map_err(|error| anyhow!("nobody can be asked: {}", cause(&error)))?
+            .into_parts();
+        let body = http_body_util::Limited::new(body, MAX_ANSWER).collect().await;
+        let body =
+            body.map_err(anyhow::Error::from_boxed).context("the answer of the API server cannot be read")?;
+        anyhow::Ok((head, body.to_bytes()))
+    };
+    let (head, body) = timeout(PATIENCE, asked).await.context("the API server does not answer")??;
     let warnings = head.headers.get_all(header::WARNING).iter();
     let warnings = warnings.map(|value| warning_text(&String::from_utf8_lossy(value.as_bytes()))).collect();
-    let body = http_body_util::Limited::new(body, MAX_ANSWER).collect().await;
-    let body =
-        body.map_err(anyhow::Error::from_boxed).context("the answer of the API server cannot be read")?;
-    let answer: Value =
-        serde_json::from_slice(&body.to_bytes()).context("the answer of the API server is not JSON")?;
+    let answer: Value = serde_json::from_slice(&body).context("the answer of the API server is not JSON")?;
     let result = if head.status == StatusCode::CREATED {
         Ok(answer)
     } else {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use arc_swap::ArcSwapOption;
+use json_patch::Patch;
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -12,9 +13,11 @@ use tokio::time::{Duration, Instant, sleep};
 
 use crate::authority::Issued;
 use crate::policy_set::PolicySet;
-use crate::registration::{self, Condition, Marked};
+use crate::registration::{self, Marked};
 
 use super::api::{Objects, Outrun};
+use super::certificate::contains;
+use super::claim::Claim;
 use super::rotation::{Lives, Rotation, Step};
 use super::{secret, watch};
 
@@ -26,8 +29,6 @@ const SETTLE: Duration = Duration::from_secs(2);
 const START: Duration = Duration::from_mins(1);
 /// How long to wait before the next attempt at it.
 const START_ROUND: Duration = Duration::from_millis(250);
-/// A condition of a replica with other policies is left alone for so long: a rollout is under way.
-const ROLLOUT: Duration = Duration::from_mins(5);
 
 /// What to look after.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,10 +56,7 @@ pub struct Keeper {
     /// The CA that API servers know, and since when; without a time, since before this server began.
     trusted: Option<(String, Option<Instant>)>,
     has_begun: bool,
-    /// The condition that was last registered, by this server or seen to be as it wants it.
-    registered: Option<String>,
-    /// Since when another server's condition is registered.
-    foreign_since: Option<Instant>,
+    claim: Claim,
     /// What was changed and not yet counted.
     changes: Vec<&'static str>,
     changed: Arc<Notify>,
@@ -91,8 +89,7 @@ impl Keeper {
             known: None,
             trusted: None,
             has_begun: false,
-            registered: None,
-            foreign_since: None,
+            claim: Claim::default(),
             changes: Vec::new(),
             changed,
             watching,
@@ -150,6 +147,12 @@ impl Keeper {
         let configuration = self.objects.webhook(&name).await?;
         let configuration =
             configuration.with_context(|| format!("there is no MutatingWebhookConfiguration `{name}`"))?;
+        let secret = &self.options.secret;
+        ensure!(
+            registration::is_kept_by(&configuration, secret),
+            "the MutatingWebhookConfiguration `{name}` is not this server's to change: it has no annotation \
+             `fabric-injector.io/certificate-secret: {secret}`"
+        );
         let trusted = registration::ca_bundle(&configuration).unwrap_or_default();
         let rotation = self.agree(&configuration, &trusted, now).await?;
         let registered = self.register(&configuration, &rotation, policies).await;
@@ -210,15 +213,29 @@ impl Keeper {
         policies: Option<&PolicySet>,
     ) -> anyhow::Result<()> {
         let wanted = policies.map(registration::webhook_condition);
-        let theirs = wanted.as_ref().filter(|wanted| self.is_ours(configuration, wanted));
-        let changes = registration::webhook_changes(configuration, &rotation.bundle(), theirs);
+        let ours = wanted.filter(|wanted| {
+            let marked = Marked::of(configuration, wanted);
+            self.claim.holds(marked, &wanted.expression, Instant::now())
+        });
+        let changes = registration::webhook_changes(configuration, &rotation.bundle(), ours.as_ref());
+        let webhook = self.change_webhook(changes).await;
+        // A guard is needed most where the webhook cannot be put right.
+        let guard = match (ours, policies) {
+            (Some(_), Some(policies)) => self.keep_guard(policies).await,
+            _ => Ok(()),
+        };
+        webhook.and(guard)
+    }
+
+    async fn change_webhook(&mut self, changes: Patch) -> anyhow::Result<()> {
         if !changes.0.is_empty() {
             self.objects.change_webhook(&self.options.webhook, changes).await?;
             self.tell("webhook", "put CAs and conditions right");
         }
-        let (Some(condition), Some(policies)) = (theirs, policies) else { return Ok(()) };
-        self.registered = Some(condition.expression.clone());
-        self.foreign_since = None;
+        Ok(())
+    }
+
+    async fn keep_guard(&mut self, policies: &PolicySet) -> anyhow::Result<()> {
         let Some(name) = self.options.guard.clone() else { return Ok(()) };
         let Some(guard) = self.objects.guard(&name).await? else {
             bail!("there is no ValidatingAdmissionPolicy `{name}`");
@@ -231,23 +248,11 @@ impl Keeper {
         Ok(())
     }
 
-    /// Whether the condition is to be as this server wants it. Replicas with other policies are there while policies
-    /// change; whose came last counts.
-    fn is_ours(&self, configuration: &Value, wanted: &Condition) -> bool {
-        match Marked::of(configuration, wanted) {
-            Marked::AsWanted | Marked::ByNobody => true,
-            Marked::ByAnotherServer => {
-                self.registered.as_ref() != Some(&wanted.expression)
-                    || self.foreign_since.is_some_and(|since| since.elapsed() >= ROLLOUT)
-            }
-        }
-    }
-
-    /// Serves the certificate, once API servers trust it. `trusted` is what they went by before this round.
+    /// Serves the certificate, once API servers trust its CA. `trusted` is what they went by before this round.
     fn serve(&mut self, rotation: &Rotation, trusted: &str) {
         let first = !std::mem::replace(&mut self.has_begun, true);
         let ca = &rotation.ca.cert;
-        if !trusted.contains(ca) {
+        if !contains(trusted, ca) {
             self.trusted = None;
             return;
         }

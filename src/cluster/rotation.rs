@@ -5,12 +5,12 @@
 
 use std::time::{Duration, SystemTime};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
 use crate::authority::{Authority, BACKDATE, Issued};
 use crate::pem::Validity;
 
-use super::certificate::{check, still_valid};
+use super::certificate::{authorities, check, contains};
 
 /// How long things last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Rotation {
     ) -> anyhow::Result<Self> {
         let ca = Authority::with_life(now, lives.ca)?;
         let issued = issue(&ca, names, lives, now)?;
-        let previous = still_valid(trusted, now);
+        let previous = authorities(trusted);
         Ok(Self { ca, issued, next: None, previous: (!previous.is_empty()).then_some((previous, now)) })
     }
 
@@ -77,7 +77,8 @@ impl Rotation {
     pub(super) fn bundle(&self) -> String {
         let previous = self.previous.as_ref().map(|(pem, _)| pem.as_str());
         let next = self.next.as_ref().map(|(next, _)| next.cert.as_str());
-        [previous, Some(&self.ca.cert), next].into_iter().flatten().collect()
+        // Each is read by itself: nothing that somebody wrote into one takes another with it.
+        [previous, Some(&self.ca.cert), next].into_iter().flatten().map(authorities).collect()
     }
 
     /// The next thing that is due, if any is. `trusted`, PEM, is what API servers go by at the moment.
@@ -88,6 +89,7 @@ impl Rotation {
         trusted: &str,
         now: SystemTime,
     ) -> anyhow::Result<Option<(Self, Step)>> {
+        self.check_clock(now)?;
         let Some(ca) = self.usable_ca(now) else {
             return Ok(Some((Self::afresh(names, lives, trusted, now)?, Step::Afresh)));
         };
@@ -97,7 +99,7 @@ impl Rotation {
         let end = Validity::of("the certificate", self.issued.cert.as_bytes()).map_or(now, renewal);
         if let Some((next, since)) = &self.next
             && !next_is_lost
-            && trusted.contains(&next.cert)
+            && contains(trusted, &next.cert)
             && has_passed(*since, lives.overlap, now)
         {
             return Ok(Some((self.changed(next, names, lives, now)?, Step::ChangedCa)));
@@ -118,6 +120,20 @@ impl Rotation {
         Ok(None)
     }
 
+    /// What begins in the future was made by a replica whose clock is ahead, or this one's is behind. Making it anew
+    /// would be undone by the other.
+    fn check_clock(&self, now: SystemTime) -> anyhow::Result<()> {
+        for (what, pem) in [("the CA", &self.ca.cert), ("the certificate", &self.issued.cert)] {
+            let Ok(validity) = Validity::of(what, pem.as_bytes()) else { continue };
+            let begin = humantime::format_rfc3339_seconds(validity.not_before);
+            ensure!(
+                now >= validity.not_before,
+                "{what} in the Secret is not valid before {begin}: the clocks of the servers differ"
+            );
+        }
+        Ok(())
+    }
+
     /// From when to when the CA is valid, if it is now and can sign.
     fn usable_ca(&self, now: SystemTime) -> Option<Validity> {
         let validity = Validity::of("the CA", self.ca.cert.as_bytes()).ok()?;
@@ -132,7 +148,7 @@ impl Rotation {
         now: SystemTime,
     ) -> anyhow::Result<Self> {
         let before = self.previous.as_ref().map(|(pem, _)| pem.as_str()).unwrap_or_default();
-        let previous = still_valid(&format!("{before}{}", self.ca.cert), now);
+        let previous = format!("{}{}", authorities(before), authorities(&self.ca.cert));
         Ok(Self {
             issued: issue(next, names, lives, now)?,
             ca: next.clone(),
@@ -290,6 +306,30 @@ mod tests {
         assert_eq!(due(&lost_next), Some(Step::NextCa));
         assert_eq!(due(&rubbish), Some(Step::Renewed));
         assert_eq!(due(&foreign_key), Some(Step::Afresh));
+    }
+
+    /// Go reads no certificate that does not begin a line.
+    #[test]
+    fn what_somebody_wrote_into_the_bundle_takes_no_ca_with_it() {
+        let good = Rotation::afresh(&names(), LIVES, "", start()).unwrap();
+        let other = Rotation::afresh(&names(), LIVES, "", start()).unwrap();
+        for previous in ["rubbish".to_owned(), other.ca.cert.trim().to_owned(), format!("x{}", other.ca.cert)]
+        {
+            let rotation = Rotation { previous: Some((previous, start())), ..good.clone() };
+            let bundle = rotation.bundle();
+            assert!(bundle.ends_with(&good.ca.cert), "{bundle}");
+            assert!(
+                bundle.lines().all(|line| !line.contains("-----") || line.starts_with("-----")),
+                "{bundle}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_a_clock_that_is_ahead_made_is_not_made_anew() {
+        let made = Rotation::afresh(&names(), LIVES, "", start() + HOUR * 300).unwrap();
+        let error = made.advanced(&names(), LIVES, &made.bundle(), start()).unwrap_err();
+        assert!(error.to_string().contains("the clocks of the servers differ"), "{error}");
     }
 
     #[test]

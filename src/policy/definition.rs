@@ -78,6 +78,16 @@ pub(crate) struct Rule {
 }
 
 impl Definition {
+    /// The annotations that trigger the policy, each with its value.
+    pub fn triggers(&self) -> &[(String, String)] {
+        &self.matcher.any_annotation
+    }
+
+    /// The names of the resources that count as GPUs.
+    pub fn gpu_resources(&self) -> &[String] {
+        &self.gpu_resources
+    }
+
     /// Reads a policy file. `file` is its name as it is to appear in messages.
     pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
         Self::compile(file, text).map_err(|diagnostic| SourceError::new(file, text, diagnostic))

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use json_patch::jsonptr::{PointerBuf, Token};
-use json_patch::{AddOperation, Patch, PatchOperation, TestOperation};
+use json_patch::{AddOperation, Patch, PatchError, PatchOperation, ReplaceOperation};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
@@ -12,6 +12,15 @@ use super::Condition;
 /// Tells which condition a server registered last, so that a change by somebody else can be told from one by a
 /// replica with other policies.
 const MARK: &str = "fabric-injector.io/registered";
+
+/// Which Secret holds the certificate of the servers that look after a configuration: whose it is to change. It comes
+/// and goes with `caBundle`, so that whoever brings another certificate need not race with servers that are there still.
+const KEEPER: &str = "fabric-injector.io/certificate-secret";
+
+/// Whether servers that share this Secret look after a configuration.
+pub fn is_kept_by(configuration: &Value, secret: &str) -> bool {
+    configuration["metadata"]["annotations"][KEEPER] == secret
+}
 
 /// Whose condition is registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +88,10 @@ pub fn webhook_changes(configuration: &Value, ca_bundle: &str, condition: Option
 
 /// What makes a guard right. Empty where it is.
 pub fn guard_changes(guard: &Value, conditions: &[Condition]) -> Patch {
+    guard_changes_of_any_version(guard, conditions).of_this_version(guard)
+}
+
+fn guard_changes_of_any_version(guard: &Value, conditions: &[Condition]) -> Changes {
     let mut changes = Changes::default();
     // One after the other would miss that the list was just made.
     let mut spec = guard["spec"].clone();
@@ -88,15 +101,23 @@ pub fn guard_changes(guard: &Value, conditions: &[Condition]) -> Patch {
             spec["matchConditions"] = json!([]);
         }
     }
-    changes.of_this_version(guard)
+    changes
 }
 
-/// Has one condition in the `matchConditions` of an object that is being made.
-pub fn put_condition(parent: &mut Value, condition: &Condition) {
+/// Registers the webhook of a configuration that is being made, and says that it was.
+pub fn register(configuration: &mut Value, condition: &Condition) -> Result<(), PatchError> {
     let mut changes = Changes::default();
-    changes.condition(&[], parent, condition);
-    // What was found in the object is there to be changed.
-    let _ = json_patch::patch(parent, &changes.0);
+    for (at, entry) in entries(configuration) {
+        changes.condition(&["webhooks", &at.to_string()], entry, condition);
+    }
+    changes.mark(configuration, condition);
+    json_patch::patch(configuration, &changes.0)
+}
+
+/// Has a guard that is being made look at the pods that the policies are for.
+pub fn register_guard(guard: &mut Value, conditions: &[Condition]) -> Result<(), PatchError> {
+    let changes = guard_changes_of_any_version(guard, conditions);
+    json_patch::patch(guard, &changes.0)
 }
 
 fn entries(configuration: &Value) -> impl Iterator<Item = (usize, &Value)> {
@@ -154,9 +175,11 @@ impl Changes {
         if self.0.is_empty() {
             return Patch::default();
         }
+        // Not a test of it, which the API server refuses like anything that makes no sense: an object of another version
+        // than the stored one is a conflict.
         let path = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
         let value = object["metadata"]["resourceVersion"].clone();
-        let test = PatchOperation::Test(TestOperation { path, value });
-        Patch(std::iter::once(test).chain(self.0).collect())
+        let version = PatchOperation::Replace(ReplaceOperation { path, value });
+        Patch(std::iter::once(version).chain(self.0).collect())
     }
 }

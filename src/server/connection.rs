@@ -12,6 +12,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use bytes::Bytes;
 use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::header::{self, HeaderValue};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
@@ -71,14 +72,37 @@ const PING: Duration = Duration::from_secs(20);
 const STUCK: Duration = Duration::from_mins(1);
 /// How long a connection on which nothing is asked may take to end once it was told to: as long as a handshake.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How long a connection whose handshake was not done when the server began to stop has for its first request.
+/// How long a connection has for a request that may be on its way when it is to end: its first one by HTTP/2, one more
+/// by HTTP/1.1.
 const LATE: Duration = Duration::from_secs(1);
+
+/// How far a server is on its way to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Phase {
+    Serving,
+    /// It still accepts, but clients should go elsewhere.
+    Leaving,
+    /// What was asked is answered, and nothing else.
+    Draining,
+}
 
 /// What answers requests: the router, and a count of what is being answered.
 #[derive(Debug, Clone)]
 struct Service {
     router: Router,
     connection: Arc<Connection>,
+    /// By HTTP/1.1, the phase of the server: from leaving on, each answer is the last of its connection. Who closes an
+    /// idle connection may meet a request on its way, which its client does not send again; API servers speak
+    /// HTTP/1.1 to webhooks.
+    phase: Option<watch::Receiver<Phase>>,
+}
+
+impl Service {
+    /// Adds `connection: close` to the last answer.
+    fn farewell(&self) -> bool {
+        let leaving = |phase: &watch::Receiver<Phase>| *phase.borrow() >= Phase::Leaving;
+        self.phase.as_ref().is_some_and(|phase| leaving(phase) || self.connection.ends())
+    }
 }
 
 impl hyper::service::Service<hyper::Request<Incoming>> for Service {
@@ -89,7 +113,14 @@ impl hyper::service::Service<hyper::Request<Incoming>> for Service {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let answering = self.connection.request();
         let answer = self.router.clone().call(request);
-        Box::pin(async move { Ok(answer.await?.map(|body| Body::new(Sent { body, _answering: answering }))) })
+        let service = self.clone();
+        Box::pin(async move {
+            let mut answer = answer.await?;
+            if service.farewell() {
+                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(answer.map(|body| Body::new(Sent { body, _answering: answering })))
+        })
     }
 }
 
@@ -124,8 +155,8 @@ pub(super) struct Context {
     pub(super) router: Router,
     pub(super) times: Times,
     pub(super) connection: Arc<Connection>,
-    /// Says when the server stops.
-    pub(super) stopping: watch::Receiver<bool>,
+    /// How far the server is.
+    pub(super) phase: watch::Receiver<Phase>,
     /// None on a port that is not the webhook's.
     pub(super) metrics: Option<Arc<Metrics>>,
 }
@@ -200,8 +231,12 @@ async fn serve_http1(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
         .header_read_timeout(context.times.head)
         .max_buf_size(MAX_HEAD as usize)
         .half_close(true);
-    let service = Service { router: context.router.clone(), connection: Arc::clone(&context.connection) };
-    drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context).await;
+    let service = Service {
+        router: context.router.clone(),
+        connection: Arc::clone(&context.connection),
+        phase: Some(context.phase.clone()),
+    };
+    drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context, true).await;
 }
 
 async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, context: &Context) {
@@ -212,17 +247,18 @@ async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
         .keep_alive_timeout(PING)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEAD);
-    let service = Service { router: context.router.clone(), connection: Arc::clone(&context.connection) };
-    drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context).await;
+    let service =
+        Service { router: context.router.clone(), connection: Arc::clone(&context.connection), phase: None };
+    drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context, false).await;
 }
 
 /// Runs a connection, and asks it to end when it is too old, was silent for too long, or the server stops.
-async fn drive(running: impl GracefulConnection, context: &Context) {
+async fn drive(running: impl GracefulConnection, context: &Context, http1: bool) {
     let mut running = pin!(running);
-    let mut stopping = context.stopping.clone();
+    let mut phase = context.phase.clone();
     let mut old = pin!(sleep(with_jitter(context.times.age)));
-    if *stopping.borrow() {
-        // It was accepted, so it is served; HTTP/1.1 would end before the first request.
+    if !http1 && *phase.borrow() == Phase::Draining {
+        // It was accepted, so it is served.
         tokio::select! {
             _ = running.as_mut() => return,
             () = sleep(LATE) => {}
@@ -232,7 +268,7 @@ async fn drive(running: impl GracefulConnection, context: &Context) {
         let look_again = sleep(context.times.idle / 4);
         tokio::select! {
             _ = running.as_mut() => return,
-            _ = stopping.wait_for(|stopping| *stopping) => break None,
+            _ = phase.wait_for(|phase| *phase == Phase::Draining) => break None,
             () = context.connection.evicted.notified() => break Some("evicted"),
             () = old.as_mut() => break Some("age"),
             () = look_again => {
@@ -252,7 +288,15 @@ async fn drive(running: impl GracefulConnection, context: &Context) {
             return;
         }
     }
-    // HTTP/2 says GOAWAY and finishes what was asked, HTTP/1.1 says `connection: close`.
+    if http1 && matches!(reason, None | Some("age")) {
+        // With its next answer, if it is asked something: a request may be on its way already.
+        context.connection.end();
+        tokio::select! {
+            _ = running.as_mut() => return,
+            () = sleep(LATE) => {}
+        }
+    }
+    // HTTP/2 says GOAWAY and finishes what was asked, HTTP/1.1 closes when nothing is being answered.
     running.as_mut().graceful_shutdown();
     tokio::select! {
         _ = running => {}

@@ -19,6 +19,8 @@ pub(super) struct Connection {
     /// Milliseconds from `begun` to the last time that something happened: a request was answered, or one began
     /// where there was none.
     last: AtomicU64,
+    /// The next answer is the last.
+    ends: AtomicBool,
     /// Told when the connection has to make room.
     pub(super) evicted: Notify,
 }
@@ -30,8 +32,19 @@ impl Connection {
             has_asked: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             last: AtomicU64::new(0),
+            ends: AtomicBool::new(false),
             evicted: Notify::new(),
         }
+    }
+
+    /// From now on, an answer is the last.
+    pub(super) fn end(&self) {
+        self.ends.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether an answer is the last.
+    pub(super) fn ends(&self) -> bool {
+        self.ends.load(Ordering::Relaxed)
     }
 
     fn touch(&self) {

@@ -11,9 +11,13 @@ use super::state::State;
 /// Whoever was outrun tries again within this time.
 const AGAIN: Duration = Duration::from_millis(200);
 
+/// Whoever is outrun more often than this in a row has not lost a race: something is wrong.
+const RACES: u32 = 20;
+
 /// Looks after them for ever.
 pub(super) async fn keep(mut keeper: Keeper, state: Arc<State>) {
     let mut failure: Option<String> = None;
+    let mut outrun = 0;
     loop {
         let policies = state.policies.load_full();
         let round = keeper.round(Some(&policies)).await;
@@ -24,8 +28,10 @@ pub(super) async fn keep(mut keeper: Keeper, state: Arc<State>) {
             Ok(()) => {
                 state.status.registration(None);
                 failure = None;
+                outrun = 0;
             }
-            Err(error) if was_outrun(&error) => {
+            Err(error) if was_outrun(&error) && outrun < RACES => {
+                outrun += 1;
                 tracing::debug!(reason = %error, "registration, trying again");
                 sleep(AGAIN.mul_f64(fastrand::f64())).await;
                 continue;

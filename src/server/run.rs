@@ -21,7 +21,7 @@ use crate::selection::Selection;
 use crate::telemetry::Metrics;
 
 use super::certificate::{Loaded, TlsSource};
-use super::connection::{self, Context, Times};
+use super::connection::{self, Context, Phase, Times};
 use super::connections::Connections;
 use super::state::{Limits, State};
 use super::{registration, reload};
@@ -168,6 +168,7 @@ impl Server {
         state.status.listening();
         stops.recv().await;
         state.status.stopping();
+        let _ = webhook.phase.send(Phase::Leaving);
         // Whoever goes leaves the cluster to those who stay, and to nobody after an uninstall.
         keeping.iter().for_each(tokio::task::JoinHandle::abort);
         tracing::info!(delay = ?config.shutdown_delay, "stopping, still accepting");
@@ -223,7 +224,7 @@ struct Port {
 /// A port that accepts connections.
 struct OpenPort {
     accepting: tokio::task::JoinHandle<()>,
-    stopping: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
     connections: Arc<Connections>,
     /// Every connection has a sender; when none is left, all have ended.
     ended: mpsc::Receiver<()>,
@@ -231,13 +232,13 @@ struct OpenPort {
 
 impl Port {
     fn open(self) -> OpenPort {
-        let (stopping, stop) = watch::channel(false);
+        let (phase, of_server) = watch::channel(Phase::Serving);
         let (alive, ended) = mpsc::channel(1);
         let connections = Arc::clone(&self.connections);
-        OpenPort { accepting: tokio::spawn(self.accept(stop, alive)), stopping, connections, ended }
+        OpenPort { accepting: tokio::spawn(self.accept(of_server, alive)), phase, connections, ended }
     }
 
-    async fn accept(self, stopping: watch::Receiver<bool>, alive: mpsc::Sender<()>) {
+    async fn accept(self, phase: watch::Receiver<Phase>, alive: mpsc::Sender<()>) {
         loop {
             let stream = match self.listener.accept().await {
                 Ok((stream, _)) => stream,
@@ -256,7 +257,7 @@ impl Port {
                 router: self.router.clone(),
                 times: self.times,
                 connection: Arc::clone(&place.connection),
-                stopping: stopping.clone(),
+                phase: phase.clone(),
                 metrics: self.metrics.clone(),
             };
             let tls = self.tls.as_ref().map(|config| TlsAcceptor::from(config.load_full()));
@@ -276,7 +277,7 @@ impl OpenPort {
         self.accepting.abort();
         // The sender of the accepting task goes with it.
         let _ = (&mut self.accepting).await;
-        let _ = self.stopping.send(true);
+        let _ = self.phase.send(Phase::Draining);
         match timeout(within, self.ended.recv()).await {
             Err(_) if self.connections.any_busy() => Ended::CutOff,
             // Who is left has asked nothing.

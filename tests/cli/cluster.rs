@@ -30,6 +30,8 @@ fn lives_that_leave_no_time_to_rotate_are_refused() {
         .says(&["`--ca-overlap 92d` is too long for `--ca-life 365d`; a quarter of that is the most"]);
     managed(&["--ca-life=36h", "--certificate-life=2d"])
         .says(&["`--certificate-life 2d` is longer than `--ca-life 36h`"]);
+    managed(&["--ca-life=3650000d"]).says(&["`--ca-life 3650000d` is not between 10s and 36500d"]);
+    managed(&["--ca-overlap=1s"]).says(&["`--ca-overlap 1s` is not between 3s and 36500d"]);
     managed(&["--ca-life=0s"]).says(&["has to be more than nothing"]);
 }
 
@@ -43,7 +45,7 @@ fn a_certificate_comes_from_one_place() {
 
 #[test]
 fn what_check_cannot_ask_for_is_told() {
-    run(&["check", "--gpu-resource=nvidia.com/gpu"], "").exits(2).says(&["--annotation"]);
+    run(&["check"], "").exits(2).says(&["there is no way to an API server"]);
     run(&["check", "--annotation=a", "--gpu-resource=g"], "").exits(2).says(&["write `KEY=VALUE`"]);
     run(&["check", "--annotation=a=b", "--gpu-resource="], "").exits(2).says(&["--gpu-resource"]);
     run(&["check", "--annotation=a=b", "--gpu-resource=g", "--namespace=A"], "")

@@ -37,8 +37,6 @@ fn arguments(objects: &[Value]) -> Vec<&str> {
 #[test]
 fn everything_is_in_the_namespace_that_is_asked_for() {
     let objects = manifests(&["--policy", "aws-efa", "--namespace", "gpu-fabric"]);
-    assert_eq!(objects[0]["kind"], "Namespace");
-    assert_eq!(objects[0]["metadata"]["name"], "gpu-fabric");
     for object in &objects {
         let namespace = &object["metadata"]["namespace"];
         assert!(namespace.is_null() || namespace == "gpu-fabric", "{object}");
@@ -123,13 +121,17 @@ fn what_happens_without_a_server_is_for_the_operator_to_say() {
     let default = manifests(&["--policy", "aws-efa"]);
     assert_eq!(webhook(&default)["failurePolicy"], "Fail");
     assert_eq!(actions(&default), json!(["Warn", "Audit"]));
-    let other = manifests(&["--policy", "aws-efa", "--failure-policy", "ignore", "--guard", "deny"]);
+    let other = manifests(&["--policy", "aws-efa", "--failure-policy", "Ignore", "--guard", "Deny"]);
     assert_eq!(webhook(&other)["failurePolicy"], "Ignore");
     assert_eq!(actions(&other), json!(["Deny", "Audit"]));
     assert_eq!(of_kind(&other, "ValidatingAdmissionPolicy")["spec"]["failurePolicy"], "Fail");
+    assert!(arguments(&default).contains(&"--on-error=deny"));
+    assert!(arguments(&other).contains(&"--on-error=allow"));
     let none = manifests(&["--policy", "aws-efa", "--guard", "none"]);
     assert!(!none.iter().any(|one| one["kind"].as_str().unwrap().starts_with("ValidatingAdmissionPolicy")));
     assert!(!arguments(&none).iter().any(|one| one.contains("guard")));
+    let rules = of_kind(&none, "ClusterRole")["rules"].to_string();
+    assert!(rules.contains("mutatingwebhookconfigurations") && !rules.contains("validating"), "{rules}");
 }
 
 #[test]
@@ -175,7 +177,7 @@ fn refused(args: &[&str], sentence: &str) -> Run {
 #[test]
 fn what_cannot_be_installed_is_told() {
     refused(&[], "no policy is named");
-    refused(&["--policy", "aws-efa", "--namespace", "GPU"], "an object's name has lower case letters");
+    refused(&["--policy", "aws-efa", "--namespace", "GPU"], "63 lower case letters");
     refused(&["--policy", "aws-efa", "--guard", "loud"], "possible values: warn, deny, none");
     refused(&["--policy", "aws-efa", "--set", "efaDevicesPerGPU=many"], "efaDevicesPerGPU");
 }

@@ -209,6 +209,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("READ_TIME: Duration = Duration::from_secs(10)", None, "reading them takes more than 10s"),
     ("FILE: Allowed = Allowed { what: \"certificate or key\", mebibytes: 1,", None, "and 1 MiB for PEM"),
     ("AGAIN: Duration = Duration::from_millis(200)", None, "whoever comes second reads again"),
+    ("RACES: u32 = 20", None, "twenty times in a row"),
     ("REGISTRATION: &str = \"registration\"", None, "`fabric_injector_registration_failures_total`"),
     ("ROUND: Duration = Duration::from_secs(3)", None, "It looks every 3 seconds"),
     ("SETTLE: Duration = Duration::from_secs(2)", None, "has not stood in `caBundle` for 2 seconds"),
@@ -238,7 +239,7 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ),
     (
         "LATE: Duration = Duration::from_secs(1)",
-        Some("first request of a connection whose handshake ended after the port closed"),
+        Some("request that may be on its way when a connection is to end"),
         "1s",
     ),
     (
@@ -258,7 +259,7 @@ fn every_limit_of_the_server_is_told() {
     let text = file("docs/serve.md").split_whitespace().collect::<Vec<_>>().join(" ");
     let rows = table("| what | limit | beyond it |");
     let code: String = sources("server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    let code = code + &file("src/pem.rs") + &file("src/cluster/keeper.rs");
+    let code = code + &file("src/pem.rs") + &file("src/cluster/keeper.rs") + &file("src/cluster/claim.rs");
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");
         match row {

@@ -47,8 +47,8 @@
 {{- if and $provider (ne $theirs $provider) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: the policy `%s` is for the provider `%s`, and `%s` is enabled" $name $theirs $provider)
-    (printf "write `provider: %s` in the policy, or enable no provider to use only policies of your own"
-      $provider)) -}}
+    (printf "to use only policies of your own, set `multinodeNetworking.%s.enabled` to `false`; to use it beside `%s`, write `provider: %s` and another annotation in its `match`, since a pod that two policies are for is refused"
+      $provider $provider $provider)) -}}
 {{- end -}}
 {{- if hasKey $enabled $name -}}
 {{- include "fabric-injector.refuse" (list
@@ -85,6 +85,12 @@
 {{- include "fabric-injector.refuse" (list
     "`certManager.enabled` and `tls.secretName` are both given, and there is one certificate"
     "leave out one of the two") -}}
+{{- end -}}
+{{- /* Here, and not in the schema, which would print what was given: it may be a key. */ -}}
+{{- if and .Values.tls.caBundle (not (hasPrefix "-----BEGIN CERTIFICATE-----" (trim .Values.tls.caBundle))) -}}
+{{- include "fabric-injector.refuse" (list
+    "tls: `caBundle` is not a certificate in PEM"
+    "use `--set-file tls.caBundle=ca.crt`") -}}
 {{- end -}}
 {{- if and .Values.tls.secretName (not .Values.tls.caBundle) -}}
 {{- include "fabric-injector.refuse" (list
