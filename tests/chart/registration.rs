@@ -98,7 +98,7 @@ fn guard(values: &Value, objects: &Objects) {
     assert_eq!(validation["expression"], wanted);
     let message = validation["message"].as_str().unwrap();
     assert!(!message.contains('\n') && !message.ends_with('.'), "{message}");
-    assert!(message.contains("did not serve it: NCCL will fall back to TCP; see whether"), "{message}");
+    assert!(message.contains("did not serve it: NCCL would fall back to TCP; see whether"), "{message}");
 }
 
 #[test]

@@ -47,13 +47,25 @@ fn everything_is_in_the_namespace_that_is_asked_for() {
     let webhook = &of_kind(&objects, "MutatingWebhookConfiguration")["webhooks"][0];
     assert_eq!(webhook["clientConfig"]["service"]["namespace"], "gpu-fabric");
     let guard = &of_kind(&objects, "ValidatingAdmissionPolicy")["spec"]["matchConstraints"];
-    for selector in [&webhook["namespaceSelector"], &guard["namespaceSelector"]] {
+    for (selector, own) in [(&webhook["namespaceSelector"], true), (&guard["namespaceSelector"], false)] {
         let left_out = selector["matchExpressions"][0]["values"].as_array().unwrap();
-        assert!(
-            left_out.contains(&json!("gpu-fabric")) && left_out.contains(&json!("kube-system")),
-            "{selector}"
-        );
+        assert!(left_out.contains(&json!("kube-system")), "{selector}");
+        assert_eq!(left_out.contains(&json!("gpu-fabric")), own, "{selector}");
         assert!(!left_out.contains(&json!("fabric-injector")), "{selector}");
+    }
+    let message = &of_kind(&objects, "ValidatingAdmissionPolicy")["spec"]["validations"][0]["message"];
+    assert!(message.as_str().unwrap().contains("namespace `gpu-fabric`"), "{message}");
+}
+
+/// It would go with the installation, and what is in it as well.
+#[test]
+fn the_namespace_is_made_only_if_it_is_made_for_this() {
+    let namespaces = |objects: &[Value]| objects.iter().filter(|one| one["kind"] == "Namespace").count();
+    let own = manifests(&["--policy", "aws-efa"]);
+    assert_eq!((namespaces(&own), &own[0]["kind"]), (1, &json!("Namespace")));
+    assert_eq!(namespaces(&manifests(&["--policy", "aws-efa", "--namespace", "shared"])), 0);
+    for left_out in ["default", "kube-system", "kube-public"] {
+        refused(&["--policy", "aws-efa", "--namespace", left_out], "choose one of its own");
     }
 }
 
