@@ -130,6 +130,29 @@ fn who_looks_after_nothing_is_not_watched_doing_it() {
     }
 }
 
+#[test]
+fn the_end_of_a_certificate_is_told_when_it_should_long_have_been_renewed() {
+    let Some(helm) = Helm::find() else { return };
+    let days = |days: f64| json!({"prometheusRule": {"enabled": true, "certificateDays": days}});
+    let cases = [
+        (days(7.0), json!({}), "604800"),
+        (days(0.5), json!({}), "43200"),
+        // A quarter of the life is less than that.
+        (days(8.0), json!({}), "648000"),
+        (days(7.0), json!({"certificates": {"life": "24h"}}), "21600"),
+        (days(7.0), json!({"certificates": {"life": "10s", "caLife": "40s", "caOverlap": "3s"}}), "2.5"),
+        (days(30.0), json!({"certManager": {"enabled": true}}), "2592000"),
+    ];
+    for (days, certificate, seconds) in cases {
+        let rule = alert(&helm, &with(days, &certificate), "FabricInjectorCertificateEnds").unwrap();
+        let wanted = format!(
+            "min(fabric_injector_certificate_expiry_timestamp_seconds{{namespace=\"fabric-injector\"}}) - time() \
+             < {seconds}"
+        );
+        assert_eq!(rule["expr"], wanted);
+    }
+}
+
 /// The rule of this alert, if it is there with these values.
 fn alert(helm: &Helm, values: &Value, name: &str) -> Option<Value> {
     let objects = render(helm, &with(enabled("aws"), values));

@@ -69,6 +69,8 @@ fn other_values_have_their_type_and_their_key() {
         (json!({"webhook": {"timeoutSeconds": 31}}), "/webhook/timeoutSeconds"),
         (json!({"image": {"digest": "sha256:abc"}}), "/image/digest"),
         (json!({"certificates": {"life": "30 days"}}), "/certificates/life"),
+        (json!({"certificates": {"caLife": "1d12h"}}), "/certificates/caLife"),
+        (json!({"certificates": {"caOverlap": "1w"}}), "/certificates/caOverlap"),
         (json!({"certManager": {"duration": "90d"}}), "/certManager/duration"),
         (json!({"server": {"extraArgs": "--log=debug"}}), "/server/extraArgs"),
         (json!({"server": {"drainTimeoutSeconds": "20s"}}), "/server/drainTimeoutSeconds"),
@@ -89,6 +91,80 @@ fn there_is_one_certificate_and_its_ca_is_known() {
     let said = refused_with_aws(&helm, &key, &["`caBundle` is not a certificate in PEM"]);
     assert!(!said.contains("SECRET"), "{said}");
     refused_with_aws(&helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
+}
+
+#[test]
+fn lives_are_long_enough_to_renew_and_not_longer_than_what_they_depend_on() {
+    let Some(helm) = Helm::find() else { return };
+    let lives = |life: &str, ca: &str, overlap: &str| {
+        with(enabled("aws"), &json!({"certificates": {"life": life, "caLife": ca, "caOverlap": overlap}}))
+    };
+    let cases = [
+        ("9s", "1h", "3s", "`life: 9s` leaves no time to renew"),
+        ("0d", "1h", "3s", "`life: 0d` leaves no time to renew"),
+        ("10s", "1h", "2s", "`caOverlap: 2s` leaves API servers no time"),
+        ("61m", "1h", "3s", "`life: 61m` is longer than `caLife: 1h`"),
+        ("1h", "1h", "901s", "`caOverlap: 901s` is too long for `caLife: 1h`"),
+        ("30d", "36501d", "1h", "`caLife: 36501d` is longer than a hundred years"),
+        ("99999999999999999999s", "365d", "1h", "is longer than a hundred years"),
+    ];
+    for (life, ca, overlap, says) in cases {
+        refused(&helm, &lives(life, ca, overlap), &[says, "hint: "]);
+    }
+    for (life, ca, overlap) in [("10s", "12s", "3s"), ("60m", "1h", "900s"), ("36500d", "876000h", "010h")] {
+        assert!(helm.template(&lives(life, ca, overlap)).is_ok(), "{life} {ca} {overlap}");
+    }
+}
+
+#[test]
+fn options_of_the_chart_are_not_given_a_second_time() {
+    let Some(helm) = Helm::find() else { return };
+    let argument = |argument: &str| json!({"server": {"extraArgs": ["--max-in-flight=64", argument]}});
+    let variable = |name: &str| json!({"server": {"extraEnv": [{"name": name, "value": "x"}]}});
+    for option in [
+        "policy",
+        "values",
+        "set",
+        "manage-webhook",
+        "manage-secret",
+        "manage-guard",
+        "tls-cert",
+        "tls-key",
+        "tls-dir",
+        "listen",
+        "admin-listen",
+        "on-error",
+        "shutdown-delay",
+        "drain-timeout",
+        "certificate-life",
+        "ca-life",
+        "ca-overlap",
+    ] {
+        for text in [format!("--{option}"), format!("--{option}=x")] {
+            refused_with_aws(&helm, &argument(&text), &["/server/extraArgs/1"]);
+        }
+    }
+    for name in [
+        "POLICY",
+        "VALUES",
+        "SET",
+        "MANAGE_WEBHOOK",
+        "MANAGE_SECRET",
+        "MANAGE_GUARD",
+        "TLS_CERT",
+        "TLS_KEY",
+        "TLS_DIR",
+        "LISTEN",
+        "ADMIN_LISTEN",
+    ] {
+        let name = format!("FABRIC_INJECTOR_{name}");
+        refused_with_aws(&helm, &variable(&name), &["/server/extraEnv/0/name"]);
+    }
+    for values in
+        [argument("--max-connections=9"), argument("--log"), variable("FABRIC_INJECTOR_MAX_IN_FLIGHT")]
+    {
+        assert!(helm.template(&with(enabled("aws"), &values)).is_ok(), "{values}");
+    }
 }
 
 #[test]

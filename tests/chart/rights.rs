@@ -68,7 +68,7 @@ fn a_server_may_write_three_objects_and_no_other() {
         },
         {
             "apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingadmissionpolicies"],
-            "resourceNames": ["fabric-injector-guard"], "verbs": ["get", "watch", "patch"],
+            "resourceNames": ["fabric-injector-guard"], "verbs": ["get", "patch"],
         },
     ]);
     assert_eq!(objects.the("ClusterRole")["rules"], wanted);

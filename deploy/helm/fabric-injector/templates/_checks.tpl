@@ -10,6 +10,7 @@
 {{- include "fabric-injector.checkExtraPolicies" . -}}
 {{- include "fabric-injector.checkConditions" . -}}
 {{- include "fabric-injector.checkCertificates" . -}}
+{{- include "fabric-injector.checkLives" . -}}
 {{- end -}}
 
 {{- define "fabric-injector.checkProvider" -}}

@@ -23,8 +23,8 @@
 {{- end -}}
 
 {{- define "fabric-injector.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "fabric-injector.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "fabric-injector.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: webhook
 {{- end -}}
 

@@ -1,0 +1,25 @@
+{{/* A pod by which one sees that pods are served, for NOTES.txt and `helm test`. */}}
+
+{{/* As JSON: the `annotation` with its `value`, and the `gpu` of the first policy by name that an annotation alone
+triggers. What a policy asks of labels, namespaces or owners besides, a pod that is made up here does not have. Empty if
+there is no such policy. */}}
+{{- define "fabric-injector.probe" -}}
+{{- $probe := dict -}}
+{{- $policies := include "fabric-injector.policies" . | fromJson -}}
+{{- range $name := keys $policies | sortAlpha -}}
+{{- $spec := (get $policies $name).spec -}}
+{{- $match := $spec.match -}}
+{{- $more := or $match.labels $match.namespaces $match.ownerKinds -}}
+{{- if and $match.anyAnnotation (not $more) (not $probe) -}}
+{{- $key := keys $match.anyAnnotation | sortAlpha | last -}}
+{{- $probe = dict "annotation" $key "value" (get $match.anyAnnotation $key) "gpu" (first $spec.gpuResources) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $probe -}}
+{{- end -}}
+
+{{/* Whether pods in the namespace `test.namespace` are never served; empty if not. */}}
+{{- define "fabric-injector.testNamespaceIsExcluded" -}}
+{{- $excluded := append (include "fabric-injector.excludedNamespaces" . | fromJsonArray) .Release.Namespace -}}
+{{- if has .Values.test.namespace $excluded -}}true{{- end -}}
+{{- end -}}
