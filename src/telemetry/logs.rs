@@ -2,7 +2,7 @@
 
 use std::io::{BufWriter, IsTerminal, Write};
 
-use anyhow::anyhow;
+use anyhow::{anyhow, ensure};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -14,6 +14,18 @@ pub const DEFAULT_FILTER: &str = "info,h2=error,kube_client=off";
 /// Lines that wait for whoever reads the log; beyond them, lines are lost.
 const MOST_WAITING: usize = 4_096;
 
+/// A filter as it is written. A word that is no level would be taken for the name of a module, and everything else be
+/// silent.
+fn read(filter: &str) -> anyhow::Result<EnvFilter> {
+    const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+    for part in filter.split(',').map(str::trim).filter(|part| !part.is_empty() && !part.contains(['=', '[']))
+    {
+        let is_level = LEVELS.iter().any(|level| part.eq_ignore_ascii_case(level));
+        ensure!(is_level || part.starts_with("fabric_injector"), "there is no level `{part}`");
+    }
+    Ok(EnvFilter::try_new(filter)?)
+}
+
 /// Logs to `stream` from now on, what `filter` lets through (`info`, `fabric_injector=debug`, …), until the guard is
 /// dropped.
 ///
@@ -23,7 +35,7 @@ pub fn install<W>(filter: &str, stream: W) -> anyhow::Result<WorkerGuard>
 where
     W: Write + IsTerminal + Send + 'static,
 {
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+    let filter = read(filter).map_err(|error| {
         anyhow!("`--log {filter}`: {error}\nhint: write a level (error, warn, info, debug, trace), or `fabric_injector=debug`")
     })?;
     let to_terminal = stream.is_terminal();

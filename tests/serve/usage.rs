@@ -142,6 +142,7 @@ fn a_bad_policy_or_values_file_is_shown_with_its_place() {
 #[test]
 fn a_filter_of_the_log_that_means_nothing_is_named() {
     assert_refused(&["--log", "fabric_injector=loud"], &["--log fabric_injector=loud"]);
+    assert_refused(&["--log", "verbose"], &["there is no level `verbose`"]);
 }
 
 #[test]

@@ -15,6 +15,7 @@ use crate::processes::outcome;
 use crate::workloads::{annotated_template, is_served, pod};
 
 const SECRETS: &str = "/api/v1/namespaces/fabric-injector/secrets";
+const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
 const NAME: &str = "fabric-injector.fabric-injector.svc";
 
 /// Installs what `kubectl` is given, sees a pod served, and removes it again.
@@ -67,11 +68,16 @@ fn secret(authority: &Authority) -> Value {
 }
 
 pub(super) async fn a_certificate_of_the_operator_is_served_and_replaced(cluster: &Cluster) {
+    // From certificates of the servers' own, which those that are there still must not put back.
+    cluster.ensure(&values()).await;
     let authority = Authority::new(SystemTime::now()).unwrap();
     cluster.api.create(&secret(&authority)).await.ok();
     let mut values = values();
     values["tls"] = json!({"secretName": "brought", "caBundle": authority.cert});
     cluster.ensure(&values).await;
+    let configuration = cluster.api.get(WEBHOOK).await.ok();
+    let bundle = &configuration["webhooks"][0]["clientConfig"]["caBundle"];
+    assert_eq!(*bundle, BASE64_STANDARD.encode(&authority.cert));
     for server in cluster.servers().await {
         let volumes = server["spec"]["volumes"].as_array().unwrap();
         assert!(!volumes.iter().any(|volume| volume["projected"].is_object()), "it needs no token: {server}");
