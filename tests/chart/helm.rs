@@ -1,11 +1,13 @@
 //! Running `helm`.
 
+use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::objects::read_objects;
 use crate::{chart, root};
 
 /// The release in all tests. The plain manifests have the same names.
@@ -33,10 +35,42 @@ impl Helm {
 
     /// Renders the chart with these values: the objects as text, or what Helm says against it.
     pub(crate) fn template(&self, values: &Value) -> Result<String, String> {
+        self.template_of(&chart(), RELEASE, NAMESPACE, values)
+    }
+
+    /// The same of a release and a namespace with other names.
+    pub(crate) fn template_in(
+        &self,
+        release: &str,
+        namespace: &str,
+        values: &Value,
+    ) -> Result<String, String> {
+        self.template_of(&chart(), release, namespace, values)
+    }
+
+    /// What people read after an install. `helm template` does not show it, so a copy of the chart has it as an object.
+    pub(crate) fn notes(&self, values: &Value) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&chart(), folder.path());
+        let templates = folder.path().join("templates");
+        fs::rename(templates.join("NOTES.txt"), folder.path().join("notes")).unwrap();
+        let object = "kind: Notes\ntext: {{ tpl (.Files.Get \"notes\") . | toJson }}\n";
+        fs::write(templates.join("notes.yaml"), object).unwrap();
+        let objects = read_objects(&self.template_of(folder.path(), RELEASE, NAMESPACE, values).unwrap());
+        objects.the("Notes")["text"].as_str().unwrap().to_owned()
+    }
+
+    fn template_of(
+        &self,
+        chart: &Path,
+        release: &str,
+        namespace: &str,
+        values: &Value,
+    ) -> Result<String, String> {
         // A `helm` that was built without its release flags takes itself for one of an old Kubernetes.
         let arguments =
-            ["template", RELEASE, "--namespace", NAMESPACE, "--kube-version", "1.36.3", "--values", "-"];
-        let output = self.run(&arguments, values);
+            ["template", release, "--namespace", namespace, "--kube-version", "1.36.3", "--values", "-"];
+        let output = self.run(chart, &arguments, values);
         if output.status.success() {
             Ok(String::from_utf8(output.stdout).unwrap())
         } else {
@@ -45,16 +79,29 @@ impl Helm {
     }
 
     pub(crate) fn lint(&self, values: &Value) -> Output {
-        self.run(&["lint", "--strict", "--kube-version", "1.36.3", "--values", "-"], values)
+        self.run(&chart(), &["lint", "--strict", "--kube-version", "1.36.3", "--values", "-"], values)
     }
 
-    /// Runs `helm` on the chart with values on its standard input.
-    fn run(&self, arguments: &[&str], values: &Value) -> Output {
+    /// Runs `helm` on a chart with values on its standard input.
+    fn run(&self, chart: &Path, arguments: &[&str], values: &Value) -> Output {
         let mut command = Command::new(&self.binary);
-        command.args(arguments).arg(chart()).env_remove("KUBECONFIG");
+        command.args(arguments).arg(chart).env_remove("KUBECONFIG");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(values.to_string().as_bytes()).unwrap();
         child.wait_with_output().unwrap()
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let target = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy(&path, &target);
+        } else {
+            fs::copy(&path, &target).unwrap();
+        }
     }
 }

@@ -21,6 +21,7 @@ mod helm;
 mod images;
 mod invariants;
 mod metrics;
+mod names;
 mod objects;
 mod pods;
 mod refused;

@@ -73,6 +73,17 @@ fn other_values_have_their_type_and_their_key() {
         (json!({"certificates": {"caOverlap": "1w"}}), "/certificates/caOverlap"),
         (json!({"certManager": {"duration": "90d"}}), "/certManager/duration"),
         (json!({"server": {"extraArgs": "--log=debug"}}), "/server/extraArgs"),
+        (json!({"nameOverride": "fabric.injector"}), "/nameOverride"),
+        (json!({"fullnameOverride": "fabric.injector"}), "/fullnameOverride"),
+        (json!({"commonLabels": {"app.kubernetes.io/name": "x"}}), "/commonLabels/app.kubernetes.io~1name"),
+        (
+            json!({"commonLabels": {"app.kubernetes.io/instance": "x"}}),
+            "/commonLabels/app.kubernetes.io~1instance",
+        ),
+        (
+            json!({"podLabels": {"app.kubernetes.io/component": "x"}}),
+            "/podLabels/app.kubernetes.io~1component",
+        ),
         (json!({"server": {"drainTimeoutSeconds": "20s"}}), "/server/drainTimeoutSeconds"),
     ];
     for (values, says) in cases {

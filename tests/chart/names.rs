@@ -1,0 +1,122 @@
+//! Names that an operator chooses.
+
+use serde_json::{Value, json};
+
+use crate::cases::{certificates, enabled, render, with};
+use crate::helm::Helm;
+use crate::objects::{identity, read_objects, selects};
+
+/// What has to be a string is one, also where YAML would read the name as a number.
+#[test]
+fn names_that_look_like_numbers_are_names() {
+    let Some(helm) = Helm::find() else { return };
+    let numbers = json!({
+        "fullnameOverride": "12", "nameOverride": "34", "serviceAccount": {"name": "56"}, "priorityClassName": "78",
+        "webhook": {"excludedNamespaces": ["90", "true"]}, "test": {"namespace": "11"},
+        "dashboard": {"enabled": true}, "autoscaling": {"enabled": true}, "serviceMonitor": {"enabled": true},
+        "prometheusRule": {"enabled": true}, "extraPolicies": {"1.yaml": crate::cases::lab_policy("aws")},
+    });
+    for certificate in certificates() {
+        for values in [certificate.clone(), with(certificate, &numbers)] {
+            let text = helm.template_in("123", "456", &with(enabled("aws"), &values)).unwrap();
+            let objects = read_objects(&text);
+            assert!(objects.0.len() > 10);
+            for object in &objects.0 {
+                names(&identity(object), object);
+                let labels = &object["metadata"]["labels"];
+                assert_eq!(labels["app.kubernetes.io/instance"], "123", "{}", identity(object));
+                assert!(labels.as_object().unwrap().values().all(Value::is_string), "{labels}");
+            }
+            let deployment = objects.the("Deployment");
+            assert_eq!(deployment["metadata"]["namespace"], "456");
+            let selector = &deployment["spec"]["selector"]["matchLabels"];
+            assert!(selects(selector, &objects.pod()["metadata"]["labels"]));
+            let webhook = &objects.the("MutatingWebhookConfiguration")["webhooks"][0];
+            let excluded = &webhook["namespaceSelector"]["matchExpressions"][0]["values"];
+            assert!(excluded.as_array().unwrap().contains(&json!("456")), "{excluded}");
+        }
+    }
+}
+
+/// Whatever stands where a name does is a string.
+fn names(place: &str, value: &Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let of_names = ["resourceNames", "values", "matchLabels"].contains(&key.as_str());
+                let is_name = key.to_lowercase().ends_with("name") || key == "namespace";
+                if is_name {
+                    assert!(value.is_string(), "{place}: `{key}: {value}`");
+                } else if of_names {
+                    let mut inner = value.as_array().into_iter().flatten();
+                    assert!(inner.all(Value::is_string), "{place}: `{key}: {value}`");
+                }
+                names(place, value);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| names(place, item)),
+        _ => {}
+    }
+}
+
+/// A pod that is made up for a test has an annotation; labels, namespaces and owners it has not.
+#[test]
+fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers() {
+    let Some(helm) = Helm::find() else { return };
+    let policy = |name: &str, more: &str| {
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
+             provider: lab\n  description: x\n  gpuResources: [lab.example/{name}]\n  match: {{anyAnnotation: \
+             {{lab.example/{name}: 'a: \"b\" # c'}}{more}}}\n  rules: []\n"
+        )
+    };
+    let narrow = json!({"extraPolicies": {
+        "a.yaml": policy("a", ", labels: {team: research}"),
+        "b.yaml": policy("b", ", namespaces: [research]"),
+        "c.yaml": policy("c", ", ownerKinds: [Job]"),
+    }});
+    assert_eq!(render(&helm, &narrow).of_kind("Pod").count(), 0);
+    let notes = helm.notes(&narrow);
+    assert!(notes.contains("There is no `helm test`: no policy is for"), "{notes}");
+    assert!(!notes.contains("kubectl run probe"), "{notes}");
+
+    let wide = json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {no: 'true'}")}});
+    let values = with(narrow, &wide);
+    let objects = render(&helm, &values);
+    let arguments = &objects.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"];
+    let annotation = "--annotation=lab.example/d=a: \"b\" # c";
+    assert_eq!(
+        *arguments,
+        json!(["check", "--namespace=default", annotation, "--gpu-resource=lab.example/d"])
+    );
+    assert!(helm.notes(&values).contains("helm test fabric-injector --namespace fabric-injector"));
+}
+
+#[test]
+fn there_is_no_test_where_no_pod_is_served() {
+    let Some(helm) = Helm::find() else { return };
+    let excluded = json!({"webhook": {"excludedNamespaces": ["default"]}});
+    for values in [
+        excluded.clone(),
+        json!({"test": {"namespace": "fabric-injector"}}),
+        json!({"test": {"namespace": "kube-system"}}),
+    ] {
+        let values = with(enabled("aws"), &values);
+        let objects = render(&helm, &values);
+        assert!(!objects.0.iter().any(crate::objects::is_test), "{values}");
+        let notes = helm.notes(&values);
+        assert!(notes.contains("There is no `helm test`: pods in `test.namespace`"), "{notes}");
+    }
+    let elsewhere = with(with(enabled("aws"), &excluded), &json!({"test": {"namespace": "jobs"}}));
+    assert_eq!(render(&helm, &elsewhere).of_kind("Pod").count(), 1);
+}
+
+#[test]
+fn notes_say_that_nobody_is_served_beside_the_servers() {
+    let Some(helm) = Helm::find() else { return };
+    for certificate in certificates() {
+        let notes = helm.notes(&with(enabled("aws"), &certificate));
+        let wanted = "annotated GPU pods in the namespace of the release, `fabric-injector`, are not served";
+        assert!(notes.contains(wanted), "{notes}");
+    }
+}
