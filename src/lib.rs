@@ -1,8 +1,8 @@
 //! Gives multi-node GPU pods their cloud's fast network.
 //!
 //! The core is pure: [`policy`] turns the text of a policy file into something that can be evaluated,
-//! [`engine`] serves a pod by it, and [`manifest`] finds the pods in a document. [`cli`] is a shell around
-//! them.
+//! [`engine`] serves a pod by it, [`manifest`] finds the pods in a document, and [`registration`] says which pods an API
+//! server has to ask about. [`cli`], [`server`] and [`cluster`] are shells around them.
 //!
 //! ```
 //! use fabric_injector::engine::{Outcome, mutate};

@@ -20,18 +20,19 @@ impl Claim {
     /// Whether the condition is to be as this replica wants it. Whose policies came last decides, until it is clear
     /// that nobody else will come to have them.
     pub(super) fn holds(&mut self, marked: Marked, wanted: &str, now: Instant) -> bool {
-        let is_ours = match marked {
+        match marked {
             Marked::AsWanted | Marked::ByNobody => true,
             Marked::ByAnotherServer => {
                 let since = *self.foreign_since.get_or_insert(now);
                 self.registered.as_deref() != Some(wanted) || now.duration_since(since) >= ROLLOUT
             }
-        };
-        if is_ours {
-            self.registered = Some(wanted.to_owned());
-            self.foreign_since = None;
         }
-        is_ours
+    }
+
+    /// It is as this replica wants it: known only once it was written, since somebody else may be faster.
+    pub(super) fn registered(&mut self, wanted: &str) {
+        self.registered = Some(wanted.to_owned());
+        self.foreign_since = None;
     }
 }
 
@@ -47,15 +48,19 @@ mod tests {
             claim.holds(Marked::ByAnotherServer, "old", begun),
             "what this replica begins with came last"
         );
-        assert!(claim.holds(Marked::AsWanted, "old", begun));
+        // Somebody else was faster.
+        assert!(claim.holds(Marked::ByAnotherServer, "old", begun));
+        claim.registered("old");
         // Another replica has new policies.
         let later = begun + Duration::from_mins(10);
         assert!(!claim.holds(Marked::ByAnotherServer, "old", later));
         assert!(!claim.holds(Marked::ByAnotherServer, "old", later + ROLLOUT / 2));
         assert!(claim.holds(Marked::ByAnotherServer, "old", later + ROLLOUT), "the other did not stay");
+        claim.registered("old");
         // This one gets them.
         assert!(!claim.holds(Marked::ByAnotherServer, "old", later + ROLLOUT * 2));
-        assert!(claim.holds(Marked::AsWanted, "new", later + ROLLOUT * 2));
+        assert!(claim.holds(Marked::ByAnotherServer, "new", later + ROLLOUT * 2));
+        claim.registered("new");
         // Somebody meddled.
         assert!(claim.holds(Marked::ByNobody, "new", later + ROLLOUT * 3));
     }

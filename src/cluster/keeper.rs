@@ -219,6 +219,9 @@ impl Keeper {
         });
         let changes = registration::webhook_changes(configuration, &rotation.bundle(), ours.as_ref());
         let webhook = self.change_webhook(changes).await;
+        if let (Ok(()), Some(ours)) = (&webhook, &ours) {
+            self.claim.registered(&ours.expression);
+        }
         // A guard is needed most where the webhook cannot be put right.
         let guard = match (ours, policies) {
             (Some(_), Some(policies)) => self.keep_guard(policies).await,
