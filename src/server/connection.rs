@@ -98,7 +98,7 @@ struct Service {
 }
 
 impl Service {
-    /// Adds `connection: close` to the last answer.
+    /// Whether an answer is the last of its connection, which is told by `connection: close`.
     fn farewell(&self) -> bool {
         let leaving = |phase: &watch::Receiver<Phase>| *phase.borrow() >= Phase::Leaving;
         self.phase.as_ref().is_some_and(|phase| leaving(phase) || self.connection.ends())
