@@ -14,10 +14,10 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use divan::Bencher;
-use fabric_injector::builtin;
-use fabric_injector::engine::{Outcome, mutate};
-use fabric_injector::policy::{Definition, Request};
-use fabric_injector::policy_set::PolicySet;
+use fabric_injector::core::engine::{Outcome, mutate};
+use fabric_injector::core::policy::{Definition, Request};
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
 /// The allocator of the binary, for parse and serve alike.

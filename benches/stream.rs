@@ -14,8 +14,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use fabric_injector::manifest::Document;
-use fabric_injector::manifest::stream::Pieces;
+use fabric_injector::core::manifest::Document;
+use fabric_injector::shell::stream::RawDocuments;
 
 fn pod(index: usize, annotation: &str) -> String {
     format!(
@@ -81,7 +81,7 @@ fn run(file: &Path) -> (Duration, f64) {
 
 fn bare_read(text: &str) -> Duration {
     let start = Instant::now();
-    for piece in Pieces::new(text.as_bytes()) {
+    for piece in RawDocuments::new(text.as_bytes()) {
         std::hint::black_box(Document::read(&piece.unwrap()).unwrap());
     }
     start.elapsed()

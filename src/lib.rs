@@ -1,13 +1,13 @@
 //! Gives multi-node GPU pods their cloud's fast network.
 //!
-//! The core is pure: [`policy`] turns the text of a policy file into something that can be evaluated,
-//! [`engine`] serves a pod by it, [`manifest`] finds the pods in a document, and [`registration`] says which pods an API
-//! server has to ask about. [`cli`], [`server`] and [`cluster`] are shells around them.
+//! [`core`] is pure: text and values in, text and values out. [`shell`] is the command line, the server and the
+//! reconciler around it.
 //!
 //! ```
-//! use fabric_injector::engine::{Outcome, mutate};
-//! use fabric_injector::policy::Request;
-//! use fabric_injector::{builtin, policy_set::PolicySet};
+//! use fabric_injector::core::engine::{Outcome, mutate};
+//! use fabric_injector::core::policy::Request;
+//! use fabric_injector::core::policy_set::PolicySet;
+//! use fabric_injector::shell::builtin;
 //!
 //! let policy = builtin::find("aws-efa").ok_or("no such policy")?.definition()?;
 //! let policies = PolicySet::new(vec![(policy, Default::default())])?;
@@ -24,23 +24,5 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod admission;
-pub mod authority;
-pub mod builtin;
-pub mod cli;
-pub mod cluster;
-pub mod engine;
-mod files;
-pub mod installation;
-pub mod manifest;
-mod pem;
-pub mod policy;
-pub mod policy_set;
-pub mod quantity;
-pub mod registration;
-pub mod selection;
-mod self_check;
-pub mod server;
-pub mod telemetry;
-pub mod values;
-pub mod yaml;
+pub mod core;
+pub mod shell;

@@ -10,9 +10,9 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::engine::{Mutation, Outcome, STAMP, mutate};
-use fabric_injector::policy::{Definition, Request};
-use fabric_injector::policy_set::PolicySet;
+use fabric_injector::core::engine::{Mutation, Outcome, STAMP, mutate};
+use fabric_injector::core::policy::{Definition, Request};
+use fabric_injector::core::policy_set::PolicySet;
 use serde_json::{Value, json};
 
 /// A policy around the parts that a test is about.

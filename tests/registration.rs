@@ -6,13 +6,13 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::builtin;
-use fabric_injector::policy::Definition;
-use fabric_injector::policy_set::PolicySet;
-use fabric_injector::registration::{
+use fabric_injector::core::policy::Definition;
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::registration::{
     Condition, MATCHES, Marked, ca_bundle, guard_changes, guard_conditions, service, webhook_changes,
     webhook_condition,
 };
+use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
 fn policy(name: &str, r#match: &Value) -> Definition {

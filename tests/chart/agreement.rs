@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::builtin;
-use fabric_injector::policy::Definition;
-use fabric_injector::policy_set::PolicySet;
-use fabric_injector::registration::{Condition, guard_conditions, webhook_condition};
+use fabric_injector::core::policy::Definition;
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::registration::{Condition, guard_conditions, webhook_condition};
+use fabric_injector::shell::builtin;
 use serde_json::json;
 
 use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};

@@ -1,6 +1,6 @@
 //! The container image, as far as it can be told without building it.
 
-use fabric_injector::yaml;
+use fabric_injector::core::yaml;
 
 use crate::{chart, read, root};
 

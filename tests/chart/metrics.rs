@@ -165,7 +165,7 @@ fn reasons_in_alerts_are_reasons_of_the_program() {
     let template = read(&chart().join("templates/prometheusrule.yaml"));
     let reasons = template.split_once("reason=~\"").unwrap().1.split_once('"').unwrap().0;
     for reason in reasons.split('|') {
-        assert!(fabric_injector::engine::Reason::LEFT_ALONE.contains(&reason), "{reason}");
+        assert!(fabric_injector::core::engine::Reason::LEFT_ALONE.contains(&reason), "{reason}");
     }
 }
 

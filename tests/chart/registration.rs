@@ -93,7 +93,7 @@ fn guard(values: &Value, objects: &Objects) {
     let [validation] = spec["validations"].as_array().unwrap().as_slice() else {
         panic!("there is one validation");
     };
-    let stamp = fabric_injector::engine::STAMP;
+    let stamp = fabric_injector::core::engine::STAMP;
     let wanted = format!("has(object.metadata.annotations) && \"{stamp}\" in object.metadata.annotations");
     assert_eq!(validation["expression"], wanted);
     let message = validation["message"].as_str().unwrap();

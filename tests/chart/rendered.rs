@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use fabric_injector::yaml;
+use fabric_injector::core::yaml;
 use serde_json::Value;
 
 use crate::cases::{PROVIDERS, enabled};

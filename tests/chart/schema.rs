@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use fabric_injector::{builtin, yaml};
+use fabric_injector::core::yaml;
+use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
 use crate::{chart, compare_or_write, read, root};
@@ -77,7 +78,7 @@ fn a_quantity_of_the_schema_is_one_for_the_program() {
         &schema()["properties"]["multinodeNetworking"]["properties"]["aws"]["properties"]["hugePages2Mi"];
     assert_eq!(pattern["pattern"], r"^[0-9]+(\.[0-9]+)?(e[0-9]+|[kMGTPE]|[KMGTPE]i)?$");
     for quantity in ["5120Mi", "64Gi", "1.5G", "1e9", "1024", "3k", "1Ki"] {
-        assert!(fabric_injector::quantity::Quantity::parse(quantity).is_some(), "{quantity}");
+        assert!(fabric_injector::core::quantity::Quantity::parse(quantity).is_some(), "{quantity}");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fabric_injector::selection::Selection;
+use fabric_injector::shell::selection::Selection;
 use serde_json::{Value, json};
 
 use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use cel::{Context, Program};
-use fabric_injector::admission::sample_review;
-use fabric_injector::builtin;
-use fabric_injector::selection::Selection;
+use fabric_injector::core::admission::sample_review;
+use fabric_injector::shell::builtin;
+use fabric_injector::shell::selection::Selection;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::{Value, json};
 

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabric_injector::admission::{OnError, sample_review};
-use fabric_injector::builtin;
-use fabric_injector::selection::Selection;
-use fabric_injector::server::{Limits, MAX_BODY, State};
+use fabric_injector::core::admission::{OnError, sample_review};
+use fabric_injector::shell::builtin;
+use fabric_injector::shell::selection::Selection;
+use fabric_injector::shell::server::{Limits, MAX_BODY, State};
 use serde_json::{Value, json};
 
 use super::server::Server;
@@ -259,7 +259,10 @@ fn every_limit_of_the_server_is_told() {
     let text = file("docs/serve.md").split_whitespace().collect::<Vec<_>>().join(" ");
     let rows = table("| what | limit | beyond it |");
     let code: String = sources("server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
-    let code = code + &file("src/pem.rs") + &file("src/cluster/keeper.rs") + &file("src/cluster/claim.rs");
+    let code = code
+        + &file("src/shell/pem.rs")
+        + &file("src/shell/cluster/keeper.rs")
+        + &file("src/shell/cluster/claim.rs");
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");
         match row {

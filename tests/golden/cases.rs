@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabric_injector::builtin;
-use fabric_injector::policy_set::PolicySet;
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::shell::builtin;
 
 /// One workload and one policy.
 #[derive(Debug)]

@@ -20,10 +20,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use fabric_injector::engine::Outcome;
-use fabric_injector::manifest::stream::Pieces;
-use fabric_injector::manifest::{Document, Wanted, serve};
-use fabric_injector::yaml;
+use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::manifest::{Document, Wanted, serve};
+use fabric_injector::core::yaml;
+use fabric_injector::shell::stream::RawDocuments;
 use serde_json::Value;
 
 use cases::{Case, cases, root};
@@ -49,7 +49,7 @@ fn through_library(case: &Case) -> Vec<Value> {
     let policies = case.policies();
     let bytes = fs::read(&case.workload).unwrap();
     let mut values = Vec::new();
-    for piece in Pieces::new(bytes.as_slice()) {
+    for piece in RawDocuments::new(bytes.as_slice()) {
         let piece = piece.unwrap();
         let mut document = Document::read(&piece).unwrap();
         let before = document.value.clone();
@@ -74,7 +74,7 @@ fn through_library(case: &Case) -> Vec<Value> {
 }
 
 fn values(text: &str) -> Vec<Value> {
-    let pieces = Pieces::new(text.as_bytes()).map(Result::unwrap);
+    let pieces = RawDocuments::new(text.as_bytes()).map(Result::unwrap);
     pieces.filter_map(|piece| Document::read(&piece).unwrap().value).collect()
 }
 

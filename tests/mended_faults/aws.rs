@@ -1,6 +1,6 @@
 //! Faults of the policy for AWS, and what is easy to get wrong on EFA.
 
-use fabric_injector::policy::Request;
+use fabric_injector::core::policy::Request;
 use serde_json::{Value, json};
 
 use crate::support::{

@@ -1,6 +1,6 @@
 //! Faults that NVIDIA's policies for all four clouds share.
 
-use fabric_injector::policy::Request;
+use fabric_injector::core::policy::Request;
 use serde_json::{Value, json};
 
 use crate::support::{

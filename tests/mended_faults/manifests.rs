@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fabric_injector::builtin::{self, BuiltIn};
-use fabric_injector::engine::Outcome;
-use fabric_injector::manifest::stream::Piece;
-use fabric_injector::manifest::{self, Document, Served, Wanted};
-use fabric_injector::policy::Request;
-use fabric_injector::policy_set::{LoadError, PolicySet};
-use fabric_injector::values::Values;
-use fabric_injector::yaml;
+use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::manifest::RawDocument;
+use fabric_injector::core::manifest::{self, Document, Served, Wanted};
+use fabric_injector::core::policy::Request;
+use fabric_injector::core::policy_set::{LoadError, PolicySet};
+use fabric_injector::core::values::Values;
+use fabric_injector::core::yaml;
+use fabric_injector::shell::builtin::{self, BuiltIn};
 use serde_json::{Value, json};
 
 use crate::api_server::assert_api_server_would_accept;
@@ -17,7 +17,7 @@ use crate::support::{self, EVERY_POLICY, TRIGGER, policy_set, serve_as, worker};
 
 /// Serves a document as the command does.
 fn serve(policy: &str, document: &Value) -> Served {
-    let piece = Piece { bytes: document.to_string().into_bytes(), line: 1 };
+    let piece = RawDocument { bytes: document.to_string().into_bytes(), line: 1 };
     let mut document = Document::read(&piece).unwrap();
     manifest::serve(&policy_set(policy, &[]), &mut document, &piece, Wanted { summary: true, patches: true })
         .unwrap()

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fabric_injector::builtin;
-use fabric_injector::engine::{Mutation, Outcome, Warning, mutate};
-use fabric_injector::policy::Request;
-use fabric_injector::policy_set::PolicySet;
-use fabric_injector::quantity::Quantity;
+use fabric_injector::core::engine::{Mutation, Outcome, Warning, mutate};
+use fabric_injector::core::policy::Request;
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::quantity::Quantity;
+use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
 use crate::api_server::assert_api_server_would_accept;

@@ -15,10 +15,10 @@ mod invariants;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use fabric_injector::builtin;
-use fabric_injector::engine::{Mutated, Mutation, Outcome, mutate};
-use fabric_injector::policy::Request;
-use fabric_injector::policy_set::PolicySet;
+use fabric_injector::core::engine::{Mutated, Mutation, Outcome, mutate};
+use fabric_injector::core::policy::Request;
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::shell::builtin;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use fabric_injector::builtin;
+use fabric_injector::shell::builtin;
 
 use super::certificates::Site;
 use super::eventually;

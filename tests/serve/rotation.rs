@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fabric_injector::authority::Issued;
+use fabric_injector::shell::authority::Issued;
 
 use super::certificates::{Site, leaf, mount};
 use super::client::Client;

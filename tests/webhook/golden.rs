@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fabric_injector::engine::{Mutation, Outcome};
-use fabric_injector::manifest::stream::Pieces;
-use fabric_injector::manifest::{Document, find};
-use fabric_injector::policy::Request as About;
-use fabric_injector::policy_set::PolicySet;
+use fabric_injector::core::engine::{Mutation, Outcome};
+use fabric_injector::core::manifest::{Document, find};
+use fabric_injector::core::policy::Request as About;
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::shell::stream::RawDocuments;
 use serde_json::{Value, json};
 
 use crate::answers::{denied, patch, patched, warnings};
@@ -43,7 +43,7 @@ impl Case {
     /// Every document of the workload.
     fn documents(&self) -> Vec<Value> {
         let bytes = fs::read(&self.0.workload).unwrap();
-        let pieces = Pieces::new(bytes.as_slice()).map(Result::unwrap);
+        let pieces = RawDocuments::new(bytes.as_slice()).map(Result::unwrap);
         pieces.filter_map(|piece| Document::read(&piece).unwrap().value).collect()
     }
 

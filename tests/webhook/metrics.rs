@@ -1,8 +1,8 @@
 //! Which series there are: all from the start, and none that a pod's author can make.
 
-use fabric_injector::admission::{OnError, Record};
-use fabric_injector::engine::{Reason, Warning};
-use fabric_injector::server::{Limits, State};
+use fabric_injector::core::admission::{OnError, Record};
+use fabric_injector::core::engine::{Reason, Warning};
+use fabric_injector::shell::server::{Limits, State};
 use hyper::Method;
 use serde_json::{Value, json};
 

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use fabric_injector::admission::{Evaluate, OnError};
-use fabric_injector::engine;
-use fabric_injector::policy::{Definition, Request as About};
-use fabric_injector::policy_set::PolicySet;
-use fabric_injector::selection::Selection;
-use fabric_injector::server::{self, Limits, State};
+use fabric_injector::core::admission::{Evaluate, OnError};
+use fabric_injector::core::engine;
+use fabric_injector::core::policy::{Definition, Request as About};
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::shell::selection::Selection;
+use fabric_injector::shell::server::{self, Limits, State};
 use http_body_util::BodyExt as _;
 use hyper::{HeaderMap, Method, Request, header};
 use serde_json::Value;

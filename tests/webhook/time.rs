@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
-use fabric_injector::admission::OnError;
-use fabric_injector::server::{Limits, MAX_BODY};
+use fabric_injector::core::admission::OnError;
+use fabric_injector::shell::server::{Limits, MAX_BODY};
 use hyper::{Method, Request, header};
 use tokio::time::{Instant, sleep};
 

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use fabric_injector::engine::Outcome;
-use fabric_injector::manifest::stream::Pieces;
-use fabric_injector::manifest::{Document, Wanted, find, serve};
-use fabric_injector::policy::Request;
+use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::manifest::{Document, Wanted, find, serve};
+use fabric_injector::core::policy::Request;
+use fabric_injector::shell::stream::RawDocuments;
 use serde_json::{Map, Value, json};
 
 use super::values;
@@ -21,7 +21,7 @@ fn pods(case: &Case) -> Vec<(Value, Value)> {
     let policies = case.policies();
     let bytes = fs::read(&case.workload).unwrap();
     let mut pods = Vec::new();
-    for piece in Pieces::new(bytes.as_slice()) {
+    for piece in RawDocuments::new(bytes.as_slice()) {
         let piece = piece.unwrap();
         let mut document = Document::read(&piece).unwrap();
         let Some(before) = document.value.clone() else { continue };

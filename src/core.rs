@@ -1,0 +1,15 @@
+//! The pure core: text and values in, text and values out.
+//!
+//! No module in this folder reads a file or a clock, uses the network, logs or prints. `tests/purity.rs` enforces that.
+
+pub mod admission;
+pub mod engine;
+pub mod installation;
+pub mod manifest;
+pub mod policy;
+pub mod policy_set;
+pub mod quantity;
+pub mod registration;
+mod self_check;
+pub mod values;
+pub mod yaml;

@@ -1,0 +1,154 @@
+//! What the engine needs to know of a pod before it changes anything.
+
+use serde_json::{Map, Value};
+
+use crate::core::quantity::Quantity;
+
+use super::report::Reason;
+
+/// One container or init container.
+#[derive(Debug)]
+pub(crate) struct Container {
+    /// `containers` or `initContainers`.
+    pub(crate) list: &'static str,
+    pub(crate) index: usize,
+    pub(crate) gpus: i64,
+}
+
+/// The lists of a pod that the engine serves. Ephemeral containers cannot ask for resources.
+const LISTS: [&str; 2] = ["initContainers", "containers"];
+
+/// All containers of a pod with their GPUs, or why the pod is not one.
+pub(crate) fn containers(pod: &Value, gpu_resources: &[String]) -> Result<Vec<Container>, Reason> {
+    object(pod, "")?;
+    for field in ["metadata", "spec"] {
+        optional_object(&pod[field], field)?;
+    }
+    let annotations = optional_object(&pod["metadata"]["annotations"], "metadata.annotations")?;
+    for (key, value) in annotations.into_iter().flatten() {
+        if !value.is_string() {
+            return Err(malformed(&format!("metadata.annotations[{key}]"), "a string", value));
+        }
+    }
+    let mut containers = Vec::new();
+    for list in LISTS {
+        let items = match &pod["spec"][list] {
+            Value::Null => continue,
+            Value::Array(items) => items,
+            other => return Err(malformed(&format!("spec.{list}"), "a list", other)),
+        };
+        for (index, item) in items.iter().enumerate() {
+            object(item, &format!("spec.{list}[{index}]"))?;
+            let gpus = gpus(item, gpu_resources, || format!("spec.{list}[{}]", label(item, index)))?;
+            containers.push(Container { list, index, gpus });
+        }
+    }
+    Ok(containers)
+}
+
+fn label(item: &Value, index: usize) -> String {
+    item["name"].as_str().map_or_else(|| index.to_string(), str::to_owned)
+}
+
+/// GPUs of a container: its limit, else its request. The API server sets one from the other; a manifest on
+/// disk may have either.
+fn gpus(container: &Value, gpu_resources: &[String], path: impl Fn() -> String) -> Result<i64, Reason> {
+    let mut total: i64 = 0;
+    for resource in gpu_resources {
+        let Some((list, amount)) = amount(container, resource) else { continue };
+        let count = Quantity::from_value(amount).and_then(Quantity::as_count).ok_or_else(|| {
+            malformed(&format!("{}.resources.{list}[{resource}]", path()), "a whole number", amount)
+        })?;
+        total = total.saturating_add(count);
+    }
+    Ok(total)
+}
+
+/// What a container asks for of a resource, and in which of the two lists it says so.
+pub(crate) fn amount<'c>(container: &'c Value, resource: &str) -> Option<(&'static str, &'c Value)> {
+    ["limits", "requests"].into_iter().find_map(|list| {
+        let amount = &container["resources"][list][resource];
+        (!amount.is_null()).then_some((list, amount))
+    })
+}
+
+/// What the scheduler counts for a pod, from what each container asks for: containers and native sidecars
+/// run together; an init container runs with the sidecars that were started before it.
+pub(crate) fn scheduled(pod: &Value, amount_of: impl Fn(&'static str, usize, &Value) -> i64) -> i64 {
+    let mut sidecars: i64 = 0;
+    let mut peak: i64 = 0;
+    for (index, container) in items(pod, "initContainers").iter().enumerate() {
+        let amount = amount_of("initContainers", index, container);
+        if is_sidecar(container) {
+            sidecars = sidecars.saturating_add(amount);
+        } else {
+            peak = peak.max(sidecars.saturating_add(amount));
+        }
+    }
+    let running = items(pod, "containers")
+        .iter()
+        .enumerate()
+        .map(|(index, container)| amount_of("containers", index, container))
+        .fold(sidecars, i64::saturating_add);
+    peak.max(running)
+}
+
+fn items<'p>(pod: &'p Value, list: &str) -> &'p [Value] {
+    pod["spec"][list].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Whether an init container is a native sidecar.
+fn is_sidecar(container: &Value) -> bool {
+    container["restartPolicy"].as_str() == Some("Always")
+}
+
+/// What the pod requests of every extended resource, as the scheduler counts it.
+pub(crate) fn requests(pod: &Value) -> Value {
+    let mut names: Vec<&str> = Vec::new();
+    for list in LISTS {
+        for container in items(pod, list) {
+            for kind in ["limits", "requests"] {
+                let keys = container["resources"][kind].as_object().into_iter().flat_map(Map::keys);
+                for key in keys.filter(|key| is_extended(key)) {
+                    if !names.contains(&key.as_str()) {
+                        names.push(key);
+                    }
+                }
+            }
+        }
+    }
+    let count = |container: &Value, name: &str| {
+        let amount = amount(container, name).map(|(_, amount)| amount);
+        amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)
+    };
+    let total = |name: &str| Value::from(scheduled(pod, |_, _, container| count(container, name)));
+    names.into_iter().map(|name| (name.to_owned(), total(name))).collect::<Map<_, _>>().into()
+}
+
+/// Whether a resource is one that cannot be overcommitted: its request has to equal its limit.
+pub(crate) fn is_extended(resource: &str) -> bool {
+    resource.starts_with("hugepages-")
+        || resource.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io")
+}
+
+pub(crate) fn malformed(path: &str, wanted: &'static str, seen: &Value) -> Reason {
+    let path = if path.is_empty() { "the pod" } else { path };
+    Reason::MalformedPod { path: path.to_owned(), wanted, seen: shorten(&seen.to_string()) }
+}
+
+fn object<'p>(value: &'p Value, path: &str) -> Result<&'p Map<String, Value>, Reason> {
+    value.as_object().ok_or_else(|| malformed(path, "a map", value))
+}
+
+fn optional_object<'p>(value: &'p Value, path: &str) -> Result<Option<&'p Map<String, Value>>, Reason> {
+    if value.is_null() { Ok(None) } else { object(value, path).map(Some) }
+}
+
+/// At most 80 characters of a value, for a message.
+pub(crate) fn shorten(text: &str) -> String {
+    let mut short: String = text.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(80).is_some() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,191 @@
+//! The volumes of a policy: added only if something mounts them, under a name that the pod leaves free.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::core::quantity::same_quantity;
+
+/// Names of volumes are DNS labels.
+const MAX_NAME: usize = 63;
+
+/// A volume that an applied rule would add.
+#[derive(Debug)]
+pub(crate) struct PolicyVolume {
+    /// The name that the policy's mounts use.
+    pub(crate) name: String,
+    /// The rule that declares it.
+    pub(crate) rule: usize,
+    /// The whole entry, under its final name once that is known.
+    value: Value,
+    /// Whether the pod has this very volume already.
+    in_pod: bool,
+    resolved: Option<String>,
+    used: bool,
+}
+
+/// All volumes of the applied rules.
+#[derive(Debug, Default)]
+pub(crate) struct PolicyVolumes(Vec<PolicyVolume>);
+
+impl PolicyVolumes {
+    /// Takes a volume in; the first rule that declares a name has it.
+    pub(crate) fn declare(&mut self, rule: usize, value: Value) {
+        let Some(name) = value["name"].as_str().map(str::to_owned) else { return };
+        if !self.0.iter().any(|known| known.name == name) {
+            self.0.push(PolicyVolume { name, rule, value, in_pod: false, resolved: None, used: false });
+        }
+    }
+
+    /// The policy's volume of this name, if it has one.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|volume| volume.name == name).map(|volume| &volume.value)
+    }
+
+    /// The name under which the pod will have the policy's volume `name`.
+    pub(crate) fn resolve(&mut self, name: &str, pod: &[Value]) -> Option<String> {
+        let at = self.0.iter().position(|volume| volume.name == name)?;
+        if let Some(resolved) = &self.0[at].resolved {
+            return Some(resolved.clone());
+        }
+        let taken: Vec<String> = self.0.iter().filter_map(|volume| volume.resolved.clone()).collect();
+        let volume = &mut self.0[at];
+        for candidate in candidates(name) {
+            let existing = pod.iter().find(|existing| existing["name"].as_str() == Some(&candidate));
+            let free = match existing {
+                Some(existing) => covers(existing, &volume.value),
+                None => !taken.contains(&candidate),
+            };
+            if free {
+                volume.in_pod = existing.is_some();
+                volume.value["name"] = Value::from(candidate.clone());
+                volume.resolved = Some(candidate.clone());
+                return Some(candidate);
+            }
+        }
+        None
+    }
+
+    /// Notes that a mount of the volume was added.
+    pub(crate) fn mark_used(&mut self, name: &str) {
+        if let Some(volume) = self.0.iter_mut().find(|volume| volume.name == name) {
+            volume.used = true;
+        }
+    }
+
+    /// The volumes that are mounted and that the pod does not have yet.
+    pub(crate) fn missing(self) -> impl Iterator<Item = (PolicyVolume, Value)> {
+        self.0.into_iter().filter(|volume| volume.used && !volume.in_pod).map(|mut volume| {
+            let value = volume.value.take();
+            (volume, value)
+        })
+    }
+}
+
+/// The policy's own name, then others: each at most 63 characters.
+fn candidates(name: &str) -> impl Iterator<Item = String> + '_ {
+    let suffixed = move |suffix: &str| {
+        let base: String = name.chars().take(MAX_NAME - suffix.len()).collect();
+        format!("{}{suffix}", base.trim_end_matches('-'))
+    };
+    (0..100).map(move |attempt| match attempt {
+        0 => name.to_owned(),
+        1 => suffixed("-fabric"),
+        number => suffixed(&format!("-fabric-{number}")),
+    })
+}
+
+/// Whether a volume of the pod is what the policy's is: it has everything that the policy says, the name
+/// aside. It may say more, since the API server fills in defaults.
+pub(crate) fn covers(existing: &Value, wanted: &Value) -> bool {
+    match (existing, wanted) {
+        (Value::Object(existing), Value::Object(wanted)) => wanted
+            .iter()
+            .filter(|(key, _)| *key != "name")
+            .all(|(key, wanted)| existing.get(key).is_some_and(|existing| covers_field(existing, wanted))),
+        _ => false,
+    }
+}
+
+fn covers_field(existing: &Value, wanted: &Value) -> bool {
+    match (existing, wanted) {
+        (Value::Object(existing), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(key, wanted)| existing.get(key).is_some_and(|existing| covers_field(existing, wanted))),
+        (Value::Array(existing), Value::Array(wanted)) => {
+            existing.len() == wanted.len()
+                && existing.iter().zip(wanted).all(|(existing, wanted)| covers_field(existing, wanted))
+        }
+        _ => same_quantity(existing, wanted),
+    }
+}
+
+/// A path as the kernel sees it: no double or trailing slashes, no `.` and `..`.
+pub(crate) fn clean_path(path: &str) -> Cow<'_, str> {
+    let is_clean =
+        path.starts_with('/') && !path.ends_with('/') && !path.contains("//") && !path.contains("/.");
+    if is_clean {
+        return Cow::Borrowed(path);
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    Cow::Owned(format!("/{}", parts.join("/")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn volumes() -> PolicyVolumes {
+        let mut volumes = PolicyVolumes::default();
+        volumes.declare(0, json!({"name": "shm", "emptyDir": {"medium": "Memory"}}));
+        volumes
+    }
+
+    #[test]
+    fn a_name_that_the_pod_uses_for_something_else_is_left_to_the_pod() {
+        let pod = [json!({"name": "shm", "persistentVolumeClaim": {"claimName": "c"}})];
+        assert_eq!(volumes().resolve("shm", &pod).unwrap(), "shm-fabric");
+        let both = [pod[0].clone(), json!({"name": "shm-fabric", "emptyDir": {}})];
+        assert_eq!(volumes().resolve("shm", &both).unwrap(), "shm-fabric-2");
+    }
+
+    #[test]
+    fn the_pods_own_volume_serves_if_it_is_the_same() {
+        let mut with_defaults = volumes();
+        let pod = [json!({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}})];
+        assert_eq!(with_defaults.resolve("shm", &pod).unwrap(), "shm");
+        with_defaults.mark_used("shm");
+        assert_eq!(with_defaults.missing().count(), 0);
+    }
+
+    #[test]
+    fn a_volume_that_nothing_mounts_is_not_added() {
+        let mut unused = volumes();
+        unused.resolve("shm", &[]);
+        assert_eq!(unused.missing().count(), 0);
+    }
+
+    #[test]
+    fn names_stay_within_the_limit() {
+        let long = "x".repeat(63);
+        assert!(candidates(&long).all(|name| name.len() <= 63));
+    }
+
+    #[test]
+    fn paths_compare_as_the_kernel_sees_them() {
+        for path in ["/dev/shm", "/dev/shm/", "//dev//shm", "/dev/./shm", "/dev/x/../shm"] {
+            assert_eq!(clean_path(path), "/dev/shm");
+        }
+    }
+}

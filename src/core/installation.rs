@@ -1,0 +1,198 @@
+//! The objects that make an installation, for those who use neither Helm nor kustomize: those of the chart as it is
+//! rendered by default, with what an operator chose put in.
+
+use serde_json::{Value, json};
+
+use crate::core::registration::{self, Condition};
+use crate::core::yaml;
+
+/// The chart, rendered.
+const RENDERED: &str = include_str!("../../deploy/manifests/fabric-injector.yaml");
+/// The namespace in it.
+const NAMESPACE: &str = "fabric-injector";
+/// Where the Deployment mounts policies of the operator.
+const POLICIES: &str = "/etc/fabric-injector/policies";
+
+/// The chart that is built in cannot be used, which is a bug.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BadChart {
+    /// It cannot be read.
+    #[error("the built-in manifests cannot be read: {}", .0.message)]
+    Yaml(yaml::Error),
+    /// It has another shape.
+    #[error("the built-in manifests cannot be changed: {0}")]
+    Shape(#[from] json_patch::PatchError),
+}
+
+/// What the guard does about a pod that was not served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuardAction {
+    /// Nothing: there is no guard.
+    None,
+    /// Tells whoever creates it.
+    Warn,
+    /// Refuses it.
+    Deny,
+}
+
+/// What an operator chose.
+#[derive(Debug, Clone)]
+pub struct Installation {
+    /// Where it is installed.
+    pub namespace: String,
+    /// The image, if not that of this version.
+    pub image: Option<String>,
+    /// `Fail` or `Ignore`.
+    pub failure_policy: &'static str,
+    /// What the guard does.
+    pub guard: GuardAction,
+    /// The `multinodeNetworking` block.
+    pub settings: Value,
+    /// Policies that are built in, by their names, where policies of the operator are in use besides.
+    pub built_in: Vec<String>,
+    /// Policies of the operator: name of the file and text.
+    pub policies: Vec<(String, String)>,
+    /// Which pods the webhook is asked about.
+    pub condition: Condition,
+    /// Which pods the guard looks at.
+    pub guard_conditions: [Condition; 2],
+}
+
+impl Installation {
+    /// All objects, in the order in which to create them. The namespace is among them only if it is the one that is made
+    /// for this: another may have pods that do not fit its labels, and would go with the installation.
+    pub fn objects(&self) -> Result<Vec<Value>, BadChart> {
+        let mut objects = Vec::new();
+        for document in RENDERED.split("\n---\n") {
+            let Some(mut object) = yaml::read_value(document).map_err(BadChart::Yaml)?.root else { continue };
+            let is_guard =
+                object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmissionPolicy"));
+            let is_other_namespace = object["kind"] == "Namespace" && self.namespace != NAMESPACE;
+            if is_guard && self.guard == GuardAction::None || is_other_namespace {
+                continue;
+            }
+            self.put_namespace(&mut object);
+            self.put_choices(&mut object)?;
+            put(&mut object, "/metadata/labels/app.kubernetes.io~1managed-by", "fabric-injector");
+            objects.push(object);
+        }
+        if !self.policies.is_empty() {
+            // Before the Deployment that mounts it.
+            objects.insert(0, self.policies_config_map());
+            if self.namespace == NAMESPACE {
+                objects.swap(0, 1);
+            }
+        }
+        Ok(objects)
+    }
+
+    fn put_namespace(&self, object: &mut Value) {
+        let paths =
+            ["/metadata/namespace", "/subjects/0/namespace", "/webhooks/0/clientConfig/service/namespace"];
+        for path in paths {
+            put(object, path, &self.namespace);
+        }
+        let selectors = ["/webhooks/0/namespaceSelector", "/spec/matchConstraints/namespaceSelector"];
+        for selector in selectors {
+            let values = object.pointer_mut(&format!("{selector}/matchExpressions/0/values"));
+            for value in values.and_then(Value::as_array_mut).into_iter().flatten() {
+                if value == NAMESPACE {
+                    *value = json!(self.namespace);
+                }
+            }
+        }
+    }
+
+    fn put_choices(&self, object: &mut Value) -> Result<(), BadChart> {
+        let kind = object["kind"].as_str().unwrap_or_default().to_owned();
+        match kind.as_str() {
+            "ConfigMap" => {
+                let values = yaml::write(&json!({"multinodeNetworking": self.settings}));
+                object["data"] = json!({"values.yaml": values});
+            }
+            "Deployment" => self.put_server(object),
+            "MutatingWebhookConfiguration" => {
+                object["webhooks"][0]["failurePolicy"] = json!(self.failure_policy);
+                registration::register(object, &self.condition)?;
+            }
+            "ValidatingAdmissionPolicy" => {
+                let denies = self.guard == GuardAction::Deny;
+                object["spec"]["failurePolicy"] = json!(if denies { "Fail" } else { "Ignore" });
+                registration::register_guard(object, &self.guard_conditions)?;
+                let message = object["spec"]["validations"][0]["message"].as_str().unwrap_or_default();
+                let (before, after) = (format!("`{NAMESPACE}`"), format!("`{}`", self.namespace));
+                let message = message.replace(&format!("namespace {before}"), &format!("namespace {after}"));
+                object["spec"]["validations"][0]["message"] = json!(message);
+            }
+            "ValidatingAdmissionPolicyBinding" => {
+                let action = if self.guard == GuardAction::Deny { "Deny" } else { "Warn" };
+                object["spec"]["validationActions"] = json!([action, "Audit"]);
+            }
+            "ClusterRole" if self.guard == GuardAction::None => {
+                let is_of_guard = |rule: &Value| rule["resources"][0] == "validatingadmissionpolicies";
+                if let Some(rules) = object["rules"].as_array_mut() {
+                    rules.retain(|rule| !is_of_guard(rule));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn put_server(&self, deployment: &mut Value) {
+        let pod = &mut deployment["spec"]["template"]["spec"];
+        let server = &mut pod["containers"][0];
+        if let Some(image) = &self.image {
+            server["image"] = json!(image);
+        }
+        if let Some(arguments) = server["args"].as_array_mut() {
+            let has_guard = self.guard != GuardAction::None;
+            arguments.retain(|one| {
+                has_guard || !one.as_str().is_some_and(|one| one.starts_with("--manage-guard"))
+            });
+            // The same answer, whether a server cannot serve a pod or the API server reaches none.
+            let on_error = if self.failure_policy == "Ignore" { "allow" } else { "deny" };
+            let is_on_error =
+                |one: &&mut Value| one.as_str().is_some_and(|one| one.starts_with("--on-error="));
+            if let Some(place) = arguments.iter_mut().find(is_on_error) {
+                *place = json!(format!("--on-error={on_error}"));
+            }
+        }
+        if self.policies.is_empty() {
+            return;
+        }
+        let names = self.built_in.iter().map(String::as_str).chain([POLICIES]);
+        let chosen = names.map(|name| json!(format!("--policy={name}")));
+        push(&mut server["args"], chosen);
+        push(
+            &mut server["volumeMounts"],
+            [json!({"name": "policies", "mountPath": POLICIES, "readOnly": true})],
+        );
+        let name = format!("{NAMESPACE}-policies");
+        push(&mut pod["volumes"], [json!({"name": "policies", "configMap": {"name": name}})]);
+    }
+
+    fn policies_config_map(&self) -> Value {
+        let files = self.policies.iter().map(|(name, text)| (name.clone(), json!(text)));
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": format!("{NAMESPACE}-policies"), "namespace": self.namespace},
+            "data": files.collect::<serde_json::Map<_, _>>(),
+        })
+    }
+}
+
+/// Replaces what is there; what is not stays away.
+fn put(object: &mut Value, pointer: &str, text: &str) {
+    if let Some(place) = object.pointer_mut(pointer) {
+        *place = json!(text);
+    }
+}
+
+fn push(list: &mut Value, values: impl IntoIterator<Item = Value>) {
+    if let Some(list) = list.as_array_mut() {
+        list.extend(values);
+    }
+}

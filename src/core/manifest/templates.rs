@@ -1,0 +1,164 @@
+//! Finding the pods in a manifest by their shape: whatever has a `spec` with a list of `containers` is a pod
+//! or the template of one, in whatever kind of workload it stands.
+
+use serde_json::Value;
+
+use crate::core::admission::creates_pod;
+use crate::core::engine::push_token;
+use crate::core::policy::Request;
+
+/// A pod or pod template inside of a document.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// JSON Pointer from the document's root; empty if the document is the pod.
+    pub pointer: String,
+    /// What is known of the pods that come from it.
+    pub request: Request,
+}
+
+/// What encloses the value at hand.
+#[derive(Debug, Clone, Default)]
+struct Around<'v> {
+    kind: &'v str,
+    namespace: Option<&'v str>,
+    /// `("mpiReplicaSpecs", "Launcher")` inside of such a field of the Kubeflow kinds.
+    replica: Option<(&'v str, &'v str)>,
+}
+
+/// Every pod template of a document, in the order of the document.
+pub fn find(document: &Value) -> Vec<Found> {
+    let mut found = Vec::new();
+    if document["kind"] == "AdmissionReview" {
+        found.extend(reviewed_pod(document));
+    } else {
+        walk(document, &mut String::new(), &Around::default(), &mut found);
+    }
+    found
+}
+
+/// The pod of a review, if the webhook would serve it. A review that was written by hand may leave its kind to the
+/// object.
+fn reviewed_pod(review: &Value) -> Option<Found> {
+    let request = &review["request"];
+    let kind = request["kind"]["kind"].as_str().or_else(|| request["object"]["kind"].as_str());
+    let creates_pod = creates_pod(
+        request["operation"].as_str().unwrap_or_default(),
+        request["kind"]["group"].as_str().unwrap_or_default(),
+        kind.unwrap_or_default(),
+        request["subResource"].as_str(),
+    );
+    creates_pod.then(|| Found {
+        pointer: "/request/object".to_owned(),
+        request: Request {
+            namespace: request["namespace"].as_str().map(str::to_owned),
+            ..Request::default()
+        },
+    })
+}
+
+fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: &mut Vec<Found>) {
+    match value {
+        Value::Object(map) => {
+            let mut around = around.clone();
+            if let (Some(kind), Some(_)) = (map.get("kind").and_then(Value::as_str), map.get("apiVersion")) {
+                around.kind = kind;
+                around.namespace = value["metadata"]["namespace"].as_str().or(around.namespace);
+                around.replica = None;
+            }
+            if value["spec"]["containers"].is_array() {
+                found.push(Found { pointer: pointer.clone(), request: request(&around) });
+                return;
+            }
+            for (key, child) in map {
+                if !child.is_object() && !child.is_array() {
+                    continue;
+                }
+                let before = pointer.len();
+                push_token(pointer, key);
+                let mut inner = around.clone();
+                if key.ends_with("ReplicaSpecs") {
+                    inner.replica = Some((key, ""));
+                } else if let Some((field, "")) = inner.replica {
+                    inner.replica = Some((field, key));
+                }
+                walk(child, pointer, &inner, found);
+                pointer.truncate(before);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                let before = pointer.len();
+                push_token(pointer, &index.to_string());
+                walk(item, pointer, around, found);
+                pointer.truncate(before);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What the controller of a template adds to the pods that it makes, as far as policies look at it.
+fn request(around: &Around<'_>) -> Request {
+    let owner = match around.kind {
+        "CronJob" | "JobSet" => "Job",
+        "Deployment" => "ReplicaSet",
+        "LeaderWorkerSet" => "StatefulSet",
+        other => other,
+    };
+    let owner_kinds = if owner.is_empty() || owner == "Pod" { Vec::new() } else { vec![owner.to_owned()] };
+    let labels = match around.replica {
+        Some((field, role)) if !role.is_empty() => {
+            let role = role.to_lowercase();
+            let mut labels = vec![("training.kubeflow.org/replica-type".to_owned(), role.clone())];
+            if field == "mpiReplicaSpecs" {
+                labels.push(("training.kubeflow.org/job-role".to_owned(), role));
+            }
+            labels
+        }
+        _ => Vec::new(),
+    };
+    Request { namespace: around.namespace.map(str::to_owned), owner_kinds, labels }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn pointers(document: &Value) -> Vec<String> {
+        find(document).into_iter().map(|found| found.pointer).collect()
+    }
+
+    #[test]
+    fn templates_are_found_wherever_they_stand() {
+        let template = json!({"spec": {"containers": []}});
+        assert_eq!(pointers(&template), [""]);
+        let workload = json!({"apiVersion": "example.io/v1", "kind": "Unheard",
+            "spec": {"groups": [{"podTemplate": template}, {"a/b": template}]}});
+        assert_eq!(pointers(&workload), ["/spec/groups/0/podTemplate", "/spec/groups/1/a~1b"]);
+        assert_eq!(pointers(&json!({"spec": {"containers": {"type": "array"}}})), Vec::<String>::new());
+        assert_eq!(pointers(&json!([1, "x", null])), Vec::<String>::new());
+    }
+
+    #[test]
+    fn replicas_carry_the_labels_of_their_controller() {
+        let job = json!({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"namespace": "n"},
+            "spec": {"mpiReplicaSpecs": {"Launcher": {"template": {"spec": {"containers": []}}}}}});
+        let request = &find(&job)[0].request;
+        assert_eq!(request.namespace.as_deref(), Some("n"));
+        assert_eq!(request.owner_kinds, ["MPIJob"]);
+        assert!(request.labels.contains(&("training.kubeflow.org/job-role".into(), "launcher".into())));
+    }
+
+    #[test]
+    fn of_a_review_only_the_new_pod_counts() {
+        let pod = json!({"kind": "Pod", "spec": {"containers": []}});
+        let review = |operation: &str| {
+            json!({"kind": "AdmissionReview",
+                "request": {"operation": operation, "namespace": "n", "object": pod, "oldObject": pod}})
+        };
+        assert_eq!(pointers(&review("CREATE")), ["/request/object"]);
+        assert_eq!(pointers(&review("UPDATE")), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,169 @@
+//! What is wrong with a policy or a values file, and where.
+
+use std::fmt;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+
+use crate::core::yaml::{self, Span};
+
+/// One mistake in a file: what, where, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnostic {
+    /// What is wrong, naming the value seen.
+    pub message: String,
+    /// Where; the beginning of the file if it concerns the whole.
+    pub span: Span,
+    /// What to do, where that is not plain from the message.
+    pub hint: Option<String>,
+    /// The text that is meant, at or behind `span`, where only that much can be told.
+    pub(crate) needle: Option<Box<str>>,
+}
+
+impl Diagnostic {
+    pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
+        Self { message: message.into(), span, hint: None, needle: None }
+    }
+
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl From<yaml::Error> for Diagnostic {
+    fn from(error: yaml::Error) -> Self {
+        Self::new(error.span, error.message)
+    }
+}
+
+/// A [`Diagnostic`] together with the file that it is about, ready to be shown.
+///
+/// [`fmt::Display`] gives the message, `file:line:column`, the line itself and the hint, without colour.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceError {
+    /// The name of the file as the user wrote it.
+    pub file: Box<str>,
+    /// Its text.
+    pub text: Box<str>,
+    /// The mistake.
+    pub diagnostic: Diagnostic,
+}
+
+impl SourceError {
+    pub(crate) fn new(file: &str, text: &str, mut diagnostic: Diagnostic) -> Self {
+        if let Some(needle) = diagnostic.needle.take() {
+            diagnostic.span = find_behind(text, diagnostic.span, &needle);
+        }
+        Self { file: file.into(), text: text.into(), diagnostic }
+    }
+}
+
+impl std::error::Error for SourceError {}
+
+impl fmt::Display for SourceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let span = self.diagnostic.span;
+        let start = byte_offset(&self.text, span.line.max(1), span.column.max(1));
+        let end =
+            byte_offset(&self.text, span.line.max(1), span.column.max(1) + span.length.max(1)).max(start);
+        let title = Level::ERROR.primary_title(&*self.diagnostic.message);
+        let mut group = title.element(
+            Snippet::source(&*self.text)
+                .path(&*self.file)
+                .annotation(AnnotationKind::Primary.span(start..end)),
+        );
+        if let Some(hint) = &self.diagnostic.hint {
+            group = group.element(Level::HELP.with_name("hint").message(&**hint));
+        }
+        f.write_str(&Renderer::plain().render(&[group]))
+    }
+}
+
+/// Where `needle` stands first at or behind `span`; `span` if it does not.
+fn find_behind(text: &str, span: Span, needle: &str) -> Span {
+    let start = byte_offset(text, span.line.max(1), span.column.max(1));
+    let length = needle.chars().count().max(1);
+    match text[start..].find(needle).filter(|_| !needle.is_empty()) {
+        Some(at) => Span { length, ..yaml::span_at(text, start + at) },
+        None => span,
+    }
+}
+
+/// Where in `text` a line and column begin; the end of the line for a column beyond it.
+fn byte_offset(text: &str, line: usize, column: usize) -> usize {
+    let mut start = 0;
+    for _ in 1..line {
+        match text[start..].find('\n') {
+            Some(at) => start += at + 1,
+            None => return text.len(),
+        }
+    }
+    let content = text[start..].split('\n').next().unwrap_or_default();
+    start + content.char_indices().nth(column - 1).map_or(content.len(), |(at, _)| at)
+}
+
+/// The name among `known` that a mistyped one most likely meant.
+pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|candidate| (edit_distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// A hint that names the likely meaning, or all that would be right.
+pub(crate) fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let mut known: Vec<&str> = known.into_iter().collect();
+    if let Some(closest) = closest(name, known.iter().copied()) {
+        return format!("did you mean `{closest}`?");
+    }
+    known.sort_unstable();
+    let listed: Vec<String> = known.iter().take(24).map(|name| format!("`{name}`")).collect();
+    if listed.is_empty() {
+        return "nothing may stand here".to_owned();
+    }
+    format!("known here: {}{}", listed.join(", "), if known.len() > 24 { ", …" } else { "" })
+}
+
+fn edit_distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, l) in left.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, r) in right.iter().enumerate() {
+            let substitution = diagonal + usize::from(l != *r);
+            diagonal = row[j + 1];
+            row[j + 1] = substitution.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_shows_file_line_column_the_line_and_the_hint() {
+        let diagnostic = Diagnostic::new(Span { line: 2, column: 3, length: 4 }, "unknown key `naem`")
+            .hint(suggest("naem", ["name", "rules"]));
+        let shown = SourceError::new("p.yaml", "spec:\n  naem: x\n", diagnostic).to_string();
+        assert!(shown.starts_with("error: unknown key `naem`"), "{shown}");
+        assert!(shown.contains("p.yaml:2:3"), "{shown}");
+        assert!(shown.contains("  naem: x"), "{shown}");
+        assert!(shown.contains("^^^^"), "{shown}");
+        assert!(shown.contains("hint: did you mean `name`?"), "{shown}");
+    }
+
+    #[test]
+    fn a_place_beyond_the_text_is_shown_without_panic() {
+        let diagnostic = Diagnostic::new(Span { line: 99, column: 99, length: 9 }, "ends too early");
+        assert!(
+            SourceError::new("p.yaml", "a: ü\n", diagnostic.clone()).to_string().contains("ends too early")
+        );
+        assert!(SourceError::new("p.yaml", "", diagnostic).to_string().contains("p.yaml"));
+    }
+}

@@ -1,0 +1,263 @@
+//! Parameters: what an operator may set, and the value that an instance type gives.
+
+use serde_json::{Number, Value};
+
+use crate::core::quantity::Quantity;
+use crate::core::yaml::scalar::{self, Scalar};
+use crate::core::yaml::{Content, Node};
+
+use super::diagnostic::{Diagnostic, suggest};
+use super::reader::{self, Fields};
+
+/// The type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParameterType {
+    /// A whole number.
+    Integer,
+    /// Any number; CEL's `double`.
+    Number,
+    /// A string.
+    String,
+    /// `true` or `false`.
+    Boolean,
+    /// A Kubernetes quantity such as `64Gi`.
+    Quantity,
+    /// A list of strings.
+    StringList,
+}
+
+const TYPES: &[(&str, ParameterType)] = &[
+    ("integer", ParameterType::Integer),
+    ("number", ParameterType::Number),
+    ("string", ParameterType::String),
+    ("boolean", ParameterType::Boolean),
+    ("quantity", ParameterType::Quantity),
+    ("stringList", ParameterType::StringList),
+];
+
+impl ParameterType {
+    /// The name as a policy writes it.
+    pub fn name(self) -> &'static str {
+        TYPES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
+    }
+}
+
+/// A parameter as its policy declares it.
+#[derive(Debug, Clone)]
+pub struct Parameter {
+    /// Its name, the key in a values file.
+    pub name: String,
+    /// Its type.
+    pub kind: ParameterType,
+    /// One sentence for people.
+    pub description: String,
+    /// The value where nothing else gives one; `null` for none.
+    pub default: Value,
+    minimum: Option<Value>,
+    maximum: Option<Value>,
+    one_of: Option<Vec<String>>,
+    min_items: Option<usize>,
+    max_items: Option<usize>,
+    /// Values by instance type, the types in lower case.
+    by_instance_type: Vec<(String, Value)>,
+}
+
+impl Parameter {
+    pub(crate) fn read(name: &str, node: &Node) -> Result<Self, Diagnostic> {
+        let mut fields = Fields::of(node, "a parameter")?;
+        let kind_node = fields.required("type")?;
+        let kind_name = reader::text(kind_node, "the type of a parameter")?;
+        let kind =
+            TYPES.iter().find(|(name, _)| *name == kind_name).map(|(_, kind)| *kind).ok_or_else(|| {
+                Diagnostic::new(kind_node.span, format!("there is no parameter type `{kind_name}`"))
+                    .hint(suggest(kind_name, TYPES.iter().map(|(name, _)| *name)))
+            })?;
+        let description = reader::text(fields.required("description")?, "a description")?.to_owned();
+        let mut parameter = Self {
+            name: name.to_owned(),
+            kind,
+            description,
+            default: Value::Null,
+            minimum: None,
+            maximum: None,
+            one_of: None,
+            min_items: None,
+            max_items: None,
+            by_instance_type: Vec::new(),
+        };
+        parameter.read_bounds(&mut fields)?;
+        if let Some(node) = fields.optional("default") {
+            parameter.default = parameter.read_value(node)?;
+        }
+        if let Some(node) = fields.optional("byInstanceType") {
+            for entry in reader::entries(node, "`byInstanceType`")? {
+                let value = parameter.read_value(&entry.value)?;
+                let key = entry.key.to_lowercase();
+                if parameter.by_instance_type.iter().any(|(known, _)| *known == key) {
+                    let message =
+                        format!("the instance type `{}` stands twice, letter case aside", entry.key);
+                    return Err(Diagnostic::new(entry.span, message));
+                }
+                parameter.by_instance_type.push((key, value));
+            }
+        }
+        fields.finish()?;
+        Ok(parameter)
+    }
+
+    fn read_bounds(&mut self, fields: &mut Fields<'_>) -> Result<(), Diagnostic> {
+        match self.kind {
+            ParameterType::Integer | ParameterType::Number | ParameterType::Quantity => {
+                self.minimum = fields.optional("minimum").map(|node| self.read_value(node)).transpose()?;
+                self.maximum = fields.optional("maximum").map(|node| self.read_value(node)).transpose()?;
+            }
+            ParameterType::String => {
+                self.one_of =
+                    fields.optional("enum").map(|node| reader::texts(node, "`enum`")).transpose()?;
+            }
+            ParameterType::StringList => {
+                self.min_items = fields.optional("minItems").map(read_length).transpose()?;
+                self.max_items = fields.optional("maxItems").map(read_length).transpose()?;
+            }
+            ParameterType::Boolean => {}
+        }
+        Ok(())
+    }
+
+    /// Reads and checks a value for this parameter from YAML.
+    pub(crate) fn read_value(&self, node: &Node) -> Result<Value, Diagnostic> {
+        reader::unambiguous(node)?;
+        if self.kind == ParameterType::StringList {
+            reader::texts(node, &format!("`{}`", self.name))?;
+        }
+        self.check(&node.to_value()).map_err(|problem| {
+            let quotable = matches!(&node.content, Content::Scalar { value, plain: true } if !matches!(value, Scalar::String(_)))
+                && matches!(self.kind, ParameterType::String);
+            let diagnostic = Diagnostic::new(node.span, problem);
+            if quotable {
+                diagnostic.hint("put it in quotes")
+            } else {
+                diagnostic.hint(format!("{}: {}", article(self.kind), self.description))
+            }
+        })
+    }
+
+    /// Reads and checks a value from the text of `--set NAME=TEXT`.
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
+        let value = match self.kind {
+            ParameterType::String | ParameterType::Quantity => Value::String(text.to_owned()),
+            ParameterType::StringList => {
+                // As YAML writes it, too.
+                let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+                text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
+            }
+            _ if scalar::versions_disagree(text) => Value::String(text.to_owned()),
+            _ => match scalar::resolve(text) {
+                Scalar::Bool(value) => Value::Bool(value),
+                Scalar::Number(number) => Value::Number(number),
+                Scalar::Null | Scalar::String(_) => Value::String(text.to_owned()),
+            },
+        };
+        self.check(&value)
+    }
+
+    /// Brings a value into the form of the type and checks its bounds; the error is a sentence.
+    fn check(&self, value: &Value) -> Result<Value, String> {
+        let name = &self.name;
+        let wrong = || format!("`{name}` has to be {}, and `{}` is not", article(self.kind), value);
+        let checked = match self.kind {
+            ParameterType::Integer => value.as_i64().map(Value::from),
+            ParameterType::Number => value.as_f64().and_then(Number::from_f64).map(Value::Number),
+            ParameterType::String => value.is_string().then(|| value.clone()),
+            ParameterType::Boolean => value.is_boolean().then(|| value.clone()),
+            ParameterType::Quantity => Quantity::from_value(value).map(|_| match value {
+                Value::String(text) => Value::String(text.clone()),
+                other => Value::String(other.to_string()),
+            }),
+            ParameterType::StringList => value.is_array().then(|| value.clone()),
+        }
+        .ok_or_else(wrong)?;
+        self.check_bounds(&checked)?;
+        Ok(checked)
+    }
+
+    fn check_bounds(&self, value: &Value) -> Result<(), String> {
+        let name = &self.name;
+        let beyond = |bound: &Option<Value>, wrong: std::cmp::Ordering| {
+            bound.as_ref().filter(|bound| compare(self.kind, value, bound) == Some(wrong)).cloned()
+        };
+        if let Some(minimum) = beyond(&self.minimum, std::cmp::Ordering::Less) {
+            return Err(format!("`{name}` is {}, less than its minimum {}", plain(value), plain(&minimum)));
+        }
+        if let Some(maximum) = beyond(&self.maximum, std::cmp::Ordering::Greater) {
+            return Err(format!("`{name}` is {}, more than its maximum {}", plain(value), plain(&maximum)));
+        }
+        if let (Some(allowed), Some(text)) = (&self.one_of, value.as_str())
+            && !allowed.iter().any(|known| known == text)
+        {
+            let allowed: Vec<String> = allowed.iter().map(|known| format!("`{known}`")).collect();
+            return Err(format!("`{name}` has to be one of {}, and `{text}` is not", allowed.join(", ")));
+        }
+        if let Some(items) = value.as_array()
+            && (self.min_items.is_some_and(|least| items.len() < least)
+                || self.max_items.is_some_and(|most| items.len() > most))
+        {
+            let (least, most) = (self.min_items.unwrap_or(0), self.max_items);
+            let wanted =
+                most.map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
+            return Err(format!("`{name}` has {} items and has to have {wanted}", items.len()));
+        }
+        Ok(())
+    }
+
+    /// The instance types that have a value of their own, in lower case.
+    pub(crate) fn instance_types(&self) -> impl Iterator<Item = &str> {
+        self.by_instance_type.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// The value for an instance type, given in lower case.
+    pub(crate) fn for_instance_type(&self, name: &str) -> Option<&Value> {
+        self.by_instance_type.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    pub(crate) fn has_table(&self) -> bool {
+        !self.by_instance_type.is_empty()
+    }
+}
+
+fn read_length(node: &Node) -> Result<usize, Diagnostic> {
+    node.to_value()
+        .as_u64()
+        .and_then(|length| usize::try_from(length).ok())
+        .ok_or_else(|| reader::expected(node, "a number of items"))
+}
+
+fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<std::cmp::Ordering> {
+    match kind {
+        ParameterType::Quantity => Some(Quantity::from_value(left)?.cmp(&Quantity::from_value(right)?)),
+        _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
+    }
+}
+
+fn article(kind: ParameterType) -> &'static str {
+    match kind {
+        ParameterType::Integer => "a whole number",
+        ParameterType::Number => "a number",
+        ParameterType::String => "a string",
+        ParameterType::Boolean => "`true` or `false`",
+        ParameterType::Quantity => "a quantity such as `64Gi`",
+        ParameterType::StringList => "a list of strings",
+    }
+}
+
+/// A value as a person writes it: without the quotes of JSON, whole numbers without fraction.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => {
+            let text = number.to_string();
+            text.strip_suffix(".0").unwrap_or(&text).to_owned()
+        }
+        other => other.to_string(),
+    }
+}

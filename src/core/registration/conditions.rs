@@ -1,0 +1,136 @@
+//! CEL for the API server, made of the `match` of policies.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::core::policy::{Definition, Matcher};
+use crate::core::policy_set::PolicySet;
+
+use super::Condition;
+
+/// The condition that a policy is for the pod.
+pub const MATCHES: &str = "a-policy-is-for-this-pod";
+/// The condition that the pod asks for GPUs.
+pub const GPUS: &str = "asks-for-gpus";
+
+/// Whether a trigger's value counts, or just that it is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Trigger {
+    /// A pod with another value than the policy's is asked about as well: it gets a warning.
+    AnyValue,
+    /// Only pods that a policy would serve.
+    ThisValue,
+}
+
+/// Which pods the API server asks the webhook about: those that a policy is for, and those that come near to it.
+///
+/// A pod that an annotation takes out (`exceptAnnotation`) is not among them, so that it starts when nobody can
+/// answer as well.
+pub fn webhook_condition(policies: &PolicySet) -> Condition {
+    Condition { name: MATCHES, expression: any_policy(policies, Trigger::AnyValue) }
+}
+
+/// Which pods have to be served pods: a policy is for them, and they ask for GPUs.
+pub fn guard_conditions(policies: &PolicySet) -> [Condition; 2] {
+    [
+        Condition { name: MATCHES, expression: any_policy(policies, Trigger::ThisValue) },
+        Condition { name: GPUS, expression: asks_for_gpus(policies) },
+    ]
+}
+
+fn definitions(policies: &PolicySet) -> Vec<&Definition> {
+    let mut definitions: Vec<_> =
+        policies.policies().iter().map(crate::core::policy::Policy::definition).collect();
+    definitions.sort_by(|one, other| one.name.cmp(&other.name));
+    definitions
+}
+
+fn any_policy(policies: &PolicySet, trigger: Trigger) -> String {
+    let mut terms: Vec<String> = Vec::new();
+    for definition in definitions(policies) {
+        let term = term(&definition.matcher, trigger);
+        if !terms.contains(&term) {
+            terms.push(term);
+        }
+    }
+    if let [term] = terms.as_mut_slice() {
+        return std::mem::take(term);
+    }
+    let terms: Vec<String> = terms.iter().map(|term| format!("({term})")).collect();
+    terms.join(" || ")
+}
+
+/// What has to hold for a pod, for the policy to be for it.
+fn term(matcher: &Matcher, trigger: Trigger) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for (key, value) in sorted(&matcher.labels) {
+        parts.push(format!("has(object.metadata.labels) && {}", entry_is("labels", key, value)));
+    }
+    if !matcher.namespaces.is_empty() {
+        parts.push(format!("request.namespace in {}", list(&matcher.namespaces)));
+    }
+    if !matcher.owner_kinds.is_empty() {
+        parts.push(format!(
+            "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in {})",
+            list(&matcher.owner_kinds)
+        ));
+    }
+    let triggers = sorted(&matcher.any_annotation);
+    if !triggers.is_empty() {
+        let annotations: Vec<String> = triggers
+            .iter()
+            .map(|(key, value)| match trigger {
+                Trigger::AnyValue => format!("{} in object.metadata.annotations", text(key)),
+                Trigger::ThisValue => entry_is("annotations", key, value),
+            })
+            .collect();
+        let any = annotations.join(" || ");
+        let any = if annotations.len() > 1 { format!("({any})") } else { any };
+        parts.push(format!("has(object.metadata.annotations) && {any}"));
+    }
+    for (key, value) in sorted(&matcher.except_annotation) {
+        let entry = entry_is("annotations", key, value);
+        parts.push(format!("!(has(object.metadata.annotations) && {entry})"));
+    }
+    parts.join(" && ")
+}
+
+/// Extended resources stand in the limits of a container, or the API server refuses the pod.
+fn asks_for_gpus(policies: &PolicySet) -> String {
+    let resources: BTreeSet<&str> = definitions(policies)
+        .into_iter()
+        .flat_map(|definition| definition.gpu_resources.iter().map(String::as_str))
+        .collect();
+    let resources: Vec<String> = resources.into_iter().map(str::to_owned).collect();
+    let any = format!(
+        "exists(container, has(container.resources) && has(container.resources.limits) && {}.exists(gpu, gpu in \
+         container.resources.limits && string(container.resources.limits[gpu]) != \"0\"))",
+        list(&resources)
+    );
+    format!(
+        "object.spec.containers.{any} || has(object.spec.initContainers) && object.spec.initContainers.{any}"
+    )
+}
+
+fn entry_is(map: &str, key: &str, value: &str) -> String {
+    let (key, value) = (text(key), text(value));
+    format!("{key} in object.metadata.{map} && object.metadata.{map}[{key}] == {value}")
+}
+
+fn sorted(pairs: &[(String, String)]) -> Vec<(&str, &str)> {
+    let mut pairs: Vec<_> = pairs.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+fn list(texts: &[String]) -> String {
+    let texts: Vec<String> = texts.iter().map(|one| text(one)).collect();
+    format!("[{}]", texts.join(", "))
+}
+
+/// What is a string in JSON is the same string in CEL. The two ends of lines that JSON allows in a string are escaped
+/// as Go does, so that Helm writes the same.
+fn text(text: &str) -> String {
+    Value::from(text).to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}

@@ -1,0 +1,149 @@
+//! The `multinodeNetworking` block of a Helm values file.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::core::policy::diagnostic::suggest;
+use crate::core::policy::{Definition, Diagnostic, Parameter, SourceError};
+use crate::core::yaml::{self, Content, Entry, Node, Span};
+
+const BLOCK: &str = "multinodeNetworking";
+
+/// A values file, as far as it concerns this program.
+#[derive(Debug)]
+pub struct Values {
+    file: String,
+    text: String,
+    providers: Vec<Provider>,
+}
+
+#[derive(Debug)]
+struct Provider {
+    name: String,
+    span: Span,
+    enabled: Option<bool>,
+    settings: Vec<Entry<Node>>,
+}
+
+impl Values {
+    /// Reads a values file; everything outside of the `multinodeNetworking` block is not ours.
+    pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
+        let fail = |diagnostic| SourceError::new(file, text, diagnostic);
+        // Helm takes the last of two equal keys; only in our own block that is an error.
+        let root = yaml::read_node_with_duplicates(text).map_err(|error| fail(error.into()))?;
+        let mut providers = Vec::new();
+        let mut blocks = match root.as_ref().map(|root| &root.content) {
+            Some(Content::Map(entries)) => entries.iter().filter(|entry| entry.key == BLOCK).collect(),
+            _ => Vec::new(),
+        };
+        if let [_, second, ..] = blocks.as_slice() {
+            return Err(fail(
+                Diagnostic::new(second.span, format!("`{BLOCK}` stands twice")).hint("keep one of them"),
+            ));
+        }
+        let Some(block) = blocks.pop() else {
+            let message = format!("there is no `{BLOCK}` block");
+            return Err(fail(Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).hint(
+                format!("write `{BLOCK}: {{aws: {{enabled: true}}}}`, with the provider that you use"),
+            )));
+        };
+        if let Some(duplicate) = yaml::duplicate_key(&block.value) {
+            return Err(fail(duplicate.into()));
+        }
+        for entry in map(&block.value, BLOCK).map_err(fail)? {
+            providers.push(read_provider(entry).map_err(fail)?);
+        }
+        Ok(Self { file: file.to_owned(), text: text.to_owned(), providers })
+    }
+
+    /// The provider that is enabled. More than one is an error, and so is one that no policy is for.
+    pub fn enabled(&self) -> Result<Option<&str>, SourceError> {
+        let mut enabled = self.providers.iter().filter(|provider| provider.enabled == Some(true));
+        let first = enabled.next();
+        match (first, enabled.next()) {
+            (Some(first), Some(second)) => {
+                let message = format!("`{}` and `{}` are both enabled", first.name, second.name);
+                Err(self.error(Diagnostic::new(second.span, message).hint("enable exactly one provider")))
+            }
+            (first, _) => Ok(first.map(|provider| provider.name.as_str())),
+        }
+    }
+
+    /// Checks every block against the policies that there are for its provider.
+    pub fn check(&self, definitions: &[&Definition]) -> Result<(), SourceError> {
+        for provider in &self.providers {
+            let own: Vec<&&Definition> =
+                definitions.iter().filter(|definition| definition.provider == provider.name).collect();
+            if own.is_empty() {
+                let known = definitions.iter().map(|definition| definition.provider.as_str());
+                let message = format!("there is no policy for the provider `{}`", provider.name);
+                return Err(
+                    self.error(Diagnostic::new(provider.span, message).hint(suggest(&provider.name, known)))
+                );
+            }
+            for entry in &provider.settings {
+                let parameters = own.iter().flat_map(|definition| &definition.parameters);
+                if !parameters.clone().any(|parameter| parameter.name == entry.key) {
+                    let message = format!("`{}` has no setting `{}`", provider.name, entry.key);
+                    let known = parameters.map(|parameter| parameter.name.as_str()).chain(["enabled"]);
+                    return Err(
+                        self.error(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known)))
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the file sets for a policy.
+    pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Value>, SourceError> {
+        let mut overrides = BTreeMap::new();
+        for provider in self.providers.iter().filter(|provider| provider.name == definition.provider) {
+            for Entry { key, value, .. } in &provider.settings {
+                let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
+                // An empty value in a values file means that it is not set.
+                let is_null = value.to_value().is_null();
+                if let Some(parameter) = parameter.filter(|_| !is_null) {
+                    let value = Parameter::read_value(parameter, value).map_err(|error| self.error(error))?;
+                    overrides.insert(key.clone(), value);
+                }
+            }
+        }
+        Ok(overrides)
+    }
+
+    fn error(&self, diagnostic: Diagnostic) -> SourceError {
+        SourceError::new(&self.file, &self.text, diagnostic)
+    }
+}
+
+fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> {
+    match &node.content {
+        Content::Map(entries) => Ok(entries),
+        _ => Err(Diagnostic::new(
+            node.span,
+            format!("expected `{what}` to be a map, found {}", node.describe()),
+        )),
+    }
+}
+
+fn read_provider(entry: &Entry<Node>) -> Result<Provider, Diagnostic> {
+    let mut provider =
+        Provider { name: entry.key.clone(), span: entry.span, enabled: None, settings: Vec::new() };
+    for setting in map(&entry.value, &entry.key)? {
+        if setting.key == "enabled" {
+            let enabled = setting.value.to_value().as_bool();
+            provider.enabled = Some(enabled.ok_or_else(|| {
+                let found = setting.value.describe();
+                Diagnostic::new(
+                    setting.value.span,
+                    format!("expected `enabled` to be `true` or `false`, found {found}"),
+                )
+            })?);
+        } else {
+            provider.settings.push(setting.clone());
+        }
+    }
+    Ok(provider)
+}

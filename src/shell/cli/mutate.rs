@@ -1,0 +1,297 @@
+//! `fabric-injector mutate`: the engine over manifests, as a dry run.
+
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
+use std::num::NonZero;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+
+use crate::core::manifest::RawDocument;
+use crate::core::manifest::{self, Document, DocumentError, Served, Wanted};
+use crate::core::policy_set::PolicySet;
+use crate::shell::selection::Selection;
+use crate::shell::stream::RawDocuments;
+
+use super::Status;
+use super::output::Output;
+use super::render::{self, Before, Format, Rendered};
+use super::report::{self, Place};
+use super::selection::SelectionArguments;
+
+/// Serve the pods of manifests as the webhook would, and print the result
+#[derive(Debug, Args)]
+#[command(after_long_help = "Exit status: 0 done, whether or not anything changed; 1 a pod was refused; \
+    2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output.")]
+pub(super) struct Arguments {
+    /// A manifest in YAML or JSON, a folder of them, or `-` for standard input (the default); may be given
+    /// several times
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    files: Vec<String>,
+    #[command(flatten)]
+    selection: SelectionArguments,
+    /// The form of the output; without it, each document in the form that it came in
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    output: Option<Format>,
+    /// The form of the report on standard error
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
+    report: ReportFormat,
+    /// No report
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ReportFormat {
+    /// For people
+    Text,
+    /// One JSON object a line
+    Json,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
+    let policies = Selection::from(arguments.selection.clone()).load()?;
+    let mut run = Run { arguments, policies: &policies, output, status: Status::Done, before: FIRST };
+    let default = ["-".to_owned()];
+    let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
+    for file in files {
+        run.source(file)?;
+    }
+    Ok(run.status)
+}
+
+/// How much of a stream is worked on at a time: enough to keep all processors busy, little enough to hold.
+const MAX_BATCH: usize = 256;
+const MAX_BATCH_BYTES: usize = 1024 * 1024;
+
+/// One run of the command.
+struct Run<'a> {
+    arguments: &'a Arguments,
+    policies: &'a PolicySet,
+    output: &'a mut Output,
+    status: Status,
+    /// What was put out so far.
+    before: Before,
+}
+
+const FIRST: Before = Before { nothing: true, json: false, line_ended: true };
+
+impl Run<'_> {
+    fn source(&mut self, name: &str) -> anyhow::Result<()> {
+        if name == "-" {
+            return self.stream("stdin", io::stdin().lock());
+        }
+        match files_of(Path::new(name)) {
+            Ok(files) => {
+                for file in files {
+                    let name = file.display().to_string();
+                    match File::open(&file) {
+                        Ok(opened) => self.stream(&name, BufReader::with_capacity(64 * 1024, opened))?,
+                        Err(error) => self.bad(&format!("{name}: cannot be read: {error}")),
+                    }
+                }
+            }
+            Err(error) => self.bad(&format!("{error:#}")),
+        }
+        Ok(())
+    }
+
+    /// Serves the documents of a stream, some at a time on all processors, and puts them out in their order.
+    fn stream(&mut self, name: &str, reader: impl BufRead) -> anyhow::Result<()> {
+        let mut documents = RawDocuments::new(reader).peekable();
+        let mut number = 0;
+        while documents.peek().is_some() {
+            let mut batch = Vec::new();
+            let mut failure = None;
+            let mut bytes = 0;
+            while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
+                match documents.next() {
+                    Some(Ok(raw)) => {
+                        bytes += raw.bytes.len();
+                        batch.push(raw);
+                    }
+                    Some(Err(error)) => failure = Some(error),
+                    None => {}
+                }
+                if failure.is_some() || documents.peek().is_none() {
+                    break;
+                }
+            }
+            for processed in self.process_all(name, number, &batch) {
+                self.put_out(processed)?;
+            }
+            number += batch.len();
+            if let Some(error) = failure {
+                number += 1;
+                self.bad(&format!("{name}: document {number}: {error}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn process_all(&self, file: &str, before: usize, batch: &[RawDocument]) -> Vec<Processed> {
+        let work = |(at, raw): (usize, &RawDocument)| {
+            process(self.arguments, self.policies, file, before + at + 1, raw)
+        };
+        let threads = thread::available_parallelism().map_or(1, NonZero::get);
+        // A thread costs about as much as a few documents.
+        let share = batch.len().div_ceil(threads).max(16);
+        if batch.len() <= share {
+            return batch.iter().enumerate().map(work).collect();
+        }
+        let numbered: Vec<(usize, &RawDocument)> = batch.iter().enumerate().collect();
+        let work = &work;
+        thread::scope(|scope| {
+            let workers: Vec<_> = numbered
+                .chunks(share)
+                .map(|share| scope.spawn(move || share.iter().copied().map(work).collect::<Vec<_>>()))
+                .collect();
+            workers
+                .into_iter()
+                .flat_map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect()
+        })
+    }
+
+    fn put_out(&mut self, processed: Processed) -> anyhow::Result<()> {
+        let Processed { rendered, lines, error, status } = processed;
+        let separator = rendered.separator(self.arguments.output, self.before);
+        self.output.data(separator)?;
+        self.output.data(&rendered.content)?;
+        if let Some(last) = rendered.content.last() {
+            self.before = Before { nothing: false, json: rendered.json, line_ended: *last == b'\n' };
+        }
+        for line in lines {
+            self.output.message(&line);
+        }
+        if let Some(message) = error {
+            self.bad(&message);
+        }
+        self.status = self.status.max(status);
+        Ok(())
+    }
+
+    /// Tells of bad input and goes on with the next document.
+    fn bad(&mut self, message: &str) {
+        self.status = Status::Bad;
+        self.output.error(&anyhow::anyhow!("{message}"));
+    }
+}
+
+/// What came of one document, ready to be written.
+struct Processed {
+    rendered: Rendered,
+    /// The report.
+    lines: Vec<String>,
+    /// Why it could not be served.
+    error: Option<String>,
+    status: Status,
+}
+
+/// Reads, serves and renders one document. Knows nothing of the other ones, so that several threads can.
+fn process(
+    arguments: &Arguments,
+    policies: &PolicySet,
+    file: &str,
+    number: usize,
+    raw: &RawDocument,
+) -> Processed {
+    let bad = |error: DocumentError| Processed {
+        rendered: Rendered::default(),
+        lines: Vec::new(),
+        error: Some(format!("{file}: document {number}: {error}")),
+        status: Status::Bad,
+    };
+    let mut document = match Document::read(raw) {
+        Ok(document) => document,
+        Err(error) => return bad(error),
+    };
+    let object = document.value.as_ref().map(object_name).unwrap_or_default();
+    let before = match arguments.output {
+        Some(Format::Diff | Format::Review) => document.value.clone(),
+        _ => None,
+    };
+    let wanted = Wanted {
+        patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
+        summary: !arguments.quiet,
+    };
+    let served = match manifest::serve(policies, &mut document, raw, wanted) {
+        Ok(served) => served,
+        Err(error) => return bad(error),
+    };
+    let name = format!("{file}, document {number}");
+    let rendered = render(arguments.output, &name, raw, &document, before.as_ref(), &served);
+    let mut lines = Vec::new();
+    let mut status = if served.refused() { Status::Refused } else { Status::Done };
+    for template in &served.templates {
+        if manifest::is_bad_input(&template.mutation) {
+            status = Status::Bad;
+        }
+        let place = Place { file, document: number, object: &object };
+        match (arguments.quiet, arguments.report) {
+            (true, _) => {}
+            (false, ReportFormat::Text) => lines.extend(report::human(place, template)),
+            (false, ReportFormat::Json) => lines.push(report::machine(place, template)),
+        }
+    }
+    Processed { rendered, lines, error: None, status }
+}
+
+fn render(
+    format: Option<Format>,
+    name: &str,
+    raw: &RawDocument,
+    document: &Document,
+    before: Option<&Value>,
+    served: &Served,
+) -> Rendered {
+    let before = before.unwrap_or(&Value::Null);
+    let plain = |content| Rendered { content, json: false, marked: true };
+    match (format, &served.value) {
+        (Some(Format::Review), _) => plain(render::review(before, served)),
+        _ if served.refused() => Rendered::default(),
+        (Some(Format::Patch), Some(_)) => plain(render::patch(served)),
+        (Some(Format::Diff), Some(after)) => {
+            plain(render::diff(name, before, after, Output::data_has_colour()))
+        }
+        (Some(Format::Patch | Format::Diff), None) => Rendered::default(),
+        (format, _) => render::document(format, raw, document, served),
+    }
+}
+
+/// `Job/train`, from whatever the document says of itself.
+fn object_name(document: &Value) -> String {
+    let kind = document["kind"].as_str().unwrap_or("object");
+    let metadata = &document["metadata"];
+    match metadata["name"].as_str().or_else(|| metadata["generateName"].as_str()) {
+        Some(name) => format!("{kind}/{name}"),
+        None => kind.to_owned(),
+    }
+    .replace(char::is_control, " ")
+}
+
+/// A file, or the manifests directly in a folder, by name.
+fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let shown = path.display();
+    let kind = fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?;
+    if !kind.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in fs::read_dir(path).with_context(|| format!("{shown} cannot be read"))? {
+        let file = entry.with_context(|| format!("{shown} cannot be read"))?.path();
+        let is_manifest =
+            file.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
+        if is_manifest && file.is_file() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        anyhow::bail!("{shown} has no file that ends in .yaml, .yml or .json");
+    }
+    Ok(files)
+}

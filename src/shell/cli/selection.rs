@@ -1,0 +1,29 @@
+//! The options that choose policies: `--policy`, `--values` and `--set`.
+
+use crate::shell::selection::Selection;
+
+/// The options that choose policies.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct SelectionArguments {
+    /// A built-in policy, a policy file, or a folder of them; may be given several times
+    #[arg(
+        long = "policy",
+        value_name = "NAME|PATH|DIR",
+        value_delimiter = ',',
+        env = "FABRIC_INJECTOR_POLICY",
+        hide_env_values = true
+    )]
+    policies: Vec<String>,
+    /// A file with a `multinodeNetworking:` block, such as a Helm values file as it is
+    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_VALUES", hide_env_values = true)]
+    values: Option<String>,
+    /// A parameter of the one policy in use; wins over the values file
+    #[arg(long = "set", value_name = "KEY=VALUE", env = "FABRIC_INJECTOR_SET", hide_env_values = true)]
+    sets: Vec<String>,
+}
+
+impl From<SelectionArguments> for Selection {
+    fn from(SelectionArguments { policies, values, sets }: SelectionArguments) -> Self {
+        Self { policies, values, sets }
+    }
+}

@@ -1,0 +1,45 @@
+//! Whether the API server would believe a certificate.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::anyhow;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier;
+use rustls::crypto::ring;
+use rustls_pki_types::{ServerName, UnixTime};
+
+use crate::shell::pem;
+
+/// Whether a client that trusts these CAs, PEM, believes at that time that this is the server of that name.
+pub(super) fn check(trusted: &str, cert: &str, name: &str, now: SystemTime) -> anyhow::Result<()> {
+    let roots = pem::roots("the CA", trusted.as_bytes())?;
+    let chain = pem::certificates("the certificate", cert.as_bytes())?;
+    let Some((leaf, between)) = chain.split_first() else { return Err(anyhow!("there is no certificate")) };
+    let provider = Arc::new(ring::default_provider());
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build()?;
+    let server = ServerName::try_from(name)?;
+    let now = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    verifier.verify_server_cert(leaf, between, &server, &[], UnixTime::since_unix_epoch(now))?;
+    Ok(())
+}
+
+/// Whether this certificate is one of those in a text, PEM both.
+pub(super) fn contains(bundle: &str, cert: &str) -> bool {
+    let (Ok(all), Ok(sought)) =
+        (pem::certificates("the CAs", bundle.as_bytes()), pem::certificates("the CA", cert.as_bytes()))
+    else {
+        return false;
+    };
+    sought.first().is_some_and(|sought| all.contains(sought))
+}
+
+/// The CAs in a text, each on lines of its own and nothing between them; whatever their time. What an API server cannot
+/// read would keep it from those that come after.
+pub(super) fn authorities(pem: &str) -> String {
+    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+    const END: &str = "-----END CERTIFICATE-----";
+    let pieces = pem.split_inclusive(END).filter_map(|piece| piece.rfind(BEGIN).map(|at| &piece[at..]));
+    let pieces = pieces.map(|piece| format!("{}\n", piece.trim()));
+    pieces.filter(|piece| pem::roots("a CA", piece.as_bytes()).is_ok()).collect()
+}

@@ -1,0 +1,111 @@
+//! The plain port: `/livez`, `/readyz`, `/metrics`, `/policies`.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{RawQuery, State as Shared};
+use axum::routing::get;
+use hyper::{Response, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use crate::core::policy::Policy;
+
+use super::state::State;
+use super::status::REGISTRATION;
+
+/// The router of the admin port.
+pub fn router(state: Arc<State>) -> Router {
+    Router::new()
+        .route("/livez", get(async || text(StatusCode::OK, "ok\n".to_owned())))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .route("/policies", get(policies))
+        .fallback(async || {
+            let sentence = "nothing here; there are /livez, /readyz, /metrics and /policies\n";
+            text(StatusCode::NOT_FOUND, sentence.to_owned())
+        })
+        .with_state(state)
+}
+
+fn text(status: StatusCode, body: String) -> Response<Body> {
+    typed(status, "text/plain; charset=utf-8", body)
+}
+
+fn typed(status: StatusCode, media_type: &'static str, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(media_type));
+    response
+}
+
+/// In the form of the API server's own `/readyz`: a line for each check when asked for them or when one fails.
+async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> Response<Body> {
+    let checks = state.status.checks(SystemTime::now(), state.policies.load().policies().len());
+    let is_ready = checks.iter().all(|check| check.ok);
+    let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let verbose =
+        query.is_some_and(|query| query.split('&').any(|key| key.split('=').next() == Some("verbose")));
+    if is_ready && !verbose {
+        return text(status, "ok\n".to_owned());
+    }
+    let mut lines = String::new();
+    for check in checks {
+        let mark = if check.ok { "[+]" } else { "[-]" };
+        lines.push_str(&format!("{mark}{}: {}\n", check.name, check.detail));
+    }
+    for (what, failure) in state.status.failures() {
+        let meaning = if what == REGISTRATION {
+            "cannot be looked after, it stays as it is"
+        } else {
+            "the last reload failed, what was loaded before is in use"
+        };
+        lines.push_str(&format!("[!]{what}: {meaning}\n"));
+        failure.lines().for_each(|line| lines.push_str(&format!("    {line}\n")));
+    }
+    lines.push_str(if is_ready { "ready\n" } else { "not ready\n" });
+    text(status, lines)
+}
+
+async fn metrics(Shared(state): Shared<Arc<State>>) -> Response<Body> {
+    let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    typed(StatusCode::OK, media_type, state.metrics.encode())
+}
+
+/// What is in use: each policy with its parameters, those that the operator set and the rest.
+async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
+    let set = state.policies.load();
+    let policies: Vec<Value> = set
+        .policies()
+        .iter()
+        .map(|policy| {
+            let definition = policy.definition();
+            json!({
+                "name": policy.name(),
+                "provider": definition.provider,
+                "description": definition.description,
+                "file": definition.file,
+                "digest": policy.digest(),
+                "parameters": parameters(policy),
+            })
+        })
+        .collect();
+    let text = serde_json::to_string_pretty(&json!({ "policies": policies })).unwrap_or_default();
+    typed(StatusCode::OK, "application/json", text + "\n")
+}
+
+/// What each parameter is, and who says so.
+fn parameters(policy: &Policy) -> Map<String, Value> {
+    let definition = policy.definition();
+    let parameters = definition.parameters.iter().map(|parameter| {
+        let set = policy.overrides().get(&parameter.name);
+        let from = match set {
+            Some(_) => "operator",
+            None if parameter.has_table() => "instance type, else default",
+            None => "default",
+        };
+        (parameter.name.clone(), json!({"value": set.unwrap_or(&parameter.default), "from": from}))
+    });
+    parameters.collect()
+}

@@ -1,0 +1,247 @@
+//! Cutting a stream of YAML or JSON into documents without holding more than one of them.
+
+use std::io::{self, BufRead};
+
+use crate::core::manifest::RawDocument;
+
+/// The largest document that is read, in bytes. The API server takes 3 MiB; a `List` may hold many objects.
+pub const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
+
+/// What can go wrong while reading.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// The operating system says so.
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    /// A document is larger than [`MAX_DOCUMENT`].
+    #[error("a document is larger than {} MiB", MAX_DOCUMENT / 1024 / 1024)]
+    TooLarge,
+}
+
+/// The documents of a stream.
+#[derive(Debug)]
+pub struct RawDocuments<R> {
+    reader: R,
+    /// Read already, and the beginning of the next piece.
+    pending: Vec<u8>,
+    line: usize,
+    done: bool,
+}
+
+impl<R: BufRead> RawDocuments<R> {
+    /// Documents of `reader`.
+    pub fn new(reader: R) -> Self {
+        Self { reader, pending: Vec::new(), line: 1, done: false }
+    }
+
+    fn next_document(&mut self) -> Result<Option<RawDocument>, ReadError> {
+        let mut bytes = std::mem::take(&mut self.pending);
+        let line = self.line;
+        let mut json = Json::default();
+        // Of several JSON values on one line the next one may be here already.
+        let mut end = json.feed(&bytes);
+        // Comments and directives in front of the first marker belong to the document behind it.
+        let mut only_head = bytes.is_empty() || is_head(&bytes);
+        while end.is_none() {
+            let start = bytes.len();
+            let budget = (MAX_DOCUMENT + 1).saturating_sub(start) as u64;
+            if budget == 0 {
+                self.line += bytes.iter().filter(|byte| **byte == b'\n').count();
+                self.skip_document()?;
+                return Err(ReadError::TooLarge);
+            }
+            let read = io::Read::take(&mut self.reader, budget).read_until(b'\n', &mut bytes)?;
+            if read == 0 {
+                self.done = true;
+                break;
+            }
+            let added = &bytes[start..];
+            if start > 0 && !only_head && is_separator(added) {
+                self.pending = bytes.split_off(start);
+                break;
+            }
+            only_head &= is_head(added);
+            end = json.feed(added).map(|end| start + end);
+        }
+        // One JSON value ends here; what follows on the line belongs to the next.
+        if let Some(end) = end
+            && !bytes[end..].iter().all(u8::is_ascii_whitespace)
+        {
+            self.pending = bytes.split_off(end);
+        }
+        self.line += bytes.iter().filter(|byte| **byte == b'\n').count();
+        Ok((!bytes.is_empty()).then_some(RawDocument { bytes, line }))
+    }
+}
+
+impl<R: BufRead> RawDocuments<R> {
+    /// Reads on to the next marker line without keeping anything.
+    fn skip_document(&mut self) -> Result<(), ReadError> {
+        let mut part = Vec::new();
+        let mut line_start = false;
+        loop {
+            part.clear();
+            let read = io::Read::take(&mut self.reader, 1024 * 1024).read_until(b'\n', &mut part)?;
+            if read == 0 {
+                self.done = true;
+                return Ok(());
+            }
+            if line_start && is_separator(&part) {
+                self.pending = part;
+                return Ok(());
+            }
+            line_start = part.ends_with(b"\n");
+            self.line += usize::from(line_start);
+        }
+    }
+}
+
+/// Whether a line holds nothing but blanks, a comment or a directive.
+fn is_head(line: &[u8]) -> bool {
+    matches!(line.trim_ascii().first(), None | Some(b'#' | b'%'))
+}
+
+impl<R: BufRead> Iterator for RawDocuments<R> {
+    type Item = Result<RawDocument, ReadError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done && self.pending.is_empty() {
+            return None;
+        }
+        match self.next_document() {
+            Ok(piece) => piece.map(Ok),
+            // What comes behind the document can still be read.
+            Err(ReadError::TooLarge) => Some(Err(ReadError::TooLarge)),
+            Err(error) => {
+                self.done = true;
+                self.pending.clear();
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+/// Whether a line begins a new YAML document: `---` and then nothing or a blank. YAML allows no scalar to
+/// contain such a line, so that no parser is needed to see it.
+fn is_separator(line: &[u8]) -> bool {
+    line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+}
+
+/// Follows the braces of a stream that begins like JSON, to find where its first value ends.
+#[derive(Debug, Default)]
+struct Json {
+    state: State,
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+#[derive(Debug, Default, PartialEq)]
+enum State {
+    /// Nothing but blanks so far.
+    #[default]
+    Blank,
+    /// Behind the opening brace: a quote or a closing brace makes it JSON, anything else YAML.
+    Opened,
+    /// Inside of an object.
+    Inside,
+    /// Not JSON, or past its end.
+    Over,
+}
+
+impl Json {
+    /// Goes on over more bytes; the offset behind the end of the value, once it ends.
+    fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
+        for (at, byte) in bytes.iter().enumerate() {
+            match self.state {
+                State::Over => return None,
+                State::Blank if byte.is_ascii_whitespace() => {}
+                State::Blank if *byte == b'{' => {
+                    self.state = State::Opened;
+                    self.depth = 1;
+                }
+                State::Blank => self.state = State::Over,
+                State::Opened if byte.is_ascii_whitespace() => {}
+                State::Opened if !matches!(byte, b'"' | b'}') => self.state = State::Over,
+                State::Opened | State::Inside => {
+                    self.state = State::Inside;
+                    if self.step(*byte) {
+                        self.state = State::Over;
+                        return Some(at + 1);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn step(&mut self, byte: u8) -> bool {
+        match (self.in_string, byte) {
+            (true, _) if self.escaped => self.escaped = false,
+            (true, b'\\') => self.escaped = true,
+            (true, b'"') => self.in_string = false,
+            (true, _) => {}
+            (false, b'"') => self.in_string = true,
+            (false, b'{') => self.depth += 1,
+            (false, b'}') => self.depth -= 1,
+            (false, _) => {}
+        }
+        self.depth == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn pieces(text: &str) -> Vec<String> {
+        RawDocuments::new(text.as_bytes())
+            .map(|piece| String::from_utf8(piece.unwrap().bytes).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn documents_are_cut_at_their_marker_lines() {
+        assert_eq!(
+            pieces("a: 1\n---\nb: 2\n--- # c\nc: |\n  ---\n"),
+            ["a: 1\n", "---\nb: 2\n", "--- # c\nc: |\n  ---\n"]
+        );
+        assert_eq!(pieces("---\na: 1"), ["---\na: 1"]);
+        assert_eq!(pieces("----\na\n---x\n"), ["----\na\n---x\n"]);
+        assert_eq!(
+            pieces("# head\n%YAML 1.1\n---\na: 1\n---\n# c\n---\nb: 2\n"),
+            ["# head\n%YAML 1.1\n---\na: 1\n", "---\n# c\n", "---\nb: 2\n"]
+        );
+        assert_eq!(pieces(""), Vec::<String>::new());
+    }
+
+    #[test]
+    fn json_values_are_cut_where_they_end() {
+        assert_eq!(
+            pieces("{\"a\": \"}\\\"\"}\n{\n\"b\": {}}\n"),
+            ["{\"a\": \"}\\\"\"}\n", "{\n\"b\": {}}\n"]
+        );
+        assert_eq!(pieces("{\"a\":1}{\"b\":2}"), ["{\"a\":1}", "{\"b\":2}"]);
+        assert_eq!(pieces("{}\n---\na: 1\n"), ["{}\n", "---\na: 1\n"]);
+        assert_eq!(pieces("{\"a\":1}{\"b\":2} {}\n"), ["{\"a\":1}", "{\"b\":2}", " {}\n"]);
+        assert_eq!(pieces("{a: '}', b: 1}\n"), ["{a: '}', b: 1}\n"]);
+    }
+
+    #[test]
+    fn lines_count_from_the_beginning_of_the_stream() {
+        let lines: Vec<usize> =
+            RawDocuments::new(&b"a: 1\nb: 2\n---\nc: 3\n"[..]).map(|piece| piece.unwrap().line).collect();
+        assert_eq!(lines, [1, 3]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
+        #[test]
+        fn the_pieces_are_the_stream(text in "[-a:{}\"\\\\\n #]{0,60}") {
+            prop_assert_eq!(pieces(&text).concat(), text);
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Metrics, named by Prometheus' guide. Every series is there from the start, and no label has a value that a
+//! pod's author chooses.
+
+use std::borrow::Cow;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::core::admission::{Outcome, Record};
+use crate::core::engine::{Reason, Warning};
+use crate::core::policy_set::PolicySet;
+
+use super::process::Process;
+
+/// From 10 microseconds, since a review takes tens of them, to the longest that an API server waits.
+const BUCKETS: &[f64] = &[
+    1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5,
+    5.0, 10.0, 30.0,
+];
+
+/// A label whose value is known when the program is built, or comes from a policy.
+type Label = Cow<'static, str>;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReviewLabels {
+    policy: Label,
+    outcome: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CodeLabel {
+    code: Label,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReasonLabel {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReloadLabels {
+    what: &'static str,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WhatLabel {
+    what: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ObjectLabel {
+    object: &'static str,
+}
+
+/// The objects of the cluster that a server looks after.
+const REGISTERED: &[&str] = &["webhook", "guard", "secret"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PolicyLabels {
+    policy: String,
+    provider: String,
+    digest: String,
+}
+
+/// Why a request was answered without serving its pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shed {
+    /// As many requests were in flight as may be.
+    InFlight,
+    /// The bodies of the requests in flight held as much memory as they may.
+    Memory,
+    /// The API server would not have waited any longer.
+    Deadline,
+}
+
+impl Shed {
+    const ALL: [Self; 3] = [Self::InFlight, Self::Memory, Self::Deadline];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::InFlight => "in_flight",
+            Self::Memory => "memory",
+            Self::Deadline => "deadline",
+        }
+    }
+}
+
+/// What can be loaded anew while serving.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reloaded {
+    /// The certificate with its key, and the CA of the clients.
+    Certificate,
+    /// Policies and values.
+    Policies,
+}
+
+impl Reloaded {
+    const ALL: [Self; 2] = [Self::Certificate, Self::Policies];
+
+    /// The name in metrics, logs and `/readyz`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Certificate => "certificate",
+            Self::Policies => "policies",
+        }
+    }
+}
+
+/// How a TLS handshake ended.
+const HANDSHAKE_FAILURES: &[&str] = &["timeout", "client_certificate", "protocol", "closed"];
+/// Why a connection was closed by us before its time.
+const CONNECTIONS_CLOSED: &[&str] = &["age", "idle", "evicted", "stuck"];
+
+/// How a request was answered, if not as a review.
+pub type Answered = &'static str;
+
+/// Codes of the requests that are no reviews.
+const REJECTED: &[Answered] = &[
+    "not_json",
+    "not_a_review",
+    "no_request",
+    "content_type",
+    "method",
+    "path",
+    "too_large",
+    "body_timeout",
+    "body_incomplete",
+    "internal",
+];
+
+/// All metrics of a server.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    reviews: Family<ReviewLabels, Counter>,
+    duration: Histogram,
+    in_flight: Gauge,
+    operations: Counter,
+    warnings: Family<CodeLabel, Counter>,
+    rejected: Family<ReasonLabel, Counter>,
+    shed: Family<ReasonLabel, Counter>,
+    handshakes: Counter,
+    handshake_failures: Family<ReasonLabel, Counter>,
+    connections: Gauge,
+    closed: Family<ReasonLabel, Counter>,
+    certificate_expiry: Gauge<f64, AtomicU64>,
+    reloads: Family<ReloadLabels, Counter>,
+    last_reload: Family<WhatLabel, Gauge>,
+    policies: Family<PolicyLabels, Gauge>,
+    registration_changes: Family<ObjectLabel, Counter>,
+    registration_failures: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            reviews: Family::default(),
+            duration: Histogram::new(BUCKETS.iter().copied()),
+            in_flight: Gauge::default(),
+            operations: Counter::default(),
+            warnings: Family::default(),
+            rejected: Family::default(),
+            shed: Family::default(),
+            handshakes: Counter::default(),
+            handshake_failures: Family::default(),
+            connections: Gauge::default(),
+            closed: Family::default(),
+            certificate_expiry: Gauge::default(),
+            reloads: Family::default(),
+            last_reload: Family::default(),
+            policies: Family::default(),
+            registration_changes: Family::default(),
+            registration_failures: Counter::default(),
+        };
+        metrics.register();
+        metrics.fill();
+        metrics
+    }
+}
+
+impl Metrics {
+    fn register(&mut self) {
+        self.registry.register_collector(Box::new(Process));
+        let ours = self.registry.sub_registry_with_prefix("fabric_injector");
+        ours.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        ours.register("reviews", "Reviews by policy, outcome and reason", self.reviews.clone());
+        ours.register_with_unit(
+            "review_duration",
+            "From the head of a request to its answer",
+            Unit::Seconds,
+            self.duration.clone(),
+        );
+        ours.register("requests_in_flight", "Requests being answered", self.in_flight.clone());
+        ours.register("patch_operations", "Operations of all patches", self.operations.clone());
+        ours.register("warnings", "Warnings by code", self.warnings.clone());
+        ours.register("rejected_requests", "Requests that are no reviews", self.rejected.clone());
+        ours.register("shed_requests", "Requests for which there was no time or room", self.shed.clone());
+        ours.register("tls_handshakes", "TLS handshakes that were begun", self.handshakes.clone());
+        ours.register(
+            "tls_handshake_failures",
+            "TLS handshakes that failed",
+            self.handshake_failures.clone(),
+        );
+        ours.register("connections", "Open connections to the webhook", self.connections.clone());
+        ours.register("connections_closed", "Connections that this side closed", self.closed.clone());
+        ours.register_with_unit(
+            "certificate_expiry_timestamp",
+            "When the serving certificate ends, in seconds since 1970",
+            Unit::Seconds,
+            self.certificate_expiry.clone(),
+        );
+        ours.register("reloads", "Reloads by what and result", self.reloads.clone());
+        ours.register(
+            "last_reload_successful",
+            "Whether what is on disk is what is in use",
+            self.last_reload.clone(),
+        );
+        ours.register("policy_info", "The policies in use", self.policies.clone());
+        ours.register(
+            "registration_changes",
+            "Changes to objects of the cluster that this server looks after",
+            self.registration_changes.clone(),
+        );
+        ours.register(
+            "registration_failures",
+            "Times that they could not be looked after",
+            self.registration_failures.clone(),
+        );
+    }
+
+    /// Brings every series into being, so that a rate over the first event is not lost.
+    fn fill(&self) {
+        self.fill_policy("");
+        for code in Warning::CODES {
+            drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
+        }
+        for reason in REJECTED {
+            drop(self.rejected.get_or_create(&ReasonLabel { reason }));
+        }
+        for shed in Shed::ALL {
+            drop(self.shed.get_or_create(&ReasonLabel { reason: shed.name() }));
+        }
+        for reason in HANDSHAKE_FAILURES {
+            drop(self.handshake_failures.get_or_create(&ReasonLabel { reason }));
+        }
+        for reason in CONNECTIONS_CLOSED {
+            drop(self.closed.get_or_create(&ReasonLabel { reason }));
+        }
+        for what in Reloaded::ALL.map(Reloaded::name) {
+            for result in ["success", "failure"] {
+                drop(self.reloads.get_or_create(&ReloadLabels { what, result }));
+            }
+            self.last_reload.get_or_create(&WhatLabel { what }).set(1);
+        }
+        for object in REGISTERED {
+            drop(self.registration_changes.get_or_create(&ObjectLabel { object }));
+        }
+    }
+
+    fn fill_policy(&self, policy: &str) {
+        let review = |outcome: Outcome, reason: &'static str| {
+            let labels = ReviewLabels { policy: policy.to_owned().into(), outcome: outcome.name(), reason };
+            drop(self.reviews.get_or_create(&labels));
+        };
+        for reason in Reason::LEFT_ALONE {
+            review(Outcome::Unchanged, reason);
+        }
+        for reason in Reason::REFUSED {
+            review(Outcome::Refused, reason);
+        }
+        if policy.is_empty() {
+            for (reason, outcome) in Record::REASONS {
+                review(*outcome, reason);
+            }
+        } else {
+            review(Outcome::Mutated, "");
+            for reason in Reason::FAULTS {
+                review(Outcome::Failed, reason);
+            }
+        }
+    }
+
+    /// Other policies are in use from now on.
+    pub fn policies_in_use(&self, set: &PolicySet) {
+        self.policies.clear();
+        for policy in set.policies() {
+            let definition = policy.definition();
+            self.fill_policy(policy.name());
+            for code in definition.warning_codes() {
+                drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
+            }
+            let labels = PolicyLabels {
+                policy: policy.name().to_owned(),
+                provider: definition.provider.clone(),
+                digest: policy.digest().to_owned(),
+            };
+            self.policies.get_or_create(&labels).set(1);
+        }
+    }
+
+    /// A review was answered.
+    pub fn reviewed(&self, record: &Record, took: Duration) {
+        let labels = ReviewLabels {
+            policy: record.policy.clone().unwrap_or_default().into(),
+            outcome: record.outcome.name(),
+            reason: record.reason.unwrap_or_default(),
+        };
+        self.reviews.get_or_create(&labels).inc();
+        self.duration.observe(took.as_secs_f64());
+        self.operations.inc_by(record.operations as u64);
+        for code in &record.warnings {
+            self.warnings.get_or_create(&CodeLabel { code: code.clone().into() }).inc();
+        }
+    }
+
+    /// A request was answered that is no review.
+    pub fn rejected(&self, reason: Answered) {
+        self.rejected.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    /// A request was answered without serving its pod.
+    pub fn shed(&self, why: Shed) {
+        self.shed.get_or_create(&ReasonLabel { reason: why.name() }).inc();
+    }
+
+    /// Counts a request as in flight until the guard is dropped.
+    pub fn in_flight(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight(self.in_flight.clone())
+    }
+
+    /// Counts a connection as open until the guard is dropped.
+    pub fn connection(&self) -> InFlight {
+        self.connections.inc();
+        InFlight(self.connections.clone())
+    }
+
+    /// A TLS handshake was begun.
+    pub fn handshake(&self) {
+        self.handshakes.inc();
+    }
+
+    /// A TLS handshake failed.
+    pub fn handshake_failed(&self, reason: &'static str) {
+        self.handshake_failures.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    /// A connection was closed from this side.
+    pub fn closed(&self, reason: &'static str) {
+        self.closed.get_or_create(&ReasonLabel { reason }).inc();
+    }
+
+    /// A certificate is in use, which ends at this time, in seconds since 1970.
+    pub fn certificate_expires(&self, at: f64) {
+        self.certificate_expiry.set(at);
+    }
+
+    /// Something was loaded anew, or could not be.
+    pub fn reloaded(&self, what: Reloaded, success: bool) {
+        let (what, result) = (what.name(), if success { "success" } else { "failure" });
+        self.reloads.get_or_create(&ReloadLabels { what, result }).inc();
+        self.last_reload.get_or_create(&WhatLabel { what }).set(i64::from(success));
+    }
+
+    /// An object of the cluster was changed.
+    pub fn registration_changed(&self, object: &'static str) {
+        self.registration_changes.get_or_create(&ObjectLabel { object }).inc();
+    }
+
+    /// The objects of the cluster could not be looked after.
+    pub fn registration_failed(&self) {
+        self.registration_failures.inc();
+    }
+
+    /// All metrics in the text format of OpenMetrics.
+    pub fn encode(&self) -> String {
+        let mut text = String::with_capacity(16 * 1024);
+        // Writing into a string cannot fail.
+        let _ = text::encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// Counts something down when it is over.
+#[derive(Debug)]
+pub struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
