@@ -12,6 +12,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) before: &'a Value,
     pub(crate) after: &'a Value,
     pub(crate) warnings: &'a [Warning],
+    /// Whether the policy edits lists inside of strings, which may change what another of its rules set.
+    pub(crate) edits: bool,
 }
 
 /// A place in a pod: the keys of maps, and of lists what identifies the entry.
@@ -44,11 +46,15 @@ pub(crate) fn first_missing(demand: &Demand, outcome: &Outcome<'_>) -> Option<(S
     })
 }
 
-/// The kind of field, without the names in the place.
+/// The kind of field: the place without the names of entries.
 fn class(place: &Place) -> String {
-    let known = |token: &&String| !["main", "worker", "helper", "first"].contains(&token.as_str());
-    let tokens: Vec<&str> = place.iter().filter(known).map(String::as_str).collect();
-    tokens.iter().take(4).copied().collect::<Vec<_>>().join("/")
+    let lists = ["containers", "initContainers", "env", "volumeMounts", "limits", "requests", "annotations", "labels"];
+    let mut tokens: Vec<&str> = Vec::new();
+    for token in place {
+        let name = tokens.last().is_some_and(|last| lists.contains(last));
+        tokens.push(if name { "*" } else { token });
+    }
+    tokens.join("/")
 }
 
 impl Outcome<'_> {
@@ -91,11 +97,12 @@ impl Outcome<'_> {
         let list = LISTS.iter().find(|(name, _)| place.last().is_some_and(|last| last == name));
         let in_capabilities = place.iter().rev().nth(1).is_some_and(|parent| parent == "capabilities");
         match wanted {
+            Value::Null => None,
             Value::Object(map) if map.keys().any(|key| key.starts_with('$')) => {
                 if edited(map, after) { None } else { here(self, place) }
             }
             Value::Object(map) => {
-                if !map.is_empty() && !after.is_object() {
+                if map.is_empty() && !after.is_object() {
                     return here(self, place);
                 }
                 map.iter().find_map(|(key, wanted)| {
@@ -121,6 +128,7 @@ impl Outcome<'_> {
                 None => here(self, place),
             },
             scalar if same(after, scalar) => None,
+            Value::String(text) if self.edits && after.as_str().is_some_and(|after| after.contains(text)) => None,
             _ => here(self, place),
         }
     }
@@ -182,7 +190,11 @@ impl Outcome<'_> {
         let reports = self.warnings.iter().filter(|warning| kinds.iter().any(|kind| warning.code.starts_with(kind)));
         let place = without_list(place);
         reports.map(|warning| without_list(&tokens(&warning.path))).any(|path| {
-            !path.is_empty() && path.iter().zip(&place).all(|(one, other)| one == other || other == "*" || clean(one) == *other)
+            let same = |(one, other): (&String, &String)| {
+                // Entries without a name are reported by their index.
+                one == other || other == "*" || clean(one) == *other || one.parse::<usize>().is_ok()
+            };
+            !path.is_empty() && path.iter().zip(&place).all(same)
         })
     }
 }

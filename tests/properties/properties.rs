@@ -86,8 +86,11 @@ impl<'g> Pair<'g> {
     fn again(&self, pod: &Value) -> Verdict {
         match adapter::inject(&self.group.loaded, pod, &self.context).outcome {
             Outcome::Mutated { patch, .. } => {
-                let first = patch.0.first();
-                fail(first.map_or_else(String::new, |first| path_class(&first.path().to_string())), format!("{patch}"))
+                let first = serde_json::to_value(&patch).unwrap_or_default()[0].take();
+                let nothing = [json!([]), json!({})].contains(&first["value"]);
+                let class = path_class(first["path"].as_str().unwrap_or_default());
+                let value = if nothing { "nothing" } else { "something" };
+                fail(format!("{} {value} at {class}", first["op"]), patch.to_string())
             }
             Outcome::Refused { reason, text } => fail(format!("refused {reason}"), text),
             Outcome::Unchanged { .. } => Ok(()),
@@ -196,7 +199,9 @@ fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
             return fail("rule left out without a warning", rule.as_str());
         }
     }
-    let outcome = leaves::Outcome { before: &pair.pod, after, warnings: &pair.first.warnings };
+    let text = pair.group.policy.text();
+    let edits = text.contains("$prepend") || text.contains("$append");
+    let outcome = leaves::Outcome { before: &pair.pod, after, warnings: &pair.first.warnings, edits };
     match leaves::first_missing(&demand, &outcome) {
         Some((class, detail)) => fail(class, detail),
         None => Ok(()),

@@ -17,7 +17,7 @@ pub(crate) fn shrink(policy: &Value, pod: &Value, fails: &dyn Fn(&Value, &Value)
         places.sort_by_key(|place| (place.matches('/').count(), std::cmp::Reverse(place.clone())));
         for place in places {
             let mut candidate = pair.clone();
-            if !remove(&mut candidate, &place) {
+            if !remove(&mut candidate, &place) || leaves_nothing(&candidate, &place) {
                 continue;
             }
             tries += 1;
@@ -54,6 +54,12 @@ fn collect(value: &Value, pointer: &mut String, places: &mut Vec<String>) {
         collect(child, pointer, places);
         pointer.truncate(before);
     }
+}
+
+/// Whether a map or list is empty now: an overlay of nothing is another case.
+fn leaves_nothing(value: &Value, pointer: &str) -> bool {
+    let parent = pointer.rsplit_once('/').and_then(|(parent, _)| value.pointer(parent));
+    parent.is_some_and(|parent| *parent == serde_json::json!({}) || *parent == serde_json::json!([]))
 }
 
 fn remove(value: &mut Value, pointer: &str) -> bool {

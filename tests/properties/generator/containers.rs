@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::pools::{DEVICES, GPU, IMAGES, OTHER_GPU, OWN_VARIABLES, PATHS, VARIABLES};
-use super::{Dice, items};
+use super::Dice;
 
 /// A container with this name; its mounts are of these volumes.
 pub(crate) fn container(dice: &mut Dice, name: &str, volumes: &[Value]) -> Value {
@@ -241,9 +241,4 @@ pub(crate) fn gpus(container: &Value, resources: &[String]) -> i64 {
         })
     };
     resources.iter().map(amount).sum()
-}
-
-/// The names of the volumes that a container mounts.
-pub(crate) fn mounted(container: &Value) -> impl Iterator<Item = &str> {
-    items(&container["volumeMounts"]).iter().filter_map(|mount| mount["name"].as_str())
 }

@@ -56,11 +56,9 @@ fn drop_nothing(value: &mut Value) {
         Value::Object(map) => {
             map.retain(|key, value| {
                 drop_nothing(value);
-                let is_source = ["emptyDir", "securityContext", "resources"].contains(&key.as_str());
-                !(value.is_null()
-                    || *value == json!([])
-                    || (!is_source && *value == json!({}))
-                    || (key == "value" && *value == "" ))
+                let is_map = ["labels", "annotations", "nodeSelector", "limits", "requests"].contains(&key.as_str());
+                let empty = *value == json!([]) || (is_map && *value == json!({}));
+                !(value.is_null() || empty || (key == "value" && *value == ""))
             });
         }
         Value::Array(list) => list.iter_mut().for_each(drop_nothing),
