@@ -9,6 +9,7 @@
 )]
 
 mod adapter;
+mod counterexamples;
 mod full_pod;
 mod generate;
 mod generator;

@@ -15,7 +15,7 @@ use crate::shrink::shrink;
 /// As many pods are paired with one policy.
 const PODS: usize = 20;
 /// Different counterexamples that are made small and shown.
-const SHOWN: usize = 40;
+const SHOWN: usize = 60;
 
 /// What became of the pairs.
 #[derive(Debug, Default)]
@@ -47,9 +47,12 @@ fn every_property_holds_for_every_pair_of_policy_and_pod() {
         tally.loaded += 1;
         for _ in 0..PODS.min(pairs - tally.pairs) {
             tally.pairs += 1;
-            let pod = pods::pod(&mut dice);
+            let mut pod = pods::pod(&mut dice);
             for refusal in crate::validity::refusals(&pod) {
                 *tally.invalid.entry(refusal).or_default() += 1;
+            }
+            if dice.chance(4) {
+                pods::request_without_limit(&mut pod);
             }
             let context = context(&mut dice, &pod);
             let pair = Pair::new(&group, pod, context);
@@ -101,7 +104,7 @@ fn load(policy: Policy, tally: &mut Tally) -> Option<Group> {
 }
 
 impl Group {
-    fn load(policy: &Policy) -> Result<Self, String> {
+    pub(crate) fn load(policy: &Policy) -> Result<Self, String> {
         let loaded = adapter::load(&policy.text())?;
         let variant = |document: Option<Value>| document.and_then(|document| adapter::load(&yaml::text(&document)).ok());
         let permuted = variant(rules::permuted(&policy.document));

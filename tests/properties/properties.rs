@@ -189,9 +189,14 @@ fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
         Outcome::Unchanged { reason, .. } => *reason == "nothing_to_add",
         _ => true,
     };
-    if !settled || !refusals(&pair.pod).is_empty() {
+    // A request without its limit is what a policy may mend.
+    let valid = refusals(&pair.pod).iter().all(|refusal| refusal.starts_with("request without limit"));
+    if !settled || !valid || !pair.group.policy.is_known() {
         return Ok(());
     }
+    // A request that is not there is the limit to the API server.
+    let mut completed = after.clone();
+    defaults::complete(&mut completed);
     let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
     for rule in &demand.left_out {
         let said = |warning: &adapter::Warning| warning.code == "host_network" && warning.text.contains(rule.as_str());
@@ -201,7 +206,7 @@ fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     }
     let text = pair.group.policy.text();
     let edits = text.contains("$prepend") || text.contains("$append");
-    let outcome = leaves::Outcome { before: &pair.pod, after, warnings: &pair.first.warnings, edits };
+    let outcome = leaves::Outcome { before: &pair.pod, after: &completed, warnings: &pair.first.warnings, edits };
     match leaves::first_missing(&demand, &outcome) {
         Some((class, detail)) => fail(class, detail),
         None => Ok(()),
@@ -268,15 +273,13 @@ fn webhook_and_command_agree(pair: &Pair<'_>) -> Verdict {
             return fail("the webhook's patch does not apply", error.to_string());
         }
     }
-    let mut document = pair.pod.clone();
     if let Some(namespace) = &pair.context.namespace
-        && document["metadata"]["namespace"].as_str() != Some(namespace)
+        && pair.pod["metadata"]["namespace"].as_str() != Some(namespace)
     {
         // The command knows the namespace from the pod alone.
         return Ok(());
     }
-    document["apiVersion"] = json!("v1");
-    let (made, templates) = adapter::command(&pair.group.loaded, &document.to_string());
+    let (made, templates) = adapter::command(&pair.group.loaded, &pair.pod.to_string());
     let Some((_, injection)) = templates.first() else { return Ok(()) };
     let refused = matches!(injection.outcome, Outcome::Refused { .. });
     if refused != (response["allowed"] == false) {
@@ -377,7 +380,7 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
     if matches == other {
         return fail("match", format!("{reason} where the policy matches: {matches}"));
     }
-    if !valid || !matches {
+    if !valid || !matches || !pair.group.policy.is_known() {
         return Ok(());
     }
     let text = match &pair.first.outcome {

@@ -90,7 +90,7 @@ fn unmentioned(before: &Value, after: &Value, added: &[String]) -> Option<String
         for (entries, key) in [("env", "name"), ("volumeMounts", "mountPath")] {
             for entry in items(&container[entries]) {
                 let name = entry[key].as_str().unwrap_or_default();
-                let said = lines.iter().any(|line| line.split([' ', ',']).any(|word| word == name));
+                let said = lines.iter().any(|line| line.contains(name));
                 if changed(&was[entries], &container[entries], key, name).is_some() && !said {
                     return Some(format!("{holder}.{entries}.{name}: {added:?}"));
                 }

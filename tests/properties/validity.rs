@@ -165,6 +165,9 @@ impl Refusals {
         let mut known = BTreeSet::new();
         for port in items(&container["ports"]) {
             let port_name = text(&port["name"]);
+            if port["containerPort"].as_i64().is_none_or(|number| !(1..=65_535).contains(&number)) {
+                self.add("number of a port", name);
+            }
             if !port_name.is_empty() && !known.insert(port_name) {
                 self.add("name of a port", &format!("{name}.{port_name}"));
             }

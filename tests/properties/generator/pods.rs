@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::containers::{add_probes, container, without_port_conflicts};
 use super::defaults;
 use super::pools::{
-    ANNOTATIONS, CONTAINERS, INSTANCE_TYPE, INSTANCE_TYPES, LABELS, LABEL_VALUES, NAMESPACES, NETWORKS,
+    ANNOTATIONS, CONTAINERS, DEVICES, INSTANCE_TYPE, INSTANCE_TYPES, LABELS, LABEL_VALUES, NAMESPACES, NETWORKS,
     OPT_OUT, TRIGGER, VOLUMES, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
 };
 use super::{Dice, items};
@@ -185,6 +185,21 @@ fn sprinkle(dice: &mut Dice, pod: &mut Value) {
         let Some(Value::Object(map)) = pod.pointer_mut(parent) else { continue };
         if !map.contains_key(key) && dice.chance(6) {
             map.insert(key.to_owned(), Value::Null);
+        }
+    }
+}
+
+/// Takes the limits of devices away and leaves the requests, as some manifests on disk have it. The API server refuses
+/// that, unless a policy adds the limit.
+pub(crate) fn request_without_limit(pod: &mut Value) {
+    for list in ["containers", "initContainers"] {
+        for container in pod["spec"][list].as_array_mut().into_iter().flatten() {
+            for device in DEVICES {
+                let limits = container["resources"].get_mut("limits").and_then(Value::as_object_mut);
+                if let Some(amount) = limits.and_then(|limits| limits.shift_remove(device)) {
+                    container["resources"]["requests"][device] = amount;
+                }
+            }
         }
     }
 }

@@ -20,8 +20,18 @@ pub(crate) struct Policy {
 }
 
 impl Policy {
+    /// A policy of which the expressions are not known.
+    pub(crate) fn of(document: Value) -> Self {
+        Self { document, expressions: BTreeMap::new(), phases: BTreeMap::new() }
+    }
+
     pub(crate) fn text(&self) -> String {
         yaml::text(&self.document)
+    }
+
+    /// Whether every expression of the policy is known.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.expressions.is_empty() || !self.text().contains("${")
     }
 }
 
