@@ -10,6 +10,7 @@ pub mod policy;
 pub mod policy_set;
 pub mod quantity;
 pub mod registration;
-mod self_check;
+mod schema;
+mod validate;
 pub mod values;
 pub mod yaml;

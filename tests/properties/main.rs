@@ -26,8 +26,9 @@ mod validity;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use fabric_injector::core::engine::{Mutated, Mutation, Outcome, mutate};
-use fabric_injector::core::policy::Request;
+use fabric_injector::core::engine::{Mutated, Mutation, Outcome};
+use fabric_injector::core::policy_set::mutate;
+use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::shell::builtin;
 use proptest::prelude::*;
@@ -42,7 +43,7 @@ static POLICIES: LazyLock<Vec<PolicySet>> = LazyLock::new(|| {
 });
 
 fn serve(policies: &PolicySet, pod: &Value) -> Mutation {
-    mutate(policies, pod.clone(), &Request::default())
+    mutate(policies, pod.clone(), &PodContext::default())
 }
 
 fn mutated(mutation: Mutation) -> Option<Mutated> {

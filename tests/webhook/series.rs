@@ -6,7 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use fabric_injector::core::admission::{OnError, Record};
 use fabric_injector::core::engine::{Outcome, Reason, Warning};
-use fabric_injector::core::policy::Request as About;
+use fabric_injector::core::policy::PodContext as About;
 use fabric_injector::shell::server::{Limits, MAX_BODY, State};
 use hyper::{Method, Request};
 use serde_json::{Value, json};

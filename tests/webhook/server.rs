@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Body;
 use fabric_injector::core::admission::{Evaluate, OnError};
 use fabric_injector::core::engine;
-use fabric_injector::core::policy::{Definition, Request as About};
+use fabric_injector::core::policy::{Definition, PodContext as About};
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::shell::selection::Selection;
 use fabric_injector::shell::server::{self, Limits, State};
@@ -185,7 +185,7 @@ pub(crate) fn load(policy: &str, sets: &[String]) -> PolicySet {
 
 /// The engine itself, for an evaluator that does something else besides.
 pub(crate) fn engine(policies: &PolicySet, pod: Value, about: &About) -> engine::Mutation {
-    engine::mutate(policies, pod, about)
+    policy_set::mutate(policies, pod, about)
 }
 
 /// The engine behind a gate: tells when it has begun with a pod, and waits until the last value is dropped.
@@ -203,7 +203,7 @@ pub(crate) fn gated() -> (Box<Evaluate>, UnboundedReceiver<()>, mpsc::Sender<()>
 }
 
 /// A request with a review in it.
-pub(crate) fn post(path: &str, body: impl Into<Body>) -> Request<Body> {
+pub(crate) fn post(path: &str, body: impl Into<Body>) -> PodContext <Body> {
     request(Method::POST, path, Some(b"application/json"), body)
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn request(
     path: &str,
     content_type: Option<&[u8]>,
     body: impl Into<Body>,
-) -> Request<Body> {
+) -> PodContext <Body> {
     let mut request = Request::builder().method(method).uri(path);
     if let Some(content_type) = content_type {
         request = request.header(header::CONTENT_TYPE, content_type);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::core::admission::creates_pod;
 use crate::core::engine::push_token;
-use crate::core::policy::Request;
+use crate::core::policy::PodContext;
 
 /// A pod or pod template inside of a document.
 #[derive(Debug, Clone)]
@@ -13,7 +13,7 @@ pub struct Found {
     /// JSON Pointer from the document's root; empty if the document is the pod.
     pub pointer: String,
     /// What is known of the pods that come from it.
-    pub request: Request,
+    pub request: PodContext,
 }
 
 /// What encloses the value at hand.
@@ -49,9 +49,9 @@ fn reviewed_pod(review: &Value) -> Option<Found> {
     );
     creates_pod.then(|| Found {
         pointer: "/request/object".to_owned(),
-        request: Request {
+        request: PodContext {
             namespace: request["namespace"].as_str().map(str::to_owned),
-            ..Request::default()
+            ..PodContext::default()
         },
     })
 }
@@ -98,7 +98,7 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
 }
 
 /// What the controller of a template adds to the pods that it makes, as far as policies look at it.
-fn request(around: &Around<'_>) -> Request {
+fn request(around: &Around<'_>) -> PodContext {
     let owner = match around.kind {
         "CronJob" | "JobSet" => "Job",
         "Deployment" => "ReplicaSet",
@@ -117,7 +117,7 @@ fn request(around: &Around<'_>) -> Request {
         }
         _ => Vec::new(),
     };
-    Request { namespace: around.namespace.map(str::to_owned), owner_kinds, labels }
+    PodContext { namespace: around.namespace.map(str::to_owned), owner_kinds, labels }
 }
 
 #[cfg(test)]

@@ -8,16 +8,16 @@ use crate::core::yaml::{Node, Span};
 
 use super::diagnostic::{Diagnostic, suggest};
 use super::expression::{Bindings, Expression};
-use super::scope::{Names, Scope};
+use super::phase::{Names, Phase};
 
-/// A string of a policy, taken apart.
+/// A string of a policy, compiled.
 #[derive(Debug, Clone)]
-pub(crate) enum Text {
+pub(crate) enum Interpolation {
     /// No expression in it.
     Literal(String),
     /// One expression and nothing else: the result keeps its type.
-    Whole(Arc<Expression>),
-    /// Text and expressions in turn: the result is a string.
+    Expression(Arc<Expression>),
+    /// Literal text and expressions in turn: the result is a string.
     Mixed(Arc<[Part]>),
 }
 
@@ -27,16 +27,16 @@ pub(crate) enum Part {
     Expression(Expression),
 }
 
-/// Why an expression gave no value: the expression and what the library says.
+/// An expression that has no value: the expression, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EvaluationError {
     pub(crate) expression: String,
     pub(crate) message: String,
 }
 
-impl Text {
-    /// Takes `text` apart; `node` is where it stands. Every name has to be known and readable in `allowed`.
-    pub(crate) fn compile(text: &str, span: Span, names: &Names, allowed: Scope) -> Result<Self, Diagnostic> {
+impl Interpolation {
+    /// Compiles a string at `span`. Every name in it is known, and can be read in the phase if one is given.
+    pub(crate) fn compile(text: &str, span: Span, names: &Names, phase: Option<Phase>) -> Result<Self, Diagnostic> {
         let mut parts = split(text).map_err(|(message, at)| misplaced(span, text, at, 2, message))?;
         if !parts.iter().any(|piece| matches!(piece, Piece::Expression(..))) {
             let literal = parts.into_iter().map(|piece| match piece {
@@ -46,14 +46,14 @@ impl Text {
             return Ok(Self::Literal(literal.collect()));
         }
         if let [Piece::Expression(source, at)] = parts.as_slice() {
-            return Ok(Self::Whole(Arc::new(compile(source, *at, text, span, names, allowed)?)));
+            return Ok(Self::Expression(Arc::new(compile(source, *at, text, span, names, phase)?)));
         }
         let parts = parts
             .drain(..)
             .map(|piece| match piece {
                 Piece::Literal(text) => Ok(Part::Literal(text)),
                 Piece::Expression(source, at) => {
-                    compile(&source, at, text, span, names, allowed).map(Part::Expression)
+                    compile(&source, at, text, span, names, phase).map(Part::Expression)
                 }
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -65,13 +65,13 @@ impl Text {
         node: &Node,
         what: &str,
         names: &Names,
-        allowed: Scope,
+        phase: Phase,
     ) -> Result<Self, Diagnostic> {
         let text = super::reader::text(node, what)
             .map_err(|diagnostic| diagnostic.hint("write a condition as `${…}`"))?;
-        let compiled = Self::compile(text.trim(), node.span, names, allowed)?;
+        let compiled = Self::compile(text.trim(), node.span, names, Some(phase))?;
         match compiled {
-            Self::Whole(_) => Ok(compiled),
+            Self::Expression(_) => Ok(compiled),
             _ => Err(Diagnostic::new(node.span, format!("{what} has to be one expression"))
                 .hint("write a condition as `${…}`")),
         }
@@ -81,7 +81,7 @@ impl Text {
     pub(crate) fn expressions(&self) -> impl Iterator<Item = &Expression> {
         let (whole, mixed) = match self {
             Self::Literal(_) => (None, None),
-            Self::Whole(expression) => (Some(&**expression), None),
+            Self::Expression(expression) => (Some(&**expression), None),
             Self::Mixed(parts) => (None, Some(parts.iter())),
         };
         whole.into_iter().chain(mixed.into_iter().flatten().filter_map(|part| match part {
@@ -90,16 +90,16 @@ impl Text {
         }))
     }
 
-    /// Where its value may change: the narrowest scope among the names that it reads.
-    pub(crate) fn scope(&self, names: &Names) -> Scope {
-        self.expressions().map(|expression| names.scope_of(expression)).max().unwrap_or(Scope::Fixed)
+    /// The phase in which its value is known: the latest among the names that it reads.
+    pub(crate) fn phase(&self, names: &Names) -> Phase {
+        self.expressions().map(|expression| names.phase_of(expression)).max().unwrap_or(Phase::Fixed)
     }
 
-    /// Its value. A mixed text of which any expression is `null` is `null`.
+    /// The value. A string in which any expression is `null` is `null`.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
         match self {
             Self::Literal(text) => Ok(Value::String(text.clone())),
-            Self::Whole(expression) => run(expression, bindings),
+            Self::Expression(expression) => run(expression, bindings),
             Self::Mixed(parts) => {
                 let mut out = String::new();
                 for part in parts.iter() {
@@ -125,19 +125,11 @@ impl Text {
         })
     }
 
-    /// Whether both are one and the same expression.
-    pub(crate) fn same_source(&self, other: &Text) -> bool {
-        match (self, other) {
-            (Self::Whole(left), Self::Whole(right)) => left.source() == right.source(),
-            _ => false,
-        }
-    }
-
     /// The text for a message.
     pub(crate) fn source(&self) -> String {
         match self {
             Self::Literal(text) => text.clone(),
-            Self::Whole(expression) => format!("${{{}}}", expression.source()),
+            Self::Expression(expression) => format!("${{{}}}", expression.source()),
             Self::Mixed(parts) => parts
                 .iter()
                 .map(|part| match part {
@@ -145,6 +137,18 @@ impl Text {
                     Part::Expression(expression) => format!("${{{}}}", expression.source()),
                 })
                 .collect(),
+        }
+    }
+}
+
+/// Two interpolations are equal if their texts are.
+impl PartialEq for Interpolation {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Literal(one), Self::Literal(other)) => one == other,
+            (Self::Expression(one), Self::Expression(other)) => one.source() == other.source(),
+            (Self::Mixed(_), Self::Mixed(_)) => self.source() == other.source(),
+            _ => false,
         }
     }
 }
@@ -161,7 +165,7 @@ fn compile(
     text: &str,
     span: Span,
     names: &Names,
-    allowed: Scope,
+    phase: Option<Phase>,
 ) -> Result<Expression, Diagnostic> {
     let expression = Expression::compile(source).map_err(|error| {
         misplaced(span, text, at + error.at, error.length, error.message)
@@ -169,12 +173,12 @@ fn compile(
     })?;
     for name in expression.names() {
         let place = at + find_name(source, name).unwrap_or(0);
-        let Some(scope) = names.get(name) else {
+        let Some(known) = names.get(name) else {
             let message = format!("`{name}` is neither a parameter nor a variable");
             return Err(misplaced(span, text, place, name.len(), message).hint(suggest(name, names.all())));
         };
-        if !allowed.may_read(scope) {
-            let message = format!("`{name}` is known {} only", scope.describe());
+        if phase.is_some_and(|phase| !phase.may_read(known)) {
+            let message = format!("`{name}` is known {} only", known.describe());
             return Err(misplaced(span, text, place, name.len(), message)
                 .hint("docs/policy.md says where each name can be used"));
         }
@@ -182,7 +186,7 @@ fn compile(
     Ok(expression)
 }
 
-/// Where a name stands in an expression, not as part of a longer one.
+/// The position of a name in an expression, where it is not part of a longer one.
 fn find_name(source: &str, name: &str) -> Option<usize> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     source
@@ -191,8 +195,8 @@ fn find_name(source: &str, name: &str) -> Option<usize> {
         .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
 }
 
-/// A mistake at byte `at` of a scalar's text. Its place can be told exactly for a scalar on one line; in others
-/// the text itself is looked for.
+/// A mistake at byte `at` of a scalar's text. The position is exact for a scalar on one line; in others, the text
+/// itself is searched.
 fn misplaced(span: Span, text: &str, at: usize, length: usize, message: impl Into<String>) -> Diagnostic {
     let characters = text.chars().count();
     // A quoted scalar is longer than its text by the quotes.
@@ -215,7 +219,7 @@ enum Piece {
     Expression(String, usize),
 }
 
-/// Cuts a text at its `${…}`; the error is a message and the byte where it belongs.
+/// Splits a text at its `${…}`; the error is a message and the byte that it is about.
 fn split(text: &str) -> Result<Vec<Piece>, (String, usize)> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
@@ -246,7 +250,7 @@ fn split(text: &str) -> Result<Vec<Piece>, (String, usize)> {
     Ok(pieces)
 }
 
-/// Where the `}` is that closes an expression, past the braces and strings inside of it.
+/// The position of the `}` that closes an expression, after the braces and strings within it.
 fn expression_end(body: &str) -> Option<usize> {
     let mut depth = 0usize;
     let mut quote = None;

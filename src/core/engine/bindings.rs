@@ -1,5 +1,5 @@
-//! What expressions can read of a pod, each thing worked out when it is first read: most pods are served
-//! without ever being shown to an expression.
+//! The values that expressions read. Each is computed when it is read first: most pods are injected without that any
+//! expression reads them.
 
 use std::collections::HashMap;
 
@@ -7,30 +7,30 @@ use std::sync::OnceLock;
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::expression::{
-    Bindings, Computed, EVERY_ENTRY, Lookup, NOTHING_OF_IT, PodUse, Resolver,
-};
+use crate::core::policy::expression::{Bindings, Computed, Lookup, ReadSet, Resolver, Step};
 use crate::core::policy::matcher::namespace_of;
-use crate::core::policy::text::{EvaluationError, Text};
-use crate::core::policy::{Request, Variant};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::{PodContext, ResolvedPolicy};
+
+use crate::core::schema::{self, Shape, complete};
 
 use super::Stop;
-use super::merge::evaluation_failed;
+use super::context::evaluation_failed;
 use super::pod::{self, Container};
 
-/// What a scope adds to the one around it. Only what some expression of the variant reads is filled in.
+/// The values that a scope adds to the one around it. A value that no expression of the policy reads is left empty.
 #[derive(Debug)]
 pub(super) enum Source {
-    /// The pod as it came.
+    /// The pod before anything is injected.
     Pod { total_gpus: i64, host_network: bool, namespace: Value, part: Value },
     /// One of its containers.
     Container { gpus: i64, container: Value },
-    /// The pod after its containers were served.
-    Served { requests: Value },
+    /// The pod after its containers were injected.
+    Injected { requests: Value },
 }
 
 impl Source {
-    pub(super) fn pod(variant: &Variant, pod: &Value, containers: &[Container], request: &Request) -> Self {
+    pub(super) fn pod(policy: &ResolvedPolicy, pod: &Value, containers: &[Container], context: &PodContext) -> Self {
         let total = || {
             let gpus: HashMap<(&str, usize), i64> = containers
                 .iter()
@@ -39,32 +39,33 @@ impl Source {
             pod::scheduled(pod, |list, index, _| gpus.get(&(list, index)).copied().unwrap_or_default())
         };
         let read =
-            |name: &str, value: &dyn Fn() -> Value| if variant.reads(name) { value() } else { Value::Null };
+            |name: &str, value: &dyn Fn() -> Value| if policy.reads(name) { value() } else { Value::Null };
         Self::Pod {
-            total_gpus: if variant.reads("totalGpus") { total() } else { 0 },
+            total_gpus: if policy.reads("totalGpus") { total() } else { 0 },
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
-            namespace: read("podNamespace", &|| Value::from(namespace_of(&pod["metadata"], request))),
-            part: read("pod", &|| with_labels(part_of(pod, variant.pod_use()), request)),
+            namespace: read("podNamespace", &|| Value::from(namespace_of(&pod["metadata"], context))),
+            part: read("pod", &|| with_labels(part_of(pod, &policy.reads_of_pod, &Shape::Object(schema::pod())), context)),
         }
     }
 
-    pub(super) fn container(variant: &Variant, pod: &Value, container: &Container) -> Self {
+    pub(super) fn container(policy: &ResolvedPolicy, pod: &Value, container: &Container) -> Self {
         let value = &pod["spec"][container.list][container.index];
-        let value = if variant.reads("container") { value.clone() } else { Value::Null };
+        let shape = Shape::Object(schema::container());
+        let value = if policy.reads("container") { part_of(value, &policy.reads_of_container, &shape) } else { Value::Null };
         Self::Container { gpus: container.gpus, container: value }
     }
 
-    pub(super) fn served(variant: &Variant, pod: &Value) -> Self {
-        Self::Served { requests: if variant.reads("podRequests") { pod::requests(pod) } else { Value::Null } }
+    pub(super) fn injected(policy: &ResolvedPolicy, pod: &Value) -> Self {
+        Self::Injected { requests: if policy.reads("podRequests") { pod::requests(pod) } else { Value::Null } }
     }
 }
 
-/// One scope of a pod, inside of another or of the variant's fixed values.
+/// One scope of a pod, inside of another or of the policy's fixed values.
 pub(super) struct PodScope<'a> {
     source: Source,
-    variant: &'a Variant,
+    policy: &'a ResolvedPolicy,
     outer: Option<&'a PodScope<'a>>,
-    variables: &'a [(String, Text)],
+    variables: &'a [(String, Interpolation)],
     computed: Vec<OnceLock<Option<Computed>>>,
     built_in: [OnceLock<Computed>; BUILT_IN],
     /// The first variable that could not be evaluated. A lookup cannot fail, so it is kept here.
@@ -75,22 +76,22 @@ pub(super) struct PodScope<'a> {
 const BUILT_IN: usize = 4;
 
 impl<'a> PodScope<'a> {
-    pub(super) fn new(source: Source, variant: &'a Variant, outer: Option<&'a PodScope<'a>>) -> Self {
+    pub(super) fn new(source: Source, policy: &'a ResolvedPolicy, outer: Option<&'a PodScope<'a>>) -> Self {
         let variables = match source {
-            Source::Pod { .. } => &variant.pod_variables,
-            Source::Container { .. } => &variant.container_variables,
-            Source::Served { .. } => &variant.final_variables,
+            Source::Pod { .. } => &policy.pod_variables,
+            Source::Container { .. } => &policy.container_variables,
+            Source::Injected { .. } => &policy.injected_variables,
         };
         let computed = variables.iter().map(|_| OnceLock::new()).collect();
         let built_in = std::array::from_fn(|_| OnceLock::new());
-        Self { source, variant, outer, variables, computed, built_in, failure: OnceLock::new() }
+        Self { source, policy, outer, variables, computed, built_in, failure: OnceLock::new() }
     }
 
     fn variable(&self, at: usize) -> Option<&Computed> {
         let (name, text) = &self.variables[at];
         let compute = || {
             let resolver = Resolver(self);
-            let mut bindings = self.variant.bindings.child();
+            let mut bindings = self.policy.bindings.child();
             bindings.resolve_by(&resolver);
             match text.evaluate(&bindings) {
                 Ok(value) => Some(Computed::of(&value)),
@@ -112,7 +113,7 @@ impl<'a> PodScope<'a> {
             (Source::Pod { total_gpus, .. }, "totalGpus") => slot(3, &|| Computed::int(*total_gpus)),
             (Source::Container { gpus, .. }, "gpus") => slot(0, &|| Computed::int(*gpus)),
             (Source::Container { container, .. }, "container") => slot(1, &|| Computed::of(container)),
-            (Source::Served { requests }, "podRequests") => slot(0, &|| Computed::of(requests)),
+            (Source::Injected { requests }, "podRequests") => slot(0, &|| Computed::of(requests)),
             _ => None,
         }
     }
@@ -139,60 +140,77 @@ impl Lookup for PodScope<'_> {
     }
 }
 
-/// Bindings over the fixed values of a variant and a scope of a pod.
-pub(super) fn bindings<'s>(variant: &'s Variant, resolver: &'s Resolver<'s>) -> Bindings<'s, 's> {
-    let mut bindings: Bindings<'s, 's> = variant.bindings.child();
+/// Bindings over the fixed values of a policy and a scope of a pod.
+pub(super) fn bindings<'s>(policy: &'s ResolvedPolicy, resolver: &'s Resolver<'s>) -> Bindings<'s, 's> {
+    let mut bindings: Bindings<'s, 's> = policy.bindings.child();
     bindings.resolve_by(resolver);
     bindings
 }
 
-/// As much of the pod as expressions read.
-fn part_of(pod: &Value, pod_use: &PodUse) -> Value {
-    let PodUse::Paths(paths) = pod_use else { return pod.clone() };
-    // Always there for an expression to look into; nothing else is made up.
-    let mut part = serde_json::json!({"metadata": {}, "spec": {}});
-    for path in paths {
-        copy_path(pod, &mut part, path);
-    }
+/// The parts of an object that expressions read, as the API server completes them.
+fn part_of(object: &Value, reads: &ReadSet, shape: &Shape) -> Value {
+    let mut part = match reads {
+        ReadSet::Whole => without_nulls(object),
+        ReadSet::Paths(paths) => {
+            let mut part = Value::Object(Map::new());
+            paths.iter().for_each(|path| copy_path(object, &mut part, path));
+            part
+        }
+    };
+    complete(&mut part, shape);
     part
 }
 
-fn copy_path(from: &Value, to: &mut Value, path: &[String]) {
-    let Some((key, rest)) = path.split_first() else {
-        *to = from.clone();
+fn copy_path(from: &Value, to: &mut Value, path: &[Step]) {
+    let Some((step, rest)) = path.split_first() else {
+        *to = without_nulls(from);
         return;
     };
-    match (from, key.as_str()) {
-        (_, NOTHING_OF_IT) => {
+    match (from, step) {
+        (_, Step::Exists) => {
             if to.is_null() {
                 *to = if from.is_object() { Value::Object(Map::new()) } else { from.clone() };
             }
         }
-        (Value::Array(entries), EVERY_ENTRY) => {
+        (Value::Array(entries), Step::Every) => {
             if !to.is_array() {
                 *to = Value::Array(vec![Value::Null; entries.len()]);
             }
             let copies = to.as_array_mut().into_iter().flatten();
             copies.zip(entries).for_each(|(copy, entry)| copy_path(entry, copy, rest));
         }
-        (Value::Object(map), key) => {
-            // To Kubernetes, `null` and nothing are the same.
+        (Value::Object(map), Step::Field(key)) => {
             let Some(value) = map.get(key).filter(|value| !value.is_null()) else { return };
             if !to.is_object() {
                 *to = Value::Object(Map::new());
             }
             if let Value::Object(copies) = to {
-                copy_path(value, copies.entry(key).or_insert(Value::Null), rest);
+                let empty = if value.is_object() { Value::Object(Map::new()) } else { Value::Null };
+                copy_path(value, copies.entry(key).or_insert(empty), rest);
             }
         }
-        // Whatever an expression makes of a value of another kind, it gets the value.
-        _ => *to = from.clone(),
+        // The keys of a map, or a value of another kind than the expression expects: it gets all of it.
+        _ => *to = without_nulls(from),
     }
 }
 
-/// A template has not yet the labels that its controller gives to the pods.
-fn with_labels(mut pod: Value, request: &Request) -> Value {
-    for (key, value) in &request.labels {
+/// A copy without fields that are `null`, which Kubernetes treats as absent.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => map
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(key, value)| (key.clone(), without_nulls(value)))
+            .collect::<Map<_, _>>()
+            .into(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
+/// Adds the labels that the controller of a template gives to its pods.
+fn with_labels(mut pod: Value, context: &PodContext) -> Value {
+    for (key, value) in &context.labels {
         let labels = &mut pod["metadata"]["labels"];
         if labels.is_null() {
             *labels = Value::Object(Map::new());
@@ -209,29 +227,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::core::policy::expression::Expression;
 
     #[test]
-    fn only_what_is_read_is_copied() {
+    fn only_the_parts_that_are_read_are_copied() {
         let pod = json!({"metadata": {"labels": {"a": "1", "b": "2"}, "name": "n"},
             "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "i"}, {"name": "d"}], "x": null}});
-        let part = |paths: &[&str]| {
-            let paths = paths.iter().map(|path| path.split(' ').map(str::to_owned).collect()).collect();
-            part_of(&pod, &PodUse::Paths(paths))
+        let part = |source: &str| {
+            let expression = Expression::compile(source).unwrap();
+            part_of(&pod, expression.reads_of_pod(), &Shape::Opaque)
         };
-        assert_eq!(part(&[]), json!({"metadata": {}, "spec": {}}));
+        assert_eq!(part("1 > 0"), json!({}));
         assert_eq!(
-            part(&["metadata labels a", "spec hostNetwork", "spec missing x"]),
+            part("pod.metadata.labels.a == '1' && pod.spec.hostNetwork || has(pod.spec.missing.x)"),
             json!({"metadata": {"labels": {"a": "1"}}, "spec": {"hostNetwork": true}})
         );
         assert_eq!(
-            part(&["spec containers * name", "spec containers * ."]),
-            json!({"metadata": {}, "spec": {"containers": [{"name": "c"}, {"name": "d"}]}})
+            part("pod.spec.containers.exists(c, c.name == 'd')"),
+            json!({"spec": {"containers": [{"name": "c"}, {"name": "d"}]}})
         );
-        assert_eq!(part(&["spec x", "spec x deeper"])["spec"], json!({}));
-        // A shorter path takes in the longer ones.
-        assert_eq!(
-            part(&["metadata labels", "metadata labels a"])["metadata"],
-            json!({"labels": {"a": "1", "b": "2"}})
-        );
+        assert_eq!(part("has(pod.spec.x.deeper)"), json!({"spec": {}}));
+        let labels = json!({"labels": {"a": "1", "b": "2"}});
+        assert_eq!(part("pod.metadata.labels.a == pod.metadata.labels[key]")["metadata"], labels);
+        assert_eq!(part("pod.metadata.labels.exists(key, key == 'a')")["metadata"], labels);
     }
 }

@@ -1,24 +1,6 @@
-//! The lists that some strings hold: paths in a variable, network attachments in a Multus annotation.
+//! The annotation by which Multus attaches networks to a pod.
 
 use serde_json::Value;
-
-/// `entry` put in front of what `list` holds, or after it; `None` if it is there already.
-pub(crate) fn with_entry(list: &str, entry: &str, separator: &str, prepend: bool) -> Option<String> {
-    if list.is_empty() {
-        return Some(entry.to_owned());
-    }
-    if separator.is_empty() {
-        return None;
-    }
-    // An entry may be several; those that are there stay where they are.
-    let missing: Vec<&str> =
-        entry.split(separator).filter(|part| !list.split(separator).any(|known| known == *part)).collect();
-    if missing.is_empty() {
-        return None;
-    }
-    let missing = missing.join(separator);
-    Some(if prepend { format!("{missing}{separator}{list}") } else { format!("{list}{separator}{missing}") })
-}
 
 /// A network by namespace and name.
 #[derive(PartialEq, Eq)]
@@ -39,14 +21,18 @@ impl<'a> Network<'a> {
     }
 }
 
-/// The annotation `k8s.v1.cni.cncf.io/networks` with at least `count` attachments of `network`, in the form
-/// (comma list or JSON) that it is in. `Ok(None)` if it has them already, an error if it cannot be read.
-pub(crate) fn with_networks(
+/// The annotation is not a list of networks.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct NotNetworks;
+
+/// The annotation `k8s.v1.cni.cncf.io/networks` with at least `count` attachments of `network`, in the form that it
+/// has: a comma list or JSON. `None` if it has them already.
+pub(super) fn with_networks(
     annotation: &str,
     network: &str,
     count: usize,
     pod_namespace: &str,
-) -> Result<Option<String>, ()> {
+) -> Result<Option<String>, NotNetworks> {
     let wanted = Network::parse(network, pod_namespace);
     let annotation = annotation.trim();
     if annotation.is_empty() {
@@ -61,7 +47,7 @@ pub(crate) fn with_networks(
             entries.join(",")
         }));
     }
-    let entries: Vec<Value> = serde_json::from_str(annotation).map_err(|_| ())?;
+    let entries: Vec<Value> = serde_json::from_str(annotation).map_err(|_| NotNetworks)?;
     let is_wanted = |entry: &&Value| {
         entry["name"].as_str() == Some(wanted.name)
             && entry["namespace"].as_str().unwrap_or(pod_namespace) == wanted.namespace
@@ -74,8 +60,8 @@ pub(crate) fn with_networks(
         Some((namespace, name)) => serde_json::json!({"name": name, "namespace": namespace}),
         None => serde_json::json!({"name": network}),
     };
-    // Into the user's text rather than written anew, so that it stays as the user wrote it.
-    let body = annotation.strip_suffix(']').ok_or(())?.trim_end();
+    // Appended to the user's text, which stays as it is.
+    let body = annotation.strip_suffix(']').ok_or(NotNetworks)?.trim_end();
     let added = vec![entry.to_string(); count - present].join(",");
     let comma = if entries.is_empty() { "" } else { "," };
     Ok(Some(format!("{body}{comma}{added}]")))
@@ -111,16 +97,7 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_not_touched() {
-        assert_eq!(with_networks("[{", "net", 1, "team"), Err(()));
+        assert_eq!(with_networks("[{", "net", 1, "team"), Err(NotNetworks));
     }
 
-    #[test]
-    fn a_path_list_gets_its_entry_once() {
-        assert_eq!(with_entry("/a:/b", "/c", ":", true).unwrap(), "/c:/a:/b");
-        assert_eq!(with_entry("/a:/b", "/c", ":", false).unwrap(), "/a:/b:/c");
-        assert_eq!(with_entry("/a:/c", "/c", ":", true), None);
-        assert_eq!(with_entry("", "/c", ":", true).unwrap(), "/c");
-        assert_eq!(with_entry("/b", "/a:/b:/c", ":", true).unwrap(), "/a:/c:/b");
-        assert_eq!(with_entry("/a:/c:/b", "/a:/b:/c", ":", true), None);
-    }
 }

@@ -1,0 +1,119 @@
+//! Volume mounts: one at a path, and only of a volume that the pod has.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use crate::core::policy::OnConflict;
+use crate::core::policy::overlay::Element;
+use crate::core::schema::Field;
+
+use super::context::{Merge, brief};
+use super::cursor::{Cursor, ListCursor};
+use super::report::{Kept, Reason, WarningKind};
+use super::volumes::{clean_path, is_volume};
+
+/// Merges mounts into the list of a container.
+pub(super) fn merge(
+    merge: &mut Merge<'_, '_>,
+    container: &mut Cursor<'_>,
+    field: &'static Field,
+    mounts: &[Element],
+) -> Result<(), Reason> {
+    for mount in mounts {
+        let Some(wanted) = merge.build_element(mount)? else { continue };
+        let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default()).into_owned();
+        if has_device(container, &path) {
+            let seen = format!("a block device at {path}");
+            let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted: brief(&wanted["name"]) };
+            container.warn(field.name, kind, merge.rule);
+            continue;
+        }
+        container.list(field.name, |list| {
+            let at = list.entries().iter().position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path));
+            match at {
+                Some(at) => keep(merge, list, at, wanted),
+                None => add(merge, list, wanted),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn has_device(container: &Cursor<'_>, path: &str) -> bool {
+    let devices = container.get("volumeDevices").and_then(Value::as_array);
+    devices.is_some_and(|devices| {
+        devices.iter().any(|device| path_of(device, "devicePath").as_deref() == Some(path))
+    })
+}
+
+fn path_of<'e>(entry: &'e Value, key: &str) -> Option<Cow<'e, str>> {
+    entry[key].as_str().map(clean_path)
+}
+
+fn add(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, mut wanted: Value) -> Result<(), Reason> {
+    match use_volume(merge, wanted["name"].as_str().unwrap_or_default()) {
+        Some(name) => {
+            wanted["name"] = Value::from(name);
+            list.push(wanted);
+        }
+        None => {
+            let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
+            list.warn_here(WarningKind::MountWithoutVolume { volume }, merge.rule);
+        }
+    }
+    Ok(())
+}
+
+/// The name of the pod's volume to mount. A volume of the policy counts as used from now on.
+fn use_volume(merge: &mut Merge<'_, '_>, volume: &str) -> Option<String> {
+    let facts = &mut *merge.pod;
+    if let Some(resolved) = facts.volumes.resolve(volume, &facts.own_volumes) {
+        facts.volumes.mark_used(volume);
+        return Some(resolved);
+    }
+    let own = facts.own_volumes.iter().any(|existing| existing["name"].as_str() == Some(volume));
+    own.then(|| volume.to_owned())
+}
+
+/// Merges a mount at a path at which the container mounts something.
+fn keep(
+    merge: &mut Merge<'_, '_>,
+    list: &mut ListCursor<'_>,
+    at: usize,
+    mut wanted: Value,
+) -> Result<(), Reason> {
+    let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
+    let mounted = list.entries()[at]["name"].as_str().unwrap_or_default().to_owned();
+    let facts = &mut *merge.pod;
+    let resolved = facts.volumes.resolve(&volume, &facts.own_volumes);
+    let is_same = |wanted: &Value| {
+        let named = |existing: &&Value| existing["name"].as_str() == Some(&mounted);
+        facts.own_volumes.iter().filter(named).any(|existing| is_volume(existing, wanted))
+    };
+    if mounted == volume && resolved.is_none()
+        || resolved.as_deref() == Some(&*mounted)
+        || facts.volumes.get(&volume).is_some_and(is_same)
+    {
+        return Ok(());
+    }
+    let (seen, shown) = (format!("volume {mounted}"), format!("volume {volume}"));
+    match merge.on_conflict {
+        OnConflict::Keep => {
+            list.warn(at, WarningKind::Kept { what: Kept::Mount, seen, wanted: shown }, merge.rule);
+        }
+        OnConflict::Replace => match use_volume(merge, &volume) {
+            Some(name) => {
+                wanted["name"] = Value::from(name);
+                list.warn(at, WarningKind::Replaced { seen, wanted: shown }, merge.rule);
+                list.replace(at, wanted);
+            }
+            None => list.warn(at, WarningKind::MountWithoutVolume { volume }, merge.rule),
+        },
+        OnConflict::Refuse => {
+            let path = list.pointer_to(at);
+            return Err(Reason::Conflict { rule: merge.rule.to_owned(), path, seen, wanted: shown });
+        }
+    }
+    Ok(())
+}
