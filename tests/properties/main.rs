@@ -8,9 +8,20 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod adapter;
+mod counterexamples;
 mod full_pod;
 mod generate;
+mod generator;
 mod invariants;
+mod leaves;
+mod model;
+mod pairs;
+mod properties;
+mod reports;
+mod rules;
+mod shrink;
+mod validity;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
