@@ -10,6 +10,9 @@ pub mod policy;
 pub mod policy_set;
 pub mod quantity;
 pub mod registration;
+// The engine does not use it yet.
+#[allow(dead_code, unused_imports)]
+mod schema;
 mod self_check;
 pub mod values;
 pub mod yaml;
