@@ -124,8 +124,10 @@ pub(crate) enum Default {
     Absent,
     /// The empty value of the type: `""`, `0` or `false`. The API server leaves a field with that value out.
     Empty,
-    /// A string, which also takes the place of an empty one.
+    /// A string.
     Text(&'static str),
+    /// A string, which also takes the place of `""`.
+    TextForEmpty(&'static str),
     /// A number.
     Integer(i64),
     /// A number, which also takes the place of `0`.
@@ -201,7 +203,14 @@ impl Object {
 impl Field {
     /// A settable field that is optional and has no default.
     pub(crate) const fn new(name: &'static str, shape: Shape) -> Self {
-        Self { name, shape, required: false, at_most: None, default: Default::Absent, overlay: Overlay::Settable }
+        Self {
+            name,
+            shape,
+            required: false,
+            at_most: None,
+            default: Default::Absent,
+            overlay: Overlay::Settable,
+        }
     }
 
     pub(crate) const fn required(mut self) -> Self {

@@ -1,0 +1,175 @@
+//! Whether a value of an overlay is one that the API server accepts.
+
+use serde_json::{Map, Value};
+
+use crate::core::quantity::Quantity;
+
+use super::{Default, Field, Format, Object, Overlay, Shape};
+
+/// A value that the API server does not accept, or that an overlay cannot set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Invalid {
+    /// The keys and indices on the way from the checked value to the wrong one.
+    pub(crate) path: Vec<String>,
+    pub(crate) message: String,
+}
+
+impl Invalid {
+    fn new(message: impl Into<String>) -> Self {
+        Self { path: Vec::new(), message: message.into() }
+    }
+
+    fn at(mut self, step: impl ToString) -> Self {
+        self.path.insert(0, step.to_string());
+        self
+    }
+}
+
+/// Checks the whole of a value. An object that is merged field by field can lack fields that are required.
+pub(crate) fn check(value: &Value, shape: &Shape) -> Result<(), Invalid> {
+    match (shape, value) {
+        (Shape::Object(object), Value::Object(fields)) => check_fields(fields, object),
+        (Shape::Atomic(object), Value::Object(fields)) => {
+            check_fields(fields, object)?;
+            check_complete(fields, object)
+        }
+        (Shape::Map { keys, values }, Value::Object(entries)) => {
+            entries.iter().try_for_each(|(key, value)| {
+                keys.check(key).map_err(Invalid::new)?;
+                check(value, values).map_err(|invalid| invalid.at(key))
+            })
+        }
+        (Shape::List { items, .. }, Value::Array(entries)) => entries
+            .iter()
+            .enumerate()
+            .try_for_each(|(index, entry)| check(entry, items).map_err(|invalid| invalid.at(index))),
+        (Shape::Text(format), Value::String(text)) => format.check(text).map_err(Invalid::new),
+        (Shape::Integer(least, most), Value::Number(number)) => match number.as_i64() {
+            Some(number) if (*least..=*most).contains(&number) => Ok(()),
+            _ => Err(Invalid::new(format!("`{number}` is not {}", whole_number(*least, *most)))),
+        },
+        (Shape::Boolean, Value::Bool(_)) | (Shape::Opaque, _) => Ok(()),
+        (Shape::Quantity, Value::String(_) | Value::Number(_)) => match Quantity::from_value(value) {
+            Some(_) => Ok(()),
+            None => Err(Invalid::new(format!("{value} is not a quantity, such as `500m` or `64Gi`"))),
+        },
+        (Shape::PortNumberOrName, Value::String(name)) => Format::PortName.check(name).map_err(Invalid::new),
+        (Shape::PortNumberOrName, Value::Number(_)) => check(value, &Shape::Integer(1, 65535)),
+        (shape, value) => {
+            Err(Invalid::new(format!("{} is needed here, and this is {}", expected(shape), kind(value))))
+        }
+    }
+}
+
+fn check_fields(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
+    for (name, value) in fields {
+        let Some(field) = object.field(name) else {
+            return Err(Invalid::new(format!("{} has no field `{name}`", object.name)));
+        };
+        if let Overlay::Refused(reason) = field.overlay {
+            return Err(Invalid::new(format!("an overlay cannot set `{name}`: {reason}")));
+        }
+        if field.is_absent(value) {
+            continue;
+        }
+        check(value, &field.shape).map_err(|invalid| invalid.at(name))?;
+        if let (Some(most), Some(entries)) = (field.at_most, value.as_array())
+            && entries.len() > most
+        {
+            return Err(Invalid::new(format!("`{name}` has more than {most} entries")));
+        }
+    }
+    check_unions(fields, object)?;
+    object.rule.map_or(Ok(()), |rule| rule(fields).map_err(Invalid::new))
+}
+
+fn check_unions(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
+    for names in [object.exactly_one_of, object.at_most_one_of] {
+        let mut present = names.iter().filter(|name| object.is_set(fields, name));
+        if let (Some(first), Some(second)) = (present.next(), present.next()) {
+            return Err(Invalid::new(format!("`{first}` and `{second}` exclude each other")));
+        }
+    }
+    Ok(())
+}
+
+fn check_complete(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
+    let missing = object.fields.iter().find(|field| field.required && !object.is_set(fields, field.name));
+    if let Some(field) = missing {
+        return Err(Invalid::new(format!("`{}` is missing", field.name)));
+    }
+    let names = object.exactly_one_of;
+    let has_default = |name: &&str| object.field(name).is_some_and(|field| field.default != Default::Absent);
+    let satisfied = names.is_empty()
+        || names.iter().any(|name| object.is_set(fields, name))
+        || names.iter().any(has_default);
+    if satisfied {
+        return Ok(());
+    }
+    let settable =
+        |name: &&&str| object.field(name).is_some_and(|field| !matches!(field.overlay, Overlay::Refused(_)));
+    let names: Vec<String> = names.iter().filter(settable).map(|name| format!("`{name}`")).collect();
+    Err(Invalid::new(format!("one of {} is missing", names.join(", "))))
+}
+
+impl Object {
+    /// Whether an object of this type has a value for a field.
+    fn is_set(&self, fields: &Map<String, Value>, name: &str) -> bool {
+        let value = fields.get(name);
+        value.is_some_and(|value| self.field(name).is_none_or(|field| !field.is_absent(value)))
+    }
+}
+
+impl Field {
+    /// Whether the API server takes this value of the field for none.
+    pub(crate) fn is_absent(&self, value: &Value) -> bool {
+        let empty_is_absent = matches!(self.default, Default::Empty | Default::Computed);
+        match value {
+            Value::Null => true,
+            Value::Array(items) => items.is_empty() && matches!(self.shape, Shape::List { .. }),
+            Value::Object(entries) => entries.is_empty() && matches!(self.shape, Shape::Map { .. }),
+            Value::String(text) => {
+                text.is_empty() && (empty_is_absent || matches!(self.default, Default::TextForEmpty(_)))
+            }
+            Value::Number(number) => {
+                number.as_i64() == Some(0)
+                    && (empty_is_absent || matches!(self.default, Default::IntegerForZero(_)))
+            }
+            Value::Bool(value) => !value && empty_is_absent,
+        }
+    }
+}
+
+fn whole_number(least: i64, most: i64) -> String {
+    match (least, most) {
+        (i64::MIN, i64::MAX) => "a whole number".to_owned(),
+        (least, i64::MAX) => format!("a whole number from {least}"),
+        (least, most) => format!("a whole number from {least} to {most}"),
+    }
+}
+
+/// A shape in words.
+fn expected(shape: &Shape) -> &'static str {
+    match shape {
+        Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } => "an object",
+        Shape::List { .. } => "a list",
+        Shape::Text(_) => "a string",
+        Shape::Integer(..) => "a whole number",
+        Shape::Boolean => "`true` or `false`",
+        Shape::Quantity => "a quantity",
+        Shape::PortNumberOrName => "a port number or name",
+        Shape::Opaque => "a value",
+    }
+}
+
+/// The type of a value in words.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
+}

@@ -1,0 +1,109 @@
+//! Values as the API server returns them: with its defaults, and without what is empty.
+
+use serde_json::{Map, Value};
+
+use crate::core::quantity::same_quantity;
+
+use super::{Default, Field, ListMerge, Object, Shape};
+
+/// Completes a value as the API server does: the static defaults are filled in, and fields that are empty are left out.
+pub(crate) fn complete(value: &mut Value, shape: &Shape) {
+    match (shape, value) {
+        (Shape::Object(object) | Shape::Atomic(object), Value::Object(fields)) => {
+            fields.retain(|name, value| object.field(name).is_none_or(|field| !field.is_absent(value)));
+            for field in object.fields {
+                if !fields.contains_key(field.name)
+                    && let Some(default) = object.default_of(field, fields)
+                {
+                    fields.insert(field.name.to_owned(), default);
+                }
+                if let Some(value) = fields.get_mut(field.name) {
+                    complete(value, &field.shape);
+                }
+            }
+        }
+        (Shape::Map { values, .. }, Value::Object(entries)) => {
+            entries.values_mut().for_each(|value| complete(value, values));
+        }
+        (Shape::List { items, .. }, Value::Array(entries)) => {
+            entries.iter_mut().for_each(|entry| complete(entry, items));
+        }
+        _ => {}
+    }
+}
+
+/// Whether a pod that has `existing` has what an overlay wants. Defaults count as present, quantities are compared by
+/// value, and a field that the API server computes is not compared where the overlay leaves it out.
+pub(crate) fn same(existing: &Value, wanted: &Value, shape: &Shape) -> bool {
+    match (shape, existing, wanted) {
+        (Shape::Object(object) | Shape::Atomic(object), Value::Object(existing), Value::Object(wanted)) => {
+            object.fields.iter().all(|field| same_field(object, field, existing, wanted))
+                && same_unknown_fields(object, existing, wanted)
+        }
+        (Shape::Map { values, .. }, Value::Object(existing), Value::Object(wanted)) => {
+            let same_entry = |key: &String| match (entry(existing, key), entry(wanted, key)) {
+                (Some(existing), Some(wanted)) => same(existing, wanted, values),
+                (existing, wanted) => existing.is_none() && wanted.is_none(),
+            };
+            existing.keys().chain(wanted.keys()).all(same_entry)
+        }
+        (Shape::List { items, merge: ListMerge::Atomic }, Value::Array(existing), Value::Array(wanted)) => {
+            existing.len() == wanted.len()
+                && existing.iter().zip(wanted).all(|(existing, wanted)| same(existing, wanted, items))
+        }
+        (Shape::List { items, .. }, Value::Array(existing), Value::Array(wanted)) => {
+            existing.len() == wanted.len()
+                && wanted.iter().all(|wanted| existing.iter().any(|existing| same(existing, wanted, items)))
+        }
+        (Shape::Quantity, existing, wanted) => same_quantity(existing, wanted),
+        (_, existing, wanted) => existing == wanted,
+    }
+}
+
+fn entry<'a>(entries: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    entries.get(key).filter(|value| !value.is_null())
+}
+
+fn same_field(
+    object: &Object,
+    field: &Field,
+    existing: &Map<String, Value>,
+    wanted: &Map<String, Value>,
+) -> bool {
+    let value = |fields: &Map<String, Value>| {
+        let value = fields.get(field.name).filter(|value| !field.is_absent(value));
+        value.cloned().or_else(|| object.default_of(field, fields))
+    };
+    match (value(existing), value(wanted)) {
+        (Some(existing), Some(wanted)) => same(&existing, &wanted, &field.shape),
+        (Some(_), None) => field.default == Default::Computed,
+        (None, wanted) => wanted.is_none(),
+    }
+}
+
+/// Fields of a newer API are compared as they are.
+fn same_unknown_fields(object: &Object, existing: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
+    let unknown = |name: &&String| object.field(name).is_none();
+    existing
+        .keys()
+        .chain(wanted.keys())
+        .filter(unknown)
+        .all(|name| entry(existing, name) == entry(wanted, name))
+}
+
+impl Object {
+    /// The default of a field that `fields` does not have, unless another field takes its place.
+    fn default_of(&self, field: &Field, fields: &Map<String, Value>) -> Option<Value> {
+        let taken = |name: &&str| fields.get(*name).is_some_and(|value| !value.is_null());
+        if self.exactly_one_of.contains(&field.name) && self.exactly_one_of.iter().any(taken) {
+            return None;
+        }
+        match field.default {
+            Default::Absent | Default::Empty | Default::Computed => None,
+            Default::Text(text) | Default::TextForEmpty(text) => Some(Value::from(text)),
+            Default::Integer(number) | Default::IntegerForZero(number) => Some(Value::from(number)),
+            Default::Boolean(value) => Some(Value::from(value)),
+            Default::EmptyObject => Some(Value::Object(Map::new())),
+        }
+    }
+}

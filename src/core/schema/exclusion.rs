@@ -1,0 +1,132 @@
+//! Which values of a pod exclude a value of an overlay.
+
+use serde_json::Value;
+
+use super::{Exclusion, Literal, Overlay};
+
+impl Overlay {
+    /// The exclusion that keeps an overlay from setting a field of `object`, a part of `pod`, to `value`.
+    pub(crate) fn excluded_by(
+        &self,
+        value: &Value,
+        object: &Value,
+        pod: &Value,
+    ) -> Option<&'static Exclusion> {
+        match self {
+            Self::Unless(exclusions) => {
+                exclusions.iter().find(|exclusion| exclusion.applies(value, object, pod))
+            }
+            Self::Settable | Self::Refused(_) => None,
+        }
+    }
+}
+
+impl Exclusion {
+    pub(crate) const fn new(value: Option<Literal>, path: &'static str, is: Option<Literal>) -> Self {
+        Self { value, path, is }
+    }
+
+    fn applies(&self, value: &Value, object: &Value, pod: &Value) -> bool {
+        let other = |found: &Value| match self.is {
+            Some(literal) => literal.is(found),
+            None => !is_nothing(found),
+        };
+        let (root, path) = match self.path.strip_prefix('/') {
+            Some(path) => (pod, path),
+            None => (object, self.path),
+        };
+        self.value.is_none_or(|literal| literal.is(value)) && any_at(root, path, &other)
+    }
+}
+
+impl Literal {
+    fn is(self, value: &Value) -> bool {
+        match self {
+            Self::Text(text) => value.as_str() == Some(text),
+            Self::Integer(number) => value.as_i64() == Some(number),
+            Self::Boolean(boolean) => value.as_bool() == Some(boolean),
+        }
+    }
+}
+
+/// Whether the API server treats a value as absent. `false` and `0` are values.
+fn is_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Whether `holds` for a value at `path`.
+fn any_at(value: &Value, path: &str, holds: &impl Fn(&Value) -> bool) -> bool {
+    if path.is_empty() {
+        return holds(value);
+    }
+    let (segment, rest) = path.split_once('/').unwrap_or((path, ""));
+    let segment = segment.replace("~1", "/").replace("~0", "~");
+    match (value, segment.strip_suffix('*')) {
+        (Value::Object(fields), Some(prefix)) => {
+            fields.iter().any(|(key, value)| key.starts_with(prefix) && any_at(value, rest, holds))
+        }
+        (Value::Object(fields), None) => fields.get(&segment).is_some_and(|value| any_at(value, rest, holds)),
+        (Value::Array(items), Some("")) => items.iter().any(|item| any_at(item, rest, holds)),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::schema::shapes::{FALSE, NOT_ON_WINDOWS, TRUE, text};
+
+    #[test]
+    fn a_path_starts_at_the_object_or_at_the_pod() {
+        let pod = json!({"spec": {"hostPID": true, "os": {"name": "windows"}}});
+        let object = json!({"privileged": true});
+        let beside = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
+        assert!(beside.excluded_by(&json!(false), &object, &pod).is_some());
+        assert!(beside.excluded_by(&json!(true), &object, &pod).is_none());
+        assert!(beside.excluded_by(&json!(false), &json!({}), &pod).is_none());
+        let above = Overlay::Unless(&[NOT_ON_WINDOWS]);
+        assert!(above.excluded_by(&json!(1), &object, &pod).is_some());
+        assert!(above.excluded_by(&json!(1), &object, &json!({"spec": {"os": {"name": "linux"}}})).is_none());
+        assert!(Overlay::Settable.excluded_by(&json!(1), &object, &pod).is_none());
+    }
+
+    #[test]
+    fn a_star_stands_for_entries_and_for_the_rest_of_a_key() {
+        let capability =
+            Overlay::Unless(&[Exclusion::new(FALSE, "capabilities/add/*", text("CAP_SYS_ADMIN"))]);
+        let object = json!({"capabilities": {"add": ["IPC_LOCK", "CAP_SYS_ADMIN"]}});
+        assert!(capability.excluded_by(&json!(false), &object, &json!({})).is_some());
+        let object = json!({"capabilities": {"add": ["IPC_LOCK"]}});
+        assert!(capability.excluded_by(&json!(false), &object, &json!({})).is_none());
+
+        let ports = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
+        let spec = |ports: Value| json!({"containers": [{"name": "a"}, {"name": "b", "ports": ports}]});
+        assert!(ports.excluded_by(&json!(true), &spec(json!([{"containerPort": 1}])), &json!({})).is_some());
+        assert!(ports.excluded_by(&json!(true), &spec(json!([])), &json!({})).is_none());
+
+        let annotation =
+            Overlay::Unless(&[Exclusion::new(None, "/metadata/annotations/example.com~1*", None)]);
+        let pod = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
+        assert!(annotation.excluded_by(&json!({}), &json!({}), &pod("example.com/main")).is_some());
+        assert!(annotation.excluded_by(&json!({}), &json!({}), &pod("example.org/main")).is_none());
+    }
+
+    #[test]
+    fn an_empty_value_excludes_nothing_and_false_is_a_value() {
+        let any = Overlay::Unless(&[Exclusion::new(None, "other", None)]);
+        for nothing in [json!(null), json!(""), json!([]), json!({})] {
+            assert!(any.excluded_by(&json!(1), &json!({"other": nothing}), &json!({})).is_none());
+        }
+        for value in [json!(false), json!(0), json!("x"), json!([0])] {
+            assert!(any.excluded_by(&json!(1), &json!({"other": value}), &json!({})).is_some());
+        }
+    }
+}
