@@ -6,6 +6,8 @@
 
 mod check;
 mod container;
+#[cfg(test)]
+mod declarations;
 mod defaults;
 mod env;
 mod exclusion;

@@ -88,45 +88,45 @@ mod tests {
     fn a_path_starts_at_the_object_or_at_the_pod() {
         let pod = json!({"spec": {"hostPID": true, "os": {"name": "windows"}}});
         let object = json!({"privileged": true});
-        let beside = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
-        assert!(beside.excluded_by(&json!(false), &object, &pod).is_some());
-        assert!(beside.excluded_by(&json!(true), &object, &pod).is_none());
-        assert!(beside.excluded_by(&json!(false), &json!({}), &pod).is_none());
-        let above = Overlay::Unless(&[NOT_ON_WINDOWS]);
-        assert!(above.excluded_by(&json!(1), &object, &pod).is_some());
-        assert!(above.excluded_by(&json!(1), &object, &json!({"spec": {"os": {"name": "linux"}}})).is_none());
+        const BESIDE: Overlay = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
+        assert!(BESIDE.excluded_by(&json!(false), &object, &pod).is_some());
+        assert!(BESIDE.excluded_by(&json!(true), &object, &pod).is_none());
+        assert!(BESIDE.excluded_by(&json!(false), &json!({}), &pod).is_none());
+        const ABOVE: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
+        assert!(ABOVE.excluded_by(&json!(1), &object, &pod).is_some());
+        assert!(ABOVE.excluded_by(&json!(1), &object, &json!({"spec": {"os": {"name": "linux"}}})).is_none());
         assert!(Overlay::Settable.excluded_by(&json!(1), &object, &pod).is_none());
     }
 
     #[test]
     fn a_star_stands_for_entries_and_for_the_rest_of_a_key() {
-        let capability =
+        const CAPABILITY: Overlay =
             Overlay::Unless(&[Exclusion::new(FALSE, "capabilities/add/*", text("CAP_SYS_ADMIN"))]);
         let object = json!({"capabilities": {"add": ["IPC_LOCK", "CAP_SYS_ADMIN"]}});
-        assert!(capability.excluded_by(&json!(false), &object, &json!({})).is_some());
+        assert!(CAPABILITY.excluded_by(&json!(false), &object, &json!({})).is_some());
         let object = json!({"capabilities": {"add": ["IPC_LOCK"]}});
-        assert!(capability.excluded_by(&json!(false), &object, &json!({})).is_none());
+        assert!(CAPABILITY.excluded_by(&json!(false), &object, &json!({})).is_none());
 
-        let ports = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
+        const PORTS: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
         let spec = |ports: Value| json!({"containers": [{"name": "a"}, {"name": "b", "ports": ports}]});
-        assert!(ports.excluded_by(&json!(true), &spec(json!([{"containerPort": 1}])), &json!({})).is_some());
-        assert!(ports.excluded_by(&json!(true), &spec(json!([])), &json!({})).is_none());
+        assert!(PORTS.excluded_by(&json!(true), &spec(json!([{"containerPort": 1}])), &json!({})).is_some());
+        assert!(PORTS.excluded_by(&json!(true), &spec(json!([])), &json!({})).is_none());
 
-        let annotation =
+        const ANNOTATION: Overlay =
             Overlay::Unless(&[Exclusion::new(None, "/metadata/annotations/example.com~1*", None)]);
         let pod = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
-        assert!(annotation.excluded_by(&json!({}), &json!({}), &pod("example.com/main")).is_some());
-        assert!(annotation.excluded_by(&json!({}), &json!({}), &pod("example.org/main")).is_none());
+        assert!(ANNOTATION.excluded_by(&json!({}), &json!({}), &pod("example.com/main")).is_some());
+        assert!(ANNOTATION.excluded_by(&json!({}), &json!({}), &pod("example.org/main")).is_none());
     }
 
     #[test]
     fn an_empty_value_excludes_nothing_and_false_is_a_value() {
-        let any = Overlay::Unless(&[Exclusion::new(None, "other", None)]);
+        const ANY: Overlay = Overlay::Unless(&[Exclusion::new(None, "other", None)]);
         for nothing in [json!(null), json!(""), json!([]), json!({})] {
-            assert!(any.excluded_by(&json!(1), &json!({"other": nothing}), &json!({})).is_none());
+            assert!(ANY.excluded_by(&json!(1), &json!({"other": nothing}), &json!({})).is_none());
         }
         for value in [json!(false), json!(0), json!("x"), json!([0])] {
-            assert!(any.excluded_by(&json!(1), &json!({"other": value}), &json!({})).is_some());
+            assert!(ANY.excluded_by(&json!(1), &json!({"other": value}), &json!({})).is_some());
         }
     }
 }

@@ -6,7 +6,7 @@ use super::scheduling::{AFFINITY, TOLERATION, TOPOLOGY_SPREAD_CONSTRAINT};
 use super::security::POD_SECURITY_CONTEXT;
 use super::shapes::{
     ANY, FALSE, INT32_MAX, KEY, LABEL, LABEL_VALUE, NON_EMPTY, NOT_ON_WINDOWS, SUBDOMAIN, TRUE, atomic,
-    keyed, list, one_of, quantities, set, strings, text,
+    keyed, list, newer, one_of, quantities, set, strings, text,
 };
 use super::volumes::VOLUME;
 use super::{Default, Exclusion, Field, Format, Object, Shape};
@@ -106,6 +106,7 @@ static POD_SPEC: Object = Object::new(
         Field::new("enableServiceLinks", Shape::Boolean).default(Default::Boolean(true)),
         Field::new("ephemeralContainers", keyed(&Shape::Opaque, &["name"]))
             .refused("the API server refuses them when a pod is created"),
+        newer("evictionResponders"),
         Field::new("hostAliases", keyed(&Shape::Atomic(&HOST_ALIAS), &["ip"])),
         Field::new("hostIPC", Shape::Boolean).omitted_when_empty().unless(&[
             Exclusion::new(TRUE, "/spec/os/name", text("windows")),
