@@ -4,6 +4,8 @@
 //! The tables are data. They list every field that the Kubernetes API declares for a Pod, so that a field that no Pod
 //! has is an error when a policy is loaded, and so that merging finds an entry that the API server has completed.
 
+#[cfg(test)]
+mod acceptance;
 mod check;
 mod container;
 #[cfg(test)]
@@ -24,9 +26,10 @@ mod volumes;
 
 use serde_json::{Map, Value};
 
-pub(crate) use check::{Invalid, check};
+pub(crate) use check::{Invalid, check, check_new};
 pub(crate) use defaults::{complete, same};
 pub(crate) use format::Format;
+pub(crate) use rules::{is_extended_resource, resource_amount};
 
 /// The type `Pod`.
 pub(crate) fn pod() -> &'static Object {

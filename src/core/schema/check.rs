@@ -25,24 +25,34 @@ impl Invalid {
     }
 }
 
-/// Checks the whole of a value. An object that is merged field by field can lack fields that are required.
+/// Checks a value that is merged with that of the pod. An object that is merged field by field can lack fields that are
+/// required.
 pub(crate) fn check(value: &Value, shape: &Shape) -> Result<(), Invalid> {
+    check_value(value, shape, false)
+}
+
+/// Checks a value that takes the place of none. The objects in it have all fields that are required.
+pub(crate) fn check_new(value: &Value, shape: &Shape) -> Result<(), Invalid> {
+    check_value(value, shape, true)
+}
+
+fn check_value(value: &Value, shape: &Shape, new: bool) -> Result<(), Invalid> {
     match (shape, value) {
-        (Shape::Object(object), Value::Object(fields)) => check_fields(fields, object),
-        (Shape::Atomic(object), Value::Object(fields)) => {
-            check_fields(fields, object)?;
-            check_complete(fields, object)
+        (Shape::Object(object) | Shape::Atomic(object), Value::Object(fields)) => {
+            check_fields(fields, object, new)?;
+            if new || matches!(shape, Shape::Atomic(_)) { check_complete(fields, object) } else { Ok(()) }
         }
         (Shape::Map { keys, values }, Value::Object(entries)) => {
             entries.iter().try_for_each(|(key, value)| {
                 keys.check(key).map_err(Invalid::new)?;
-                check(value, values).map_err(|invalid| invalid.at(key))
+                check_value(value, values, new).map_err(|invalid| invalid.at(key))
             })
         }
-        (Shape::List { items, .. }, Value::Array(entries)) => entries
-            .iter()
-            .enumerate()
-            .try_for_each(|(index, entry)| check(entry, items).map_err(|invalid| invalid.at(index))),
+        (Shape::List { items, .. }, Value::Array(entries)) => {
+            entries.iter().enumerate().try_for_each(|(index, entry)| {
+                check_value(entry, items, new).map_err(|invalid| invalid.at(index))
+            })
+        }
         (Shape::Text(format), Value::String(text)) => format.check(text).map_err(Invalid::new),
         (Shape::Integer(least, most), Value::Number(number)) => match number.as_i64() {
             Some(number) if (*least..=*most).contains(&number) => Ok(()),
@@ -54,14 +64,14 @@ pub(crate) fn check(value: &Value, shape: &Shape) -> Result<(), Invalid> {
             None => Err(Invalid::new(format!("{value} is not a quantity, such as `500m` or `64Gi`"))),
         },
         (Shape::PortNumberOrName, Value::String(name)) => Format::PortName.check(name).map_err(Invalid::new),
-        (Shape::PortNumberOrName, Value::Number(_)) => check(value, &Shape::Integer(1, 65535)),
+        (Shape::PortNumberOrName, Value::Number(_)) => check_value(value, &Shape::Integer(1, 65535), new),
         (shape, value) => {
             Err(Invalid::new(format!("{} is needed here, and this is {}", expected(shape), kind(value))))
         }
     }
 }
 
-fn check_fields(fields: &Map<String, Value>, object: &Object) -> Result<(), Invalid> {
+fn check_fields(fields: &Map<String, Value>, object: &Object, new: bool) -> Result<(), Invalid> {
     for (name, value) in fields {
         let Some(field) = object.field(name) else {
             return Err(Invalid::new(format!("{} has no field `{name}`", object.name)));
@@ -72,7 +82,7 @@ fn check_fields(fields: &Map<String, Value>, object: &Object) -> Result<(), Inva
         if field.is_absent(value) {
             continue;
         }
-        check(value, &field.shape).map_err(|invalid| invalid.at(name))?;
+        check_value(value, &field.shape, new).map_err(|invalid| invalid.at(name))?;
         if let (Some(most), Some(entries)) = (field.at_most, value.as_array())
             && entries.len() > most
         {
