@@ -134,18 +134,19 @@ impl Field {
     /// Whether the API server takes this value of the field for none.
     pub(crate) fn is_absent(&self, value: &Value) -> bool {
         let empty_is_absent = matches!(self.default, Default::Empty | Default::Computed);
-        match value {
-            Value::Null => true,
-            Value::Array(items) => items.is_empty() && matches!(self.shape, Shape::List { .. }),
-            Value::Object(entries) => entries.is_empty() && matches!(self.shape, Shape::Map { .. }),
-            Value::String(text) => {
+        match (&self.shape, value) {
+            (_, Value::Null) => true,
+            (Shape::List { .. }, Value::Array(items)) => items.is_empty(),
+            (Shape::Map { .. }, Value::Object(entries)) => entries.is_empty(),
+            (Shape::Text(_), Value::String(text)) => {
                 text.is_empty() && (empty_is_absent || matches!(self.default, Default::TextForEmpty(_)))
             }
-            Value::Number(number) => {
+            (Shape::Integer(..), Value::Number(number)) => {
                 number.as_i64() == Some(0)
                     && (empty_is_absent || matches!(self.default, Default::IntegerForZero(_)))
             }
-            Value::Bool(value) => !value && empty_is_absent,
+            (Shape::Boolean, Value::Bool(value)) => !value && empty_is_absent,
+            _ => false,
         }
     }
 }

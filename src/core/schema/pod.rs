@@ -24,7 +24,7 @@ pub(super) static POD: Object = Object::new(
         Field::new("apiVersion", ANY).refused("it is the same for all pods"),
         Field::new("kind", ANY).refused("it is the same for all pods"),
         Field::new("metadata", Shape::Object(&OBJECT_META)).default(Default::EmptyObject),
-        Field::new("spec", Shape::Object(&POD_SPEC)).default(Default::EmptyObject),
+        Field::new("spec", Shape::Object(&POD_SPEC)).required(),
         Field::new("status", Shape::Opaque).refused("the API server clears it when a pod is created"),
     ],
 );

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -253,7 +254,9 @@ func refusal(object map[string]any) string {
 	text, err := json.Marshal(object)
 	check(err)
 	pod := &v1.Pod{}
-	if err := json.Unmarshal(text, pod); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(pod); err != nil {
 		return err.Error()
 	}
 	pod.Name = "pod"
