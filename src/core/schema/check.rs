@@ -184,3 +184,77 @@ fn kind(value: &Value) -> &'static str {
         Value::Object(_) => "an object",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::schema::{container, pod};
+
+    fn error(value: &Value, shape: &Shape) -> String {
+        let invalid = check(value, shape).expect_err("the value is not valid");
+        format!("{}: {}", invalid.path.join("/"), invalid.message)
+    }
+
+    #[test]
+    fn an_error_names_the_place_and_the_reason() {
+        let container = Shape::Object(container());
+        let cases = [
+            (json!({"envs": []}), ": Container has no field `envs`"),
+            (
+                json!({"env": [{"name": "A", "value": 1}]}),
+                "env/0/value: a string is needed here, and this is a number",
+            ),
+            (json!({"env": [{"value": "a"}]}), "env/0: `name` is missing"),
+            (
+                json!({"env": [{"name": "A", "value": "a", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]}),
+                "env/0: `value` and `valueFrom` exclude each other",
+            ),
+            (
+                json!({"env": [{"name": "A", "valueFrom": {}}]}),
+                "env/0/valueFrom: one of `configMapKeyRef`, `fieldRef`, `resourceFieldRef`, `secretKeyRef` is missing",
+            ),
+            (
+                json!({"ports": [{"containerPort": 0}]}),
+                "ports/0/containerPort: `0` is not a whole number from 1 to 65535",
+            ),
+            (
+                json!({"ports": [{"containerPort": 80, "hostPort": 80}]}),
+                "ports/0: an overlay cannot set `hostPort`: each port of a node has one user",
+            ),
+            (
+                json!({"resources": {"limits": {"memory": "4GB"}}}),
+                "resources/limits/memory: \"4GB\" is not a quantity, such as `500m` or `64Gi`",
+            ),
+            (
+                json!({"resources": {"limits": {"nvidia.com/gpu": "500m"}}}),
+                "resources: \"500m\" of `nvidia.com/gpu` is not a whole number",
+            ),
+            (json!({"stdin": "yes"}), "stdin: `true` or `false` is needed here, and this is a string"),
+            (
+                json!({"startupProbe": {"tcpSocket": {"port": "80"}}}),
+                "startupProbe/tcpSocket/port: `80` is not the name of a port: at most 15 lower-case letters, digits and \
+                 single hyphens, with at least one letter and without a hyphen at either end",
+            ),
+        ];
+        for (value, message) in cases {
+            assert_eq!(error(&value, &container), message);
+        }
+        let many = json!({"spec": {"dnsConfig": {"nameservers": ["::1", "::2", "::3", "::4"]}}});
+        assert_eq!(
+            error(&many, &Shape::Object(pod())),
+            "spec/dnsConfig: `nameservers` has more than 3 entries"
+        );
+    }
+
+    #[test]
+    fn only_a_new_object_needs_all_its_fields() {
+        let container = Shape::Object(container());
+        let value = json!({"name": "main", "env": [{"name": "A"}]});
+        assert_eq!(check(&value, &container), Ok(()));
+        let invalid = check_new(&value, &container).unwrap_err();
+        assert_eq!(invalid.message, "`image` is missing");
+        assert_eq!(check_new(&json!({"name": "main", "image": "image"}), &container), Ok(()));
+    }
+}
