@@ -19,8 +19,8 @@ impl Invalid {
         Self { path: Vec::new(), message: message.into() }
     }
 
-    fn at(mut self, step: impl ToString) -> Self {
-        self.path.insert(0, step.to_string());
+    fn at(mut self, step: impl Into<String>) -> Self {
+        self.path.insert(0, step.into());
         self
     }
 }
@@ -45,12 +45,12 @@ fn check_value(value: &Value, shape: &Shape, new: bool) -> Result<(), Invalid> {
         (Shape::Map { keys, values }, Value::Object(entries)) => {
             entries.iter().try_for_each(|(key, value)| {
                 keys.check(key).map_err(Invalid::new)?;
-                check_value(value, values, new).map_err(|invalid| invalid.at(key))
+                check_value(value, values, new).map_err(|invalid| invalid.at(key.as_str()))
             })
         }
         (Shape::List { items, .. }, Value::Array(entries)) => {
             entries.iter().enumerate().try_for_each(|(index, entry)| {
-                check_value(entry, items, new).map_err(|invalid| invalid.at(index))
+                check_value(entry, items, new).map_err(|invalid| invalid.at(index.to_string()))
             })
         }
         (Shape::Text(format), Value::String(text)) => format.check(text).map_err(Invalid::new),

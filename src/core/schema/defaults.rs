@@ -23,10 +23,14 @@ pub(crate) fn complete(value: &mut Value, shape: &Shape) {
             }
         }
         (Shape::Map { values, .. }, Value::Object(entries)) => {
-            entries.values_mut().for_each(|value| complete(value, values));
+            for value in entries.values_mut() {
+                complete(value, values);
+            }
         }
         (Shape::List { items, .. }, Value::Array(entries)) => {
-            entries.iter_mut().for_each(|entry| complete(entry, items));
+            for entry in entries {
+                complete(entry, items);
+            }
         }
         _ => {}
     }

@@ -82,17 +82,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::schema::shapes::{FALSE, NOT_ON_WINDOWS, TRUE, text};
+    use crate::core::schema::shapes::{FALSE, NOT_ON_WINDOWS, TRUE};
+
+    const BESIDE: Overlay = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
+    const ABOVE: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
+    const CAPABILITY: Overlay =
+        Overlay::Unless(&[Exclusion::new(FALSE, "capabilities/add/*", Some(Literal::Text("CAP_SYS_ADMIN")))]);
+    const PORTS: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
+    const ANNOTATION: Overlay =
+        Overlay::Unless(&[Exclusion::new(None, "/metadata/annotations/example.com~1*", None)]);
+    const ANY: Overlay = Overlay::Unless(&[Exclusion::new(None, "other", None)]);
 
     #[test]
     fn a_path_starts_at_the_object_or_at_the_pod() {
         let pod = json!({"spec": {"hostPID": true, "os": {"name": "windows"}}});
         let object = json!({"privileged": true});
-        const BESIDE: Overlay = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
         assert!(BESIDE.excluded_by(&json!(false), &object, &pod).is_some());
         assert!(BESIDE.excluded_by(&json!(true), &object, &pod).is_none());
         assert!(BESIDE.excluded_by(&json!(false), &json!({}), &pod).is_none());
-        const ABOVE: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
         assert!(ABOVE.excluded_by(&json!(1), &object, &pod).is_some());
         assert!(ABOVE.excluded_by(&json!(1), &object, &json!({"spec": {"os": {"name": "linux"}}})).is_none());
         assert!(Overlay::Settable.excluded_by(&json!(1), &object, &pod).is_none());
@@ -100,20 +107,15 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_entries_and_for_the_rest_of_a_key() {
-        const CAPABILITY: Overlay =
-            Overlay::Unless(&[Exclusion::new(FALSE, "capabilities/add/*", text("CAP_SYS_ADMIN"))]);
         let object = json!({"capabilities": {"add": ["IPC_LOCK", "CAP_SYS_ADMIN"]}});
         assert!(CAPABILITY.excluded_by(&json!(false), &object, &json!({})).is_some());
         let object = json!({"capabilities": {"add": ["IPC_LOCK"]}});
         assert!(CAPABILITY.excluded_by(&json!(false), &object, &json!({})).is_none());
 
-        const PORTS: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
         let spec = |ports: Value| json!({"containers": [{"name": "a"}, {"name": "b", "ports": ports}]});
         assert!(PORTS.excluded_by(&json!(true), &spec(json!([{"containerPort": 1}])), &json!({})).is_some());
         assert!(PORTS.excluded_by(&json!(true), &spec(json!([])), &json!({})).is_none());
 
-        const ANNOTATION: Overlay =
-            Overlay::Unless(&[Exclusion::new(None, "/metadata/annotations/example.com~1*", None)]);
         let pod = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
         assert!(ANNOTATION.excluded_by(&json!({}), &json!({}), &pod("example.com/main")).is_some());
         assert!(ANNOTATION.excluded_by(&json!({}), &json!({}), &pod("example.org/main")).is_none());
@@ -121,7 +123,6 @@ mod tests {
 
     #[test]
     fn an_empty_value_excludes_nothing_and_false_is_a_value() {
-        const ANY: Overlay = Overlay::Unless(&[Exclusion::new(None, "other", None)]);
         for nothing in [json!(null), json!(""), json!([]), json!({})] {
             assert!(ANY.excluded_by(&json!(1), &json!({"other": nothing}), &json!({})).is_none());
         }

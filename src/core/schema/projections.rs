@@ -1,4 +1,4 @@
-//! Volumes that are made of other objects: ConfigMaps, Secrets, the fields of the pod, and projections of them.
+//! Volumes that are made of other objects: of a ConfigMap, a Secret, the fields of the pod, or of several of these.
 
 use super::env::{VOLUME_FIELD_SELECTOR, VOLUME_RESOURCE_SELECTOR};
 use super::shapes::{ANY, MODE, NON_EMPTY, atomic, list, newer};

@@ -21,11 +21,8 @@ pub(super) const TRUE: Option<Literal> = Some(Literal::Boolean(true));
 pub(super) const FALSE: Option<Literal> = Some(Literal::Boolean(false));
 
 /// Fields that the API server refuses in a pod for Windows.
-pub(super) const NOT_ON_WINDOWS: Exclusion = Exclusion::new(None, "/spec/os/name", text("windows"));
-
-pub(super) const fn text(value: &'static str) -> Option<Literal> {
-    Some(Literal::Text(value))
-}
+pub(super) const NOT_ON_WINDOWS: Exclusion =
+    Exclusion::new(None, "/spec/os/name", Some(Literal::Text("windows")));
 
 pub(super) const fn one_of(values: &'static [&'static str]) -> Shape {
     Shape::Text(Format::OneOf(values))
