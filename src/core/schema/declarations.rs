@@ -136,6 +136,18 @@ fn each_settable(
     }
 }
 
+#[test]
+fn the_answers_are_those_of_the_api_server_of_the_tests() {
+    let modules = include_str!("../../../tests/control-plane/go.mod");
+    let version = modules.lines().find_map(|line| line.trim().strip_prefix("k8s.io/kubernetes "));
+    let version = version.and_then(|rest| rest.split(' ').next());
+    assert_eq!(
+        answers()["version"].as_str(),
+        version,
+        "run the program of tests/control-plane/declarations again"
+    );
+}
+
 /// Lists that the API declares as one value. Their order means nothing and their entries do not contradict each other,
 /// so that the overlay's are added.
 const SETS: &[&str] = &[
