@@ -6,6 +6,7 @@ pub mod admission;
 pub mod engine;
 pub mod installation;
 pub mod manifest;
+mod pointer;
 pub mod policy;
 pub mod policy_set;
 pub mod quantity;
