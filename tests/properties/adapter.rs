@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use fabric_injector::core::admission::{OnError, answer};
 use fabric_injector::core::engine::{self, Outcome};
 use fabric_injector::core::manifest::{Document, RawDocument, Wanted, serve};
-use fabric_injector::core::policy::{Definition, Request};
-use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy::{Definition, PodContext};
+use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::core::quantity::Quantity;
 use serde_json::{Value, json};
 
@@ -44,6 +44,16 @@ pub(crate) enum Result {
     Refused { reason: &'static str, text: String },
 }
 
+impl Result {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Mutated { .. } => "mutated".to_owned(),
+            Self::Unchanged { reason, .. } => format!("unchanged: {reason}"),
+            Self::Refused { reason, .. } => format!("refused: {reason}"),
+        }
+    }
+}
+
 /// Loads a policy; the error is the message for its author.
 pub(crate) fn load(text: &str) -> std::result::Result<Loaded, String> {
     let definition = Definition::read("generated.yaml", text).map_err(|error| error.to_string())?;
@@ -52,12 +62,12 @@ pub(crate) fn load(text: &str) -> std::result::Result<Loaded, String> {
 
 /// Injects a pod.
 pub(crate) fn inject(policies: &Loaded, pod: &Value, context: &Context) -> Injection {
-    let request = Request {
+    let context = PodContext {
         namespace: context.namespace.clone(),
         owner_kinds: context.owner_kinds.clone(),
-        ..Request::default()
+        ..PodContext::default()
     };
-    injection(engine::mutate(&policies.0, pod.clone(), &request))
+    injection(mutate(&policies.0, pod.clone(), &context))
 }
 
 fn injection(mutation: engine::Mutation) -> Injection {
@@ -90,7 +100,7 @@ pub(crate) fn review(policies: &Loaded, pod: &Value, context: &Context) -> Value
         },
     });
     let body = review.to_string();
-    let answer = answer(&policies.0, &engine::mutate, OnError::Deny, body.as_bytes()).unwrap();
+    let answer = answer(&policies.0, &mutate, OnError::Deny, body.as_bytes()).unwrap();
     let mut review: Value = serde_json::from_slice(&answer.body).unwrap();
     review["response"].take()
 }

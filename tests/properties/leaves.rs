@@ -186,8 +186,9 @@ impl Outcome<'_> {
 
     /// Whether a warning is about this place, what is in it, or what it is in.
     fn reported(&self, place: &Place) -> bool {
-        let kinds = ["kept_", "replaced", "privilege_", "huge_pages", "mount_without", "host_network", "left_out"];
-        let reports = self.warnings.iter().filter(|warning| kinds.iter().any(|kind| warning.code.starts_with(kind)));
+        // Warnings about what is there, not about what is left out.
+        let others = ["parameter_", "instance_types_", "capability_without_root", "renamed_", "restamped", "generated"];
+        let reports = self.warnings.iter().filter(|warning| !others.iter().any(|kind| warning.code.starts_with(kind)));
         let place = without_list(place);
         reports.map(|warning| without_list(&tokens(&warning.path))).any(|path| {
             let same = |(one, other): (&String, &String)| {
@@ -200,7 +201,7 @@ impl Outcome<'_> {
 }
 
 /// A limit and its request are reported once.
-fn without_list(place: &[String]) -> Place {
+pub(crate) fn without_list(place: &[String]) -> Place {
     place.iter().map(|token| if token == "requests" { "limits".to_owned() } else { token.clone() }).collect()
 }
 

@@ -127,9 +127,10 @@ fn nothing_is_lost(pair: &Pair<'_>) -> Verdict {
         .warnings
         .iter()
         .filter(|warning| warning.code == "replaced")
-        .map(|warning| leaves::tokens(&warning.path))
+        .map(|warning| leaves::without_list(&leaves::tokens(&warning.path)))
         .collect();
     let explained = |place: &Vec<String>| {
+        let place = &leaves::without_list(place);
         replaced.iter().any(|path| path.iter().zip(place).all(|(one, other)| clean(one) == clean(other)))
     };
     match lost.into_iter().find(|(place, _)| !explained(place)) {
@@ -350,7 +351,7 @@ fn same_but(pair: &Pair<'_>, other: &Loaded) -> Verdict {
         }
         (Outcome::Unchanged { .. }, Outcome::Unchanged { .. }) => Ok(()),
         (Outcome::Refused { .. }, Outcome::Refused { .. }) => Ok(()),
-        (one, other) => fail("another outcome", format!("{one:?} {other:?}")),
+        (one, other) => fail("another outcome", format!("{}, and {}", one.name(), other.name())),
     }
 }
 
@@ -366,7 +367,7 @@ fn reading_more_changes_nothing(pair: &Pair<'_>) -> Verdict {
 }
 
 fn reports_say_what_happened(pair: &Pair<'_>) -> Verdict {
-    crate::reports::agree(&pair.pod, &pair.first).map_or(Ok(()), |(class, detail)| fail(class, detail))
+    crate::reports::agree(&pair.group.policy.text(), &pair.pod, &pair.first).map_or(Ok(()), |(class, detail)| fail(class, detail))
 }
 
 fn reasons_hold(pair: &Pair<'_>) -> Verdict {
