@@ -15,9 +15,9 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::policy_set::mutate;
 use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy_set::mutate;
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 

@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 
 use fabric_injector::core::engine::{Mutation, Outcome, STAMP};
-use fabric_injector::core::policy_set::mutate;
 use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy_set::mutate;
 use serde_json::{Value, json};
 
 /// A policy around the parts that a test is about.

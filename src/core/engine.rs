@@ -60,14 +60,9 @@ pub enum Outcome {
     /// The pod was injected.
     Mutated(Mutated),
     /// The pod is unchanged.
-    Unchanged {
-        pod: Value,
-        reason: Reason,
-    },
+    Unchanged { pod: Value, reason: Reason },
     /// The pod must not be created.
-    Refused {
-        reason: Reason,
-    },
+    Refused { reason: Reason },
 }
 
 /// A pod that was injected.

@@ -31,21 +31,12 @@ pub enum LoadError {
     Source(#[from] Box<SourceError>),
     /// Two policies have one name.
     #[error("two policies are called `{name}`, in {first} and {second}")]
-    SameName {
-        name: String,
-        first: String,
-        second: String,
-    },
+    SameName { name: String, first: String, second: String },
     /// They have different providers.
     #[error(
         "policy `{first}` is for `{first_provider}` and `{second}` for `{second_provider}`; one provider at a time"
     )]
-    SeveralProviders {
-        first: String,
-        first_provider: String,
-        second: String,
-        second_provider: String,
-    },
+    SeveralProviders { first: String, first_provider: String, second: String, second_provider: String },
 }
 
 impl PolicySet {

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fabric_injector::core::engine::{Mutation, Outcome, Warning};
-use fabric_injector::core::policy_set::mutate;
 use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy_set::mutate;
 use fabric_injector::core::quantity::Quantity;
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};

@@ -27,9 +27,9 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use fabric_injector::core::engine::{Mutated, Mutation, Outcome};
-use fabric_injector::core::policy_set::mutate;
 use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy_set::mutate;
 use fabric_injector::shell::builtin;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

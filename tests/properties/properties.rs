@@ -49,6 +49,7 @@ pub(crate) const ALL: &[(&str, Property)] = &[
     ("a second pass changes nothing", a_second_pass_changes_nothing),
     ("a pass after the API server's defaults changes nothing", a_pass_after_defaults_changes_nothing),
     ("webhook and command agree", webhook_and_command_agree),
+    ("the API server's defaults make no difference", defaults_make_no_difference),
     ("a valid pod stays valid", a_valid_pod_stays_valid),
     ("the order of unrelated rules is the order of what is added", order_of_rules),
     ("reports say what happened", reports_say_what_happened),
@@ -296,6 +297,33 @@ fn webhook_and_command_agree(pair: &Pair<'_>) -> Verdict {
     let cut = warnings.iter().any(|warning| warning.ends_with(" more") || warning.ends_with('…'));
     let all = injection.warnings.iter().all(|warning| warnings.iter().any(|text| text.contains(&one_line(&warning.text))));
     if all || cut { Ok(()) } else { fail("warnings", format!("{:?} {warnings:?}", injection.warnings)) }
+}
+
+/// A template that `mutate` injects and the API server completes is the pod that the API server completes and the
+/// webhook injects.
+fn defaults_make_no_difference(pair: &Pair<'_>) -> Verdict {
+    if !refusals(&pair.pod).is_empty() {
+        return Ok(());
+    }
+    let completed = |pod: &Value| {
+        let mut pod = pod.clone();
+        defaults::complete(&mut pod);
+        pod
+    };
+    let other = adapter::inject(&pair.group.loaded, &completed(&pair.pod), &pair.context).outcome;
+    match (&pair.first.outcome, &other) {
+        (Outcome::Mutated { pod, .. }, Outcome::Mutated { pod: other, .. }) => {
+            let (pod, other) = (completed(pod), completed(other));
+            if pod == other {
+                return Ok(());
+            }
+            let difference = json_patch::diff(&pod, &other);
+            let class = difference.0.first().map_or_else(String::new, |first| path_class(&first.path().to_string()));
+            fail(class, difference.to_string())
+        }
+        (one, other) if one.name() == other.name() => Ok(()),
+        (one, other) => fail("another outcome", format!("{}, and {}", one.name(), other.name())),
+    }
 }
 
 fn one_line(text: &str) -> String {

@@ -203,7 +203,7 @@ pub(crate) fn gated() -> (Box<Evaluate>, UnboundedReceiver<()>, mpsc::Sender<()>
 }
 
 /// A request with a review in it.
-pub(crate) fn post(path: &str, body: impl Into<Body>) -> PodContext <Body> {
+pub(crate) fn post(path: &str, body: impl Into<Body>) -> PodContext<Body> {
     request(Method::POST, path, Some(b"application/json"), body)
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn request(
     path: &str,
     content_type: Option<&[u8]>,
     body: impl Into<Body>,
-) -> PodContext <Body> {
+) -> PodContext<Body> {
     let mut request = Request::builder().method(method).uri(path);
     if let Some(content_type) = content_type {
         request = request.header(header::CONTENT_TYPE, content_type);

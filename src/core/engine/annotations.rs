@@ -36,12 +36,11 @@ pub(super) fn merge(
                     None => None,
                 },
                 StringValue::List(edit) => list(merge, existing.as_deref(), edit)?,
-                StringValue::Networks(edit) => {
-                    networks(merge, annotations, &key, existing.as_deref(), edit)?
-                }
+                StringValue::Networks(edit) => networks(merge, annotations, &key, existing.as_deref(), edit)?,
             };
             if let Some(wanted) = wanted {
-                let added = existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
+                let added =
+                    existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
                 merge.count_annotation(&key, added)?;
                 annotations.put(&key, Value::String(wanted));
             }

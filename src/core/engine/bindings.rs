@@ -8,8 +8,8 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 
 use crate::core::policy::expression::{Bindings, Computed, Lookup, ReadSet, Resolver, Step};
-use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::{PodContext, ResolvedPolicy};
 
 use crate::core::schema::{self, Shape, complete};
@@ -30,7 +30,12 @@ pub(super) enum Source {
 }
 
 impl Source {
-    pub(super) fn pod(policy: &ResolvedPolicy, pod: &Value, containers: &[Container], context: &PodContext) -> Self {
+    pub(super) fn pod(
+        policy: &ResolvedPolicy,
+        pod: &Value,
+        containers: &[Container],
+        context: &PodContext,
+    ) -> Self {
         let total = || {
             let gpus: HashMap<(&str, usize), i64> = containers
                 .iter()
@@ -44,19 +49,27 @@ impl Source {
             total_gpus: if policy.reads("totalGpus") { total() } else { 0 },
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             namespace: read("podNamespace", &|| Value::from(namespace_of(&pod["metadata"], context))),
-            part: read("pod", &|| with_labels(part_of(pod, &policy.reads_of_pod, &Shape::Object(schema::pod())), context)),
+            part: read("pod", &|| {
+                with_labels(part_of(pod, &policy.reads_of_pod, &Shape::Object(schema::pod())), context)
+            }),
         }
     }
 
     pub(super) fn container(policy: &ResolvedPolicy, pod: &Value, container: &Container) -> Self {
         let value = &pod["spec"][container.list][container.index];
         let shape = Shape::Object(schema::container());
-        let value = if policy.reads("container") { part_of(value, &policy.reads_of_container, &shape) } else { Value::Null };
+        let value = if policy.reads("container") {
+            part_of(value, &policy.reads_of_container, &shape)
+        } else {
+            Value::Null
+        };
         Self::Container { gpus: container.gpus, container: value }
     }
 
     pub(super) fn injected(policy: &ResolvedPolicy, pod: &Value) -> Self {
-        Self::Injected { requests: if policy.reads("podRequests") { pod::requests(pod) } else { Value::Null } }
+        Self::Injected {
+            requests: if policy.reads("podRequests") { pod::requests(pod) } else { Value::Null },
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use serde_json::{Map, Value, json};
 
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::overlay::{Element, Instruction, Template, compile_computed};
 use crate::core::policy::matcher::namespace_of;
+use crate::core::policy::overlay::{Element, Instruction, Template, compile_computed};
 use crate::core::policy::{ActiveRule, OnConflict, PodContext};
 use crate::core::schema::{Field, Object};
 
@@ -67,7 +67,9 @@ impl PodFacts {
         }
         let mut facts = Self {
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
-            pod_resources: pod["spec"]["resources"].as_object().is_some_and(|resources| !resources.is_empty()),
+            pod_resources: pod["spec"]["resources"]
+                .as_object()
+                .is_some_and(|resources| !resources.is_empty()),
             namespace: namespace_of(&pod["metadata"], context).to_owned(),
             annotation_bytes,
             ..Self::default()
@@ -191,11 +193,16 @@ impl<'a, 'p> Merge<'a, 'p> {
 
     /// Whether another value of the pod excludes a value of a field. If so, reports that the field is left out.
     pub(super) fn is_excluded(&self, cursor: &mut Cursor<'_>, field: &Field, wanted: &Value) -> bool {
-        let Some(exclusion) = field.overlay.excluded_by(wanted, cursor.object(), &self.pod.outside) else {
-            return false;
+        let exclusion = field.overlay.excluded_by(wanted, cursor.object(), &self.pod.outside);
+        let against = match exclusion {
+            Some(exclusion) => exclusion.describe(),
+            None if needs_sidecar(field.name) && is_plain_init_container(cursor) => {
+                "no restartPolicy: Always".to_owned()
+            }
+            None => return false,
         };
         let setting = format!("{}: {}", field.name, brief(wanted));
-        let kind = WarningKind::Excluded { setting, against: exclusion.describe() };
+        let kind = WarningKind::Excluded { setting, against };
         cursor.warn(field.name, kind, self.rule);
         true
     }
@@ -209,6 +216,16 @@ impl<'a, 'p> Merge<'a, 'p> {
         }
         Ok(())
     }
+}
+
+/// Whether the API server takes a field of an init container only if that is a native sidecar.
+fn needs_sidecar(field: &str) -> bool {
+    matches!(field, "lifecycle" | "livenessProbe" | "readinessProbe" | "startupProbe")
+}
+
+fn is_plain_init_container(container: &Cursor<'_>) -> bool {
+    container.pointer().starts_with("/spec/initContainers/")
+        && container.get("restartPolicy").and_then(Value::as_str) != Some("Always")
 }
 
 pub(super) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {

@@ -142,6 +142,11 @@ impl<'a> Cursor<'a> {
         self.log.leave(before);
     }
 
+    /// Adds a warning about the object.
+    pub(super) fn warn_here(&mut self, kind: WarningKind, rule: &str) {
+        self.log.warn(kind, rule);
+    }
+
     /// JSON Pointer to a field.
     pub(super) fn pointer_to(&self, key: &str) -> String {
         let mut pointer = self.log.pointer().to_owned();

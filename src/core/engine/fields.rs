@@ -6,9 +6,9 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Element, Template, evaluate_key};
 use crate::core::schema::{Default, Field, Format, Shape, covers, same};
 
-use super::context::{Merge, Settled};
+use super::context::{Merge, Settled, brief};
 use super::cursor::Cursor;
-use super::report::{Kept, Reason};
+use super::report::{Kept, Reason, WarningKind};
 
 /// Merges a field that is one value.
 pub(super) fn value(
@@ -93,7 +93,14 @@ pub(super) fn keyed(
         }
         cursor.list(field.name, |list| {
             let known = |existing: &Value| keys.iter().all(|key| same_field(existing, &wanted, key, items));
-            match list.entries().iter().position(known) {
+            let at = list.entries().iter().position(known);
+            if let Some(name) = port_name_of_another(list.entries(), at, &wanted, field) {
+                let setting = format!("{}: {}", field.name, brief(&wanted));
+                let against = format!("another port named {name}");
+                list.warn_here(WarningKind::Excluded { setting, against }, merge.rule);
+                return Ok(());
+            }
+            match at {
                 Some(at) if covers(&list.entries()[at], &wanted, items) => {}
                 Some(at) => merge.settle_entry(list, at, wanted, Kept::Field)?,
                 None => list.push(wanted),
@@ -102,6 +109,18 @@ pub(super) fn keyed(
         })?;
     }
     Ok(())
+}
+
+/// The name of a port, if another port of the container has it: names are unique in a container.
+fn port_name_of_another(
+    entries: &[Value],
+    at: Option<usize>,
+    wanted: &Value,
+    field: &Field,
+) -> Option<String> {
+    let name = wanted["name"].as_str().filter(|_| field.name == "ports")?;
+    let mut others = entries.iter().enumerate().filter(|(index, _)| Some(*index) != at);
+    others.any(|(_, port)| port["name"].as_str() == Some(name)).then(|| name.to_owned())
 }
 
 fn same_field(existing: &Value, wanted: &Value, key: &str, entry: &Shape) -> bool {
@@ -136,4 +155,3 @@ pub(super) fn set(
     }
     Ok(())
 }
-

@@ -28,15 +28,17 @@ pub(super) fn inject(
     log: &mut ChangeLog,
 ) -> Result<String, Stop> {
     let selected = instance_type::selected(pod, &policy.definition().strip_prefixes);
-    let resolved = policy
-        .resolved(&selected)
-        .map_err(|error| Stop::Refuse(evaluation_failed("the policy", error)))?;
+    let resolved =
+        policy.resolved(&selected).map_err(|error| Stop::Refuse(evaluation_failed("the policy", error)))?;
     let injection = Injection { policy, resolved: &resolved, context, selected: &selected };
     injection.first_pass(pod, log)?;
-    if resolved.reads_own_changes {
+    if resolved.reads_own_changes || log.warnings.iter().any(|warning| warning.kind.may_pass()) {
         injection.repeat(pod, log)?;
     }
-    if log.is_empty() && pod["metadata"]["annotations"].get(STAMP).is_some_and(|stamp| *stamp == resolved.stamp) {
+    log.drop_reverted(pod);
+    if log.is_empty()
+        && pod["metadata"]["annotations"].get(STAMP).is_some_and(|stamp| *stamp == resolved.stamp)
+    {
         return Err(Stop::Leave(Reason::NothingToAdd));
     }
     stamp(&resolved.stamp, pod, log)
@@ -67,16 +69,20 @@ impl Injection<'_> {
         })
     }
 
-    /// Repeats the pass until it changes nothing, for a policy that may read what it injects itself.
+    /// Repeats the pass until it leaves the pod as it is. That is necessary where the policy may read what it injects
+    /// itself, and where one rule leaves out or replaces what another one adds.
     fn repeat(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
         for _ in 1..MAX_PASSES {
-            let (changes, warnings) = (log.len(), log.warnings.len());
+            let (before, reported) = (pod.clone(), log.warnings.len());
             self.pass(pod, log, |_, _, _| Ok(()))?;
-            if log.len() == changes {
-                // The pass only reports values that the passes before it injected.
-                log.warnings.truncate(warnings);
+            let repeated = log.warnings.split_off(reported);
+            if *pod == before {
+                log.warnings.retain(|warning| !warning.kind.is_left_out() || repeated.contains(warning));
                 return Ok(());
             }
+            let new: Vec<_> =
+                repeated.into_iter().filter(|warning| !log.warnings.contains(warning)).collect();
+            log.warnings.extend(new);
         }
         Err(Stop::Refuse(Reason::NotIdempotent { path: log.last().unwrap_or_default().to_owned() }))
     }

@@ -44,8 +44,6 @@ pub(super) struct ChangeLog {
     pointer: String,
     /// The depth of values that are being built, and that no change has added to the pod yet.
     building: usize,
-    /// The number of changes so far, including those within additions.
-    recorded: usize,
     pub(super) warnings: Vec<Warning>,
 }
 
@@ -57,7 +55,6 @@ impl Default for ChangeLog {
             part: 0,
             pointer: String::with_capacity(128),
             building: 0,
-            recorded: 0,
             warnings: Vec::new(),
         }
     }
@@ -113,7 +110,6 @@ impl ChangeLog {
 
     /// Records that the current value was added, or replaced another one.
     pub(super) fn changed(&mut self, before: Option<Value>, may_grow: bool) {
-        self.recorded += usize::from(self.building == 0);
         if self.is_added() {
             return;
         }
@@ -130,24 +126,24 @@ impl ChangeLog {
 
     /// Records that an entry was appended to the current list, at this index.
     pub(super) fn appended(&mut self, index: usize) {
-        self.recorded += usize::from(self.building == 0);
-        if self.is_added() {
-            return;
+        let list = self.pointer.len();
+        self.enter_index(index);
+        if !self.is_added() {
+            let list = &self.pointer[..list];
+            let known = |added: &Added| matches!(added, Added::Entries(pointer, _) if pointer == list);
+            if !self.added[self.part].1.iter().any(known) {
+                let entries = Added::Entries(list.to_owned(), index);
+                self.added[self.part].1.push(entries);
+            }
+            self.changes.push(Change { pointer: self.pointer.clone(), before: None });
         }
-        let list = self.pointer.as_str();
-        let known = |added: &Added| matches!(added, Added::Entries(pointer, _) if pointer == list);
-        if !self.added[self.part].1.iter().any(known) {
-            let entries = Added::Entries(list.to_owned(), index);
-            self.added[self.part].1.push(entries);
-        }
-        let before = self.enter_index(index);
-        self.changes.push(Change { pointer: self.pointer.clone(), before: None });
-        self.leave(before);
+        self.leave(list);
     }
 
     /// Whether the current value is within something that was added.
     pub(super) fn is_added(&self) -> bool {
-        let within = |(_, added): &(Part, Vec<Added>)| added.iter().any(|added| added.contains(&self.pointer));
+        let within =
+            |(_, added): &(Part, Vec<Added>)| added.iter().any(|added| added.contains(&self.pointer));
         self.building > 0 || self.added.get(self.part).is_some_and(within) || within(&self.added[0])
     }
 
@@ -166,9 +162,20 @@ impl ChangeLog {
         self.changes.is_empty()
     }
 
-    /// The number of changes so far, including those within additions.
-    pub(super) fn len(&self) -> usize {
-        self.recorded
+    /// Drops changes that later changes reverted.
+    pub(super) fn drop_reverted(&mut self, pod: &Value) {
+        let (changes, warnings) = (&mut self.changes, &mut self.warnings);
+        changes.retain(|change| {
+            let reverted =
+                change.before.as_ref().is_some_and(|before| at_pointer(pod, &change.pointer) == Some(before));
+            if reverted {
+                let about = |warning: &Warning| warning.path == change.pointer;
+                warnings.retain(|warning| {
+                    !(about(warning) && matches!(warning.kind, WarningKind::Replaced { .. }))
+                });
+            }
+            !reverted
+        });
     }
 
     /// JSON Pointer to the value that was changed last.
@@ -200,9 +207,12 @@ impl ChangeLog {
 impl Added {
     fn contains(&self, pointer: &str) -> bool {
         match self {
-            Self::Value(added) => pointer.strip_prefix(added.as_str()).is_some_and(|rest| rest.starts_with('/')),
+            Self::Value(added) => {
+                pointer.strip_prefix(added.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            }
             Self::Entries(list, first) => {
-                let Some(rest) = pointer.strip_prefix(list.as_str()).and_then(|rest| rest.strip_prefix('/')) else {
+                let Some(rest) = pointer.strip_prefix(list.as_str()).and_then(|rest| rest.strip_prefix('/'))
+                else {
                     return false;
                 };
                 rest.split_once('/')
@@ -332,7 +342,10 @@ mod tests {
         let (changes, _) = log.finish();
         let pointers: Vec<&str> = changes.iter().map(|(pointer, _)| pointer).collect();
         let container = "/spec/containers/1/env";
-        assert_eq!(pointers, ["/spec/volumes", "/spec/volumesX", &format!("{container}/2"), &format!("{container}/1/value")]);
+        assert_eq!(
+            pointers,
+            ["/spec/volumes", "/spec/volumesX", &format!("{container}/2"), &format!("{container}/1/value")]
+        );
     }
 
     #[test]

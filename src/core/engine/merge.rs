@@ -6,6 +6,7 @@
 use serde_json::Value;
 
 use crate::core::policy::overlay::Instruction;
+use crate::core::schema::Default;
 
 use super::annotations;
 use super::context::Merge;
@@ -30,13 +31,16 @@ fn apply_one(
     match instruction {
         Instruction::Object { field, instructions } => {
             // An object that the author wrote empty is meant to be there.
-            if instructions.is_empty() && cursor.get(field.name).is_none() {
+            let is_absent = cursor.get(field.name).is_none() && field.default != Default::EmptyObject;
+            if instructions.is_empty() && is_absent {
                 cursor.put(field.name, Value::Object(serde_json::Map::new()));
             }
             cursor.within(field.name, |cursor| apply(merge, cursor, instructions))
         }
         Instruction::Value { field, template } => fields::value(merge, cursor, field, template),
-        Instruction::Entries { field, keys, entries } => fields::entries(merge, cursor, field, *keys, entries),
+        Instruction::Entries { field, keys, entries } => {
+            fields::entries(merge, cursor, field, *keys, entries)
+        }
         Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
         Instruction::Set { field, entries } => fields::set(merge, cursor, field, entries),
         Instruction::Annotations { field, keys, entries } => {

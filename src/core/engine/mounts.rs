@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::core::policy::OnConflict;
 use crate::core::policy::overlay::Element;
-use crate::core::schema::Field;
+use crate::core::schema::{Field, Shape, covers};
 
 use super::context::{Merge, brief};
 use super::cursor::{Cursor, ListCursor};
@@ -20,6 +20,7 @@ pub(super) fn merge(
     field: &'static Field,
     mounts: &[Element],
 ) -> Result<(), Reason> {
+    let Shape::List { items, .. } = &field.shape else { return Ok(()) };
     for mount in mounts {
         let Some(wanted) = merge.build_element(mount)? else { continue };
         let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default()).into_owned();
@@ -30,9 +31,12 @@ pub(super) fn merge(
             continue;
         }
         container.list(field.name, |list| {
-            let at = list.entries().iter().position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path));
+            let at = list
+                .entries()
+                .iter()
+                .position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path));
             match at {
-                Some(at) => keep(merge, list, at, wanted),
+                Some(at) => keep(merge, list, at, wanted, items),
                 None => add(merge, list, wanted),
             }
         })?;
@@ -82,6 +86,7 @@ fn keep(
     list: &mut ListCursor<'_>,
     at: usize,
     mut wanted: Value,
+    items: &Shape,
 ) -> Result<(), Reason> {
     let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
     let mounted = list.entries()[at]["name"].as_str().unwrap_or_default().to_owned();
@@ -91,16 +96,26 @@ fn keep(
         let named = |existing: &&Value| existing["name"].as_str() == Some(&mounted);
         facts.own_volumes.iter().filter(named).any(|existing| is_volume(existing, wanted))
     };
-    if mounted == volume && resolved.is_none()
+    let same_volume = mounted == volume && resolved.is_none()
         || resolved.as_deref() == Some(&*mounted)
-        || facts.volumes.get(&volume).is_some_and(is_same)
-    {
-        return Ok(());
-    }
-    let (seen, shown) = (format!("volume {mounted}"), format!("volume {volume}"));
+        || facts.volumes.get(&volume).is_some_and(is_same);
+    let (seen, shown) = if same_volume {
+        wanted["name"] = Value::from(mounted);
+        wanted["mountPath"] = list.entries()[at]["mountPath"].clone();
+        if covers(&list.entries()[at], &wanted, items) {
+            return Ok(());
+        }
+        (brief(&list.entries()[at]), brief(&wanted))
+    } else {
+        (format!("volume {mounted}"), format!("volume {volume}"))
+    };
     match merge.on_conflict {
         OnConflict::Keep => {
             list.warn(at, WarningKind::Kept { what: Kept::Mount, seen, wanted: shown }, merge.rule);
+        }
+        OnConflict::Replace if same_volume => {
+            list.warn(at, WarningKind::Replaced { seen, wanted: shown }, merge.rule);
+            list.replace(at, wanted);
         }
         OnConflict::Replace => match use_volume(merge, &volume) {
             Some(name) => {

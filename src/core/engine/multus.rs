@@ -99,5 +99,4 @@ mod tests {
     fn what_is_not_json_is_not_touched() {
         assert_eq!(with_networks("[{", "net", 1, "team"), Err(NotNetworks));
     }
-
 }

@@ -15,7 +15,7 @@ use super::cursor::{Cursor, add_container};
 use super::log::ChangeLog;
 use super::merge::apply;
 use super::pod::Container;
-use super::report::{Reason, Warning, WarningKind};
+use super::report::{Kept, Reason, Warning, WarningKind};
 
 /// The rules of a policy, evaluated for a pod.
 pub(super) struct Pass<'a> {
@@ -43,8 +43,7 @@ impl<'a> Pass<'a> {
         containers: &'a [Container],
         pod: &Value,
     ) -> Result<Self, Stop> {
-        let inner =
-            |container| PodScope::new(Source::container(policy, pod, container), policy, Some(scope));
+        let inner = |container| PodScope::new(Source::container(policy, pod, container), policy, Some(scope));
         let mut pass = Self {
             policy,
             scope,
@@ -120,7 +119,8 @@ impl<'a> Pass<'a> {
         self.declare_volumes(facts, &pod_bindings)?;
         for (_, rule) in self.applied_rules().filter(|(_, rule)| !rule.pod.claims.is_empty()) {
             let mut merge = Merge::new(rule, &pod_bindings, facts);
-            apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.claims).map_err(|reason| explained(self.scope, reason))?;
+            apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.claims)
+                .map_err(|reason| explained(self.scope, reason))?;
         }
         facts.note_claims(pod);
         self.inject_containers(pod, facts, log)?;
@@ -193,7 +193,12 @@ impl<'a> Pass<'a> {
     }
 
     /// Adds the volumes that are mounted by now.
-    pub(super) fn add_volumes(&self, pod: &mut Value, facts: &mut PodFacts, log: &mut ChangeLog) -> Result<(), Stop> {
+    pub(super) fn add_volumes(
+        &self,
+        pod: &mut Value,
+        facts: &mut PodFacts,
+        log: &mut ChangeLog,
+    ) -> Result<(), Stop> {
         let missing: Vec<_> = std::mem::take(&mut facts.volumes).missing().collect();
         if missing.is_empty() {
             return Ok(());
@@ -231,37 +236,23 @@ fn inject_named(
     let other = if container.list == "containers" { "initContainers" } else { "containers" };
     let index = match (position(pod, container.list, &name), position(pod, other, &name)) {
         (Some(index), _) => index,
-        (None, Some(_)) => {
+        (None, Some(index)) => {
             // Names are unique among all containers of a pod.
-            let seen = format!("one of {other}");
-            let wanted = format!("{name} in {}", container.list);
-            let what = super::report::Kept::Container;
-            let kind = WarningKind::Kept { what, seen, wanted };
-            warn_about_list(pod, log, container.list, kind, &rule.name)?;
+            let (seen, wanted) = (format!("one of {other}"), format!("{name} in {}", container.list));
+            let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
+            Cursor::container(pod, log, other, index)?.warn_here(kind, &rule.name);
             return Ok(());
         }
         (None, None) if !container.has_image(bindings) => {
+            let path = format!("/spec/{}", container.list);
             let kind = WarningKind::NoSuchContainer { name };
-            warn_about_list(pod, log, container.list, kind, &rule.name)?;
+            log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
             return Ok(());
         }
         (None, None) => add_container(pod, log, container.list, &name)?,
     };
     let mut cursor = Cursor::container(pod, log, container.list, index)?;
     apply(&mut merge, &mut cursor, &container.instructions)
-}
-
-fn warn_about_list(
-    pod: &mut Value,
-    log: &mut ChangeLog,
-    list: &str,
-    kind: WarningKind,
-    rule: &str,
-) -> Result<(), Reason> {
-    Cursor::pod(pod, log)?.within("spec", |spec| {
-        spec.warn(list, kind, rule);
-        Ok(())
-    })
 }
 
 fn position(pod: &Value, list: &str, name: &str) -> Option<usize> {

@@ -88,7 +88,8 @@ pub enum Reason {
 impl Reason {
     /// Replaces the JSON Pointer in it by a field path.
     pub(super) fn with_field_path(mut self, pod: &Value) -> Self {
-        if let Self::Conflict { path, .. } | Self::MalformedPod { path, .. } | Self::NotIdempotent { path } = &mut self
+        if let Self::Conflict { path, .. } | Self::MalformedPod { path, .. } | Self::NotIdempotent { path } =
+            &mut self
             && path.starts_with('/')
         {
             *path = field_path(pod, path);
@@ -136,7 +137,10 @@ impl fmt::Display for Reason {
                 )
             }
             Self::NotIdempotent { path } => {
-                write!(f, "the policy is not idempotent for this pod: `{path}` changes each time that it is applied")
+                write!(
+                    f,
+                    "the policy is not idempotent for this pod: `{path}` changes each time that it is applied"
+                )
             }
             Self::EvaluationFailed { place, expression, message } => {
                 write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
@@ -258,7 +262,26 @@ pub enum WarningKind {
     },
 }
 
-/// What kind of value of the pod's own was kept.
+impl WarningKind {
+    /// Whether a value was left out because of the rest of the pod, which another rule may change.
+    pub(super) fn is_left_out(&self) -> bool {
+        matches!(
+            self,
+            Self::Excluded { .. }
+                | Self::NoSuchContainer { .. }
+                | Self::ClaimWithoutPodClaim { .. }
+                | Self::MountWithoutVolume { .. }
+                | Self::HugePagesAlone { .. }
+        )
+    }
+
+    /// Whether another pass may come to another result.
+    pub(super) fn may_pass(&self) -> bool {
+        self.is_left_out() || matches!(self, Self::Replaced { .. })
+    }
+}
+
+/// The kinds of values of the pod that can be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// An environment variable.

@@ -58,10 +58,10 @@ fn evaluated(merge: &Merge<'_, '_>, amount: &Amount) -> Result<Option<Wanted>, R
         let Some(template) = template else { return Ok(None) };
         let value = merge.build(template)?;
         let Some(value) = value.filter(|value| !is_zero(value)) else { return Ok(None) };
-        merge.evaluated(check_amount(&resource, &value).map_err(|message| EvaluationError {
-            expression: amount.resource.source(),
-            message,
-        }))?;
+        merge.evaluated(
+            check_amount(&resource, &value)
+                .map_err(|message| EvaluationError { expression: amount.resource.source(), message }),
+        )?;
         Ok(Some(value))
     };
     let limit = build(&amount.limit)?;
@@ -134,14 +134,16 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> 
         return lists.iter().try_for_each(|list| put(resources, list, resource, value.clone()));
     };
     if !same_quantity(&own, &value) {
-        let settled = resources
-            .within(list, |amounts| merge.settle(amounts, resource, &own, &value, Kept::Device))?;
+        let settled =
+            resources.within(list, |amounts| merge.settle(amounts, resource, &own, &value, Kept::Device))?;
         if settled == Settled::Replace {
             let replaced = ["limits", "requests"].into_iter();
-            let replaced = replaced.filter(|list| lists.contains(list) || amount(resources, list, resource).is_some());
-            return replaced.collect::<Vec<_>>().into_iter().try_for_each(|list| {
-                put(resources, list, resource, value.clone())
-            });
+            let replaced =
+                replaced.filter(|list| lists.contains(list) || amount(resources, list, resource).is_some());
+            return replaced
+                .collect::<Vec<_>>()
+                .into_iter()
+                .try_for_each(|list| put(resources, list, resource, value.clone()));
         }
     }
     // The API server derives a request from the limit, but no limit from the request.
@@ -219,15 +221,14 @@ fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) ->
 }
 
 fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
-    let has = |resource| ["limits", "requests"].iter().any(|list| amount(resources, list, resource).is_some());
+    let has =
+        |resource| ["limits", "requests"].iter().any(|list| amount(resources, list, resource).is_some());
     has("cpu") || has("memory")
 }
 
 /// Whether a quantity is at most another one.
 fn at_most(less: &Value, more: &Value) -> bool {
-    Quantity::from_value(less)
-        .zip(Quantity::from_value(more))
-        .is_some_and(|(less, more)| less <= more)
+    Quantity::from_value(less).zip(Quantity::from_value(more)).is_some_and(|(less, more)| less <= more)
 }
 
 /// Merges claims that a container uses. Each names a claim of the pod.

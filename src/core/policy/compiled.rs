@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::diagnostic::{Diagnostic, SourceError};
-use super::parameter::Parameter;
 use super::interpolation::EvaluationError;
+use super::parameter::Parameter;
 use super::resolved::{ParameterValues, ResolvedPolicy, agreed};
 use crate::core::yaml::Span;
 

@@ -68,13 +68,16 @@ impl Reads {
     }
 
     fn includes_built_in(&self, written: &Path, gpu_resources: &[String]) -> bool {
-        let names: Vec<&str> = written.iter().map(|step| if let Step::Field(name) = step { name } else { "*" }).collect();
+        let names: Vec<&str> =
+            written.iter().map(|step| if let Step::Field(name) = step { name } else { "*" }).collect();
         match names.as_slice() {
             ["spec", "nodeSelector" | "affinity", ..] => true,
             ["spec", "hostNetwork"] => true,
             // A rule that chooses containers may choose the new one.
             ["spec", "containers" | "initContainers"] => self.chooses_containers,
-            ["spec", "containers" | "initContainers", "*", "restartPolicy"] => self.names.contains("totalGpus"),
+            ["spec", "containers" | "initContainers", "*", "restartPolicy"] => {
+                self.names.contains("totalGpus")
+            }
             ["spec", "containers" | "initContainers", "*", "resources"] => true,
             ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", rest @ ..] => {
                 rest.first().is_none_or(|resource| gpu_resources.iter().any(|gpu| gpu == resource))

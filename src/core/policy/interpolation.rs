@@ -36,7 +36,12 @@ pub(crate) struct EvaluationError {
 
 impl Interpolation {
     /// Compiles a string at `span`. Every name in it is known, and can be read in the phase if one is given.
-    pub(crate) fn compile(text: &str, span: Span, names: &Names, phase: Option<Phase>) -> Result<Self, Diagnostic> {
+    pub(crate) fn compile(
+        text: &str,
+        span: Span,
+        names: &Names,
+        phase: Option<Phase>,
+    ) -> Result<Self, Diagnostic> {
         let mut parts = split(text).map_err(|(message, at)| misplaced(span, text, at, 2, message))?;
         if !parts.iter().any(|piece| matches!(piece, Piece::Expression(..))) {
             let literal = parts.into_iter().map(|piece| match piece {

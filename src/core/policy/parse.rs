@@ -132,13 +132,16 @@ fn variables(node: Option<&Node>, names: &mut Names) -> Result<Vec<Variable>, Di
 fn one_phase(value: &Interpolation, node: &Node, names: &Names) -> Result<(), Diagnostic> {
     let read = || value.expressions().flat_map(super::expression::Expression::names);
     let of = |phase: Phase| read().find(|name| names.get(name) == Some(phase));
-    let (Some(container), Some(injected)) = (of(Phase::Container), of(Phase::Injected)) else { return Ok(()) };
+    let (Some(container), Some(injected)) = (of(Phase::Container), of(Phase::Injected)) else {
+        return Ok(());
+    };
     let message = format!(
         "`{container}` is known {} only, and `{injected}` {} only",
         Phase::Container.describe(),
         Phase::Injected.describe()
     );
-    let mut diagnostic = Diagnostic::new(node.span, message).hint("docs/policy.md says where each name can be used");
+    let mut diagnostic =
+        Diagnostic::new(node.span, message).hint("docs/policy.md says where each name can be used");
     diagnostic.needle = Some(container.as_str().into());
     Err(diagnostic)
 }
@@ -189,7 +192,8 @@ fn same_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
         match known.iter().find(|(other, _)| *other == name) {
             Some((_, other)) if *other != volume => {
                 let message = format!("two rules have different volumes `{name}`");
-                let mut diagnostic = Diagnostic::new(node.span, message).hint("give one of them another name");
+                let mut diagnostic =
+                    Diagnostic::new(node.span, message).hint("give one of them another name");
                 diagnostic.needle = Some(format!("name: {name}").into());
                 return Err(diagnostic);
             }

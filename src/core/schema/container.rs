@@ -3,8 +3,8 @@
 use super::env::{ENV_FROM_SOURCE, ENV_VAR};
 use super::handlers::{LIFECYCLE, LIVENESS_PROBE, READINESS_PROBE};
 use super::security::SECURITY_CONTEXT;
-use super::shapes::{ANY, LABEL, NON_EMPTY, atomic, keyed, list, one_of, quantities, set};
-use super::{Default, Field, Format, Object, Shape, rules};
+use super::shapes::{ANY, LABEL, NON_EMPTY, TRUE, atomic, keyed, list, one_of, quantities, set};
+use super::{Default, Exclusion, Field, Format, Object, Shape, rules};
 
 pub(super) const PULL_POLICY: Shape = one_of(&["Always", "IfNotPresent", "Never"]);
 
@@ -20,7 +20,9 @@ pub(super) static CONTAINER: Object = Object::new(
         Field::new("lifecycle", atomic(&LIFECYCLE)),
         Field::new("livenessProbe", atomic(&LIVENESS_PROBE)),
         Field::new("name", LABEL).required(),
-        Field::new("ports", keyed(&Shape::Atomic(&CONTAINER_PORT), &["containerPort", "protocol"])),
+        // On the host network, the API server turns them into ports of the node, of which each has one user.
+        Field::new("ports", keyed(&Shape::Atomic(&CONTAINER_PORT), &["containerPort", "protocol"]))
+            .unless(&[Exclusion::new(None, "/spec/hostNetwork", TRUE)]),
         Field::new("readinessProbe", atomic(&READINESS_PROBE)),
         Field::new("resizePolicy", list(&Shape::Opaque))
             .refused("the values that are valid depend on the restartPolicy of the pod"),

@@ -117,7 +117,11 @@ mod tests {
         assert!(BESIDE.excluded_by(&json!(false), fields(&json!({})), &pod).is_none());
         const ABOVE: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
         assert!(ABOVE.excluded_by(&json!(1), fields(&object), &pod).is_some());
-        assert!(ABOVE.excluded_by(&json!(1), fields(&object), &json!({"spec": {"os": {"name": "linux"}}})).is_none());
+        assert!(
+            ABOVE
+                .excluded_by(&json!(1), fields(&object), &json!({"spec": {"os": {"name": "linux"}}}))
+                .is_none()
+        );
         assert!(Overlay::Settable.excluded_by(&json!(1), fields(&object), &pod).is_none());
     }
 
@@ -132,7 +136,11 @@ mod tests {
 
         const PORTS: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
         let spec = |ports: Value| json!({"containers": [{"name": "a"}, {"name": "b", "ports": ports}]});
-        assert!(PORTS.excluded_by(&json!(true), fields(&spec(json!([{"containerPort": 1}]))), &json!({})).is_some());
+        assert!(
+            PORTS
+                .excluded_by(&json!(true), fields(&spec(json!([{"containerPort": 1}]))), &json!({}))
+                .is_some()
+        );
         assert!(PORTS.excluded_by(&json!(true), fields(&spec(json!([]))), &json!({})).is_none());
 
         const ANNOTATION: Overlay =

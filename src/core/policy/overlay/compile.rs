@@ -39,7 +39,9 @@ impl Compiler<'_> {
         let source = Source::read(node, self.names, Phase::Injected)?;
         let mut overlay = PodOverlay::default();
         for (entry, field) in fields(&source, schema::pod())? {
-            let Shape::Object(object) = &field.shape else { return Err(mismatch(&entry.value, &field.shape)) };
+            let Shape::Object(object) = &field.shape else {
+                return Err(mismatch(&entry.value, &field.shape));
+            };
             if field.name != "spec" {
                 overlay.instructions.push(instruction(&entry.value, field, schema::pod())?);
                 continue;
@@ -56,7 +58,12 @@ impl Compiler<'_> {
 }
 
 impl PodOverlay {
-    fn spec(&mut self, source: &Source, spec: &'static Field, object: &'static Object) -> Result<(), Diagnostic> {
+    fn spec(
+        &mut self,
+        source: &Source,
+        spec: &'static Field,
+        object: &'static Object,
+    ) -> Result<(), Diagnostic> {
         let mut others = Vec::new();
         for (entry, field) in fields(source, object)? {
             match field.name {
@@ -227,11 +234,15 @@ fn known_field(entry: &SourceEntry, object: &'static Object) -> Result<&'static 
     let Some(field) = object.field(name) else {
         let settable = object.fields.iter().filter(|field| !matches!(field.overlay, Overlay::Refused(_)));
         let message = format!("no {} has a field `{name}`", object.name);
-        return Err(Diagnostic::new(entry.span, message).hint(suggest(name, settable.map(|field| field.name))));
+        return Err(
+            Diagnostic::new(entry.span, message).hint(suggest(name, settable.map(|field| field.name)))
+        );
     };
     if let Overlay::Refused(reason) = field.overlay {
         let message = format!("an overlay cannot set `{name}`: {reason}");
-        return Err(Diagnostic::new(entry.span, message).hint("docs/policy.md lists what overlays cannot set"));
+        return Err(
+            Diagnostic::new(entry.span, message).hint("docs/policy.md lists what overlays cannot set")
+        );
     }
     Ok(field)
 }
@@ -255,11 +266,7 @@ fn list(source: &Source) -> Result<&[Source], Diagnostic> {
 }
 
 /// Compiles the entries of a list; each has the first of the keys, which is the one without a default.
-fn elements(
-    entries: &[Source],
-    items: &'static Shape,
-    keys: &[&str],
-) -> Result<Vec<Element>, Diagnostic> {
+fn elements(entries: &[Source], items: &'static Shape, keys: &[&str]) -> Result<Vec<Element>, Diagnostic> {
     entries
         .iter()
         .map(|entry| {
@@ -284,8 +291,12 @@ pub(crate) fn compile_value(source: &Source, shape: &Shape) -> Result<Template, 
 
 fn value(source: &Source, shape: &Shape) -> Result<Template, Diagnostic> {
     let template = match (shape, &source.content) {
-        (_, SourceContent::Text(text @ Interpolation::Expression(_))) => Template::Computed(text.clone(), *shape),
-        (Shape::Object(object) | Shape::Atomic(object), SourceContent::Map(_)) => whole_object(source, object)?,
+        (_, SourceContent::Text(text @ Interpolation::Expression(_))) => {
+            Template::Computed(text.clone(), *shape)
+        }
+        (Shape::Object(object) | Shape::Atomic(object), SourceContent::Map(_)) => {
+            whole_object(source, object)?
+        }
         (Shape::Map { keys, values }, SourceContent::Map(_)) => Template::Map(
             *keys,
             keyed_values(source, *keys)?
@@ -311,7 +322,9 @@ fn value(source: &Source, shape: &Shape) -> Result<Template, Diagnostic> {
                 _ => return Err(mismatch(source, shape)),
             }
         }
-        (Shape::Boolean, SourceContent::Scalar(flag)) if flag.is_boolean() => Template::Constant(flag.clone()),
+        (Shape::Boolean, SourceContent::Scalar(flag)) if flag.is_boolean() => {
+            Template::Constant(flag.clone())
+        }
         _ => return Err(mismatch(source, shape)),
     };
     let template = solidified(template);
@@ -353,7 +366,8 @@ fn constant(source: &Source, text: &Value, shape: &Shape) -> Result<Template, Di
 /// Compiles an object that is one value: it has all that the API server requires.
 fn whole_object(source: &Source, object: &'static Object) -> Result<Template, Diagnostic> {
     let fields = fields(source, object)?;
-    if let Some(field) = object.fields.iter().find(|field| field.required && source.get(field.name).is_none()) {
+    if let Some(field) = object.fields.iter().find(|field| field.required && source.get(field.name).is_none())
+    {
         return Err(missing(source, field.name));
     }
     let among = |names: &[&'static str]| -> Vec<&'static str> {
@@ -366,8 +380,7 @@ fn whole_object(source: &Source, object: &'static Object) -> Result<Template, Di
     if let [first, second, ..] = at_most.as_slice() {
         return Err(Diagnostic::new(source.span, format!("`{first}` and `{second}` exclude each other")));
     }
-    let has_default =
-        |name: &&str| object.field(name).is_some_and(|field| field.default != Default::Absent);
+    let has_default = |name: &&str| object.field(name).is_some_and(|field| field.default != Default::Absent);
     if one.is_empty() && !object.exactly_one_of.is_empty() && !object.exactly_one_of.iter().any(has_default) {
         let settable = object.exactly_one_of.iter().copied().filter(|name| {
             object.field(name).is_some_and(|field| !matches!(field.overlay, Overlay::Refused(_)))
@@ -420,8 +433,13 @@ fn env(source: &Source, field: &'static Field, items: &'static Shape) -> Result<
             variables.extend(element.into_iter().map(Variable::Entry));
             continue;
         };
-        if let Some(other) = fields(entry, object)?.iter().find(|(_, field)| !["name", "value"].contains(&field.name)) {
-            return Err(Diagnostic::new(other.0.span, "an edit changes the `value` of a variable, and nothing else"));
+        if let Some(other) =
+            fields(entry, object)?.iter().find(|(_, field)| !["name", "value"].contains(&field.name))
+        {
+            return Err(Diagnostic::new(
+                other.0.span,
+                "an edit changes the `value` of a variable, and nothing else",
+            ));
         }
         let Some(shape) = object.field("name").map(|field| field.shape) else { continue };
         match edit_of(edit)? {
@@ -478,7 +496,9 @@ fn string_value(source: &Source, shape: &Shape) -> Result<StringValue, Diagnosti
 /// An edit of the list that a string holds.
 fn edit_of(source: &Source) -> Result<StringValue, Diagnostic> {
     const KEYS: [&str; 5] = ["$prepend", "$append", "$separator", "$networks", "$count"];
-    let SourceContent::Map(entries) = &source.content else { return Err(mismatch(source, &Shape::Text(Format::Any))) };
+    let SourceContent::Map(entries) = &source.content else {
+        return Err(mismatch(source, &Shape::Text(Format::Any)));
+    };
     let text = |key: &str| source.get(key).map(edit_text).transpose();
     for entry in entries {
         let key = entry.key.source();
@@ -487,7 +507,8 @@ fn edit_of(source: &Source) -> Result<StringValue, Diagnostic> {
             return Err(Diagnostic::new(entry.span, message).hint(suggest(&key, KEYS)));
         }
     }
-    let (prepend, append, networks, count) = (text("$prepend")?, text("$append")?, text("$networks")?, text("$count")?);
+    let (prepend, append, networks, count) =
+        (text("$prepend")?, text("$append")?, text("$networks")?, text("$count")?);
     let separator = match text("$separator")? {
         None => ":".to_owned(),
         Some(Interpolation::Literal(text)) if !text.is_empty() => text,
@@ -502,8 +523,12 @@ fn edit_of(source: &Source) -> Result<StringValue, Diagnostic> {
             Err(Diagnostic::new(span, "one edit adds one entry, in front or at the end")
                 .hint("write two rules for two entries"))
         }
-        (Some(entry), None, None, None) => Ok(StringValue::List(ListEdit { entry, separator, prepend: true })),
-        (None, Some(entry), None, None) => Ok(StringValue::List(ListEdit { entry, separator, prepend: false })),
+        (Some(entry), None, None, None) => {
+            Ok(StringValue::List(ListEdit { entry, separator, prepend: true }))
+        }
+        (None, Some(entry), None, None) => {
+            Ok(StringValue::List(ListEdit { entry, separator, prepend: false }))
+        }
         (None, None, Some(network), Some(count)) if source.get("$separator").is_none() => {
             Ok(StringValue::Networks(NetworksEdit { network, count }))
         }
@@ -547,4 +572,3 @@ fn mismatch(source: &Source, shape: &Shape) -> Diagnostic {
 fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
     names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
-

@@ -82,7 +82,9 @@ impl Fold<'_, '_, '_> {
                 Instruction::Amounts(each(amounts, |amount| self.amount(amount))?)
             }
             Instruction::Capabilities { field, lists } => {
-                let list = |(list, template): &(_, _)| Ok(self.template(template)?.map(|template| (*list, template)));
+                let list = |(list, template): &(_, _)| {
+                    Ok(self.template(template)?.map(|template| (*list, template)))
+                };
                 Instruction::Capabilities { field, lists: each(lists, list)? }
             }
             Instruction::Claims { field, entries } => {

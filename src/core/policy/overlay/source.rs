@@ -38,9 +38,10 @@ impl Source {
     pub(super) fn read(node: &Node, names: &Names, phase: Phase) -> Result<Self, Diagnostic> {
         let content = match &node.content {
             Content::Scalar { value: Scalar::Null, .. } => {
-                return Err(Diagnostic::new(node.span, "an overlay adds fields, and this one has no value").hint(
-                    "leave the field out, or use an expression that is `null` where it is to be left out",
-                ));
+                return Err(Diagnostic::new(node.span, "an overlay adds fields, and this one has no value")
+                    .hint(
+                        "leave the field out, or use an expression that is `null` where it is to be left out",
+                    ));
             }
             Content::Scalar { value: Scalar::String(text), .. } => {
                 SourceContent::Text(Interpolation::compile(text, node.span, names, Some(phase))?)
@@ -90,8 +91,10 @@ impl Source {
             let read = text.expressions().flat_map(Expression::names);
             let unknown = |name: &&String| names.get(name).is_some_and(|known| !phase.may_read(known));
             match read.into_iter().find(unknown) {
-                Some(name) => Err(Diagnostic::new(span, format!("`{name}` is not known yet where this is evaluated"))
-                    .hint("docs/policy.md says where each name can be used")),
+                Some(name) => {
+                    Err(Diagnostic::new(span, format!("`{name}` is not known yet where this is evaluated"))
+                        .hint("docs/policy.md says where each name can be used"))
+                }
                 None => Ok(()),
             }
         };

@@ -132,9 +132,11 @@ fn build_object(
 /// The first expression in the fields of an object, for a message.
 fn source_of(fields: &[(&'static Field, Template)]) -> String {
     let mut source = None;
-    fields.iter().for_each(|(_, template)| template.texts(&mut |text| {
-        source.get_or_insert_with(|| text.source());
-    }));
+    fields.iter().for_each(|(_, template)| {
+        template.texts(&mut |text| {
+            source.get_or_insert_with(|| text.source());
+        })
+    });
     source.unwrap_or_default()
 }
 
@@ -226,7 +228,8 @@ impl PartialEq for Template {
             (Self::Constant(one), Self::Constant(other)) => one == other,
             (Self::Computed(one, _), Self::Computed(other, _)) => one == other,
             (Self::Object(_, one), Self::Object(_, other)) => {
-                let names = |fields: &[(&Field, _)]| fields.iter().map(|(field, _)| field.name).collect::<Vec<_>>();
+                let names =
+                    |fields: &[(&Field, _)]| fields.iter().map(|(field, _)| field.name).collect::<Vec<_>>();
                 let values = one.iter().map(|(_, value)| value).eq(other.iter().map(|(_, value)| value));
                 values && names(one) == names(other)
             }

@@ -7,11 +7,7 @@ use crate::core::schema::Field;
 use super::Instruction;
 
 /// Calls `visit` with every place that the instructions for an object at `place` may change.
-pub(crate) fn of_instructions(
-    instructions: &[Instruction],
-    place: &Path,
-    visit: &mut dyn FnMut(Path),
-) {
+pub(crate) fn of_instructions(instructions: &[Instruction], place: &Path, visit: &mut dyn FnMut(Path)) {
     for instruction in instructions {
         let at = |field: &Field| step(place, Step::Field(field.name.to_owned()));
         match instruction {
