@@ -76,6 +76,7 @@ impl Outcome<'_> {
                             return Some(missing);
                         }
                     }
+                    Some((home, ..)) if self.reported(&vec!["spec".to_owned(), home.to_owned(), plain(&wanted["name"])]) => {}
                     _ if self.reported(&place) => {}
                     _ => return Some(place),
                 }
@@ -261,7 +262,7 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
     }
     let separator = of("$separator").unwrap_or_else(|| ":".to_owned());
     let wanted = of("$prepend").or_else(|| of("$append")).unwrap_or_default();
-    wanted.split(&separator).all(|part| part.is_empty() || text.split(&separator).any(|known| known == part))
+    wanted.split(&separator).all(|part| text.contains(part))
 }
 
 fn bare(capability: &Value) -> String {
