@@ -27,7 +27,8 @@ fn pod(spec: &Value) -> Value {
 
 /// A container with a GPU and these fields.
 fn container(name: &str, fields: &Value) -> Value {
-    let mut container = json!({"name": name, "image": "registry.test/train:1", "resources": {"limits": {GPU: 1}}});
+    let mut container =
+        json!({"name": name, "image": "registry.test/train:1", "resources": {"limits": {GPU: 1}}});
     container.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     container
 }
@@ -91,8 +92,12 @@ fn a_container_that_is_reached_two_ways_gets_each_field_once() {
         "pod": {"spec": {"containers": [{"name": "main", "env": [{"name": "B", "value": "1"}]}]}},
     }]);
     if let Some(injection) = holds(&rules, &one(&json!({}))) {
-        let names: Vec<&Value> =
-            main_container(&injection)["env"].as_array().unwrap().iter().map(|entry| &entry["name"]).collect();
+        let names: Vec<&Value> = main_container(&injection)["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| &entry["name"])
+            .collect();
         assert_eq!(names, ["A", "B"]);
     }
 }
@@ -102,7 +107,11 @@ fn a_container_that_is_reached_two_ways_gets_each_field_once() {
 fn an_expression_for_a_whole_value_gives_that_value() {
     for (field, expression, value) in [
         ("env", "${[{'name': 'A', 'value': 'x'}]}", json!([{"name": "A", "value": "x"}])),
-        ("securityContext", "${{'capabilities': {'add': ['IPC_LOCK']}}}", json!({"capabilities": {"add": ["IPC_LOCK"]}})),
+        (
+            "securityContext",
+            "${{'capabilities': {'add': ['IPC_LOCK']}}}",
+            json!({"capabilities": {"add": ["IPC_LOCK"]}}),
+        ),
         ("args", "${['--a', '--b']}", json!(["--a", "--b"])),
     ] {
         let rules = json!([{"name": "r", "container": {field: expression}}]);
@@ -112,7 +121,13 @@ fn an_expression_for_a_whole_value_gives_that_value() {
     }
     let rules = json!([{"name": "r", "container": {"resources": "${{'limits': {'rdma/hca': 2}}}"}}]);
     if let Some(injection) = holds(&rules, &one(&json!({}))) {
-        assert_eq!(adapter::compare_amounts(&main_container(&injection)["resources"]["limits"]["rdma/hca"], &json!(2)), Some(std::cmp::Ordering::Equal));
+        assert_eq!(
+            adapter::compare_amounts(
+                &main_container(&injection)["resources"]["limits"]["rdma/hca"],
+                &json!(2)
+            ),
+            Some(std::cmp::Ordering::Equal)
+        );
     }
 }
 
@@ -120,7 +135,11 @@ fn an_expression_for_a_whole_value_gives_that_value() {
 #[test]
 fn huge_pages_come_with_the_memory_that_they_need() {
     let amounts = json!({"hugepages-2Mi": "512Mi", "memory": "8Gi"});
-    for resources in [json!({"limits": amounts, "requests": amounts}), json!({"limits": amounts}), json!({"requests": amounts, "limits": amounts})] {
+    for resources in [
+        json!({"limits": amounts, "requests": amounts}),
+        json!({"limits": amounts}),
+        json!({"requests": amounts, "limits": amounts}),
+    ] {
         let rules = json!([{"name": "r", "container": {"resources": resources}}]);
         holds(&rules, &one(&json!({})));
     }
@@ -135,7 +154,9 @@ fn huge_pages_come_with_the_memory_that_they_need() {
 #[test]
 fn a_port_is_added_once() {
     let rules = json!([{"name": "r", "container": {"ports": [{"containerPort": 9000}]}}]);
-    for ports in [json!([]), json!([{"containerPort": 9000, "protocol": "TCP"}]), json!([{"containerPort": 9000}])] {
+    for ports in
+        [json!([]), json!([{"containerPort": 9000, "protocol": "TCP"}]), json!([{"containerPort": 9000}])]
+    {
         if let Some(injection) = holds(&rules, &one(&json!({"ports": ports}))) {
             assert_eq!(main_container(&injection)["ports"].as_array().unwrap().len(), 1);
         }
@@ -214,7 +235,11 @@ fn a_container_without_an_image_is_not_added() {
 #[test]
 fn the_policys_own_sidecar_stays_as_it_is() {
     let sidecar = json!({"name": "agent", "image": "i", "restartPolicy": "Always"});
-    for condition in ["${instanceType == 'huge.16'}", "${hostNetwork && instanceType != ''}", "${container.name == 'agent' || gpus > 0}"] {
+    for condition in [
+        "${instanceType == 'huge.16'}",
+        "${hostNetwork && instanceType != ''}",
+        "${container.name == 'agent' || gpus > 0}",
+    ] {
         let rules = json!([
             {"name": "sidecar", "pod": {"spec": {"initContainers": [sidecar]}}},
             {"name": "all", "containers": condition, "container": {"env": [{"name": "A", "value": "1"}]}},
@@ -260,7 +285,8 @@ fn a_rule_does_not_replace_what_it_set_itself() {
 /// A block device needs its volume, as a mount does.
 #[test]
 fn a_block_device_without_its_volume_is_not_added() {
-    let rules = json!([{"name": "r", "container": {"volumeDevices": [{"name": "block", "devicePath": "/dev/x"}]}}]);
+    let rules =
+        json!([{"name": "r", "container": {"volumeDevices": [{"name": "block", "devicePath": "/dev/x"}]}}]);
     holds(&rules, &one(&json!({})));
 }
 
@@ -285,11 +311,17 @@ fn probes_are_added_where_they_may_be() {
     let init = json!({"initContainers": [container("first", &json!({}))], "containers": [container("main", &json!({}))]});
     for key in ["livenessProbe", "readinessProbe", "startupProbe"] {
         holds(&json!([{"name": "r", "container": {key: probe}}]), &pod(&init));
-        holds(&json!([{"name": "r", "container": {key: probe}}]), &one(&json!({key: {"exec": {"command": ["true"]}}})));
+        holds(
+            &json!([{"name": "r", "container": {key: probe}}]),
+            &one(&json!({key: {"exec": {"command": ["true"]}}})),
+        );
     }
     let lifecycle = json!({"preStop": {"exec": {"command": ["true"]}}});
     holds(&json!([{"name": "r", "container": {"lifecycle": lifecycle}}]), &pod(&init));
-    holds(&json!([{"name": "r", "container": {"lifecycle": lifecycle}}]), &one(&json!({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}}})));
+    holds(
+        &json!([{"name": "r", "container": {"lifecycle": lifecycle}}]),
+        &one(&json!({"lifecycle": {"preStop": {"sleep": {"seconds": 1}}}})),
+    );
 }
 
 /// Fields of the pod that the API server refuses next to one another.
@@ -317,7 +349,9 @@ fn fields_that_exclude_each_other_do_not_meet() {
 /// A mount that stays without what the policy wants of it is reported.
 #[test]
 fn what_a_mount_lacks_is_reported() {
-    for (key, value) in [("readOnly", json!(true)), ("subPath", json!("sub")), ("mountPropagation", json!("HostToContainer"))] {
+    for (key, value) in
+        [("readOnly", json!(true)), ("subPath", json!("sub")), ("mountPropagation", json!("HostToContainer"))]
+    {
         let rules = json!([{
             "name": "r", "pod": {"spec": {"volumes": [{"name": "scratch", "emptyDir": {}}]}},
             "container": {"volumeMounts": [{"name": "scratch", "mountPath": "/data", key: value}]},

@@ -48,7 +48,16 @@ pub(crate) fn first_missing(demand: &Demand, outcome: &Outcome<'_>) -> Option<(S
 
 /// The kind of field: the place without the names of entries.
 fn class(place: &Place) -> String {
-    let lists = ["containers", "initContainers", "env", "volumeMounts", "limits", "requests", "annotations", "labels"];
+    let lists = [
+        "containers",
+        "initContainers",
+        "env",
+        "volumeMounts",
+        "limits",
+        "requests",
+        "annotations",
+        "labels",
+    ];
     let mut tokens: Vec<&str> = Vec::new();
     for token in place {
         let name = tokens.last().is_some_and(|last| lists.contains(last));
@@ -100,7 +109,11 @@ impl Outcome<'_> {
         match wanted {
             Value::Null => None,
             Value::Object(map) if map.keys().any(|key| key.starts_with('$')) => {
-                if edited(map, after) { None } else { here(self, place) }
+                if edited(map, after) {
+                    None
+                } else {
+                    here(self, place)
+                }
             }
             Value::Object(map) => {
                 if map.is_empty() && !after.is_object() {
@@ -122,19 +135,34 @@ impl Outcome<'_> {
             }),
             Value::Array(entries) => match list {
                 Some((_, [])) => entries.iter().find_map(|entry| {
-                    if items(after).iter().any(|known| covers(known, entry)) { None } else { here(self, place) }
+                    if items(after).iter().any(|known| covers(known, entry)) {
+                        None
+                    } else {
+                        here(self, place)
+                    }
                 }),
-                Some((name, keys)) => entries.iter().find_map(|entry| self.missing_entry(name, keys, entry, after, place)),
+                Some((name, keys)) => {
+                    entries.iter().find_map(|entry| self.missing_entry(name, keys, entry, after, place))
+                }
                 None if covers(after, wanted) => None,
                 None => here(self, place),
             },
             scalar if same(after, scalar) => None,
-            Value::String(text) if self.edits && after.as_str().is_some_and(|after| after.contains(text)) => None,
+            Value::String(text) if self.edits && after.as_str().is_some_and(|after| after.contains(text)) => {
+                None
+            }
             _ => here(self, place),
         }
     }
 
-    fn missing_entry(&self, list: &str, keys: &[&str], entry: &Value, after: &Value, place: &mut Place) -> Option<Place> {
+    fn missing_entry(
+        &self,
+        list: &str,
+        keys: &[&str],
+        entry: &Value,
+        after: &Value,
+        place: &mut Place,
+    ) -> Option<Place> {
         let key_of = |entry: &Value| -> Vec<String> {
             let text = |key: &&str| match (*key, &entry[*key]) {
                 ("protocol", Value::Null) => "TCP".to_owned(),
@@ -164,7 +192,8 @@ impl Outcome<'_> {
     /// A mount, and its volume under whatever name.
     fn missing_of_mount(&self, wanted: &Value, found: &Value, place: &mut Place) -> Option<Place> {
         let volumes = |pod: &Value| items(&pod["spec"]["volumes"]).to_vec();
-        if !volumes(self.after).iter().any(|volume| volume["name"] == found["name"]) && !self.reported(place) {
+        if !volumes(self.after).iter().any(|volume| volume["name"] == found["name"]) && !self.reported(place)
+        {
             place.push("name".to_owned());
             let missing = place.clone();
             place.pop();
@@ -187,9 +216,16 @@ impl Outcome<'_> {
 
     /// Whether a warning is about this place, what is in it, or what it is in.
     fn reported(&self, place: &Place) -> bool {
+<<<<<<< HEAD
         // Warnings about what is there, not about what is left out.
         let others = ["parameter_", "instance_types_", "capability_without_root", "renamed_", "restamped", "generated"];
         let reports = self.warnings.iter().filter(|warning| !others.iter().any(|kind| warning.code.starts_with(kind)));
+=======
+        let kinds =
+            ["kept_", "replaced", "privilege_", "huge_pages", "mount_without", "host_network", "left_out"];
+        let reports =
+            self.warnings.iter().filter(|warning| kinds.iter().any(|kind| warning.code.starts_with(kind)));
+>>>>>>> main
         let place = without_list(place);
         reports.map(|warning| without_list(&tokens(&warning.path))).any(|path| {
             let same = |(one, other): (&String, &String)| {
@@ -245,7 +281,8 @@ fn covers(after: &Value, wanted: &Value) -> bool {
             wanted.iter().all(|(key, wanted)| covers(after.get(key).unwrap_or(&Value::Null), wanted))
         }
         (Value::Array(after), Value::Array(wanted)) => {
-            after.len() == wanted.len() && after.iter().zip(wanted).all(|(after, wanted)| covers(after, wanted))
+            after.len() == wanted.len()
+                && after.iter().zip(wanted).all(|(after, wanted)| covers(after, wanted))
         }
         (after, wanted) => same(after, wanted),
     }

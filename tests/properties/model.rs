@@ -4,12 +4,18 @@
 use serde_json::{Map, Value, json};
 
 use crate::adapter::Context;
+use crate::generator::author::Phase;
 use crate::generator::containers::gpus;
 use crate::generator::expressions::{Names, plain};
+<<<<<<< HEAD
 use crate::generator::{defaults, items};
 use crate::generator::author::Phase;
 use crate::generator::policies::Policy;
+=======
+use crate::generator::items;
+>>>>>>> main
 use crate::generator::pods;
+use crate::generator::policies::Policy;
 use crate::generator::pools::INSTANCE_TYPE;
 
 /// What a rule asks for.
@@ -40,7 +46,8 @@ pub(crate) fn matches(policy: &Policy, pod: &Value, context: &Context) -> bool {
     let except = pairs("exceptAnnotation").any(has);
     let namespace = json!(namespace(pod, context));
     let namespaces = matcher["namespaces"].is_null() || items(&matcher["namespaces"]).contains(&namespace);
-    let owners: Vec<&Value> = items(&pod["metadata"]["ownerReferences"]).iter().map(|owner| &owner["kind"]).collect();
+    let owners: Vec<&Value> =
+        items(&pod["metadata"]["ownerReferences"]).iter().map(|owner| &owner["kind"]).collect();
     let kinds = matcher["ownerKinds"].is_null()
         || items(&matcher["ownerKinds"]).iter().any(|kind| owners.contains(&kind));
     any && !except && namespaces && kinds
@@ -62,12 +69,15 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let mut fixed = Names::new(fixed(spec, pod));
     policy.add_variables(Phase::Fixed, &mut fixed);
-    let mut of_pod = Names::within(&fixed, vec![
-        ("pod".to_owned(), pod.clone()),
-        ("podNamespace".to_owned(), namespace(pod, context).into()),
-        ("hostNetwork".to_owned(), (pod["spec"]["hostNetwork"] == true).into()),
-        ("totalGpus".to_owned(), scheduled(pod, |container| gpus(container, &resources)).into()),
-    ]);
+    let mut of_pod = Names::within(
+        &fixed,
+        vec![
+            ("pod".to_owned(), pod.clone()),
+            ("podNamespace".to_owned(), namespace(pod, context).into()),
+            ("hostNetwork".to_owned(), (pod["spec"]["hostNetwork"] == true).into()),
+            ("totalGpus".to_owned(), scheduled(pod, |container| gpus(container, &resources)).into()),
+        ],
+    );
     policy.add_variables(Phase::Pod, &mut of_pod);
     let mut finished = Names::within(&of_pod, vec![("podRequests".to_owned(), requests(after))]);
     policy.add_variables(Phase::Final, &mut finished);
@@ -80,10 +90,13 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         }
         let mut containers = Vec::new();
         for (list, at, container) in pods::containers(pod) {
-            let mut names = Names::within(&of_pod, vec![
-                ("gpus".to_owned(), gpus(container, &resources).into()),
-                ("container".to_owned(), container.clone()),
-            ]);
+            let mut names = Names::within(
+                &of_pod,
+                vec![
+                    ("gpus".to_owned(), gpus(container, &resources).into()),
+                    ("container".to_owned(), container.clone()),
+                ],
+            );
             policy.add_variables(Phase::Container, &mut names);
             let selects = match rule["containers"].as_str() {
                 Some(condition) => policy.evaluate(condition, &names) == true,
@@ -118,7 +131,11 @@ fn fixed(spec: &Value, pod: &Value) -> Vec<(String, Value)> {
             table?.iter().find(|(key, _)| key.to_lowercase() == *selected).map(|(_, value)| value)
         };
         let values: Vec<Option<&Value>> = selected.iter().map(of).collect();
-        let agreed = values.first().copied().flatten().filter(|first| values.iter().all(|value| *value == Some(*first)));
+        let agreed = values
+            .first()
+            .copied()
+            .flatten()
+            .filter(|first| values.iter().all(|value| *value == Some(*first)));
         names.push((name.clone(), agreed.unwrap_or(&parameter["default"]).clone()));
     }
     names
@@ -234,7 +251,8 @@ impl Policy {
                 (!lost).then(|| built.into())
             }
             Value::Array(list) => {
-                let built: Vec<Value> = list.iter().filter_map(|item| self.build_entry(item, names)).collect();
+                let built: Vec<Value> =
+                    list.iter().filter_map(|item| self.build_entry(item, names)).collect();
                 (!built.is_empty() || list.is_empty()).then(|| built.into())
             }
             other => Some(other.clone()),

@@ -97,7 +97,10 @@ fn load(policy: Policy, tally: &mut Tally) -> Option<Group> {
             let words = words.join("_");
             let sample = words.split_once('(').map_or("", |(before, _)| before);
             let kind = words.split_once(')').map_or(words.as_str(), |(_, after)| after);
-            *tally.refusals.entry(format!("{sample}{}", kind.split('{').next().unwrap_or_default())).or_default() += 1;
+            *tally
+                .refusals
+                .entry(format!("{sample}{}", kind.split('{').next().unwrap_or_default()))
+                .or_default() += 1;
             None
         }
     }
@@ -106,7 +109,9 @@ fn load(policy: Policy, tally: &mut Tally) -> Option<Group> {
 impl Group {
     pub(crate) fn load(policy: &Policy) -> Result<Self, String> {
         let loaded = adapter::load(&policy.text())?;
-        let variant = |document: Option<Value>| document.and_then(|document| adapter::load(&yaml::text(&document)).ok());
+        let variant = |document: Option<Value>| {
+            document.and_then(|document| adapter::load(&yaml::text(&document)).ok())
+        };
         let permuted = variant(rules::permuted(&policy.document));
         let curious = variant(Some(rules::curious(&policy.document)));
         Ok(Self { policy: policy.clone(), loaded, permuted, curious })
@@ -115,17 +120,32 @@ impl Group {
 
 fn context(dice: &mut Dice, pod: &Value) -> Context {
     let own = pod["metadata"]["namespace"].as_str().map(str::to_owned);
-    Context { namespace: if dice.chance(50) { own.or(Some("default".to_owned())) } else { own }, ..Context::default() }
+    Context {
+        namespace: if dice.chance(50) { own.or(Some("default".to_owned())) } else { own },
+        ..Context::default()
+    }
 }
 
 /// The failure of a property for a policy that was made smaller.
-fn check(property: Property, whole: &Policy, policy: &Value, pod: &Value, context: &Context) -> Option<Failure> {
+fn check(
+    property: Property,
+    whole: &Policy,
+    policy: &Value,
+    pod: &Value,
+    context: &Context,
+) -> Option<Failure> {
     let policy = Policy { document: policy.clone(), ..whole.clone() };
     let group = Group::load(&policy).ok()?;
     property(&Pair::new(&group, pod.clone(), context.clone())).err()
 }
 
-fn smallest(property: Property, class: &str, whole: &Policy, pod: &Value, context: &Context) -> (Value, Value) {
+fn smallest(
+    property: Property,
+    class: &str,
+    whole: &Policy,
+    pod: &Value,
+    context: &Context,
+) -> (Value, Value) {
     shrink(&whole.document, pod, &|policy, pod| {
         let has_containers = pod["spec"]["containers"].as_array().is_some_and(|list| !list.is_empty());
         has_containers
@@ -153,7 +173,12 @@ fn pods_that_are_none_are_answered() {
                 Outcome::Mutated { pod: after, patch, .. } => {
                     let mut patched = pod.clone();
                     let applied = json_patch::patch(&mut patched, patch);
-                    assert!(applied.is_ok() && patched == *after, "{patch}\n{}\n{}", group.policy.text(), yaml::text(&pod));
+                    assert!(
+                        applied.is_ok() && patched == *after,
+                        "{patch}\n{}\n{}",
+                        group.policy.text(),
+                        yaml::text(&pod)
+                    );
                 }
                 Outcome::Refused { .. } => {}
             }

@@ -108,7 +108,9 @@ fn path_class(pointer: &str) -> String {
 fn patch_gives_the_pod(pair: &Pair<'_>) -> Verdict {
     let Outcome::Mutated { pod, patch, .. } = &pair.first.outcome else {
         return match pair.after() {
-            Some(after) if after.to_string() != pair.pod.to_string() => fail("unchanged pod", after.to_string()),
+            Some(after) if after.to_string() != pair.pod.to_string() => {
+                fail("unchanged pod", after.to_string())
+            }
             _ => Ok(()),
         };
     };
@@ -201,14 +203,17 @@ fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     defaults::complete(&mut completed);
     let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
     for rule in &demand.left_out {
-        let said = |warning: &adapter::Warning| warning.code == "host_network" && warning.text.contains(rule.as_str());
+        let said = |warning: &adapter::Warning| {
+            warning.code == "host_network" && warning.text.contains(rule.as_str())
+        };
         if !pair.first.warnings.iter().any(said) {
             return fail("rule left out without a warning", rule.as_str());
         }
     }
     let text = pair.group.policy.text();
     let edits = text.contains("$prepend") || text.contains("$append");
-    let outcome = leaves::Outcome { before: &pair.pod, after: &completed, warnings: &pair.first.warnings, edits };
+    let outcome =
+        leaves::Outcome { before: &pair.pod, after: &completed, warnings: &pair.first.warnings, edits };
     match leaves::first_missing(&demand, &outcome) {
         Some((class, detail)) => fail(class, detail),
         None => Ok(()),
@@ -295,7 +300,10 @@ fn webhook_and_command_agree(pair: &Pair<'_>) -> Verdict {
     }
     let warnings: Vec<&str> = items(&response["warnings"]).iter().filter_map(Value::as_str).collect();
     let cut = warnings.iter().any(|warning| warning.ends_with(" more") || warning.ends_with('…'));
-    let all = injection.warnings.iter().all(|warning| warnings.iter().any(|text| text.contains(&one_line(&warning.text))));
+    let all = injection
+        .warnings
+        .iter()
+        .all(|warning| warnings.iter().any(|text| text.contains(&one_line(&warning.text))));
     if all || cut { Ok(()) } else { fail("warnings", format!("{:?} {warnings:?}", injection.warnings)) }
 }
 
@@ -332,13 +340,12 @@ fn one_line(text: &str) -> String {
 
 fn a_valid_pod_stays_valid(pair: &Pair<'_>) -> Verdict {
     let Some(after) = pair.mutated() else { return Ok(()) };
-    if !refusals(&pair.pod).is_empty() || pair.first.warnings.iter().any(|warning| warning.code == "replaced") {
+    if !refusals(&pair.pod).is_empty() || pair.first.warnings.iter().any(|warning| warning.code == "replaced")
+    {
         return Ok(());
     }
     match refusals(after).first() {
-        Some(refusal) => {
-            fail(refusal.split(':').next().unwrap_or_default(), refusal.clone())
-        }
+        Some(refusal) => fail(refusal.split(':').next().unwrap_or_default(), refusal.clone()),
         None => Ok(()),
     }
 }
@@ -346,9 +353,11 @@ fn a_valid_pod_stays_valid(pair: &Pair<'_>) -> Verdict {
 /// A pod without its stamp and without the order of its lists.
 fn unordered(pod: &Value) -> Value {
     match pod {
-        Value::Object(map) => {
-            map.iter().filter(|(key, _)| *key != STAMP).map(|(key, value)| (key.clone(), unordered(value))).collect()
-        }
+        Value::Object(map) => map
+            .iter()
+            .filter(|(key, _)| *key != STAMP)
+            .map(|(key, value)| (key.clone(), unordered(value)))
+            .collect(),
         Value::Array(list) => {
             let mut list: Vec<Value> = list.iter().map(unordered).collect();
             list.sort_by_key(sort_key);
@@ -374,7 +383,8 @@ fn same_but(pair: &Pair<'_>, other: &Loaded) -> Verdict {
                 return Ok(());
             }
             let difference = json_patch::diff(&pod, &other);
-            let class = difference.0.first().map_or_else(String::new, |first| path_class(&first.path().to_string()));
+            let class =
+                difference.0.first().map_or_else(String::new, |first| path_class(&first.path().to_string()));
             fail(class, difference.to_string())
         }
         (Outcome::Unchanged { .. }, Outcome::Unchanged { .. }) => Ok(()),
@@ -421,7 +431,9 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
     match reason {
         "malformed_pod" | "evaluation_failed" => fail(reason, text),
         "mutated" if !applies => fail("mutated without a rule", ""),
-        "no_gpu_container" if applies => fail("left alone where a rule applies", format!("{:?}", demand.asked)),
+        "no_gpu_container" if applies => {
+            fail("left alone where a rule applies", format!("{:?}", demand.asked))
+        }
         "conflict" if !pair.group.policy.text().contains("refuse") => fail("conflict without refuse", text),
         _ => Ok(()),
     }

@@ -9,9 +9,8 @@ use crate::leaves::clean;
 pub(crate) fn permuted(document: &Value) -> Option<Value> {
     let rules = items(&document["spec"]["rules"]);
     let touched: Vec<Vec<Vec<String>>> = rules.iter().map(touched).collect();
-    let unrelated = |at: &usize| {
-        touched[*at].iter().all(|one| touched[at + 1].iter().all(|other| !overlap(one, other)))
-    };
+    let unrelated =
+        |at: &usize| touched[*at].iter().all(|one| touched[at + 1].iter().all(|other| !overlap(one, other)));
     let at = (0..rules.len().saturating_sub(1)).find(unrelated)?;
     let mut document = document.clone();
     document["spec"]["rules"].as_array_mut()?.swap(at, at + 1);
@@ -56,7 +55,11 @@ fn collect(value: &Value, place: &mut Vec<String>, places: &mut Vec<Vec<String>>
                 let name = match (last.as_str(), &entry["name"], &entry["mountPath"]) {
                     ("volumeMounts", name, Value::String(path)) => {
                         // A volume may take another name, which its mounts follow.
-                        places.push(vec!["spec".to_owned(), "volumes".to_owned(), name.as_str().unwrap_or("*").to_owned()]);
+                        places.push(vec![
+                            "spec".to_owned(),
+                            "volumes".to_owned(),
+                            name.as_str().unwrap_or("*").to_owned(),
+                        ]);
                         if path.contains("${") { "*".to_owned() } else { clean(path) }
                     }
                     (_, Value::String(name), _) if !name.contains("${") => name.clone(),

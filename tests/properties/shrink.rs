@@ -65,9 +65,7 @@ fn leaves_nothing(value: &Value, pointer: &str) -> bool {
 fn remove(value: &mut Value, pointer: &str) -> bool {
     let Some((parent, token)) = pointer.rsplit_once('/') else { return false };
     match value.pointer_mut(parent) {
-        Some(Value::Object(map)) => {
-            map.shift_remove(&token.replace("~1", "/").replace("~0", "~")).is_some()
-        }
+        Some(Value::Object(map)) => map.shift_remove(&token.replace("~1", "/").replace("~0", "~")).is_some(),
         Some(Value::Array(list)) => match token.parse::<usize>() {
             Ok(at) if at < list.len() => {
                 list.remove(at);

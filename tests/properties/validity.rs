@@ -71,7 +71,8 @@ fn is_label(name: &str) -> bool {
 fn is_qualified(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let ends = |text: &str| {
-        text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.ends_with(|c: char| c.is_ascii_alphanumeric())
+        text.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && text.ends_with(|c: char| c.is_ascii_alphanumeric())
     };
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     ends(name)
@@ -105,7 +106,9 @@ impl Refusals {
                 self.add("sources of a volume", name);
             }
             let path = &volume["hostPath"]["path"];
-            if !volume["hostPath"].is_null() && (text(path).is_empty() || text(path).split('/').any(|part| part == "..")) {
+            if !volume["hostPath"].is_null()
+                && (text(path).is_empty() || text(path).split('/').any(|part| part == ".."))
+            {
                 self.add("path of a volume", name);
             }
         }
@@ -222,7 +225,9 @@ impl Refusals {
             let place = format!("{name}.{resource}");
             match limits.get(resource).and_then(|limit| compare_amounts(request, limit)) {
                 None if is_extended(resource) => self.add("request without limit", &place),
-                Some(order) if is_extended(resource) && order.is_ne() => self.add("request and limit differ", &place),
+                Some(order) if is_extended(resource) && order.is_ne() => {
+                    self.add("request and limit differ", &place)
+                }
                 Some(order) if order.is_gt() => self.add("request above its limit", &place),
                 _ => {}
             }
@@ -292,7 +297,10 @@ impl Refusals {
         }
         for sysctl in names(&spec["securityContext"]["sysctls"]) {
             let host = spec["hostNetwork"] == true && sysctl.starts_with("net.");
-            if host || (spec["hostIPC"] == true && (sysctl.starts_with("kernel.shm") || sysctl.starts_with("fs.mqueue"))) {
+            if host
+                || (spec["hostIPC"] == true
+                    && (sysctl.starts_with("kernel.shm") || sysctl.starts_with("fs.mqueue")))
+            {
                 self.add("sysctl of the host", sysctl);
             }
         }

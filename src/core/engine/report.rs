@@ -275,6 +275,11 @@ impl WarningKind {
         )
     }
 
+    /// Whether a value of the pod was kept.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept { .. })
+    }
+
     /// Whether another pass may come to another result.
     pub(super) fn may_pass(&self) -> bool {
         self.is_left_out() || matches!(self, Self::Replaced { .. })

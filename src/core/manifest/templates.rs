@@ -19,6 +19,7 @@ pub struct Found {
 /// What encloses the value at hand.
 #[derive(Debug, Clone, Default)]
 struct Around<'v> {
+    api_version: &'v str,
     kind: &'v str,
     namespace: Option<&'v str>,
     /// `("mpiReplicaSpecs", "Launcher")` inside of such a field of the Kubeflow kinds.
@@ -60,8 +61,9 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
     match value {
         Value::Object(map) => {
             let mut around = around.clone();
-            if let (Some(kind), Some(_)) = (map.get("kind").and_then(Value::as_str), map.get("apiVersion")) {
-                around.kind = kind;
+            let text = |key: &str| map.get(key).and_then(Value::as_str);
+            if let (Some(kind), Some(api_version)) = (text("kind"), text("apiVersion")) {
+                (around.api_version, around.kind) = (api_version, kind);
                 around.namespace = value["metadata"]["namespace"].as_str().or(around.namespace);
                 around.replica = None;
             }
@@ -99,11 +101,14 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
 
 /// What the controller of a template adds to the pods that it makes, as far as policies look at it.
 fn request(around: &Around<'_>) -> PodContext {
-    let owner = match around.kind {
-        "CronJob" | "JobSet" => "Job",
-        "Deployment" => "ReplicaSet",
-        "LeaderWorkerSet" => "StatefulSet",
-        other => other,
+    let owner = match (around.kind, around.replica) {
+        ("CronJob" | "JobSet" | "TrainJob", _) => "Job",
+        ("Deployment", _) => "ReplicaSet",
+        ("LeaderWorkerSet", _) => "StatefulSet",
+        ("RayJob" | "RayService", _) => "RayCluster",
+        // The mpi-operator runs the launcher as a Job; the training-operator, with `v1`, as a pod.
+        ("MPIJob", Some((_, "Launcher"))) if around.api_version != "kubeflow.org/v1" => "Job",
+        (other, _) => other,
     };
     let owner_kinds = if owner.is_empty() || owner == "Pod" { Vec::new() } else { vec![owner.to_owned()] };
     let labels = match around.replica {
@@ -147,7 +152,7 @@ mod tests {
             "spec": {"mpiReplicaSpecs": {"Launcher": {"template": {"spec": {"containers": []}}}}}});
         let request = &find(&job)[0].request;
         assert_eq!(request.namespace.as_deref(), Some("n"));
-        assert_eq!(request.owner_kinds, ["MPIJob"]);
+        assert_eq!(request.owner_kinds, ["Job"]);
         assert!(request.labels.contains(&("training.kubeflow.org/job-role".into(), "launcher".into())));
     }
 

@@ -13,9 +13,24 @@ use super::resolved::{ResolvedPolicy, names_in};
 /// Whether an expression of a rule, or of a variable that a rule reads, may read a place that the policy changes.
 pub(super) fn exists(policy: &ResolvedPolicy, gpu_resources: &[String]) -> bool {
     let reads = Reads::of(policy);
-    let mut found = false;
+    let mut found = edits_differ(policy);
     writes(policy, &mut |path| found |= reads.include(&path, gpu_resources));
     found
+}
+
+/// Whether rules edit lists in strings with different separators: one may take for a single entry what another one
+/// made of two.
+fn edits_differ(policy: &ResolvedPolicy) -> bool {
+    let mut separators: BTreeSet<String> = BTreeSet::new();
+    for rule in &policy.rules {
+        let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
+        for instruction in rule.container.iter().chain(&rule.pod.instructions).chain(named) {
+            instruction.separators(&mut |separator| {
+                separators.insert(separator.to_owned());
+            });
+        }
+    }
+    separators.len() > 1
 }
 
 /// What the rules of a policy read.

@@ -157,6 +157,29 @@ impl Instruction {
     }
 }
 
+impl Instruction {
+    /// Calls `visit` with the separator of every edit of a list in a string.
+    pub(crate) fn separators(&self, visit: &mut dyn FnMut(&str)) {
+        match self {
+            Self::Object { instructions, .. } => {
+                instructions.iter().for_each(|instruction| instruction.separators(visit));
+            }
+            Self::Env { variables, .. } => variables.iter().for_each(|variable| {
+                if let Variable::List { edit, .. } = variable {
+                    visit(&edit.separator);
+                }
+            }),
+            Self::Annotations { entries, .. } => entries.iter().for_each(|(_, value)| match value {
+                StringValue::List(edit) => visit(&edit.separator),
+                // Multus separates networks by commas.
+                StringValue::Networks(_) => visit(","),
+                StringValue::Text(_) => {}
+            }),
+            _ => {}
+        }
+    }
+}
+
 impl PodOverlay {
     /// Calls `visit` with every interpolation.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {

@@ -92,7 +92,8 @@ impl Author<'_> {
             return known;
         }
         let (condition, text) = (self.condition(phase, 1), self.text(phase));
-        let choices = if self.dice.chance(50) { (literal(Value::Null), text) } else { (text, literal(Value::Null)) };
+        let choices =
+            if self.dice.chance(50) { (literal(Value::Null), text) } else { (text, literal(Value::Null)) };
         Expr::Choose(Box::new(condition), Box::new(choices.0), Box::new(choices.1))
     }
 
@@ -119,13 +120,21 @@ impl Author<'_> {
         match self.dice.below(choices) {
             0 => binary(self.text(Phase::Fixed), "==", self.text(Phase::Fixed)),
             1 => binary(name("instanceType"), "==", literal(self.instance_type())),
-            2 => Expr::StartsWith(Box::new(name("instanceType")), self.dice.pick(&["big", "s", ""]).to_owned()),
-            3 => binary(name("totalGpus"), self.dice.pick(&[">", "<", "=="]), literal(self.dice.pick(&[0, 4, 8]))),
+            2 => {
+                Expr::StartsWith(Box::new(name("instanceType")), self.dice.pick(&["big", "s", ""]).to_owned())
+            }
+            3 => binary(
+                name("totalGpus"),
+                self.dice.pick(&[">", "<", "=="]),
+                literal(self.dice.pick(&[0, 4, 8])),
+            ),
             4 => name("hostNetwork"),
             5 => binary(name("podNamespace"), "==", literal(self.dice.pick(&NAMESPACES))),
             6 => binary(self.text_of_pod(phase), "==", literal(self.dice.pick(&LABEL_VALUES))),
             7 => self.exists(phase),
-            8 if self.dice.chance(50) => has("pod", &["metadata", "annotations"], Some(literal(self.dice.pick(&ANNOTATIONS)))),
+            8 if self.dice.chance(50) => {
+                has("pod", &["metadata", "annotations"], Some(literal(self.dice.pick(&ANNOTATIONS))))
+            }
             8 => self.flag_of_pod(),
             9 if phase == Phase::Final => {
                 let key = literal(self.dice.pick(&super::pools::DEVICES));
@@ -133,7 +142,11 @@ impl Author<'_> {
             }
             9 => binary(name("gpus"), self.dice.pick(&[">", "<", "=="]), literal(self.dice.pick(&[0, 2, 8]))),
             10 => self.flag_of_container(),
-            _ => binary(field("container", &["name"], None, json!("")), "==", literal(self.dice.pick(&CONTAINERS))),
+            _ => binary(
+                field("container", &["name"], None, json!("")),
+                "==",
+                literal(self.dice.pick(&CONTAINERS)),
+            ),
         }
     }
 
@@ -147,7 +160,12 @@ impl Author<'_> {
         let default = json!(self.dice.pick(&["", "no", "none"]));
         match self.dice.below(5) {
             0 => field("pod", &["metadata", "labels", "role"], None, default),
-            1 => field("pod", &["metadata", "annotations"], Some(literal(self.dice.pick(&ANNOTATIONS))), default),
+            1 => field(
+                "pod",
+                &["metadata", "annotations"],
+                Some(literal(self.dice.pick(&ANNOTATIONS))),
+                default,
+            ),
             2 => field("pod", &["spec", "restartPolicy"], None, default),
             _ => {
                 let key = match self.dice.below(5) {
@@ -170,7 +188,11 @@ impl Author<'_> {
             0 => field("pod", &["spec", "hostIPC"], None, json!(false)),
             1 => field("pod", &["spec", "securityContext", "runAsNonRoot"], None, json!(false)),
             2 => has("pod", &["metadata", "ownerReferences"], None),
-            _ => binary(Expr::Size(Box::new(field("pod", &["spec", "containers"], None, json!([])))), ">", literal(1)),
+            _ => binary(
+                Expr::Size(Box::new(field("pod", &["spec", "containers"], None, json!([])))),
+                ">",
+                literal(1),
+            ),
         }
     }
 
@@ -179,7 +201,11 @@ impl Author<'_> {
             0 => field("container", &["tty"], None, json!(false)),
             1 => has("container", &["resources", "limits"], Some(literal("memory"))),
             2 => has("container", &["workingDir"], None),
-            3 => binary(field("container", &["securityContext", "runAsUser"], None, json!(0)), "==", literal(0)),
+            3 => binary(
+                field("container", &["securityContext", "runAsUser"], None, json!(0)),
+                "==",
+                literal(0),
+            ),
             _ => Expr::Exists {
                 list: Box::new(field("container", &["env"], None, json!([]))),
                 variable: "e".to_owned(),
@@ -211,9 +237,11 @@ impl Author<'_> {
                     literal(self.dice.pick(&OWN_VARIABLES)),
                 )),
             },
-            _ if phase == Phase::Container => {
-                binary(field("c", &["name"], None, json!("")), "==", field("container", &["name"], None, json!("")))
-            }
+            _ if phase == Phase::Container => binary(
+                field("c", &["name"], None, json!("")),
+                "==",
+                field("container", &["name"], None, json!("")),
+            ),
             _ => binary(field("c", &["name"], None, json!("")), "==", literal(self.dice.pick(&CONTAINERS))),
         };
         Expr::Exists { list, variable, body: Box::new(body) }

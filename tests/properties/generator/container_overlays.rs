@@ -168,7 +168,8 @@ fn security_context(author: &mut Author<'_>, phase: Phase) -> Value {
         ]))];
         if author.dice.chance(20) {
             let text = author.condition(phase, 1);
-            let perhaps = Expr::Choose(Box::new(text), Box::new(literal("SYS_NICE")), Box::new(literal(Value::Null)));
+            let perhaps =
+                Expr::Choose(Box::new(text), Box::new(literal("SYS_NICE")), Box::new(literal(Value::Null)));
             add.push(author.write(perhaps).into());
         }
         context.insert("capabilities".to_owned(), json!({"add": add}));
@@ -212,11 +213,13 @@ fn ports(author: &mut Author<'_>, phase: Phase) -> Value {
     }
     if author.dice.chance(10) {
         let number = author.integer(phase);
-        port["containerPort"] = author.write(Expr::Choose(
-            Box::new(super::expressions::binary(number, ">", literal(0))),
-            Box::new(literal(9000)),
-            Box::new(literal(9001)),
-        )).into();
+        port["containerPort"] = author
+            .write(Expr::Choose(
+                Box::new(super::expressions::binary(number, ">", literal(0))),
+                Box::new(literal(9000)),
+                Box::new(literal(9001)),
+            ))
+            .into();
     }
     json!([port])
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pools::{DEVICES, GPU, IMAGES, OTHER_GPU, OWN_VARIABLES, PATHS, VARIABLES};
 use super::Dice;
+use super::pools::{DEVICES, GPU, IMAGES, OTHER_GPU, OWN_VARIABLES, PATHS, VARIABLES};
 
 /// A container with this name; its mounts are of these volumes.
 pub(crate) fn container(dice: &mut Dice, name: &str, volumes: &[Value]) -> Value {
@@ -149,7 +149,8 @@ fn resources(dice: &mut Dice) -> Option<Value> {
         }
     }
     let mut native = false;
-    for (name, request, limit) in [("cpu", json!("500m"), json!(4)), ("memory", json!("1Gi"), json!("64Gi"))] {
+    for (name, request, limit) in [("cpu", json!("500m"), json!(4)), ("memory", json!("1Gi"), json!("64Gi"))]
+    {
         if dice.chance(30) {
             limits.insert(name.to_owned(), limit);
             native = true;
@@ -164,7 +165,11 @@ fn resources(dice: &mut Dice) -> Option<Value> {
     }
     let mut resources = Map::new();
     let order = dice.chance(50);
-    for (key, amounts) in if order { [("limits", limits), ("requests", requests)] } else { [("requests", requests), ("limits", limits)] } {
+    for (key, amounts) in if order {
+        [("limits", limits), ("requests", requests)]
+    } else {
+        [("requests", requests), ("limits", limits)]
+    } {
         match (amounts.is_empty(), dice.below(10)) {
             (true, 0) => drop(resources.insert(key.to_owned(), Value::Null)),
             (true, 1) => drop(resources.insert(key.to_owned(), json!({}))),

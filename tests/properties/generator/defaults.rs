@@ -37,7 +37,10 @@ pub(crate) fn complete(pod: &mut Value) {
     default(spec, "serviceAccountName", json!("default"));
 }
 
-fn entries<'v>(map: &'v mut Map<String, Value>, list: &str) -> impl Iterator<Item = &'v mut Map<String, Value>> {
+fn entries<'v>(
+    map: &'v mut Map<String, Value>,
+    list: &str,
+) -> impl Iterator<Item = &'v mut Map<String, Value>> {
     let list = map.get_mut(list).and_then(Value::as_array_mut);
     list.into_iter().flatten().filter_map(Value::as_object_mut)
 }
@@ -56,7 +59,8 @@ fn drop_nothing(value: &mut Value) {
         Value::Object(map) => {
             map.retain(|key, value| {
                 drop_nothing(value);
-                let is_map = ["labels", "annotations", "nodeSelector", "limits", "requests"].contains(&key.as_str());
+                let is_map =
+                    ["labels", "annotations", "nodeSelector", "limits", "requests"].contains(&key.as_str());
                 let empty = *value == json!([]) || (is_map && *value == json!({}));
                 !(value.is_null() || empty || (key == "value" && *value == ""))
             });

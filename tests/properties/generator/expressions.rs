@@ -9,9 +9,18 @@ pub(crate) enum Expr {
     /// A parameter, a variable, or a name of the engine's.
     Name(String),
     /// `root.?a.?b[?key].orValue(default)`
-    Field { root: String, path: Vec<String>, key: Option<Box<Expr>>, default: Value },
+    Field {
+        root: String,
+        path: Vec<String>,
+        key: Option<Box<Expr>>,
+        default: Value,
+    },
     /// `root.?a[?key].hasValue()`
-    Has { root: String, path: Vec<String>, key: Option<Box<Expr>> },
+    Has {
+        root: String,
+        path: Vec<String>,
+        key: Option<Box<Expr>>,
+    },
     Not(Box<Expr>),
     /// `a && b`, `a || b`, `a == b`, `a != b`, `a < b`, `a > b`, `a + b`, `a in b`
     Binary(Box<Expr>, &'static str, Box<Expr>),
@@ -19,9 +28,18 @@ pub(crate) enum Expr {
     Devices(Box<Expr>, Box<Expr>),
     StartsWith(Box<Expr>, String),
     /// `list.exists(x, body)`
-    Exists { list: Box<Expr>, variable: String, body: Box<Expr> },
+    Exists {
+        list: Box<Expr>,
+        variable: String,
+        body: Box<Expr>,
+    },
     /// `list.filter(x, body).map(x, item).join(',')`
-    Joined { list: Box<Expr>, variable: String, body: Box<Expr>, item: Box<Expr> },
+    Joined {
+        list: Box<Expr>,
+        variable: String,
+        body: Box<Expr>,
+        item: Box<Expr>,
+    },
     Size(Box<Expr>),
     Text(Box<Expr>),
     /// A string, joined with commas, of a list of strings.
@@ -87,9 +105,13 @@ impl Expr {
             Self::Field { root, path, key, default } => {
                 format!("{}.orValue({})", path_source(root, path, key.as_deref()), literal_source(default))
             }
-            Self::Has { root, path, key } => format!("{}.hasValue()", path_source(root, path, key.as_deref())),
+            Self::Has { root, path, key } => {
+                format!("{}.hasValue()", path_source(root, path, key.as_deref()))
+            }
             Self::Not(inner) => format!("!({})", inner.source()),
-            Self::Binary(left, operator, right) => format!("({} {operator} {})", left.source(), right.source()),
+            Self::Binary(left, operator, right) => {
+                format!("({} {operator} {})", left.source(), right.source())
+            }
             Self::Choose(condition, then, other) => {
                 format!("({} ? {} : {})", condition.source(), then.source(), other.source())
             }
@@ -135,7 +157,11 @@ impl Expr {
             Self::Not(inner) => (!truth(inner, names)).into(),
             Self::Binary(left, operator, right) => operation(left, operator, right, names),
             Self::Choose(condition, then, other) => {
-                if truth(condition, names) { then.value(names) } else { other.value(names) }
+                if truth(condition, names) {
+                    then.value(names)
+                } else {
+                    other.value(names)
+                }
             }
             Self::Devices(gpus, ratio) => {
                 let product = number(gpus, names) * number(ratio, names);
@@ -145,7 +171,8 @@ impl Expr {
                 text.value(names).as_str().is_some_and(|text| text.starts_with(prefix)).into()
             }
             Self::Exists { list, variable, body } => {
-                let holds = |entry: Value| truth(body, &Names::within(names, vec![(variable.clone(), entry)]));
+                let holds =
+                    |entry: Value| truth(body, &Names::within(names, vec![(variable.clone(), entry)]));
                 entries(list, names).into_iter().any(holds).into()
             }
             Self::Joined { list, variable, body, item } => {
@@ -159,9 +186,7 @@ impl Expr {
             }
             Self::Size(list) => entries(list, names).len().into(),
             Self::Text(value) => plain(&value.value(names)).into(),
-            Self::Join(list) => {
-                entries(list, names).iter().map(plain).collect::<Vec<_>>().join(",").into()
-            }
+            Self::Join(list) => entries(list, names).iter().map(plain).collect::<Vec<_>>().join(",").into(),
             Self::Index(list, at) => entries(list, names).get(*at).cloned().unwrap_or_default(),
             Self::Map(entries) => {
                 let value = |(key, value): &(String, Expr)| (key.clone(), value.value(names));

@@ -5,9 +5,7 @@ use serde_json::{Map, Value, json};
 use super::author::{Author, Phase};
 use super::container_overlays;
 use super::expressions::literal;
-use super::pools::{
-    CONTAINERS, DEVICES, NETWORKS, SIDECARS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
-};
+use super::pools::{CONTAINERS, DEVICES, NETWORKS, SIDECARS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume};
 use super::set;
 
 /// A piece of a pod. `volumes` are those that the rule brings.
@@ -119,11 +117,17 @@ fn other_field(author: &mut Author<'_>, pod: &mut Value) {
     let class = author.write(class);
     let choices: [(&[&str], Value); 26] = [
         (&["spec", "tolerations"], json!([{"key": "fabric", "operator": "Exists", "effect": "NoSchedule"}])),
-        (&["spec", "tolerations"], json!([{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "x", "value": "y"}])),
+        (
+            &["spec", "tolerations"],
+            json!([{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "x", "value": "y"}]),
+        ),
         (&["spec", "nodeSelector"], json!({"fabric": "rdma"})),
         (&["spec", "hostAliases"], json!([{"ip": "10.0.0.1", "hostnames": ["a", "b"]}])),
         (&["spec", "imagePullSecrets"], json!([{"name": "fabric"}])),
-        (&["spec", "dnsConfig"], json!({"options": [{"name": "ndots", "value": "2"}], "searches": ["x.test"]})),
+        (
+            &["spec", "dnsConfig"],
+            json!({"options": [{"name": "ndots", "value": "2"}], "searches": ["x.test"]}),
+        ),
         (&["spec", "hostIPC"], json!(true)),
         (&["spec", "hostPID"], json!(true)),
         (&["spec", "hostNetwork"], json!(true)),
@@ -137,10 +141,16 @@ fn other_field(author: &mut Author<'_>, pod: &mut Value) {
         (&["spec", "automountServiceAccountToken"], json!(false)),
         (&["spec", "securityContext"], json!({"fsGroup": 3000, "supplementalGroups": [2, 44]})),
         (&["spec", "securityContext", "sysctls"], json!([{"name": "net.ipv4.tcp_syncookies", "value": "1"}])),
-        (&["spec", "topologySpreadConstraints"], json!([{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}])),
+        (
+            &["spec", "topologySpreadConstraints"],
+            json!([{"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}]),
+        ),
         (&["spec", "resourceClaims"], json!([{"name": "fabric", "resourceClaimTemplateName": "t"}])),
-        (&["spec", "affinity"], json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
-            [{"weight": 1, "podAffinityTerm": {"topologyKey": "rack"}}]}})),
+        (
+            &["spec", "affinity"],
+            json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
+            [{"weight": 1, "podAffinityTerm": {"topologyKey": "rack"}}]}}),
+        ),
         (&["spec", "schedulingGates"], json!([{"name": "fabric.test/gate"}])),
         (&["spec", "resources"], json!({"limits": {"memory": "512Gi"}})),
         (&["spec", "subdomain"], json!("fabric")),

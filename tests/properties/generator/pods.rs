@@ -5,17 +5,15 @@ use serde_json::{Value, json};
 use super::containers::{add_probes, container, without_port_conflicts};
 use super::defaults;
 use super::pools::{
-    ANNOTATIONS, CONTAINERS, DEVICES, INSTANCE_TYPE, INSTANCE_TYPES, LABELS, LABEL_VALUES, NAMESPACES, NETWORKS,
-    OPT_OUT, TRIGGER, VOLUMES, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
+    ANNOTATIONS, CONTAINERS, DEVICES, INSTANCE_TYPE, INSTANCE_TYPES, LABEL_VALUES, LABELS, NAMESPACES,
+    NETWORKS, OPT_OUT, TRIGGER, VOLUMES, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
 };
 use super::{Dice, items};
 
 /// A pod that the API server would take, most often one that the policies of these tests match.
 pub(crate) fn pod(dice: &mut Dice) -> Value {
-    let volumes: Vec<Value> = VOLUMES
-        .iter()
-        .filter_map(|name| dice.chance(35).then(|| volume(name, dice.chance(50))))
-        .collect();
+    let volumes: Vec<Value> =
+        VOLUMES.iter().filter_map(|name| dice.chance(35).then(|| volume(name, dice.chance(50)))).collect();
     let host_network = dice.chance(20);
     let mut containers: Vec<Value> = Vec::new();
     let mut init: Vec<Value> = Vec::new();
@@ -150,8 +148,11 @@ fn spec_fields(dice: &mut Dice, spec: &mut Value) {
         ("subdomain", json!("workers")),
         ("enableServiceLinks", json!(false)),
         ("resourceClaims", json!([{"name": "nics", "resourceClaimName": "nics"}])),
-        ("topologySpreadConstraints", json!([{"maxSkew": 1, "topologyKey": "zone",
-            "whenUnsatisfiable": "ScheduleAnyway"}])),
+        (
+            "topologySpreadConstraints",
+            json!([{"maxSkew": 1, "topologyKey": "zone",
+            "whenUnsatisfiable": "ScheduleAnyway"}]),
+        ),
         ("resources", json!({"limits": {"cpu": "64", "memory": "256Gi"}})),
         ("resources", json!({"requests": {"cpu": "64", "memory": "256Gi"}})),
         ("os", json!({"name": "linux"})),

@@ -189,7 +189,9 @@ fn rule(author: &mut Author<'_>, at: usize) -> Value {
     if author.dice.chance(30) {
         volumes.push(author.dice.pick(&VOLUMES));
         if author.dice.chance(30) {
-            volumes.extend(VOLUMES.iter().filter(|name| **name != volumes[0]).take(1).copied().collect::<Vec<_>>());
+            volumes.extend(
+                VOLUMES.iter().filter(|name| **name != volumes[0]).take(1).copied().collect::<Vec<_>>(),
+            );
         }
     }
     let mounted = if author.dice.chance(90) { volumes.clone() } else { Vec::new() };

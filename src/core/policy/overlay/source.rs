@@ -50,6 +50,11 @@ impl Source {
                 reader::unambiguous(node)?;
                 SourceContent::Scalar(node.to_value())
             }
+            Content::List(items) if items.is_empty() => {
+                return Err(
+                    Diagnostic::new(node.span, "an empty list adds nothing").hint("leave the field out")
+                );
+            }
             Content::List(items) => SourceContent::List(
                 items.iter().map(|item| Self::read(item, names, phase)).collect::<Result<_, _>>()?,
             ),
