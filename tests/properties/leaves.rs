@@ -85,7 +85,12 @@ impl Outcome<'_> {
                             return Some(missing);
                         }
                     }
-                    Some((home, ..)) if self.reported(&vec!["spec".to_owned(), home.to_owned(), plain(&wanted["name"])]) => {}
+                    Some((home, ..))
+                        if self.reported(&vec![
+                            "spec".to_owned(),
+                            home.to_owned(),
+                            plain(&wanted["name"]),
+                        ]) => {}
                     _ if self.reported(&place) => {}
                     _ => return Some(place),
                 }
@@ -216,16 +221,17 @@ impl Outcome<'_> {
 
     /// Whether a warning is about this place, what is in it, or what it is in.
     fn reported(&self, place: &Place) -> bool {
-<<<<<<< HEAD
         // Warnings about what is there, not about what is left out.
-        let others = ["parameter_", "instance_types_", "capability_without_root", "renamed_", "restamped", "generated"];
-        let reports = self.warnings.iter().filter(|warning| !others.iter().any(|kind| warning.code.starts_with(kind)));
-=======
-        let kinds =
-            ["kept_", "replaced", "privilege_", "huge_pages", "mount_without", "host_network", "left_out"];
+        let others = [
+            "parameter_",
+            "instance_types_",
+            "capability_without_root",
+            "renamed_",
+            "restamped",
+            "generated",
+        ];
         let reports =
-            self.warnings.iter().filter(|warning| kinds.iter().any(|kind| warning.code.starts_with(kind)));
->>>>>>> main
+            self.warnings.iter().filter(|warning| !others.iter().any(|kind| warning.code.starts_with(kind)));
         let place = without_list(place);
         reports.map(|warning| without_list(&tokens(&warning.path))).any(|path| {
             let same = |(one, other): (&String, &String)| {

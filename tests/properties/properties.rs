@@ -326,7 +326,8 @@ fn defaults_make_no_difference(pair: &Pair<'_>) -> Verdict {
                 return Ok(());
             }
             let difference = json_patch::diff(&pod, &other);
-            let class = difference.0.first().map_or_else(String::new, |first| path_class(&first.path().to_string()));
+            let class =
+                difference.0.first().map_or_else(String::new, |first| path_class(&first.path().to_string()));
             fail(class, difference.to_string())
         }
         (one, other) if one.name() == other.name() => Ok(()),
@@ -405,7 +406,8 @@ fn reading_more_changes_nothing(pair: &Pair<'_>) -> Verdict {
 }
 
 fn reports_say_what_happened(pair: &Pair<'_>) -> Verdict {
-    crate::reports::agree(&pair.group.policy.text(), &pair.pod, &pair.first).map_or(Ok(()), |(class, detail)| fail(class, detail))
+    crate::reports::agree(&pair.group.policy.text(), &pair.pod, &pair.first)
+        .map_or(Ok(()), |(class, detail)| fail(class, detail))
 }
 
 fn reasons_hold(pair: &Pair<'_>) -> Verdict {

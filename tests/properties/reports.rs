@@ -43,13 +43,22 @@ fn is_asked_for(policy: &str, after: &Value, path: &str) -> bool {
 /// The part of a line that says what the patch does not do.
 fn not_added(line: &str, before: &Value, after: &Value) -> Option<String> {
     let (holder, items_text) = line.split_once(": ")?;
-    let find = |pod: &'_ Value| pods::containers(pod).find(|(_, _, one)| one["name"] == holder).map(|(_, _, one)| one.clone());
+    let find = |pod: &'_ Value| {
+        pods::containers(pod).find(|(_, _, one)| one["name"] == holder).map(|(_, _, one)| one.clone())
+    };
     let mut kind = "";
     let of_pod = holder == "pod";
-    let (was, is) = if of_pod { (before.clone(), after.clone()) } else { (find(before).unwrap_or_default(), find(after)?) };
+    let (was, is) = if of_pod {
+        (before.clone(), after.clone())
+    } else {
+        (find(before).unwrap_or_default(), find(after)?)
+    };
     for item in items_text.split(", ") {
         for (at, word) in item.split(' ').enumerate() {
-            if at == 0 && ["env", "mount", "capability", "container", "volume", "annotation", "field"].contains(&word) {
+            if at == 0
+                && ["env", "mount", "capability", "container", "volume", "annotation", "field"]
+                    .contains(&word)
+            {
                 kind = word;
                 continue;
             }
@@ -90,7 +99,8 @@ fn unmentioned(before: &Value, after: &Value, added: &[String]) -> Option<String
             continue;
         }
         let holder = container["name"].as_str().unwrap_or_default();
-        let lines: Vec<&String> = added.iter().filter(|line| line.starts_with(&format!("{holder}: "))).collect();
+        let lines: Vec<&String> =
+            added.iter().filter(|line| line.starts_with(&format!("{holder}: "))).collect();
         for (entries, key) in [("env", "name"), ("volumeMounts", "mountPath")] {
             for entry in items(&container[entries]) {
                 let name = entry[key].as_str().unwrap_or_default();
