@@ -5,11 +5,9 @@ use serde_json::{Map, Value, json};
 
 use crate::adapter::Context;
 use crate::generator::author::Phase;
-use crate::generator::author::Phase;
 use crate::generator::containers::gpus;
 use crate::generator::expressions::{Names, plain};
 use crate::generator::pods;
-use crate::generator::policies::Policy;
 use crate::generator::policies::Policy;
 use crate::generator::pools::INSTANCE_TYPE;
 use crate::generator::{defaults, items};
