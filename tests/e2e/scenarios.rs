@@ -4,6 +4,7 @@ mod certificates;
 mod clients;
 mod controllers;
 mod dry_runs;
+mod generated_pairs;
 mod installations;
 mod outages;
 mod release;
@@ -47,6 +48,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     certificates::certificates_and_authorities_rotate_and_every_pod_is_served,
     controllers::with_a_wrong_ratio_a_job_stays_pending,
     dry_runs::every_workload_comes_out_as_mutate_says,
+    generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
     outages::the_guard_notices_what_nobody_serves,
     outages::the_guard_denies_what_nobody_serves,

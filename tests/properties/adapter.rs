@@ -44,6 +44,16 @@ pub(crate) enum Result {
     Refused { reason: &'static str, text: String },
 }
 
+impl Result {
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Mutated { .. } => "mutated".to_owned(),
+            Self::Unchanged { reason, .. } => format!("unchanged: {reason}"),
+            Self::Refused { reason, .. } => format!("refused: {reason}"),
+        }
+    }
+}
+
 /// Loads a policy; the error is the message for its author.
 pub(crate) fn load(text: &str) -> std::result::Result<Loaded, String> {
     let definition = Definition::read("generated.yaml", text).map_err(|error| error.to_string())?;
@@ -52,12 +62,12 @@ pub(crate) fn load(text: &str) -> std::result::Result<Loaded, String> {
 
 /// Injects a pod.
 pub(crate) fn inject(policies: &Loaded, pod: &Value, context: &Context) -> Injection {
-    let request = PodContext {
+    let context = PodContext {
         namespace: context.namespace.clone(),
         owner_kinds: context.owner_kinds.clone(),
         ..PodContext::default()
     };
-    injection(mutate(&policies.0, pod.clone(), &request))
+    injection(mutate(&policies.0, pod.clone(), &context))
 }
 
 fn injection(mutation: engine::Mutation) -> Injection {

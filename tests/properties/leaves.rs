@@ -85,6 +85,12 @@ impl Outcome<'_> {
                             return Some(missing);
                         }
                     }
+                    Some((home, ..))
+                        if self.reported(&vec![
+                            "spec".to_owned(),
+                            home.to_owned(),
+                            plain(&wanted["name"]),
+                        ]) => {}
                     _ if self.reported(&place) => {}
                     _ => return Some(place),
                 }
@@ -215,10 +221,17 @@ impl Outcome<'_> {
 
     /// Whether a warning is about this place, what is in it, or what it is in.
     fn reported(&self, place: &Place) -> bool {
-        let kinds =
-            ["kept_", "replaced", "privilege_", "huge_pages", "mount_without", "host_network", "left_out"];
+        // Warnings about what is there, not about what is left out.
+        let others = [
+            "parameter_",
+            "instance_types_",
+            "capability_without_root",
+            "renamed_",
+            "restamped",
+            "generated",
+        ];
         let reports =
-            self.warnings.iter().filter(|warning| kinds.iter().any(|kind| warning.code.starts_with(kind)));
+            self.warnings.iter().filter(|warning| !others.iter().any(|kind| warning.code.starts_with(kind)));
         let place = without_list(place);
         reports.map(|warning| without_list(&tokens(&warning.path))).any(|path| {
             let same = |(one, other): (&String, &String)| {
@@ -231,7 +244,7 @@ impl Outcome<'_> {
 }
 
 /// A limit and its request are reported once.
-fn without_list(place: &[String]) -> Place {
+pub(crate) fn without_list(place: &[String]) -> Place {
     place.iter().map(|token| if token == "requests" { "limits".to_owned() } else { token.clone() }).collect()
 }
 
@@ -292,7 +305,7 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
     }
     let separator = of("$separator").unwrap_or_else(|| ":".to_owned());
     let wanted = of("$prepend").or_else(|| of("$append")).unwrap_or_default();
-    wanted.split(&separator).all(|part| part.is_empty() || text.split(&separator).any(|known| known == part))
+    wanted.split(&separator).all(|part| text.contains(part))
 }
 
 fn bare(capability: &Value) -> String {

@@ -7,10 +7,10 @@ use crate::adapter::Context;
 use crate::generator::author::Phase;
 use crate::generator::containers::gpus;
 use crate::generator::expressions::{Names, plain};
-use crate::generator::items;
 use crate::generator::pods;
 use crate::generator::policies::Policy;
 use crate::generator::pools::INSTANCE_TYPE;
+use crate::generator::{defaults, items};
 
 /// What a rule asks for.
 #[derive(Debug)]
@@ -55,6 +55,10 @@ fn namespace(pod: &Value, context: &Context) -> String {
 /// What the policy asks for. `after` is the pod as it came out, in which the requests of the finished pod are counted.
 pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Context) -> Demand {
     let spec = &policy.document["spec"];
+    // Expressions see the pod with the API server's defaults, whether it has been there or not.
+    let mut completed = pod.clone();
+    defaults::complete(&mut completed);
+    let pod = &completed;
     let resources: Vec<String> =
         items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let mut fixed = Names::new(fixed(spec, pod));

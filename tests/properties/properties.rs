@@ -49,6 +49,7 @@ pub(crate) const ALL: &[(&str, Property)] = &[
     ("a second pass changes nothing", a_second_pass_changes_nothing),
     ("a pass after the API server's defaults changes nothing", a_pass_after_defaults_changes_nothing),
     ("webhook and command agree", webhook_and_command_agree),
+    ("the API server's defaults make no difference", defaults_make_no_difference),
     ("a valid pod stays valid", a_valid_pod_stays_valid),
     ("the order of unrelated rules is the order of what is added", order_of_rules),
     ("reports say what happened", reports_say_what_happened),
@@ -129,9 +130,10 @@ fn nothing_is_lost(pair: &Pair<'_>) -> Verdict {
         .warnings
         .iter()
         .filter(|warning| warning.code == "replaced")
-        .map(|warning| leaves::tokens(&warning.path))
+        .map(|warning| leaves::without_list(&leaves::tokens(&warning.path)))
         .collect();
     let explained = |place: &Vec<String>| {
+        let place = &leaves::without_list(place);
         replaced.iter().any(|path| path.iter().zip(place).all(|(one, other)| clean(one) == clean(other)))
     };
     match lost.into_iter().find(|(place, _)| !explained(place)) {
@@ -305,6 +307,34 @@ fn webhook_and_command_agree(pair: &Pair<'_>) -> Verdict {
     if all || cut { Ok(()) } else { fail("warnings", format!("{:?} {warnings:?}", injection.warnings)) }
 }
 
+/// A template that `mutate` injects and the API server completes is the pod that the API server completes and the
+/// webhook injects.
+fn defaults_make_no_difference(pair: &Pair<'_>) -> Verdict {
+    if !refusals(&pair.pod).is_empty() {
+        return Ok(());
+    }
+    let completed = |pod: &Value| {
+        let mut pod = pod.clone();
+        defaults::complete(&mut pod);
+        pod
+    };
+    let other = adapter::inject(&pair.group.loaded, &completed(&pair.pod), &pair.context).outcome;
+    match (&pair.first.outcome, &other) {
+        (Outcome::Mutated { pod, .. }, Outcome::Mutated { pod: other, .. }) => {
+            let (pod, other) = (completed(pod), completed(other));
+            if pod == other {
+                return Ok(());
+            }
+            let difference = json_patch::diff(&pod, &other);
+            let class =
+                difference.0.first().map_or_else(String::new, |first| path_class(&first.path().to_string()));
+            fail(class, difference.to_string())
+        }
+        (one, other) if one.name() == other.name() => Ok(()),
+        (one, other) => fail("another outcome", format!("{}, and {}", one.name(), other.name())),
+    }
+}
+
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -360,7 +390,7 @@ fn same_but(pair: &Pair<'_>, other: &Loaded) -> Verdict {
         }
         (Outcome::Unchanged { .. }, Outcome::Unchanged { .. }) => Ok(()),
         (Outcome::Refused { .. }, Outcome::Refused { .. }) => Ok(()),
-        (one, other) => fail("another outcome", format!("{one:?} {other:?}")),
+        (one, other) => fail("another outcome", format!("{}, and {}", one.name(), other.name())),
     }
 }
 
@@ -376,7 +406,8 @@ fn reading_more_changes_nothing(pair: &Pair<'_>) -> Verdict {
 }
 
 fn reports_say_what_happened(pair: &Pair<'_>) -> Verdict {
-    crate::reports::agree(&pair.pod, &pair.first).map_or(Ok(()), |(class, detail)| fail(class, detail))
+    crate::reports::agree(&pair.group.policy.text(), &pair.pod, &pair.first)
+        .map_or(Ok(()), |(class, detail)| fail(class, detail))
 }
 
 fn reasons_hold(pair: &Pair<'_>) -> Verdict {

@@ -7,7 +7,7 @@ use crate::generator::{items, pods};
 use crate::leaves::tokens;
 
 /// The first statement that is not true.
-pub(crate) fn agree(before: &Value, injection: &Injection) -> Option<(String, String)> {
+pub(crate) fn agree(policy: &str, before: &Value, injection: &Injection) -> Option<(String, String)> {
     if let Outcome::Mutated { pod, stamp, patch, added } = &injection.outcome {
         if patch.0.is_empty() {
             return Some(("mutated without a change".to_owned(), String::new()));
@@ -27,21 +27,17 @@ pub(crate) fn agree(before: &Value, injection: &Injection) -> Option<(String, St
         Outcome::Mutated { pod, .. } | Outcome::Unchanged { pod, .. } => pod,
         Outcome::Refused { .. } => return None,
     };
-    let warning = injection.warnings.iter().find(|warning| !exists(after, &warning.path))?;
-    // What was not added has no place in the pod, but the container that it was meant for has.
-    let left_out = [
-        "mount_without_volume",
-        "huge_pages_alone",
-        "privilege_conflict",
-        "kept_container",
-        "kept_mount",
-        "host_network",
-        "kept_field",
-    ];
-    let parent = tokens(&warning.path);
-    let holder = exists_tokens(after, &parent[..parent.len().min(2)]);
-    let excused = left_out.contains(&warning.code.as_str()) && holder;
-    (!excused).then(|| (format!("path of {}", warning.code), warning.path.clone()))
+    let nowhere = |path: &str| !exists(after, path) && !is_asked_for(policy, after, path);
+    let warning = injection.warnings.iter().find(|warning| nowhere(&warning.path))?;
+    Some((format!("path of {}", warning.code), warning.path.clone()))
+}
+
+/// Whether the policy has the rest of a path, where the pod's own part of it ends.
+fn is_asked_for(policy: &str, after: &Value, path: &str) -> bool {
+    let tokens = tokens(path);
+    let own = (0..tokens.len()).rev().find(|end| exists_tokens(after, &tokens[..*end])).unwrap_or(0);
+    let of_policy = |token: &String| policy.contains(token.as_str()) || token.parse::<usize>().is_ok();
+    own > 0 && tokens[own..].iter().all(of_policy)
 }
 
 /// The part of a line that says what the patch does not do.

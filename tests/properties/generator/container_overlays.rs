@@ -133,7 +133,7 @@ fn mounts(author: &mut Author<'_>, phase: Phase, volumes: &[&str]) -> Value {
         match author.dice.below(12) {
             0 => mount["readOnly"] = json!(true),
             1 => mount["subPath"] = json!("sub"),
-            2 => mount["mountPropagation"] = json!(author.dice.pick(&["HostToContainer", "None"])),
+            2 => mount["mountPropagation"] = json!("HostToContainer"),
             3 => {
                 let path = author.perhaps(phase);
                 mount["subPath"] = author.write(path).into();
