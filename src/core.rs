@@ -10,6 +10,7 @@ pub mod policy;
 pub mod policy_set;
 pub mod quantity;
 pub mod registration;
+pub mod rotation;
 mod self_check;
 pub mod values;
 pub mod yaml;

@@ -7,7 +7,8 @@ mod changes;
 mod conditions;
 
 pub use changes::{
-    Marked, ca_bundle, guard_changes, is_kept_by, register, register_guard, service, webhook_changes,
+    ConditionOwner, ca_bundle, guard_changes, is_managed_by, register, register_guard, service,
+    webhook_changes,
 };
 pub use conditions::{GPUS, MATCHES, guard_conditions, webhook_condition};
 
