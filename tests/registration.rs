@@ -99,7 +99,7 @@ fn the_guard_looks_for_the_value_as_well_and_for_gpus_of_every_kind() {
          object.metadata.annotations[\"a\"] == \"1\" || \"b\" in object.metadata.annotations && \
          object.metadata.annotations[\"b\"] == \"2\")"
     );
-    assert_eq!(gpus.name, "asks-for-gpus");
+    assert_eq!(gpus.name, "requests-gpus");
     assert_eq!(gpus.expression.matches("[\"lab.io/gpu\", \"nvidia.com/gpu\"].exists(gpu, ").count(), 2);
 }
 
@@ -190,14 +190,14 @@ fn a_guard_gets_its_conditions_and_keeps_those_of_others() {
         "metadata": {"resourceVersion": "1"},
         "spec": {"matchConditions": [
             {"name": "not-on-windows", "expression": "w"},
-            {"name": "asks-for-gpus", "expression": "old"},
+            {"name": "requests-gpus", "expression": "old"},
         ]},
     });
     let wanted = guard_conditions(&set(vec![policy("one", &json!({"namespaces": ["a"]}))]));
     let after = changed(&guard, &guard_changes(&guard, &wanted));
     let names: Vec<_> =
         after["spec"]["matchConditions"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["not-on-windows", "asks-for-gpus", MATCHES]);
+    assert_eq!(names, ["not-on-windows", "requests-gpus", MATCHES]);
     assert_eq!(after["spec"]["matchConditions"][1]["expression"], json!(wanted[1].expression));
     assert!(guard_changes(&after, &wanted).0.is_empty());
     let bare = json!({"metadata": {"resourceVersion": "1"}, "spec": {}});

@@ -77,7 +77,7 @@ fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers() {
     }});
     assert_eq!(render(&helm, &narrow).of_kind("Pod").count(), 0);
     let notes = helm.notes(&narrow);
-    assert!(notes.contains("There is no `helm test`: no policy is for"), "{notes}");
+    assert!(notes.contains("There is no `helm test`: no policy matches"), "{notes}");
     assert!(!notes.contains("kubectl run probe"), "{notes}");
 
     let wide = json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {no: 'true'}")}});
@@ -93,7 +93,7 @@ fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers() {
 }
 
 #[test]
-fn there_is_no_test_where_no_pod_is_served() {
+fn there_is_no_test_in_an_excluded_namespace() {
     let Some(helm) = Helm::find() else { return };
     let excluded = json!({"webhook": {"excludedNamespaces": ["default"]}});
     for values in [
@@ -112,11 +112,11 @@ fn there_is_no_test_where_no_pod_is_served() {
 }
 
 #[test]
-fn notes_say_that_nobody_is_served_beside_the_servers() {
+fn notes_warn_about_the_namespace_of_the_release() {
     let Some(helm) = Helm::find() else { return };
     for certificate in certificates() {
         let notes = helm.notes(&with(enabled("aws"), &certificate));
-        let wanted = "annotated GPU pods in the namespace of the release, `fabric-injector`, are not served";
+        let wanted = "annotated GPU pods in the namespace of the release, `fabric-injector`, are not injected";
         assert!(notes.contains(wanted), "{notes}");
     }
 }

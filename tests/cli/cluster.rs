@@ -27,12 +27,12 @@ fn a_policy_that_cannot_be_loaded_is_told_before_a_cluster_is_asked() {
 #[test]
 fn lives_that_leave_no_time_to_rotate_are_refused() {
     managed(&["--ca-overlap=92d"])
-        .says(&["`--ca-overlap 92d` is too long for `--ca-life 365d`; a quarter of that is the most"]);
-    managed(&["--ca-life=36h", "--certificate-life=2d"])
-        .says(&["`--certificate-life 2d` is longer than `--ca-life 36h`"]);
-    managed(&["--ca-life=3650000d"]).says(&["`--ca-life 3650000d` is not between 10s and 36500d"]);
+        .says(&["`--ca-overlap 92d` is too long for `--ca-duration 365d`; a quarter of that is the most"]);
+    managed(&["--ca-duration=36h", "--certificate-duration=2d"])
+        .says(&["`--certificate-duration 2d` is longer than `--ca-duration 36h`"]);
+    managed(&["--ca-duration=3650000d"]).says(&["`--ca-duration 3650000d` is not between 10s and 36500d"]);
     managed(&["--ca-overlap=1s"]).says(&["`--ca-overlap 1s` is not between 3s and 36500d"]);
-    managed(&["--ca-life=0s"]).says(&["has to be more than nothing"]);
+    managed(&["--ca-duration=0s"]).says(&["has to be more than nothing"]);
 }
 
 #[test]
