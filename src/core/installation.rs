@@ -59,8 +59,8 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// The objects, in the order of their creation. They include the namespace only if it is the default one: another one
-    /// may have pods that violate its labels, and must not be deleted with the installation.
+    /// The objects, in the order of their creation. They include the namespace only if it is the default one: another
+    /// one may have pods that violate its labels, and must not be deleted with the installation.
     pub fn objects(&self) -> Result<Vec<Value>, BadChart> {
         let mut objects = Vec::new();
         for document in RENDERED.split("\n---\n") {

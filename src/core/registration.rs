@@ -1,7 +1,7 @@
 //! The registration of the webhook and of the guard.
 //!
-//! Their conditions are generated from the policies in use, so that the API server and the engine agree about the pods that
-//! a policy matches. The chart generates the same text from the same files; a test compares both.
+//! Their conditions are generated from the policies in use, so that the API server and the engine agree about the pods
+//! that a policy matches. The chart generates the same text from the same files; a test compares both.
 
 mod changes;
 mod conditions;

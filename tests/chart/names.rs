@@ -116,7 +116,8 @@ fn notes_warn_about_the_namespace_of_the_release() {
     let Some(helm) = Helm::find() else { return };
     for certificate in certificates() {
         let notes = helm.notes(&with(enabled("aws"), &certificate));
-        let wanted = "annotated GPU pods in the namespace of the release, `fabric-injector`, are not injected";
+        let wanted =
+            "annotated GPU pods in the namespace of the release, `fabric-injector`, are not injected";
         assert!(notes.contains(wanted), "{notes}");
     }
 }

@@ -108,7 +108,10 @@ fn there_is_one_certificate_and_its_ca_is_known() {
 fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on() {
     let Some(helm) = Helm::find() else { return };
     let durations = |duration: &str, ca: &str, overlap: &str| {
-        with(enabled("aws"), &json!({"certificates": {"duration": duration, "caDuration": ca, "caOverlap": overlap}}))
+        with(
+            enabled("aws"),
+            &json!({"certificates": {"duration": duration, "caDuration": ca, "caOverlap": overlap}}),
+        )
     };
     let cases = [
         ("9s", "1h", "3s", "`duration: 9s` leaves no time to renew"),
@@ -122,7 +125,9 @@ fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend
     for (duration, ca, overlap, says) in cases {
         refused(&helm, &durations(duration, ca, overlap), &[says, "hint: "]);
     }
-    for (duration, ca, overlap) in [("10s", "12s", "3s"), ("60m", "1h", "900s"), ("36500d", "876000h", "010h")] {
+    for (duration, ca, overlap) in
+        [("10s", "12s", "3s"), ("60m", "1h", "900s"), ("36500d", "876000h", "010h")]
+    {
         assert!(helm.template(&durations(duration, ca, overlap)).is_ok(), "{duration} {ca} {overlap}");
     }
 }

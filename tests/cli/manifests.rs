@@ -65,7 +65,7 @@ fn the_namespace_is_made_only_if_it_is_made_for_this() {
     assert_eq!((namespaces(&own), &own[0]["kind"]), (1, &json!("Namespace")));
     assert_eq!(namespaces(&manifests(&["--policy", "aws-efa", "--namespace", "shared"])), 0);
     for left_out in ["default", "kube-system", "kube-public"] {
-        refused(&["--policy", "aws-efa", "--namespace", left_out], "choose one of its own");
+        refused(&["--policy", "aws-efa", "--namespace", left_out], "choose a namespace for the server alone");
     }
 }
 

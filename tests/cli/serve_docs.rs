@@ -159,8 +159,9 @@ fn the_alerts_are_rules_of_prometheus() {
 
 #[test]
 fn every_log_line_stands_in_the_table_with_its_fields() {
-    let files =
-        ["shell/server", "shell/cluster", "shell/telemetry", "shell/cli/serve", "shell/authority.rs"].into_iter().flat_map(sources);
+    let files = ["shell/server", "shell/cluster", "shell/telemetry", "shell/cli/serve", "shell/authority.rs"]
+        .into_iter()
+        .flat_map(sources);
     let mut logged = BTreeSet::new();
     for file in files {
         let text = fs::read_to_string(file).unwrap().replace("env!(\"CARGO_PKG_VERSION\")", "");

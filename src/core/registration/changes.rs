@@ -66,8 +66,8 @@ pub fn ca_bundle(configuration: &Value) -> Option<String> {
     String::from_utf8(STANDARD.decode(first).ok()?).ok()
 }
 
-/// The patch that sets the CAs in each entry, and the condition, if one is given. It is empty if they are set, and fails
-/// with a conflict if the object has changed since it was read.
+/// The patch that sets the CAs in each entry, and the condition, if one is given. It is empty if they are set, and
+/// fails with a conflict if the object has changed since it was read.
 pub fn webhook_changes(configuration: &Value, ca_bundle: &str, condition: Option<&Condition>) -> Patch {
     let mut changes = Changes::default();
     let encoded = STANDARD.encode(ca_bundle);

@@ -128,8 +128,8 @@ fn list(texts: &[String]) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// A string literal of CEL, which has the syntax of JSON. The two line separators that JSON permits in a string are escaped,
-/// as Helm does.
+/// A string literal of CEL, which has the syntax of JSON. The two line separators that JSON permits in a string are
+/// escaped, as Helm does.
 fn text(text: &str) -> String {
     Value::from(text).to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

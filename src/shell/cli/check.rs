@@ -17,8 +17,8 @@ const GPUS: &str = "8";
 
 /// Create a pod with the trigger annotation as a dry run, and report whether the webhook would inject it
 ///
-/// The request passes the registration, the Service, the certificate and the policy like that of any pod. The API server
-/// stores nothing.
+/// The request passes the registration, the Service, the certificate and the policy like that of any pod. The API
+/// server stores nothing.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "Uses the cluster of `KUBECONFIG` or `~/.kube/config`, else the one of the pod in which it runs.\n\n\

@@ -91,8 +91,8 @@ pub(super) enum Phase {
 struct Service {
     router: Router,
     connection: Arc<Connection>,
-    /// The phase of the server, for HTTP/1.1: from `Leaving` on, each response is the last of its connection. Closing an
-    /// idle connection may cut off a request that the client does not repeat, and API servers use HTTP/1.1 for
+    /// The phase of the server, for HTTP/1.1: from `Leaving` on, each response is the last of its connection. Closing
+    /// an idle connection may cut off a request that the client does not repeat, and API servers use HTTP/1.1 for
     /// webhooks.
     phase: Option<watch::Receiver<Phase>>,
 }

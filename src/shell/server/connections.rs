@@ -16,7 +16,8 @@ pub(super) struct Connection {
     has_had_request: AtomicBool,
     /// Requests in flight.
     active: AtomicUsize,
-    /// Milliseconds from `begun` to the last activity: a response was sent, or a request began while none was in flight.
+    /// Milliseconds from `begun` to the last activity: a response was sent, or a request began while none was in
+    /// flight.
     last: AtomicU64,
     /// The next response is the last.
     ends: AtomicBool,

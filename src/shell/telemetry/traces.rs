@@ -1,7 +1,7 @@
 //! Traces: a span of each review, exported to an OpenTelemetry collector.
 //!
-//! Spans are created with the API of OpenTelemetry rather than with a layer of `tracing`. Such a layer would add log lines
-//! to the span, at `trace` the one with the whole pod, and log and traces would share one filter.
+//! Spans are created with the API of OpenTelemetry rather than with a layer of `tracing`. Such a layer would add log
+//! lines to the span, at `trace` the one with the whole pod, and log and traces would share one filter.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -44,8 +44,8 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const BETWEEN_WARNINGS: Duration = Duration::from_mins(10);
 /// The largest response of a collector that is read.
 const MAX_RESPONSE: usize = 4 << 20;
-/// The longest text of a span. Names in Kubernetes are shorter, but a client may send any review, and spans that wait for
-/// the collector take memory.
+/// The longest text of a span. Names in Kubernetes are shorter, but a client may send any review, and spans that wait
+/// for the collector take memory.
 const MAX_TEXT: usize = 256;
 
 /// The tracer, if spans are exported.
@@ -135,8 +135,8 @@ fn tls() -> anyhow::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// The span of a review, from the head of the request to the response. It ends when it is dropped, so that a client that
-/// disconnects leaves a span without a response.
+/// The span of a review, from the head of the request to the response. It ends when it is dropped, so that a client
+/// that disconnects leaves a span without a response.
 #[derive(Debug)]
 pub struct ReviewSpan(Option<Span>);
 
