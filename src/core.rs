@@ -11,6 +11,7 @@ pub mod policy;
 pub mod policy_set;
 pub mod quantity;
 pub mod registration;
+pub mod rotation;
 mod schema;
 mod validate;
 pub mod values;
