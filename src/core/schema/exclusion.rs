@@ -26,7 +26,7 @@ impl Exclusion {
         Self { value, path, is }
     }
 
-    fn applies(&self, value: &Value, object: &Value, pod: &Value) -> bool {
+    pub(super) fn applies(&self, value: &Value, object: &Value, pod: &Value) -> bool {
         let other = |found: &Value| match self.is {
             Some(literal) => literal.is(found),
             None => !is_nothing(found),
