@@ -137,7 +137,12 @@ fn the_tables_accept_what_the_api_server_accepts() {
                 }
             };
             let mut changed = sample.clone();
+            let scalar = !matches!(sample.pointer(pointer), Some(Value::Object(_) | Value::Array(_)));
             for (number, candidate) in candidates.iter().enumerate() {
+                // One string is enough to find that a list or an object is none.
+                if !scalar && candidate.is_string() && number > 1 {
+                    continue;
+                }
                 *changed.pointer_mut(pointer).unwrap() = candidate.clone();
                 compare(number, &changed, &names[number]);
             }
