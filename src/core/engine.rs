@@ -71,6 +71,8 @@ pub struct Mutated {
     pub pod: Value,
     /// The stamp that it carries.
     pub stamp: String,
+    /// Whether an expression had another value after the policy changed the pod, so that another pass was necessary.
+    pub(crate) reads_own_changes: bool,
     changes: Changes,
 }
 
@@ -131,9 +133,11 @@ pub fn inject(policy: &Policy, mut pod: Value, context: &PodContext) -> Mutation
     let mut log = ChangeLog::default();
     match inject::inject(policy, &mut pod, context, &mut log) {
         Ok(stamp) => {
+            let reads_own_changes = log.feedback;
             let (changes, warnings) = log.finish();
             let warnings = with_field_paths(warnings, &pod);
-            Mutation { outcome: Outcome::Mutated(Mutated { pod, stamp, changes }), policy: name, warnings }
+            let mutated = Mutated { pod, stamp, reads_own_changes, changes };
+            Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }
         }
         Err(Stop::Refuse(reason)) => {
             let reason = reason.with_field_path(&pod);

@@ -145,7 +145,7 @@ fn select<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Res
     if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
         return Err(Reason::MirrorPod);
     }
-    if pod["spec"]["os"]["name"].as_str() == Some("windows") {
+    if is_windows(&pod["spec"]) {
         return Err(Reason::WindowsPod);
     }
     if found.len() > 1 {
@@ -153,4 +153,11 @@ fn select<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Res
         return Err(Reason::SeveralPoliciesMatch { policies });
     }
     Ok(first)
+}
+
+/// Whether the pod names Windows, or is a host process of it.
+fn is_windows(spec: &Value) -> bool {
+    let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
+    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+    spec["os"]["name"] == "windows" || host_process(spec) || containers.flatten().any(host_process)
 }

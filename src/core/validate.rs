@@ -15,6 +15,17 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
     let context = context(policy);
     for (what, pod) in samples(policy) {
         let pod = match inject(policy, pod, &context).outcome {
+            Outcome::Mutated(mutated) if mutated.reads_own_changes => {
+                let message = format!(
+                    "the policy is not idempotent: an expression has another value after a sample pod ({what}) was \
+                     injected, which changes the pod again"
+                );
+                let operations = mutated.operations();
+                let last =
+                    operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
+                let needle = last.map(|last| named_in_policy(last.pointer, last.value));
+                return Err(error(policy, message, NOT_IDEMPOTENT, needle));
+            }
             Outcome::Mutated(mutated) => mutated.pod,
             Outcome::Unchanged { .. } => continue,
             Outcome::Refused { reason } => {

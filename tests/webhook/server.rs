@@ -81,6 +81,14 @@ spec:
         securityContext:
           capabilities:
             add: [IPC_LOCK]
+    # Changes the pod each time that it is applied.
+    - name: flip
+      when: "${pod.metadata.?labels[?'settles'].orValue('') == 'never'}"
+      onConflict: replace
+      container:
+        env:
+          - name: LAB_FLIP
+            value: "${container.?env.orValue([]).exists(e, e.?value.orValue('') == 'heads') ? 'tails' : 'heads'}"
     - name: seal
       onConflict: refuse
       container:

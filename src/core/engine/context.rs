@@ -199,6 +199,9 @@ impl<'a, 'p> Merge<'a, 'p> {
             None if needs_sidecar(field.name) && is_plain_init_container(cursor) => {
                 "no restartPolicy: Always".to_owned()
             }
+            None if field.name == "restartPolicy" && depends_on_restart_policy(cursor) => {
+                "fields that depend on its restartPolicy".to_owned()
+            }
             None => return false,
         };
         let setting = format!("{}: {}", field.name, brief(wanted));
@@ -221,6 +224,13 @@ impl<'a, 'p> Merge<'a, 'p> {
 /// Whether the API server takes a field of an init container only if that is a native sidecar.
 fn needs_sidecar(field: &str) -> bool {
     matches!(field, "lifecycle" | "livenessProbe" | "readinessProbe" | "startupProbe")
+}
+
+/// Whether an init container has fields that the API server takes with its present restartPolicy only.
+fn depends_on_restart_policy(container: &Cursor<'_>) -> bool {
+    const FIELDS: [&str; 5] =
+        ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "restartPolicyRules"];
+    container.get("restartPolicy").is_some() && FIELDS.iter().any(|field| container.get(field).is_some())
 }
 
 fn is_plain_init_container(container: &Cursor<'_>) -> bool {

@@ -129,6 +129,11 @@ impl<'a> Cursor<'a> {
         added
     }
 
+    /// Whether the policy added the container at this pointer.
+    pub(super) fn added_container(&self, pointer: &str) -> bool {
+        self.log.added_container(pointer)
+    }
+
     /// Whether the policy added the value of a field, or what it is in.
     pub(super) fn was_added(&mut self, key: &str) -> bool {
         let before = self.log.enter(key);

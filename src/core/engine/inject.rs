@@ -89,6 +89,7 @@ impl Injection<'_> {
             if settled {
                 return Ok(());
             }
+            log.feedback |= self.resolved.reads_own_changes;
         }
         Err(Stop::Refuse(Reason::NotIdempotent { path: log.last().unwrap_or_default().to_owned() }))
     }

@@ -46,6 +46,8 @@ pub(super) struct ChangeLog {
     /// The depth of values that are being built, and that no change has added to the pod yet.
     building: usize,
     pub(super) warnings: Vec<Warning>,
+    /// Whether an expression had another value after the policy changed the pod.
+    pub(super) feedback: bool,
 }
 
 impl Default for ChangeLog {
@@ -57,6 +59,7 @@ impl Default for ChangeLog {
             pointer: String::with_capacity(128),
             building: 0,
             warnings: Vec::new(),
+            feedback: false,
         }
     }
 }
@@ -146,6 +149,12 @@ impl ChangeLog {
         let within =
             |(_, added): &(Part, Vec<Added>)| added.iter().any(|added| added.contains(&self.pointer));
         self.building > 0 || self.added.get(self.part).is_some_and(within) || within(&self.added[0])
+    }
+
+    /// Whether the policy added the container at this pointer.
+    pub(super) fn added_container(&self, pointer: &str) -> bool {
+        let within = format!("{pointer}/");
+        self.added[0].1.iter().any(|added| added.contains(&within))
     }
 
     /// Whether the current value, or what it is in, was added.

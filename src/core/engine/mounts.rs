@@ -24,8 +24,15 @@ pub(super) fn merge(
     for mount in mounts {
         let Some(wanted) = merge.build_element(mount)? else { continue };
         let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default()).into_owned();
-        if has_device(container, &path) {
-            let seen = format!("a block device at {path}");
+        let volume = wanted["name"].as_str().unwrap_or_default();
+        if wanted["mountPropagation"] == "Bidirectional" && !is_privileged(container) {
+            let setting = format!("{path}: mountPropagation: Bidirectional");
+            let against = "no securityContext.privileged: true".to_owned();
+            container.warn(field.name, WarningKind::Excluded { setting, against }, merge.rule);
+            continue;
+        }
+        if has_device(container, &path, volume) {
+            let seen = format!("a block device of {volume} or at {path}");
             let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted: brief(&wanted["name"]) };
             container.warn(field.name, kind, merge.rule);
             continue;
@@ -44,10 +51,18 @@ pub(super) fn merge(
     Ok(())
 }
 
-fn has_device(container: &Cursor<'_>, path: &str) -> bool {
+fn is_privileged(container: &Cursor<'_>) -> bool {
+    container.get("securityContext").is_some_and(|context| context["privileged"] == true)
+}
+
+/// Whether the container has a block device at a path, or of a volume.
+fn has_device(container: &Cursor<'_>, path: &str, volume: &str) -> bool {
     let devices = container.get("volumeDevices").and_then(Value::as_array);
     devices.is_some_and(|devices| {
-        devices.iter().any(|device| path_of(device, "devicePath").as_deref() == Some(path))
+        let taken = |device: &Value| {
+            path_of(device, "devicePath").as_deref() == Some(path) || device["name"].as_str() == Some(volume)
+        };
+        devices.iter().any(taken)
     })
 }
 

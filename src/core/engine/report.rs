@@ -126,7 +126,7 @@ impl fmt::Display for Reason {
                 let policies: Vec<String> = policies.iter().map(|name| format!("`{name}`")).collect();
                 write!(
                     f,
-                    "the policies {} all match this pod, and only one can inject it; keep the annotation of one",
+                    "the policies {} all match this pod; only one may be in use for it, so keep the annotation of one",
                     policies.join(", ")
                 )
             }

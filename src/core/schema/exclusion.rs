@@ -38,7 +38,7 @@ impl Exclusion {
         }
     }
 
-    fn applies(&self, value: &Value, object: &Map<String, Value>, pod: &Value) -> bool {
+    pub(super) fn applies(&self, value: &Value, object: &Map<String, Value>, pod: &Value) -> bool {
         let other = |found: &Value| match self.is {
             Some(literal) => literal.is(found),
             None => !is_nothing(found),

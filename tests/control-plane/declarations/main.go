@@ -1,5 +1,6 @@
 // Command declarations prints, as JSON, what the API server of this module declares, defaults and accepts: the types
-// of a Pod, the defaults of sample pods, and for each value of a pod in pods.json the replacements that it accepts.
+// of a Pod, the defaults of sample pods, for each value of a pod in pods.json the replacements that it accepts, and for
+// each pod in existing.json the values that it refuses next to those of the pod.
 package main
 
 import (
@@ -7,10 +8,12 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -27,6 +30,9 @@ import (
 //go:embed pods.json
 var samplePods []byte
 
+//go:embed existing.json
+var existingPods []byte
+
 func main() {
 	capabilities.Initialize(capabilities.Capabilities{AllowPrivileged: true})
 	version, folder := kubernetes()
@@ -36,6 +42,7 @@ func main() {
 		"defaults":   defaults(),
 		"candidates": candidates,
 		"accepted":   accepted(),
+		"refused":    refused(),
 	}
 	encoder := json.NewEncoder(os.Stdout)
 	encoder.SetEscapeHTML(false)
@@ -247,6 +254,128 @@ func walk(value any, pointer string, call func(pointer string, set func(any), re
 			walk(original, below, call)
 		}
 	}
+}
+
+// addition is a value at a place of a pod.
+type addition struct {
+	Pointer string `json:"pointer"`
+	Value   any    `json:"value"`
+}
+
+// holders are the objects whose fields are set one by one.
+var holders = []string{
+	"/spec", "/spec/affinity", "/spec/affinity/nodeAffinity", "/spec/affinity/podAffinity", "/spec/affinity/podAntiAffinity",
+	"/spec/securityContext", "/spec/containers/0", "/spec/containers/0/securityContext",
+	"/spec/containers/0/securityContext/capabilities", "/spec/initContainers/0",
+}
+
+// references are fields whose entries name other entries of the pod.
+var references = map[string]bool{
+	"containers": true, "initContainers": true, "volumes": true, "resourceClaims": true, "volumeMounts": true, "resources": true, "affinity": true,
+	"securityContext": true, "name": true, "image": true,
+}
+
+// additions returns the values of the pods in pods.json, and for each that is true or false both.
+func additions() []addition {
+	var pods []any
+	check(json.Unmarshal(samplePods, &pods))
+	var found []addition
+	seen := map[string]bool{}
+	for _, pod := range pods {
+		walk(pod, "", func(pointer string, _ func(any), _ func()) {
+			index := strings.LastIndex(pointer, "/")
+			if !slices.Contains(holders, pointer[:index]) || references[pointer[index+1:]] {
+				return
+			}
+			value := at(pod, pointer)
+			values := []any{value}
+			if _, boolean := value.(bool); boolean {
+				values = []any{true, false}
+			}
+			for _, value := range values {
+				key := fmt.Sprint(pointer, value)
+				if !seen[key] {
+					found = append(found, addition{pointer, value})
+				}
+				seen[key] = true
+			}
+		})
+	}
+	return found
+}
+
+// at returns the value at a pointer, or nil.
+func at(value any, pointer string) any {
+	for _, step := range strings.Split(pointer, "/")[1:] {
+		switch holder := value.(type) {
+		case map[string]any:
+			value = holder[step]
+		case []any:
+			index, _ := strconv.Atoi(step)
+			if index >= len(holder) {
+				return nil
+			}
+			value = holder[index]
+		default:
+			return nil
+		}
+	}
+	return value
+}
+
+// refused returns, for each pod of existing.json, the additions that the API server refuses in it, be it in place of
+// another value or of none.
+func refused() [][]addition {
+	var pods []any
+	check(json.Unmarshal(existingPods, &pods))
+	results := [][]addition{}
+	for index, pod := range pods {
+		if message := refusal(pod.(map[string]any)); message != "" {
+			check(fmt.Errorf("pod %d of existing.json: %s", index, message))
+		}
+		result := []addition{}
+		for _, addition := range additions() {
+			changed := with(pod, strings.Split(addition.Pointer, "/")[1:], addition.Value)
+			if changed != nil && refusal(changed.(map[string]any)) != "" {
+				result = append(result, addition)
+			}
+		}
+		results = append(results, result)
+	}
+	return results
+}
+
+// with returns a copy of a value with another value at a path, or nil where a list has no such entry.
+func with(value any, path []string, addition any) any {
+	if len(path) == 0 {
+		return addition
+	}
+	switch holder := value.(type) {
+	case []any:
+		index, _ := strconv.Atoi(path[0])
+		if index >= len(holder) {
+			return nil
+		}
+		entries := slices.Clone(holder)
+		entries[index] = with(holder[index], path[1:], addition)
+		return entries
+	case map[string]any:
+		below := with(holder[path[0]], path[1:], addition)
+		if below == nil {
+			return nil
+		}
+		fields := maps.Clone(holder)
+		fields[path[0]] = below
+		return fields
+	}
+	if _, err := strconv.Atoi(path[0]); err == nil {
+		return nil
+	}
+	below := with(nil, path[1:], addition)
+	if below == nil {
+		return nil
+	}
+	return map[string]any{path[0]: below}
 }
 
 // refusal returns the reason for which the API server refuses a pod, or nothing.

@@ -98,7 +98,7 @@ fn entries_of(source: &Source) -> Result<&[Source], Diagnostic> {
             Err(Diagnostic::new(source.span, "an expression cannot yield the containers or volumes of a pod")
                 .hint("write the entries out, with expressions in their fields"))
         }
-        _ => Err(expected(source, "a list")),
+        _ => Err(expected(source, "a list").hint(AS_LIST)),
     }
 }
 
@@ -216,7 +216,7 @@ fn fields<'s>(
                 Diagnostic::new(source.span, format!("an expression cannot yield a whole {}", object.name))
                     .hint("write the fields out, with expressions as their values")
             }
-            _ => expected(source, "a map"),
+            _ => mismatch(source, &Shape::Atomic(object)),
         });
     };
     entries.iter().map(|entry| Ok((entry, known_field(entry, object)?))).collect()
@@ -249,7 +249,9 @@ fn known_field(entry: &SourceEntry, object: &'static Object) -> Result<&'static 
 
 /// The entries of a map with keys of the user's choice.
 fn keyed_values(source: &Source, keys: Format) -> Result<impl Iterator<Item = &SourceEntry>, Diagnostic> {
-    let SourceContent::Map(entries) = &source.content else { return Err(expected(source, "a map")) };
+    let SourceContent::Map(entries) = &source.content else {
+        return Err(expected(source, "a map").hint(AS_MAP));
+    };
     for entry in entries {
         if let Interpolation::Literal(key) = &entry.key {
             keys.check(key).map_err(|problem| Diagnostic::new(entry.span, format!("`{key}`: {problem}")))?;
@@ -261,7 +263,7 @@ fn keyed_values(source: &Source, keys: Format) -> Result<impl Iterator<Item = &S
 fn list(source: &Source) -> Result<&[Source], Diagnostic> {
     match &source.content {
         SourceContent::List(entries) => Ok(entries),
-        _ => Err(expected(source, "a list")),
+        _ => Err(expected(source, "a list").hint(AS_LIST)),
     }
 }
 
@@ -546,6 +548,9 @@ fn edit_text(source: &Source) -> Result<Interpolation, Diagnostic> {
     }
 }
 
+const AS_MAP: &str = "write `key: value` on lines of their own, indented";
+const AS_LIST: &str = "write `- item` on lines of their own, or `[one, two]`";
+
 fn missing(source: &Source, field: &str) -> Diagnostic {
     Diagnostic::new(source.span, format!("an entry of this list needs its `{field}`"))
 }
@@ -560,10 +565,9 @@ fn mismatch(source: &Source, shape: &Shape) -> Diagnostic {
         (Shape::Text(_), SourceContent::Scalar(_)) => "put it in quotes",
         (Shape::Text(_), _) => "write text, in quotes if it looks like a number or a boolean",
         (Shape::Boolean | Shape::Integer(..), _) => "write it without quotes",
-        (Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. }, _) => {
-            "write `key: value` on lines of their own, indented"
-        }
-        (Shape::List { .. }, _) => "write `- item` on lines of their own, or `[one, two]`",
+        (Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. }, _) => AS_MAP,
+        (Shape::List { .. }, _) => AS_LIST,
+        (Shape::Quantity, _) => "write for example `64Gi`",
         _ => return diagnostic,
     };
     diagnostic.hint(hint)
