@@ -35,11 +35,10 @@ use serde_json::Value;
 pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};
 
-pub(crate) use log::{push_token, unescape};
-
 use crate::core::policy::{PodContext, Policy};
 
-use log::{ChangeLog, Changes, at_pointer, field_path};
+use crate::core::pointer::{at_pointer, field_path};
+use log::{ChangeLog, Changes};
 
 /// The annotation that names the policy which injected a pod, and its content: `<policy>@<12 hex digits>`.
 pub const STAMP: &str = "fabric-injector.io/injected";

@@ -4,9 +4,13 @@
 //! The tables are data. They list every field that the Kubernetes API declares for a Pod, so that a field that no Pod
 //! has is an error when a policy is loaded, and so that merging finds an entry that the API server has completed.
 
+#[cfg(test)]
+mod acceptance;
 mod check;
 mod container;
 mod covers;
+#[cfg(test)]
+mod declarations;
 mod defaults;
 mod env;
 mod exclusion;
@@ -23,10 +27,11 @@ mod volumes;
 
 use serde_json::{Map, Value};
 
-pub(crate) use check::{Invalid, check, check_object};
+pub(crate) use check::{Invalid, check};
 pub(crate) use covers::covers;
 pub(crate) use defaults::{complete, same};
 pub(crate) use format::Format;
+pub(crate) use rules::{is_extended_resource, resource_amount};
 
 /// The type `Pod`.
 pub(crate) fn pod() -> &'static Object {
@@ -175,8 +180,6 @@ pub(crate) struct Exclusion {
 pub(crate) enum Literal {
     /// A string.
     Text(&'static str),
-    /// A number.
-    Integer(i64),
     /// `true` or `false`.
     Boolean(bool),
 }

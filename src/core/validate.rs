@@ -5,7 +5,8 @@
 
 use serde_json::{Value, json};
 
-use crate::core::engine::{Mutation, Outcome, Reason, inject, unescape};
+use crate::core::engine::{Mutation, Outcome, Reason, inject};
+use crate::core::pointer::unescape;
 use crate::core::policy::{Diagnostic, Parameter, PodContext, Policy, SourceError};
 use crate::core::yaml::Span;
 

@@ -185,7 +185,7 @@ pub(crate) fn load(policy: &str, sets: &[String]) -> PolicySet {
 
 /// The engine itself, for an evaluator that does something else besides.
 pub(crate) fn engine(policies: &PolicySet, pod: Value, about: &About) -> engine::Mutation {
-    policy_set::mutate(policies, pod, about)
+    fabric_injector::core::policy_set::mutate(policies, pod, about)
 }
 
 /// The engine behind a gate: tells when it has begun with a pod, and waits until the last value is dropped.
@@ -203,7 +203,7 @@ pub(crate) fn gated() -> (Box<Evaluate>, UnboundedReceiver<()>, mpsc::Sender<()>
 }
 
 /// A request with a review in it.
-pub(crate) fn post(path: &str, body: impl Into<Body>) -> PodContext<Body> {
+pub(crate) fn post(path: &str, body: impl Into<Body>) -> Request<Body> {
     request(Method::POST, path, Some(b"application/json"), body)
 }
 
@@ -213,7 +213,7 @@ pub(crate) fn request(
     path: &str,
     content_type: Option<&[u8]>,
     body: impl Into<Body>,
-) -> PodContext<Body> {
+) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path);
     if let Some(content_type) = content_type {
         request = request.header(header::CONTENT_TYPE, content_type);

@@ -4,6 +4,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::core::pointer::push_token;
+
 use super::log::{ChangeLog, Part};
 use super::report::{Reason, WarningKind};
 
@@ -150,7 +152,7 @@ impl<'a> Cursor<'a> {
     /// JSON Pointer to a field.
     pub(super) fn pointer_to(&self, key: &str) -> String {
         let mut pointer = self.log.pointer().to_owned();
-        super::log::push_token(&mut pointer, key);
+        push_token(&mut pointer, key);
         pointer
     }
 

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::core::pointer::at_pointer;
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::parameter_text as plain;
 use crate::core::policy::{NoteKind, PodContext, Policy, ResolvedPolicy};
@@ -10,7 +11,7 @@ use super::bindings::{PodScope, Source};
 use super::context::{PodFacts, evaluation_failed};
 use super::cursor::Cursor;
 use super::instance_type;
-use super::log::{ChangeLog, at_pointer};
+use super::log::ChangeLog;
 use super::pass::Pass;
 use super::pod;
 use super::report::{Reason, Warning, WarningKind};
@@ -76,13 +77,18 @@ impl Injection<'_> {
             let (before, reported) = (pod.clone(), log.warnings.len());
             self.pass(pod, log, |_, _, _| Ok(()))?;
             let repeated = log.warnings.split_off(reported);
-            if *pod == before {
+            let settled = *pod == before;
+            if settled {
                 log.warnings.retain(|warning| !warning.kind.is_left_out() || repeated.contains(warning));
+            }
+            for warning in repeated {
+                if !log.warnings.contains(&warning) && (!settled || warning.kind.is_kept()) {
+                    log.warnings.push(warning);
+                }
+            }
+            if settled {
                 return Ok(());
             }
-            let new: Vec<_> =
-                repeated.into_iter().filter(|warning| !log.warnings.contains(warning)).collect();
-            log.warnings.extend(new);
         }
         Err(Stop::Refuse(Reason::NotIdempotent { path: log.last().unwrap_or_default().to_owned() }))
     }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::log::field_path;
+use crate::core::pointer::field_path;
 
 /// Why a pod was left alone or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::{Amount, Element, Template, evaluate_key};
 use crate::core::policy::parameter_text;
 use crate::core::quantity::{Quantity, same_quantity};
-use crate::core::schema::{Field, Format, Shape, covers};
+use crate::core::schema::{Field, Format, Shape, covers, is_extended_resource, resource_amount};
 
 use super::context::{Merge, Settled, brief};
 use super::cursor::Cursor;
@@ -59,7 +59,7 @@ fn evaluated(merge: &Merge<'_, '_>, amount: &Amount) -> Result<Option<Wanted>, R
         let value = merge.build(template)?;
         let Some(value) = value.filter(|value| !is_zero(value)) else { return Ok(None) };
         merge.evaluated(
-            check_amount(&resource, &value)
+            resource_amount(&resource, &value)
                 .map_err(|message| EvaluationError { expression: amount.resource.source(), message }),
         )?;
         Ok(Some(value))
@@ -85,32 +85,13 @@ fn is_zero(value: &Value) -> bool {
     Quantity::from_value(value).and_then(Quantity::as_count) == Some(0)
 }
 
-/// Fails for an amount that the API server refuses.
-pub(crate) fn check_amount(resource: &str, amount: &Value) -> Result<(), String> {
-    let shown = parameter_text(amount);
-    let Some(quantity) = Quantity::from_value(amount) else {
-        return Err(format!("`{shown}` is not a quantity"));
-    };
-    if quantity.is_negative() {
-        return Err(format!("the amount {shown} of `{resource}` is negative"));
-    }
-    if resource.contains('/') && !can_overcommit(resource) && quantity.as_count().is_none() {
-        return Err(format!("the amount {shown} of `{resource}` is not a whole number"));
-    }
-    let page = resource.strip_prefix("hugepages-").and_then(Quantity::parse);
-    if page.is_some_and(|page| !quantity.is_multiple_of(page)) {
-        return Err(format!("the amount {shown} of `{resource}` is not a multiple of the page size"));
-    }
-    Ok(())
-}
-
 fn is_huge_pages(resource: &str) -> bool {
     resource.starts_with("hugepages-")
 }
 
 /// Whether the limit of a resource can be more than its request.
 pub(crate) fn can_overcommit(resource: &str) -> bool {
-    !is_huge_pages(resource) && (!resource.contains('/') || resource.contains("kubernetes.io/"))
+    !is_huge_pages(resource) && !is_extended_resource(resource)
 }
 
 /// Merges a resource whose request equals its limit.

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::core::pointer::unescape;
+
 use super::Operations;
-use super::log::unescape;
 
 /// The kinds of additions, in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

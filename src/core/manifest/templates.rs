@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use crate::core::admission::creates_pod;
-use crate::core::engine::push_token;
+use crate::core::pointer::push_token;
 use crate::core::policy::PodContext;
 
 /// A pod or pod template inside of a document.

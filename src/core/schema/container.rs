@@ -3,7 +3,7 @@
 use super::env::{ENV_FROM_SOURCE, ENV_VAR};
 use super::handlers::{LIFECYCLE, LIVENESS_PROBE, READINESS_PROBE};
 use super::security::SECURITY_CONTEXT;
-use super::shapes::{ANY, LABEL, NON_EMPTY, TRUE, atomic, keyed, list, one_of, quantities, set};
+use super::shapes::{ANY, LABEL, NON_EMPTY, TRUE, atomic, keyed, list, newer, one_of, quantities, set};
 use super::{Default, Exclusion, Field, Format, Object, Shape, rules};
 
 pub(super) const PULL_POLICY: Shape = one_of(&["Always", "IfNotPresent", "Never"]);
@@ -84,6 +84,7 @@ static VOLUME_DEVICE: Object = Object::new(
 static VOLUME_MOUNT: Object = Object::new(
     "VolumeMount",
     &[
+        newer("bindMountOptions"),
         Field::new("mountPath", NON_EMPTY).required(),
         Field::new("mountPropagation", one_of(&["Bidirectional", "HostToContainer", "None"])),
         Field::new("name", NON_EMPTY).required(),

@@ -23,10 +23,14 @@ pub(crate) fn complete(value: &mut Value, shape: &Shape) {
             }
         }
         (Shape::Map { values, .. }, Value::Object(entries)) => {
-            entries.values_mut().for_each(|value| complete(value, values));
+            for value in entries.values_mut() {
+                complete(value, values);
+            }
         }
         (Shape::List { items, .. }, Value::Array(entries)) => {
-            entries.iter_mut().for_each(|entry| complete(entry, items));
+            for entry in entries {
+                complete(entry, items);
+            }
         }
         _ => {}
     }
@@ -99,5 +103,120 @@ impl Object {
             return None;
         }
         field.static_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::schema::{container, pod};
+
+    fn completed(mut value: Value, shape: &Shape) -> Value {
+        complete(&mut value, shape);
+        value
+    }
+
+    #[test]
+    fn a_value_is_completed_as_the_api_server_does() {
+        let container = Shape::Object(container());
+        let value = json!({
+            "name": "main",
+            "args": [],
+            "command": null,
+            "tty": false,
+            "ports": [{"containerPort": 80, "hostPort": 0, "protocol": ""}],
+            "livenessProbe": {"httpGet": {"port": 80}, "timeoutSeconds": 0, "periodSeconds": 5},
+            "env": [{"name": "A", "value": ""}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}],
+        });
+        let expected = json!({
+            "name": "main",
+            "ports": [{"containerPort": 80, "protocol": "TCP"}],
+            "livenessProbe": {
+                "httpGet": {"port": 80, "path": "/", "scheme": "HTTP"},
+                "timeoutSeconds": 1, "periodSeconds": 5, "successThreshold": 1, "failureThreshold": 3,
+            },
+            "env": [
+                {"name": "A"},
+                {"name": "B", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.uid"}}},
+            ],
+            "resources": {},
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+        });
+        assert_eq!(completed(value, &container), expected);
+        assert_eq!(completed(expected.clone(), &container), expected, "a second time changes nothing");
+    }
+
+    #[test]
+    fn a_volume_without_a_source_is_an_empty_directory() {
+        let volumes = pod().field("spec").map(|field| field.shape).unwrap();
+        let spec = |volume: Value| completed(json!({"volumes": [volume]}), &volumes)["volumes"][0].take();
+        assert_eq!(spec(json!({"name": "a"})), json!({"name": "a", "emptyDir": {}}));
+        assert_eq!(
+            spec(json!({"name": "a", "hostPath": {"path": "/"}})),
+            json!({"name": "a", "hostPath": {"path": "/", "type": ""}})
+        );
+        let gate = json!({"name": "a", "gitRepo": {"repository": "x"}});
+        assert_eq!(spec(gate.clone()), gate);
+    }
+
+    #[test]
+    fn values_are_compared_modulo_defaults() {
+        let container = Shape::Object(container());
+        let same_as = |existing: Value, wanted: Value| same(&existing, &wanted, &container);
+        let equal = [
+            (json!({}), json!({"tty": false, "args": [], "stdin": null})),
+            (
+                json!({"ports": [{"containerPort": 80, "protocol": "TCP"}]}),
+                json!({"ports": [{"containerPort": 80}]}),
+            ),
+            (
+                json!({"ports": [{"containerPort": 80}]}),
+                json!({"ports": [{"containerPort": 80, "protocol": "TCP"}]}),
+            ),
+            (
+                json!({"resources": {"limits": {"memory": "1Gi"}}}),
+                json!({"resources": {"limits": {"memory": "1024Mi"}}}),
+            ),
+            (
+                json!({"resources": {"limits": {"cpu": 1}, "requests": {"cpu": 1}}}),
+                json!({"resources": {"limits": {"cpu": "1000m"}}}),
+            ),
+            (json!({"imagePullPolicy": "Always"}), json!({})),
+            (
+                json!({"securityContext": {"capabilities": {"add": ["A", "B"]}}}),
+                json!({"securityContext": {"capabilities": {"add": ["B", "A"]}}}),
+            ),
+            (json!({"future": 1}), json!({"future": 1, "other": null})),
+        ];
+        for (existing, wanted) in equal {
+            assert!(same_as(existing.clone(), wanted.clone()), "{existing} {wanted}");
+        }
+        let different = [
+            (json!({"tty": true}), json!({})),
+            (json!({}), json!({"tty": true})),
+            (json!({"args": ["a", "b"]}), json!({"args": ["b", "a"]})),
+            (json!({"args": ["a"]}), json!({"args": ["a", "b"]})),
+            (json!({}), json!({"imagePullPolicy": "Always"})),
+            (
+                json!({"ports": [{"containerPort": 80, "protocol": "UDP"}]}),
+                json!({"ports": [{"containerPort": 80}]}),
+            ),
+            (
+                json!({"resources": {"limits": {"memory": "1Gi"}}}),
+                json!({"resources": {"limits": {"memory": "1G"}}}),
+            ),
+            (json!({"securityContext": {"privileged": false}}), json!({"securityContext": {}})),
+            (
+                json!({"livenessProbe": {"grpc": {"port": 1}}}),
+                json!({"livenessProbe": {"tcpSocket": {"port": 1}}}),
+            ),
+            (json!({"future": 1}), json!({"future": 2})),
+        ];
+        for (existing, wanted) in different {
+            assert!(!same_as(existing.clone(), wanted.clone()), "{existing} {wanted}");
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::core::pointer::unescape;
+
 use super::{Exclusion, Literal, Overlay};
 
 impl Overlay {
@@ -28,10 +30,9 @@ impl Exclusion {
 
     /// The other value, for a message: `hostPID: true`.
     pub(crate) fn describe(&self) -> String {
-        let path = self.path.trim_start_matches('/').replace("~1", "/");
+        let path = unescape(self.path.trim_start_matches('/')).into_owned();
         match self.is {
             Some(Literal::Text(text)) => format!("{path}: {text}"),
-            Some(Literal::Integer(number)) => format!("{path}: {number}"),
             Some(Literal::Boolean(value)) => format!("{path}: {value}"),
             None => path,
         }
@@ -54,7 +55,6 @@ impl Literal {
     fn is(self, value: &Value) -> bool {
         match self {
             Self::Text(text) => value.as_str() == Some(text),
-            Self::Integer(number) => value.as_i64() == Some(number),
             Self::Boolean(boolean) => value.as_bool() == Some(boolean),
         }
     }
@@ -87,12 +87,12 @@ fn any_at(value: &Value, path: &str, holds: &impl Fn(&Value) -> bool) -> bool {
 /// The same for the fields of an object.
 fn any_in(fields: &Map<String, Value>, path: &str, holds: &impl Fn(&Value) -> bool) -> bool {
     let (segment, rest) = path.split_once('/').unwrap_or((path, ""));
-    let segment = segment.replace("~1", "/").replace("~0", "~");
+    let segment = unescape(segment);
     match segment.strip_suffix('*') {
         Some(prefix) => {
             fields.iter().any(|(key, value)| key.starts_with(prefix) && any_at(value, rest, holds))
         }
-        None => fields.get(&segment).is_some_and(|value| any_at(value, rest, holds)),
+        None => fields.get(&*segment).is_some_and(|value| any_at(value, rest, holds)),
     }
 }
 
@@ -101,7 +101,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::core::schema::shapes::{FALSE, NOT_ON_WINDOWS, TRUE, text};
+    use crate::core::schema::shapes::{FALSE, NOT_ON_WINDOWS, TRUE};
+
+    const BESIDE: Overlay = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
+    const ABOVE: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
+    const CAPABILITY: Overlay =
+        Overlay::Unless(&[Exclusion::new(FALSE, "capabilities/add/*", Some(Literal::Text("CAP_SYS_ADMIN")))]);
+    const PORTS: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
+    const ANNOTATION: Overlay =
+        Overlay::Unless(&[Exclusion::new(None, "/metadata/annotations/example.com~1*", None)]);
+    const ANY: Overlay = Overlay::Unless(&[Exclusion::new(None, "other", None)]);
 
     fn fields(value: &Value) -> &Map<String, Value> {
         value.as_object().unwrap()
@@ -111,11 +120,9 @@ mod tests {
     fn a_path_starts_at_the_object_or_at_the_pod() {
         let pod = json!({"spec": {"hostPID": true, "os": {"name": "windows"}}});
         let object = json!({"privileged": true});
-        const BESIDE: Overlay = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
         assert!(BESIDE.excluded_by(&json!(false), fields(&object), &pod).is_some());
         assert!(BESIDE.excluded_by(&json!(true), fields(&object), &pod).is_none());
         assert!(BESIDE.excluded_by(&json!(false), fields(&json!({})), &pod).is_none());
-        const ABOVE: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
         assert!(ABOVE.excluded_by(&json!(1), fields(&object), &pod).is_some());
         assert!(
             ABOVE
@@ -127,14 +134,11 @@ mod tests {
 
     #[test]
     fn a_star_stands_for_entries_and_for_the_rest_of_a_key() {
-        const CAPABILITY: Overlay =
-            Overlay::Unless(&[Exclusion::new(FALSE, "capabilities/add/*", text("CAP_SYS_ADMIN"))]);
         let object = json!({"capabilities": {"add": ["IPC_LOCK", "CAP_SYS_ADMIN"]}});
         assert!(CAPABILITY.excluded_by(&json!(false), fields(&object), &json!({})).is_some());
         let object = json!({"capabilities": {"add": ["IPC_LOCK"]}});
         assert!(CAPABILITY.excluded_by(&json!(false), fields(&object), &json!({})).is_none());
 
-        const PORTS: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
         let spec = |ports: Value| json!({"containers": [{"name": "a"}, {"name": "b", "ports": ports}]});
         assert!(
             PORTS
@@ -143,8 +147,6 @@ mod tests {
         );
         assert!(PORTS.excluded_by(&json!(true), fields(&spec(json!([]))), &json!({})).is_none());
 
-        const ANNOTATION: Overlay =
-            Overlay::Unless(&[Exclusion::new(None, "/metadata/annotations/example.com~1*", None)]);
         let pod = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
         assert!(ANNOTATION.excluded_by(&json!({}), fields(&json!({})), &pod("example.com/main")).is_some());
         assert!(ANNOTATION.excluded_by(&json!({}), fields(&json!({})), &pod("example.org/main")).is_none());
@@ -152,7 +154,6 @@ mod tests {
 
     #[test]
     fn an_empty_value_excludes_nothing_and_false_is_a_value() {
-        const ANY: Overlay = Overlay::Unless(&[Exclusion::new(None, "other", None)]);
         for nothing in [json!(null), json!(""), json!([]), json!({})] {
             assert!(ANY.excluded_by(&json!(1), fields(&json!({"other": nothing})), &json!({})).is_none());
         }

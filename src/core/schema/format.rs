@@ -40,7 +40,7 @@ pub(crate) enum Format {
     PortName,
     /// The name of a container image.
     Image,
-    /// The key of a ConfigMap or Secret.
+    /// A key of a ConfigMap or Secret.
     ConfigKey,
     /// The name of an HTTP header.
     HttpHeaderName,
@@ -48,7 +48,7 @@ pub(crate) enum Format {
     SysctlName,
     /// The name of a CSI driver.
     CsiDriver,
-    /// The name of an AppArmor profile.
+    /// The name of a profile of `AppArmor`.
     AppArmorProfile,
     /// A path without `..`.
     Path,

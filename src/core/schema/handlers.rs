@@ -1,6 +1,6 @@
 //! What the kubelet does to a container: `Probe`, `Lifecycle` and their handlers.
 
-use super::shapes::{ANY, COUNT, atomic, list, one_of};
+use super::shapes::{ANY, COUNT, atomic, list, newer, one_of};
 use super::{Default, Field, Format, Object, Shape};
 
 const EXEC: Field = Field::new("exec", atomic(&EXEC_ACTION));
@@ -80,6 +80,7 @@ static EXEC_ACTION: Object = Object::new("ExecAction", &[Field::new("command", l
 static GRPC_ACTION: Object = Object::new(
     "GRPCAction",
     &[
+        newer("mode"),
         Field::new("port", Shape::Integer(1, 65535)).required(),
         Field::new("service", ANY).default(Default::Text("")),
     ],
@@ -97,6 +98,7 @@ static HTTP_GET_ACTION: Object = Object::new(
         Field::new("httpHeaders", list(&Shape::Atomic(&HTTP_HEADER))),
         Field::new("path", ANY).default(Default::TextForEmpty("/")),
         Field::new("port", Shape::PortNumberOrName).required(),
+        newer("protocol"),
         Field::new("scheme", one_of(&["HTTP", "HTTPS"])).default(Default::TextForEmpty("HTTP")),
     ],
 );

@@ -6,10 +6,10 @@ use super::scheduling::{AFFINITY, TOLERATION, TOPOLOGY_SPREAD_CONSTRAINT};
 use super::security::POD_SECURITY_CONTEXT;
 use super::shapes::{
     ANY, FALSE, INT32_MAX, KEY, LABEL, LABEL_VALUE, NON_EMPTY, NOT_ON_WINDOWS, SUBDOMAIN, TRUE, atomic,
-    keyed, list, one_of, quantities, set, strings, text,
+    keyed, list, newer, one_of, quantities, set, strings,
 };
 use super::volumes::VOLUME;
-use super::{Default, Exclusion, Field, Format, Object, Shape};
+use super::{Default, Exclusion, Field, Format, Literal, Object, Shape};
 
 const IDENTITY: &str = "it identifies the pod";
 const BY_THE_API_SERVER: &str = "the API server sets it";
@@ -24,7 +24,7 @@ pub(super) static POD: Object = Object::new(
         Field::new("apiVersion", ANY).refused("it is the same for all pods"),
         Field::new("kind", ANY).refused("it is the same for all pods"),
         Field::new("metadata", Shape::Object(&OBJECT_META)).default(Default::EmptyObject),
-        Field::new("spec", Shape::Object(&POD_SPEC)).default(Default::EmptyObject),
+        Field::new("spec", Shape::Object(&POD_SPEC)).required(),
         Field::new("status", Shape::Opaque).refused("the API server clears it when a pod is created"),
     ],
 );
@@ -71,8 +71,8 @@ const HOST_USERS: &[Exclusion] = &[
     Exclusion::new(FALSE, "hostIPC", TRUE),
     Exclusion::new(FALSE, "containers/*/volumeDevices", None),
     Exclusion::new(FALSE, "initContainers/*/volumeDevices", None),
-    Exclusion::new(TRUE, "containers/*/securityContext/procMount", text("Unmasked")),
-    Exclusion::new(TRUE, "initContainers/*/securityContext/procMount", text("Unmasked")),
+    Exclusion::new(TRUE, "containers/*/securityContext/procMount", Some(Literal::Text("Unmasked"))),
+    Exclusion::new(TRUE, "initContainers/*/securityContext/procMount", Some(Literal::Text("Unmasked"))),
 ];
 
 /// The API server turns the ports of a pod on the host network into ports of the node, of which each has one user.
@@ -106,15 +106,16 @@ static POD_SPEC: Object = Object::new(
         Field::new("enableServiceLinks", Shape::Boolean).default(Default::Boolean(true)),
         Field::new("ephemeralContainers", keyed(&Shape::Opaque, &["name"]))
             .refused("the API server refuses them when a pod is created"),
+        newer("evictionResponders"),
         Field::new("hostAliases", keyed(&Shape::Atomic(&HOST_ALIAS), &["ip"])),
         Field::new("hostIPC", Shape::Boolean).omitted_when_empty().unless(&[
-            Exclusion::new(TRUE, "/spec/os/name", text("windows")),
+            Exclusion::new(TRUE, "/spec/os/name", Some(Literal::Text("windows"))),
             Exclusion::new(TRUE, "hostUsers", FALSE),
             Exclusion::new(TRUE, "securityContext/sysctls", None),
         ]),
         Field::new("hostNetwork", Shape::Boolean).omitted_when_empty().unless(HOST_NETWORK),
         Field::new("hostPID", Shape::Boolean).omitted_when_empty().unless(&[
-            Exclusion::new(TRUE, "/spec/os/name", text("windows")),
+            Exclusion::new(TRUE, "/spec/os/name", Some(Literal::Text("windows"))),
             Exclusion::new(TRUE, "hostUsers", FALSE),
             Exclusion::new(TRUE, "shareProcessNamespace", TRUE),
         ]),

@@ -116,7 +116,7 @@ pub(super) fn topology_spread_constraint(object: &Fields) -> Result<(), String> 
     )
 }
 
-/// The files of ConfigMaps, Secrets and fields have different paths.
+/// The files of all sources have different paths. The API server does not compare the file of a token.
 pub(super) fn projected_paths(object: &Fields) -> Result<(), String> {
     let files = |source: &'static str| {
         items(object, "sources").iter().filter_map(move |projection| projection[source]["items"].as_array())

@@ -1,7 +1,7 @@
 //! `SecurityContext`, `PodSecurityContext` and the profiles that they name.
 
-use super::shapes::{ANY, FALSE, ID, NOT_ON_WINDOWS, TRUE, atomic, list, one_of, set, text};
-use super::{Default, Exclusion, Field, Format, Object, Shape, rules};
+use super::shapes::{ANY, FALSE, ID, NOT_ON_WINDOWS, TRUE, atomic, list, one_of, set};
+use super::{Default, Exclusion, Field, Format, Literal, Object, Shape, rules};
 
 const FOR_LINUX: &[Exclusion] = &[NOT_ON_WINDOWS];
 const FOR_WINDOWS: &str = "it is for pods on Windows";
@@ -30,7 +30,7 @@ pub(super) static SECURITY_CONTEXT: Object = Object::new(
         Field::new("allowPrivilegeEscalation", Shape::Boolean).unless(&[
             NOT_ON_WINDOWS,
             Exclusion::new(FALSE, "privileged", TRUE),
-            Exclusion::new(FALSE, "capabilities/add/*", text("CAP_SYS_ADMIN")),
+            Exclusion::new(FALSE, "capabilities/add/*", Some(Literal::Text("CAP_SYS_ADMIN"))),
         ]),
         APP_ARMOR_PROFILE,
         Field::new("capabilities", Shape::Object(&CAPABILITIES)).unless(FOR_LINUX),

@@ -1,6 +1,6 @@
 //! Short forms of the shapes, literals and exclusions that the tables use.
 
-use super::{Exclusion, Format, ListMerge, Literal, Object, Shape};
+use super::{Exclusion, Field, Format, ListMerge, Literal, Object, Shape};
 
 pub(super) const ANY: Shape = Shape::Text(Format::Any);
 pub(super) const NON_EMPTY: Shape = Shape::Text(Format::NonEmpty);
@@ -21,11 +21,8 @@ pub(super) const TRUE: Option<Literal> = Some(Literal::Boolean(true));
 pub(super) const FALSE: Option<Literal> = Some(Literal::Boolean(false));
 
 /// Fields that the API server refuses in a pod for Windows.
-pub(super) const NOT_ON_WINDOWS: Exclusion = Exclusion::new(None, "/spec/os/name", text("windows"));
-
-pub(super) const fn text(value: &'static str) -> Option<Literal> {
-    Some(Literal::Text(value))
-}
+pub(super) const NOT_ON_WINDOWS: Exclusion =
+    Exclusion::new(None, "/spec/os/name", Some(Literal::Text("windows")));
 
 pub(super) const fn one_of(values: &'static [&'static str]) -> Shape {
     Shape::Text(Format::OneOf(values))
@@ -53,6 +50,11 @@ pub(super) const fn strings(keys: Format, values: &'static Shape) -> Shape {
 /// Amounts of resources.
 pub(super) const fn quantities(keys: Format) -> Shape {
     Shape::Map { keys, values: &Shape::Quantity }
+}
+
+/// A field of Kubernetes 1.37 that older API servers drop.
+pub(super) const fn newer(name: &'static str) -> Field {
+    Field::new(name, Shape::Opaque).refused("API servers before Kubernetes 1.37 drop it")
 }
 
 pub(super) const fn atomic(object: &'static Object) -> Shape {

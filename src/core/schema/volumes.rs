@@ -6,7 +6,7 @@ use super::projections::{
 };
 use super::scheduling::LABEL_SELECTOR;
 use super::shapes::{
-    ANY, LABEL, LABEL_VALUE, NON_EMPTY, SUBDOMAIN, atomic, list, one_of, quantities, strings,
+    ANY, LABEL, LABEL_VALUE, NON_EMPTY, SUBDOMAIN, atomic, list, newer, one_of, quantities, strings,
 };
 use super::{Default, Field, Format, Object, Shape, rules};
 
@@ -101,7 +101,11 @@ static SECRET_REFERENCE: Object =
 
 static EMPTY_DIR_VOLUME_SOURCE: Object = Object::new(
     "EmptyDirVolumeSource",
-    &[Field::new("medium", ANY).omitted_when_empty(), Field::new("sizeLimit", Shape::Quantity)],
+    &[
+        Field::new("medium", ANY).omitted_when_empty(),
+        newer("mode"),
+        Field::new("sizeLimit", Shape::Quantity),
+    ],
 )
 .rule(rules::empty_dir);
 

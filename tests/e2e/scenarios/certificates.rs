@@ -116,7 +116,7 @@ async fn make_jobs(cluster: &Cluster, namespace: &str) {
 /// about so many of them between renewal and end.
 fn short_lives() -> Value {
     let mut values = values();
-    values["certificates"] = json!({"life": "24s", "caLife": "45s", "caOverlap": "4s"});
+    values["certificates"] = json!({"duration": "24s", "caDuration": "45s", "caOverlap": "4s"});
     values["server"]["shutdownDelaySeconds"] = json!(2);
     values
 }

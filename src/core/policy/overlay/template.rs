@@ -6,7 +6,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::parameter::plain;
 use crate::core::quantity::Quantity;
-use crate::core::schema::{Field, Format, Object, Shape, check_object};
+use crate::core::schema::{Field, Format, Object, Shape, check};
 
 use super::compile::compile_value;
 use super::source::Source;
@@ -103,7 +103,7 @@ impl Element {
 /// Builds an object. Without a field that the API server requires, the whole object is left out; without any of its
 /// fields as well, where `all` is set.
 fn build_object(
-    object: &Object,
+    object: &'static Object,
     fields: &[(&'static Field, Template)],
     all: bool,
     bindings: &Bindings<'_, '_>,
@@ -123,7 +123,7 @@ fn build_object(
     }
     let value = Value::Object(map);
     // Each field is valid by itself; the rules over several fields depend on which of them are left.
-    match check_object(&value, object) {
+    match check(&value, &Shape::Atomic(object)) {
         Ok(()) => Ok(Some(value)),
         Err(invalid) => Err(EvaluationError { expression: source_of(fields), message: invalid.message }),
     }

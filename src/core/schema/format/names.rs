@@ -1,6 +1,6 @@
 //! Names, keys and values, as `k8s.io/apimachinery/pkg/util/validation` checks them.
 
-use std::net::IpAddr;
+use ::core::net::IpAddr;
 
 use crate::core::quantity::Quantity;
 

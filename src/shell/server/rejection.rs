@@ -1,4 +1,4 @@
-//! Requests that get no review for an answer.
+//! The responses to requests that are not answered with a review.
 
 use axum::body::Body;
 use hyper::{Response, StatusCode, header};
@@ -9,10 +9,10 @@ use crate::shell::telemetry::{Answered, Shed};
 use super::reply;
 use super::state::State;
 
-/// A refusal repeats what a stranger sent, which may be of any length.
-const MAX_SENTENCE: usize = 512;
+/// The longest message. It may quote the request, which may have any length.
+const MAX_MESSAGE: usize = 512;
 
-/// What people are told of an overload.
+/// The reason of an overload, for people.
 pub(super) fn overload(why: Shed) -> &'static str {
     match why {
         Shed::InFlight => "too many requests at once (`--max-in-flight`)",
@@ -21,40 +21,39 @@ pub(super) fn overload(why: Shed) -> &'static str {
     }
 }
 
-/// A request that gets no review for an answer, and why.
+/// The response to a request that is not answered with a review.
 #[derive(Debug)]
-pub(super) struct Refusal {
+pub(super) struct Rejection {
     status: StatusCode,
     code: Option<Answered>,
-    sentence: String,
+    message: String,
 }
 
-impl Refusal {
-    pub(super) fn new(status: StatusCode, code: Answered, sentence: impl Into<String>) -> Self {
-        let mut sentence: String = sentence.into();
-        if let Some((end, _)) = sentence.char_indices().nth(MAX_SENTENCE) {
-            sentence.truncate(end);
+impl Rejection {
+    pub(super) fn new(status: StatusCode, code: Answered, message: impl Into<String>) -> Self {
+        let mut message: String = message.into();
+        if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
+            message.truncate(end);
         }
-        Self { status, code: Some(code), sentence }
+        Self { status, code: Some(code), message }
     }
 
-    /// The early answer of a server that is asked for too much; after its `Retry-After` an API server tries again.
+    /// The response under overload. The API server tries again after the time in its `Retry-After`.
     pub(super) fn overloaded(why: Shed) -> Self {
-        let sentence = format!("fabric-injector is overloaded: {}", overload(why));
-        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, sentence }
+        let message = format!("fabric-injector is overloaded: {}", overload(why));
+        Self { status: StatusCode::TOO_MANY_REQUESTS, code: None, message }
     }
 
-    /// The status that it is answered with.
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Why, as a stable code.
+    /// The reason, as a stable code.
     pub(super) fn reason(&self) -> &'static str {
         self.code.unwrap_or("overload")
     }
 
-    /// A `Status` of the Kubernetes API, whose message the API server shows to its user.
+    /// A `Status` of the Kubernetes API, whose message the API server shows to its client.
     pub(super) fn reply(self, state: &State) -> Response<Body> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -66,8 +65,8 @@ impl Refusal {
             message: &'a str,
             code: u16,
         }
-        let Self { status, code, sentence } = self;
-        tracing::debug!(status = status.as_u16(), detail = sentence, "request rejected");
+        let Self { status, code, message } = self;
+        tracing::debug!(status = status.as_u16(), detail = message, "request rejected");
         if let Some(code) = code {
             state.metrics.rejected(code);
         }
@@ -75,7 +74,7 @@ impl Refusal {
             kind: "Status",
             api_version: "v1",
             status: "Failure",
-            message: &sentence,
+            message: &message,
             code: status.as_u16(),
         };
         let mut reply = reply::json(status, serde_json::to_vec(&body).unwrap_or_default().into(), None);

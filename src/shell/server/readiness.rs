@@ -1,4 +1,4 @@
-//! Whether the server is ready, and what it knows of its own condition.
+//! The checks behind `/readyz`.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -11,54 +11,52 @@ use crate::shell::authority::BACKDATE;
 use crate::shell::pem::Validity;
 use crate::shell::telemetry::Reloaded;
 
-/// The webhook configuration and what belongs to it, in `/readyz`.
+/// The name of the reconciliation in `/readyz`.
 pub(super) const REGISTRATION: &str = "registration";
-/// Readiness ends this long before the certificate does.
+/// Readiness ends this long before the certificate expires.
 const BEFORE_EXPIRY: Duration = Duration::from_mins(1);
 
-/// The condition of a server.
+/// The state of a server that its readiness depends on.
 #[derive(Debug, Default)]
-pub struct Status {
+pub struct Readiness {
     listening: AtomicBool,
     stopping: AtomicBool,
     validity: ArcSwapOption<Validity>,
-    /// Why the last reload of something failed, for as long as it does.
+    /// The errors of reloads and of the reconciliation, until they succeed.
     failures: Mutex<BTreeMap<&'static str, String>>,
 }
 
 /// One line of `/readyz?verbose`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What was looked at.
     pub name: &'static str,
-    /// Whether it is as it should be.
     pub ok: bool,
-    /// What was seen.
+    /// The observed state, for people.
     pub detail: String,
 }
 
-impl Status {
-    /// The webhook accepts connections.
+impl Readiness {
+    /// Records that the HTTPS port accepts connections.
     pub(super) fn listening(&self) {
         self.listening.store(true, Ordering::Relaxed);
     }
 
-    /// The server will end; new requests should go elsewhere.
+    /// Records that the server shuts down: new requests should go to other replicas.
     pub(super) fn stopping(&self) {
         self.stopping.store(true, Ordering::Relaxed);
     }
 
-    /// A certificate is in use.
+    /// Records the certificate in use.
     pub(super) fn certificate(&self, validity: Validity) {
         self.validity.store(Some(validity.into()));
     }
 
-    /// Something was loaded anew, or could not be.
+    /// Records the result of a reload.
     pub(super) fn reloaded(&self, what: Reloaded, failure: Option<String>) {
         self.failure(what.name(), failure);
     }
 
-    /// The registration was looked after, or could not be.
+    /// Records the result of a reconciliation.
     pub(super) fn registration(&self, failure: Option<String>) {
         self.failure(REGISTRATION, failure);
     }
@@ -71,8 +69,8 @@ impl Status {
         };
     }
 
-    /// What there is to be ready for. By the wall clock: a machine that slept must not serve an expired
-    /// certificate.
+    /// The checks, all of which have to pass. The wall clock decides about the certificate, because a monotonic clock
+    /// stops while the machine is suspended.
     pub fn checks(&self, now: SystemTime, policies: usize) -> Vec<Check> {
         let stopping = self.stopping.load(Ordering::Relaxed);
         let listening = self.listening.load(Ordering::Relaxed);
@@ -92,8 +90,8 @@ impl Status {
         ]
     }
 
-    /// Why the last reload failed, by what could not be loaded. No reason to be unready: what was good before
-    /// is still in use.
+    /// The errors of reloads and of the reconciliation. They do not affect readiness, because the previous version is
+    /// still in use.
     pub fn failures(&self) -> BTreeMap<&'static str, String> {
         self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
@@ -110,11 +108,10 @@ fn certificate(validity: Option<&Validity>, now: SystemTime) -> Check {
         let begin = humantime::format_rfc3339_seconds(validity.not_before);
         return check(false, format!("not valid before {begin}"));
     }
-    // What is made here begins in the past, which is no part of the time that it is used for. What lives for less than
-    // that was not made here.
-    let life = validity.life();
-    let life = life.checked_sub(BACKDATE).filter(|used| !used.is_zero()).unwrap_or(life);
-    if left <= BEFORE_EXPIRY.min(life / 10) {
+    // A certificate of this program is backdated; one that is valid for less than that comes from another issuer.
+    let duration = validity.duration();
+    let duration = duration.checked_sub(BACKDATE).filter(|used| !used.is_zero()).unwrap_or(duration);
+    if left <= BEFORE_EXPIRY.min(duration / 10) {
         return check(false, format!("about to expire, at {end}"));
     }
     check(true, format!("valid until {end}"))
@@ -124,20 +121,20 @@ fn certificate(validity: Option<&Validity>, now: SystemTime) -> Check {
 mod tests {
     use super::*;
 
-    fn check(life: u64, age: u64) -> Check {
+    fn check(duration: u64, age: u64) -> Check {
         let not_before = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let validity = Validity { not_before, not_after: not_before + Duration::from_secs(life) };
+        let validity = Validity { not_before, not_after: not_before + Duration::from_secs(duration) };
         certificate(Some(&validity), not_before + Duration::from_secs(age))
     }
 
     #[test]
-    fn readiness_ends_a_minute_before_the_certificate_or_a_tenth_of_its_life() {
+    fn readiness_ends_a_minute_or_a_tenth_of_the_validity_before_expiry() {
         assert!(check(86_400, 86_400 - 61).ok);
         assert!(!check(86_400, 86_400 - 60).ok);
         assert!(check(100, 89).ok);
         assert!(!check(100, 90).ok);
         assert!(!check(100, 101).ok);
-        // Five minutes of this are in the past when it is made.
+        // Backdated by five minutes.
         assert!(check(330, 326).ok);
         assert!(!check(330, 327).ok);
         assert_eq!(check(86_400, 90_000).detail, "expired at 1970-01-13T13:46:40Z");
