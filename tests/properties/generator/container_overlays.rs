@@ -34,7 +34,7 @@ pub(crate) fn overlay(author: &mut Author<'_>, phase: Phase, volumes: &[&str]) -
         let (key, value) = other_field(author, phase);
         put(key, value);
     }
-    if author.dice.chance(4) {
+    if author.dice.chance(author.wild) {
         let (key, value) = wild::field(author.dice, false);
         put(&key, value);
     }

@@ -35,7 +35,7 @@ pub(crate) fn overlay(author: &mut Author<'_>, volumes: &[&str]) -> Value {
     if author.dice.chance(25) {
         other_field(author, &mut pod);
     }
-    if author.dice.chance(8) {
+    if author.dice.chance(author.wild) {
         let (key, value) = wild::field(author.dice, true);
         set(&mut pod, &["spec", &key], value);
     }
