@@ -390,3 +390,25 @@ fn an_empty_list_is_not_added_on_every_pass() {
         holds(&json!([{"name": "r", "container": {field: [], "tty": true}}]), &one(&json!({})));
     }
 }
+
+/// What the pod requests is counted once the overlays of the pod have added to it, or they may not add to it.
+#[test]
+fn requests_are_those_of_the_finished_pod() {
+    let count = "${podRequests[?'example.com/nic'].orValue(0)}";
+    let networks = json!({"k8s.v1.cni.cncf.io/networks": {"$networks": "team/storage", "$count": count}});
+    let worker = json!({"name": "worker", "resources": {"limits": {"example.com/nic": 2}}});
+    for sets in [json!({"containers": [worker]}), json!({"initContainers": [worker]})] {
+        let rules = json!([
+            {"name": "amounts", "pod": {"spec": sets}},
+            {"name": "networks", "pod": {"metadata": {"annotations": networks}}},
+        ]);
+        let list = if sets["containers"].is_null() { "initContainers" } else { "containers" };
+        let mut pod = one(&json!({}));
+        let worker = container("worker", &json!({"resources": {}}));
+        match pod["spec"][list].as_array_mut() {
+            Some(containers) => containers.push(worker),
+            None => pod["spec"][list] = json!([worker]),
+        }
+        holds(&rules, &pod);
+    }
+}

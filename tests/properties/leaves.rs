@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::adapter::{Warning, compare_amounts};
+use crate::generator::defaults::ZERO_IS_NOTHING;
 use crate::generator::expressions::plain;
 use crate::generator::{items, pods};
 use crate::model::{Asked, Demand};
@@ -153,6 +154,12 @@ impl Outcome<'_> {
                 None => here(self, place),
             },
             scalar if same(after, scalar) => None,
+            Value::Bool(false)
+                if after.is_null()
+                    && place.last().is_some_and(|key| ZERO_IS_NOTHING.contains(&key.as_str())) =>
+            {
+                None
+            }
             Value::String(text) if self.edits && after.as_str().is_some_and(|after| after.contains(text)) => {
                 None
             }

@@ -56,6 +56,8 @@ pub(crate) struct Author<'d> {
     pub(crate) dice: &'d mut Dice,
     pub(crate) known: Vec<Known>,
     pub(crate) expressions: BTreeMap<String, Expr>,
+    /// How often, of a hundred times, an overlay has any field of the API's.
+    pub(crate) wild: u32,
 }
 
 impl Author<'_> {

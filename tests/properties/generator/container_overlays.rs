@@ -6,6 +6,7 @@ use super::author::{Author, Phase};
 use super::containers::value_sources;
 use super::expressions::{Expr, literal};
 use super::pools::{DEVICES, PATHS, VARIABLES, VOLUMES};
+use super::wild;
 
 /// A piece of a container. `volumes` are the names that the rule may mount.
 pub(crate) fn overlay(author: &mut Author<'_>, phase: Phase, volumes: &[&str]) -> Map<String, Value> {
@@ -19,8 +20,9 @@ pub(crate) fn overlay(author: &mut Author<'_>, phase: Phase, volumes: &[&str]) -
     if author.dice.chance(35) {
         put("resources", resources(author, phase));
     }
-    if !volumes.is_empty() || author.dice.chance(10) {
-        put("volumeMounts", mounts(author, phase, volumes));
+    let mounts = mounts(author, phase, volumes);
+    if mounts != json!([]) {
+        put("volumeMounts", mounts);
     }
     if author.dice.chance(25) {
         put("securityContext", security_context(author, phase));
@@ -31,6 +33,10 @@ pub(crate) fn overlay(author: &mut Author<'_>, phase: Phase, volumes: &[&str]) -
     if author.dice.chance(25) {
         let (key, value) = other_field(author, phase);
         put(key, value);
+    }
+    if author.dice.chance(author.wild) {
+        let (key, value) = wild::field(author.dice, false);
+        put(&key, value);
     }
     overlay
 }
@@ -186,7 +192,6 @@ fn security_context(author: &mut Author<'_>, phase: Phase) -> Value {
         ("readOnlyRootFilesystem", json!(false)),
         ("seccompProfile", json!({"type": "Unconfined"})),
         ("seccompProfile", json!({"type": "Localhost", "localhostProfile": "p.json"})),
-        ("procMount", json!("Default")),
         ("seLinuxOptions", json!({"level": "s0"})),
     ] {
         if author.dice.chance(10) {
@@ -208,7 +213,7 @@ fn ports(author: &mut Author<'_>, phase: Phase) -> Value {
     if author.dice.chance(35) {
         port["protocol"] = json!(author.dice.pick(&["TCP", "UDP"]));
     }
-    if author.dice.chance(10) {
+    if author.dice.chance(3) {
         port["hostPort"] = port["containerPort"].clone();
     }
     if author.dice.chance(10) {
@@ -248,9 +253,7 @@ fn other_field(author: &mut Author<'_>, phase: Phase) -> (&'static str, Value) {
         ("readinessProbe", probe.clone()),
         ("startupProbe", probe),
         ("lifecycle", json!({"preStop": {"exec": {"command": ["sleep", "1"]}}})),
-        ("lifecycle", json!({"preStop": {"sleep": {"seconds": 5}}, "postStart": {"httpGet": {"port": 1}}})),
-        ("resizePolicy", json!([{"resourceName": "cpu", "restartPolicy": "NotRequired"}])),
-        ("volumeDevices", json!([{"name": "block", "devicePath": "/dev/x"}])),
+        ("lifecycle", json!({"postStart": {"httpGet": {"port": 1}}})),
         ("restartPolicy", json!("Always")),
     ];
     author.dice.pick(&choices)

@@ -5,6 +5,10 @@
 
 use serde_json::{Map, Value, json};
 
+/// Flags that the API server does not write unless they are set.
+pub(crate) const ZERO_IS_NOTHING: [&str; 7] =
+    ["stdin", "stdinOnce", "tty", "hostNetwork", "hostPID", "hostIPC", "readOnly"];
+
 /// Completes a pod as the API server does before it calls webhooks, and between two calls.
 pub(crate) fn complete(pod: &mut Value) {
     drop_nothing(pod);
@@ -62,7 +66,8 @@ fn drop_nothing(value: &mut Value) {
                 let is_map =
                     ["labels", "annotations", "nodeSelector", "limits", "requests"].contains(&key.as_str());
                 let empty = *value == json!([]) || (is_map && *value == json!({}));
-                !(value.is_null() || empty || (key == "value" && *value == ""))
+                let false_is_nothing = ZERO_IS_NOTHING.contains(&key.as_str()) && *value == false;
+                !(value.is_null() || empty || false_is_nothing || (key == "value" && *value == ""))
             });
         }
         Value::Array(list) => list.iter_mut().for_each(drop_nothing),

@@ -10,6 +10,7 @@ mod pod_overlays;
 pub(crate) mod pods;
 pub(crate) mod policies;
 pub(crate) mod pools;
+mod wild;
 pub(crate) mod yaml;
 
 use serde_json::Value;

@@ -6,7 +6,7 @@ use super::author::{Author, Phase};
 use super::container_overlays;
 use super::expressions::literal;
 use super::pools::{CONTAINERS, DEVICES, NETWORKS, SIDECARS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume};
-use super::set;
+use super::{set, wild};
 
 /// A piece of a pod. `volumes` are those that the rule brings.
 pub(crate) fn overlay(author: &mut Author<'_>, volumes: &[&str]) -> Value {
@@ -34,6 +34,10 @@ pub(crate) fn overlay(author: &mut Author<'_>, volumes: &[&str]) -> Value {
     }
     if author.dice.chance(25) {
         other_field(author, &mut pod);
+    }
+    if author.dice.chance(author.wild) {
+        let (key, value) = wild::field(author.dice, true);
+        set(&mut pod, &["spec", &key], value);
     }
     pod
 }
@@ -113,9 +117,9 @@ fn sidecar(author: &mut Author<'_>, pod: &mut Value) {
 
 /// Any other field of a pod.
 fn other_field(author: &mut Author<'_>, pod: &mut Value) {
-    let class = author.perhaps(Phase::Final);
-    let class = author.write(class);
-    let choices: [(&[&str], Value); 26] = [
+    let name = author.perhaps(Phase::Final);
+    let name = author.write(name);
+    let choices: [(&[&str], Value); 23] = [
         (&["spec", "tolerations"], json!([{"key": "fabric", "operator": "Exists", "effect": "NoSchedule"}])),
         (
             &["spec", "tolerations"],
@@ -134,11 +138,9 @@ fn other_field(author: &mut Author<'_>, pod: &mut Value) {
         (&["spec", "shareProcessNamespace"], json!(true)),
         (&["spec", "terminationGracePeriodSeconds"], json!(120)),
         (&["spec", "schedulerName"], json!("fabric")),
-        (&["spec", "runtimeClassName"], json!("nvidia")),
-        (&["spec", "restartPolicy"], json!("OnFailure")),
+        (&["spec", "schedulerName"], json!(name)),
         (&["spec", "dnsPolicy"], json!("ClusterFirstWithHostNet")),
         (&["spec", "enableServiceLinks"], json!(false)),
-        (&["spec", "automountServiceAccountToken"], json!(false)),
         (&["spec", "securityContext"], json!({"fsGroup": 3000, "supplementalGroups": [2, 44]})),
         (&["spec", "securityContext", "sysctls"], json!([{"name": "net.ipv4.tcp_syncookies", "value": "1"}])),
         (
@@ -154,7 +156,6 @@ fn other_field(author: &mut Author<'_>, pod: &mut Value) {
         (&["spec", "schedulingGates"], json!([{"name": "fabric.test/gate"}])),
         (&["spec", "resources"], json!({"limits": {"memory": "512Gi"}})),
         (&["spec", "subdomain"], json!("fabric")),
-        (&["spec", "priorityClassName"], json!(class)),
     ];
     let (path, value) = author.dice.pick(&choices);
     set(pod, path, value);

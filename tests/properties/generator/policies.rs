@@ -39,7 +39,8 @@ impl Policy {
 pub(crate) fn policy(dice: &mut Dice) -> Policy {
     let matcher = matcher(dice);
     let gpus = if dice.chance(30) { json!([GPU, OTHER_GPU]) } else { json!([GPU]) };
-    let mut author = Author { dice, known: Vec::new(), expressions: BTreeMap::new() };
+    let wild = if dice.chance(25) { 70 } else { 3 };
+    let mut author = Author { dice, known: Vec::new(), expressions: BTreeMap::new(), wild };
     let parameters = parameters(&mut author);
     let variables = variables(&mut author);
     let warnings = warnings(&mut author);
