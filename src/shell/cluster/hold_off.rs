@@ -18,7 +18,7 @@ pub(super) struct HoldOff {
 
 impl HoldOff {
     /// Whether the replica registers its condition. The policies that were loaded last win, until the rollout that
-    /// would bring them to this replica has had time to finish.
+    /// reaches this replica has had time to finish.
     pub(super) fn may_register(&mut self, owner: ConditionOwner, wanted: &str, now: Instant) -> bool {
         match owner {
             ConditionOwner::ThisReplica | ConditionOwner::Unmanaged => true,

@@ -131,7 +131,7 @@ impl Rotation {
     }
 
     /// A certificate from the future was made by a replica whose clock is ahead of this one. The other replica would
-    /// undo whatever this one makes instead.
+    /// undo any replacement.
     fn check_clock(&self, now: SystemTime) -> anyhow::Result<()> {
         for (what, pem) in [("the CA", &self.ca.cert), ("the certificate", &self.serving.cert)] {
             let Ok(validity) = Validity::of(what, pem.as_bytes()) else { continue };

@@ -207,15 +207,15 @@ struct Collector {
 #[async_trait]
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let answer = self.send(request);
-        match &answer {
+        let response = self.send(request);
+        match &response {
             Err(error) => self.warn(&format!("{error:#}")),
-            Ok(answer) if !answer.status().is_success() => {
-                self.warn(&format!("the collector answered with status {}", answer.status().as_u16()));
+            Ok(response) if !response.status().is_success() => {
+                self.warn(&format!("the collector responded with status {}", response.status().as_u16()));
             }
             Ok(_) => {}
         }
-        Ok(answer?)
+        Ok(response?)
     }
 }
 
@@ -240,7 +240,7 @@ impl Collector {
         if let Some(path) = uri.path_and_query() {
             *request.uri_mut() = Uri::from(path.clone());
         }
-        // An address of IPv6 stands in brackets, which are no part of it.
+        // The URI has an IPv6 address in brackets.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let stream = TcpStream::connect((host, port)).await.context("the collector cannot be reached")?;
         match &self.tls {
@@ -248,13 +248,13 @@ impl Collector {
             Some(config) => {
                 let name = ServerName::try_from(host.to_owned())?;
                 let connecting = TlsConnector::from(Arc::clone(config)).connect(name, stream);
-                let stream = connecting.await.context("no TLS with the collector")?;
+                let stream = connecting.await.context("the TLS handshake with the collector failed")?;
                 exchange_over(stream, request).await
             }
         }
     }
 
-    /// Says why a batch did not get through, now and then.
+    /// Logs why an export failed, at limited intervals.
     fn warn(&self, error: &str) {
         let Ok(mut warned) = self.warned.lock() else { return };
         if warned.is_none_or(|warned| warned.elapsed() >= BETWEEN_WARNINGS) {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::values;
 use crate::cluster::Cluster;
 use crate::golden_cases::{Case, cases};
-use crate::workloads::{is_served, pod};
+use crate::workloads::{is_injected, pod};
 
 const NAMESPACE: &str = "dry-runs";
 
@@ -124,7 +124,7 @@ pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
                     (created(cluster, &before).await, created(cluster, &after).await);
                 match (by_webhook, by_mutate) {
                     (Ok(by_webhook), Ok(by_mutate)) if by_webhook == by_mutate => {
-                        served += usize::from(is_served(&by_webhook));
+                        served += usize::from(is_injected(&by_webhook));
                     }
                     (Ok(by_webhook), Ok(by_mutate)) => {
                         let difference = json_patch::diff(&by_mutate, &by_webhook);

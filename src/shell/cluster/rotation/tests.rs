@@ -97,7 +97,8 @@ fn an_overlap_that_becomes_longer_than_the_ca_does_not_outlast_it() {
         let before = rotation.clone();
         let steps = advance(&mut rotation, durations, second(passed));
         assert!(!steps.contains(&Step::Bootstrap), "{passed}: {steps:?}");
-        // An API server that has not yet seen what this step changed.
+        assert!(verifies(&before.bundle(), &before.serving.cert, second(passed)), "{passed}: it has expired");
+        // An API server that has not yet read the new bundle.
         assert!(verifies(&before.bundle(), &rotation.serving.cert, second(passed)), "{passed}: {steps:?}");
     }
     assert!(rotation.time_left(second(120)) > HOUR);
