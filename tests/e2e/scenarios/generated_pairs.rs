@@ -12,7 +12,7 @@ use crate::api::Api;
 use crate::cluster::Cluster;
 use crate::generator::pools::{NAMESPACES, TRIGGER};
 use crate::generator::{Dice, pods, policies, yaml};
-use crate::workloads::is_served;
+use crate::workloads::is_injected;
 
 /// Policies that are in use together, each with a value of its own for the annotation that triggers it.
 const POLICIES: u64 = 100;
@@ -108,7 +108,7 @@ async fn verdict(api: &Api, pair: &Pair) -> Verdict {
         Ok(second) => return Verdict::Fault(format!("changed again: {}", json_patch::diff(&first, &second))),
         Err(why) => return Verdict::Fault(format!("refused when sent again: {why}")),
     }
-    if is_served(&first) { Verdict::Injected } else { Verdict::Unchanged }
+    if is_injected(&first) { Verdict::Injected } else { Verdict::Unchanged }
 }
 
 pub(super) async fn the_api_server_accepts_each_generated_pod_with_the_webhook(cluster: &Cluster) {
