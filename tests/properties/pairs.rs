@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use crate::adapter::{self, Context, Result as Outcome};
 use crate::generator::policies::{Policy, policy};
 use crate::generator::{Dice, pods, yaml};
-use crate::properties::{ALL, Failure, Group, Pair, Property};
+use crate::pair::{Failure, Group, Pair, Property};
+use crate::properties::ALL;
 use crate::rules;
 use crate::shrink::shrink;
 
@@ -28,7 +29,7 @@ struct Tally {
     invalid: BTreeMap<String, usize>,
 }
 
-fn number(variable: &str, otherwise: u64) -> u64 {
+pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
