@@ -68,7 +68,7 @@ pub(crate) fn defaults_make_no_difference(pair: &Pair<'_>) -> Verdict {
             }
             let difference = json_patch::diff(&pod, &other);
             let class =
-                difference.0.first().map_or_else(String::new, |first| path_class(&first.path().to_string()));
+                difference.0.first().map_or_else(String::new, |first| path_class(first.path().as_str()));
             fail(class, difference.to_string())
         }
         (one, other) if one.name() == other.name() => Ok(()),
@@ -114,7 +114,7 @@ fn same_but(pair: &Pair<'_>, other: &Loaded) -> Verdict {
             }
             let difference = json_patch::diff(&pod, &other);
             let class =
-                difference.0.first().map_or_else(String::new, |first| path_class(&first.path().to_string()));
+                difference.0.first().map_or_else(String::new, |first| path_class(first.path().as_str()));
             fail(class, difference.to_string())
         }
         (Outcome::Unchanged { .. }, Outcome::Unchanged { .. }) => Ok(()),

@@ -177,7 +177,9 @@ impl Outcome<'_> {
             Some(found) if list == "volumeMounts" => self.missing_of_mount(entry, found, place),
             Some(found) => {
                 let mut entry = entry.clone();
-                keys.iter().for_each(|key| drop(entry.as_object_mut().map(|entry| entry.shift_remove(*key))));
+                for key in keys {
+                    entry.as_object_mut().map(|entry| entry.shift_remove(*key));
+                }
                 self.missing(&entry, found, place)
             }
         };
@@ -266,7 +268,7 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
     let text = after.as_str().unwrap_or_default();
     let of = |key: &str| edit.get(key).map(plain);
     if let Some(network) = of("$networks") {
-        let count = edit["$count"].as_u64().unwrap_or(0) as usize;
+        let count = edit["$count"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         let name = network.rsplit('/').next().unwrap_or_default().to_owned();
         return text.matches(name.as_str()).count() >= count;
     }

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use crate::adapter::{self, Context, Injection, Loaded, Result as Outcome};
 use crate::generator::policies::Policy;
+use crate::generator::yaml;
+use crate::rules;
 
 /// A policy in use, with variants of it that have to give the same.
 pub(crate) struct Group {
@@ -38,6 +40,19 @@ pub(crate) type Property = fn(&Pair<'_>) -> Verdict;
 
 pub(crate) fn fail(class: impl Into<String>, detail: impl Into<String>) -> Verdict {
     Err(Failure { class: class.into(), detail: detail.into() })
+}
+
+impl Group {
+    /// Loads a policy and its variants; the error is the message for the author of the policy.
+    pub(crate) fn load(policy: &Policy) -> Result<Self, String> {
+        let loaded = adapter::load(&policy.text())?;
+        let variant = |document: Option<Value>| {
+            document.and_then(|document| adapter::load(&yaml::text(&document)).ok())
+        };
+        let permuted = variant(rules::permuted(&policy.document));
+        let curious = variant(Some(rules::curious(&policy.document)));
+        Ok(Self { policy: policy.clone(), loaded, permuted, curious })
+    }
 }
 
 impl<'g> Pair<'g> {

@@ -36,9 +36,7 @@ pub(crate) const ALL: &[(&str, Property)] = &[
 fn patch_gives_the_pod(pair: &Pair<'_>) -> Verdict {
     let Outcome::Mutated { pod, patch, .. } = &pair.first.outcome else {
         return match pair.after() {
-            Some(after) if after.to_string() != pair.pod.to_string() => {
-                fail("unchanged pod", after.to_string())
-            }
+            Some(after) if *after != pair.pod => fail("unchanged pod", after.to_string()),
             _ => Ok(()),
         };
     };
