@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::registration::{
-    Condition, MATCHES, Marked, ca_bundle, guard_changes, guard_conditions, service, webhook_changes,
+    Condition, ConditionOwner, MATCHES, ca_bundle, guard_changes, guard_conditions, service, webhook_changes,
     webhook_condition,
 };
 use fabric_injector::shell::builtin;
@@ -99,7 +99,7 @@ fn the_guard_looks_for_the_value_as_well_and_for_gpus_of_every_kind() {
          object.metadata.annotations[\"a\"] == \"1\" || \"b\" in object.metadata.annotations && \
          object.metadata.annotations[\"b\"] == \"2\")"
     );
-    assert_eq!(gpus.name, "asks-for-gpus");
+    assert_eq!(gpus.name, "requests-gpus");
     assert_eq!(gpus.expression.matches("[\"lab.io/gpu\", \"nvidia.com/gpu\"].exists(gpu, ").count(), 2);
 }
 
@@ -172,14 +172,14 @@ fn every_entry_of_a_configuration_is_put_right() {
 fn whose_condition_is_registered_is_known() {
     let (ours, theirs) = (condition("x"), condition("y"));
     let before = configuration();
-    assert_eq!(Marked::of(&before, &ours), Marked::ByNobody);
+    assert_eq!(ConditionOwner::of(&before, &ours), ConditionOwner::Unmanaged);
     let after = changed(&before, &webhook_changes(&before, "PEM", Some(&theirs)));
-    assert_eq!(Marked::of(&after, &theirs), Marked::AsWanted);
-    assert_eq!(Marked::of(&after, &ours), Marked::ByAnotherServer);
+    assert_eq!(ConditionOwner::of(&after, &theirs), ConditionOwner::ThisReplica);
+    assert_eq!(ConditionOwner::of(&after, &ours), ConditionOwner::OtherReplica);
     let mut tampered = after.clone();
     tampered["webhooks"][0]["matchConditions"][1]["expression"] = json!("false");
-    assert_eq!(Marked::of(&tampered, &ours), Marked::ByNobody);
-    assert_eq!(Marked::of(&tampered, &theirs), Marked::ByNobody);
+    assert_eq!(ConditionOwner::of(&tampered, &ours), ConditionOwner::Unmanaged);
+    assert_eq!(ConditionOwner::of(&tampered, &theirs), ConditionOwner::Unmanaged);
     let mended = changed(&tampered, &webhook_changes(&tampered, "PEM", Some(&theirs)));
     assert_eq!(mended, after);
 }
@@ -190,14 +190,14 @@ fn a_guard_gets_its_conditions_and_keeps_those_of_others() {
         "metadata": {"resourceVersion": "1"},
         "spec": {"matchConditions": [
             {"name": "not-on-windows", "expression": "w"},
-            {"name": "asks-for-gpus", "expression": "old"},
+            {"name": "requests-gpus", "expression": "old"},
         ]},
     });
     let wanted = guard_conditions(&set(vec![policy("one", &json!({"namespaces": ["a"]}))]));
     let after = changed(&guard, &guard_changes(&guard, &wanted));
     let names: Vec<_> =
         after["spec"]["matchConditions"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["not-on-windows", "asks-for-gpus", MATCHES]);
+    assert_eq!(names, ["not-on-windows", "requests-gpus", MATCHES]);
     assert_eq!(after["spec"]["matchConditions"][1]["expression"], json!(wanted[1].expression));
     assert!(guard_changes(&after, &wanted).0.is_empty());
     let bare = json!({"metadata": {"resourceVersion": "1"}, "spec": {}});
@@ -213,6 +213,6 @@ fn objects_of_any_shape_are_no_reason_to_panic() {
         assert_eq!(ca_bundle(&object), None);
         let _ = webhook_changes(&object, "PEM", Some(&condition("x")));
         let _ = guard_changes(&object, &[condition("x")]);
-        let _ = Marked::of(&object, &condition("x"));
+        let _ = ConditionOwner::of(&object, &condition("x"));
     }
 }

@@ -9,7 +9,7 @@ use axum::routing::post;
 use fabric_injector::core::admission::OnError;
 use fabric_injector::shell::authority::Authority;
 use fabric_injector::shell::selection::Selection;
-use fabric_injector::shell::server::{Config, Limits, MAX_BODY, Pair, Server, Times, TlsSource};
+use fabric_injector::shell::server::{Config, Limits, MAX_BODY, Server, Timeouts, TlsSource};
 use fabric_injector::shell::telemetry::logs;
 use hyper::{Response, header};
 use tokio::sync::mpsc;
@@ -38,14 +38,14 @@ pub(crate) fn serve() {
     let config = Config {
         listen: (loopback, 0).into(),
         admin_listen: (loopback, 0).into(),
-        tls: TlsSource::Memory(Pair::new(issued.cert, issued.key)),
+        tls: TlsSource::Memory(issued),
         selection: Selection { policies: vec!["aws-efa".to_owned()], ..Selection::default() },
         on_error: OnError::Deny,
         shutdown_delay: Duration::ZERO,
         drain_timeout: Duration::ZERO,
         limits: Limits::default(),
         max_connections: 1_024,
-        times: Times::default(),
+        timeouts: Timeouts::default(),
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -54,7 +54,7 @@ pub(crate) fn serve() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let server = Server::bind(config).await.unwrap();
+        let server = Server::bind(config, None).await.unwrap();
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         tracing::info!(%address, %admin, "listening");
         let (_stop, stops) = mpsc::channel(1);

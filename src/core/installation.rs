@@ -1,67 +1,66 @@
-//! The objects that make an installation, for those who use neither Helm nor kustomize: those of the chart as it is
-//! rendered by default, with what an operator chose put in.
+//! The objects of an installation without Helm and kustomize: the rendered chart, with the choices of the operator.
 
 use serde_json::{Value, json};
 
 use crate::core::registration::{self, Condition};
 use crate::core::yaml;
 
-/// The chart, rendered.
+/// The rendered chart.
 const RENDERED: &str = include_str!("../../deploy/manifests/fabric-injector.yaml");
-/// The namespace in it.
+/// Its namespace.
 const NAMESPACE: &str = "fabric-injector";
-/// Where the Deployment mounts policies of the operator.
+/// The directory in which the Deployment mounts policies of the operator.
 const POLICIES: &str = "/etc/fabric-injector/policies";
 
-/// The chart that is built in cannot be used, which is a bug.
+/// A bug in the built-in manifests.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadChart {
-    /// It cannot be read.
+    /// They cannot be parsed.
     #[error("the built-in manifests cannot be read: {}", .0.message)]
     Yaml(yaml::Error),
-    /// It has another shape.
+    /// They do not have the expected structure.
     #[error("the built-in manifests cannot be changed: {0}")]
     Shape(#[from] json_patch::PatchError),
 }
 
-/// What the guard does about a pod that was not served.
+/// The action of the guard on a pod that was not injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuardAction {
-    /// Nothing: there is no guard.
+    /// There is no guard.
     None,
-    /// Tells whoever creates it.
+    /// The API server warns the client.
     Warn,
-    /// Refuses it.
+    /// The API server rejects the pod.
     Deny,
 }
 
-/// What an operator chose.
+/// The choices of the operator.
 #[derive(Debug, Clone)]
 pub struct Installation {
-    /// Where it is installed.
+    /// The namespace of the installation.
     pub namespace: String,
     /// The image, if not that of this version.
     pub image: Option<String>,
     /// `Fail` or `Ignore`.
     pub failure_policy: &'static str,
-    /// What the guard does.
+    /// The action of the guard.
     pub guard: GuardAction,
     /// The `multinodeNetworking` block.
     pub settings: Value,
-    /// Policies that are built in, by their names, where policies of the operator are in use besides.
+    /// The names of built-in policies, if there are policies of the operator as well.
     pub built_in: Vec<String>,
-    /// Policies of the operator: name of the file and text.
+    /// The policies of the operator: file name and text.
     pub policies: Vec<(String, String)>,
-    /// Which pods the webhook is asked about.
+    /// The condition of the webhook.
     pub condition: Condition,
-    /// Which pods the guard looks at.
+    /// The conditions of the guard.
     pub guard_conditions: [Condition; 2],
 }
 
 impl Installation {
-    /// All objects, in the order in which to create them. The namespace is among them only if it is the one that is made
-    /// for this: another may have pods that do not fit its labels, and would go with the installation.
+    /// The objects, in the order of their creation. They include the namespace only if it is the default one: another
+    /// one may have pods that violate its labels, and must not be deleted with the installation.
     pub fn objects(&self) -> Result<Vec<Value>, BadChart> {
         let mut objects = Vec::new();
         for document in RENDERED.split("\n---\n") {
@@ -78,7 +77,7 @@ impl Installation {
             objects.push(object);
         }
         if !self.policies.is_empty() {
-            // Before the Deployment that mounts it.
+            // The Deployment mounts it.
             objects.insert(0, self.policies_config_map());
             if self.namespace == NAMESPACE {
                 objects.swap(0, 1);
@@ -151,7 +150,7 @@ impl Installation {
             arguments.retain(|one| {
                 has_guard || !one.as_str().is_some_and(|one| one.starts_with("--manage-guard"))
             });
-            // The same answer, whether a server cannot serve a pod or the API server reaches none.
+            // The same response, whether injection fails or the API server reaches no replica.
             let on_error = if self.failure_policy == "Ignore" { "allow" } else { "deny" };
             let is_on_error =
                 |one: &&mut Value| one.as_str().is_some_and(|one| one.starts_with("--on-error="));
@@ -184,7 +183,7 @@ impl Installation {
     }
 }
 
-/// Replaces what is there; what is not stays away.
+/// Replaces a field that exists.
 fn put(object: &mut Value, pointer: &str, text: &str) {
     if let Some(place) = object.pointer_mut(pointer) {
         *place = json!(text);

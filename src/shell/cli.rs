@@ -6,6 +6,7 @@ mod cluster;
 mod manifests;
 mod mutate;
 mod output;
+mod parse;
 mod policies;
 mod render;
 mod report;

@@ -1,18 +1,19 @@
-//! In a cluster without cert-manager: a CA and a serving certificate of the server's own, kept in one Secret that all
-//! replicas share, and the registration of the webhook kept right.
+//! The server's management of its own certificate and registration, in clusters without cert-manager: a CA and a
+//! serving certificate in one Secret that all replicas share, and the webhook configuration.
 //!
-//! All replicas do the same, and none is in charge: whoever sees that something is due does it, on the condition that
-//! the object is still the one that was read (its `resourceVersion`). Whoever comes second reads again.
+//! All replicas do the same, and none is the leader. A replica writes an object on the condition that its
+//! `resourceVersion` is still the one that it read; after a conflict it reads again.
 
 mod api;
 mod certificate;
-mod claim;
 mod dry_run;
-mod keeper;
+mod hold_off;
+mod reconciler;
+mod replica;
 mod rotation;
 mod secret;
 mod watch;
 
-pub use dry_run::{DryRun, dry_run};
-pub use keeper::{Keeper, Options, Serving, was_outrun};
-pub use rotation::Lives;
+pub(crate) use dry_run::{DryRun, dry_run};
+pub(crate) use reconciler::{KeyPairs, is_conflict};
+pub use reconciler::{Options, Reconciler};

@@ -11,10 +11,10 @@ use x509_parser::time::ASN1Time;
 
 use crate::shell::files::Allowed;
 
-/// A file of certificates, or of a key.
+/// The limits of a file with certificates or a key.
 pub(crate) const FILE: Allowed = Allowed { what: "certificate or key", mebibytes: 1, pipes: false };
 
-/// All certificates of a text, of which there has to be one. `name` is what messages call it.
+/// The certificates of a text, at least one. Messages call the text `name`.
 pub(crate) fn certificates(name: &str, pem: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match chain {
@@ -24,7 +24,7 @@ pub(crate) fn certificates(name: &str, pem: &[u8]) -> anyhow::Result<Vec<Certifi
     }
 }
 
-/// The CAs of a text, from which others have to come.
+/// The CAs of a text, as trust anchors.
 pub(crate) fn roots(name: &str, pem: &[u8]) -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(name, pem)? {
@@ -33,22 +33,22 @@ pub(crate) fn roots(name: &str, pem: &[u8]) -> anyhow::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// A time as certificates have it.
+/// Converts the time of a certificate.
 pub(crate) fn time(time: ASN1Time) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(time.timestamp()).unwrap_or_default())
 }
 
-/// From when to when a certificate is valid.
+/// The `Validity` field of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Validity {
-    /// Its first second.
+    /// The first second.
     pub(crate) not_before: SystemTime,
-    /// Its last second.
+    /// The last second.
     pub(crate) not_after: SystemTime,
 }
 
 impl Validity {
-    /// Of the first certificate of a text.
+    /// The validity of the first certificate of a text.
     pub(crate) fn of(name: &str, pem: &[u8]) -> anyhow::Result<Self> {
         let chain = certificates(name, pem)?;
         let first = chain.first().map(AsRef::as_ref).unwrap_or_default();
@@ -59,8 +59,8 @@ impl Validity {
         Ok(Self { not_before: time(validity.not_before), not_after: time(validity.not_after) })
     }
 
-    /// How long it is valid in all.
-    pub(crate) fn life(&self) -> Duration {
+    /// The time from the first second to the last one.
+    pub(crate) fn duration(&self) -> Duration {
         self.not_after.duration_since(self.not_before).unwrap_or_default()
     }
 }

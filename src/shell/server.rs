@@ -1,29 +1,29 @@
-//! The admission endpoint: an HTTPS port for the API server, and a plain one for kubelet, Prometheus and people.
+//! The admission endpoint: an HTTPS port for the API server, and an admin port for the kubelet, Prometheus and people.
 //!
-//! A thin shell around [`crate::core::admission::answer`]. Connections are served by hyper directly, not by
-//! `axum::serve`: the TLS handshake, the limits on time and number, and the drain are what stands between a
-//! cluster and a webhook that hangs.
+//! It passes each review to [`crate::core::admission::answer`]. hyper serves the connections, without `axum::serve`, so
+//! that this module controls the TLS handshake, the limits on time and number, and the shutdown.
 
 mod admin;
 mod body;
-mod certificate;
 mod connection;
 mod connections;
 mod linger;
-mod refusal;
-mod registration;
+mod port;
+mod readiness;
+mod reconcile;
+mod rejection;
 mod reload;
 mod reply;
 mod run;
+mod sources;
 mod state;
-mod status;
+mod tls;
 mod webhook;
 
+pub use admin::router as admin_router;
 pub use body::MAX_BODY;
+pub use connection::Timeouts;
 pub use run::{Config, Ended, Server, Stop};
 pub use state::{Limits, State};
+pub use tls::TlsSource;
 pub use webhook::router;
-
-pub use admin::router as admin_router;
-pub use certificate::{Pair, TlsSource};
-pub use connection::Times;

@@ -1,4 +1,4 @@
-//! What operators see of a running server: metrics, logs and traces.
+//! Metrics, log and traces of a server.
 
 pub mod logs;
 mod metrics;

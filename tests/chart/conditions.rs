@@ -67,10 +67,10 @@ pub(crate) fn the_built_in_policies_need_one_condition_for_all_clouds(helm: &Hel
             "azure" | "oci" => r#""amd.com/gpu", "nvidia.com/gpu""#,
             _ => r#""nvidia.com/gpu""#,
         };
-        assert_eq!(of_webhook(&objects), [("a-policy-is-for-this-pod".to_owned(), built_in())]);
+        assert_eq!(of_webhook(&objects), [("policy-matches-pod".to_owned(), built_in())]);
         let wanted = [
-            ("a-policy-is-for-this-pod", built_in_with_values()),
-            ("asks-for-gpus", asks_for(gpus)),
+            ("policy-matches-pod", built_in_with_values()),
+            ("requests-gpus", asks_for(gpus)),
             ("not-on-windows", r#"!(has(object.spec.os) && object.spec.os.name == "windows")"#.to_owned()),
             (
                 "not-a-mirror-pod",

@@ -1,4 +1,4 @@
-//! Alerts and dashboard use metrics that there are.
+//! The metrics in alerts and dashboard.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ fn dashboard() -> Value {
     serde_json::from_str(&read(&chart().join("files/dashboard.json"))).unwrap()
 }
 
-pub(crate) fn every_panel_of_the_dashboard_shows_metrics_that_there_are() {
+pub(crate) fn every_panel_of_the_dashboard_has_known_metrics() {
     let known = known();
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().unwrap();
@@ -78,7 +78,7 @@ fn balanced(place: &str, expression: &str) {
     }
 }
 
-pub(crate) fn every_alert_is_about_metrics_that_there_are_and_says_what_to_do(helm: &Helm) {
+pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
     let values = json!({"prometheusRule": {"enabled": true, "certificateDays": 3}});
     let objects = render(helm, &with(enabled("aws"), &values));
     let known = known();
@@ -99,15 +99,15 @@ pub(crate) fn every_alert_is_about_metrics_that_there_are_and_says_what_to_do(he
     }
     let wanted = [
         "FabricInjectorAbsent",
-        "FabricInjectorCertificateEnds",
-        "FabricInjectorDoesNotServe",
-        "FabricInjectorIsNotReached",
+        "FabricInjectorCertificateExpiring",
+        "FabricInjectorInjectionFailed",
+        "FabricInjectorUnreachable",
         "FabricInjectorNotReady",
-        "FabricInjectorPodsLeftAlone",
-        "FabricInjectorPodsUnserved",
-        "FabricInjectorRegistrationFails",
+        "FabricInjectorPodsUnchanged",
+        "FabricInjectorPodsNotInjected",
+        "FabricInjectorReconcileFailed",
         "FabricInjectorReloadFailed",
-        "FabricInjectorSheds",
+        "FabricInjectorOverloaded",
     ];
     assert_eq!(alerts, wanted.map(str::to_owned).into());
     let page = read(&root().join("docs/install.md"));
@@ -116,27 +116,31 @@ pub(crate) fn every_alert_is_about_metrics_that_there_are_and_says_what_to_do(he
     }
 }
 
-pub(crate) fn who_looks_after_nothing_is_not_watched_doing_it(helm: &Helm) {
+pub(crate) fn the_alert_on_reconciliation_exists_with_managed_certificates_only(helm: &Helm) {
     for certificate in certificates() {
         let values = with(json!({"prometheusRule": {"enabled": true}}), &certificate);
-        let watched = alert(helm, &values, "FabricInjectorRegistrationFails");
+        let watched = alert(helm, &values, "FabricInjectorReconcileFailed");
         assert_eq!(watched.is_some(), certificate == json!({}), "{certificate}");
     }
 }
 
-pub(crate) fn the_end_of_a_certificate_is_told_when_it_should_long_have_been_renewed(helm: &Helm) {
+pub(crate) fn the_alert_on_expiry_fires_after_the_renewal_was_due(helm: &Helm) {
     let days = |days: f64| json!({"prometheusRule": {"enabled": true, "certificateDays": days}});
     let cases = [
         (days(7.0), json!({}), "604800"),
         (days(0.5), json!({}), "43200"),
-        // A quarter of the life is less than that.
+        // A quarter of the duration is less than that.
         (days(8.0), json!({}), "648000"),
-        (days(7.0), json!({"certificates": {"life": "24h"}}), "21600"),
-        (days(7.0), json!({"certificates": {"life": "10s", "caLife": "40s", "caOverlap": "3s"}}), "2.5"),
+        (days(7.0), json!({"certificates": {"duration": "24h"}}), "21600"),
+        (
+            days(7.0),
+            json!({"certificates": {"duration": "10s", "caDuration": "40s", "caOverlap": "3s"}}),
+            "2.5",
+        ),
         (days(30.0), json!({"certManager": {"enabled": true}}), "2592000"),
     ];
     for (days, certificate, seconds) in cases {
-        let rule = alert(helm, &with(days, &certificate), "FabricInjectorCertificateEnds").unwrap();
+        let rule = alert(helm, &with(days, &certificate), "FabricInjectorCertificateExpiring").unwrap();
         let wanted = format!(
             "min(fabric_injector_certificate_expiry_timestamp_seconds{{namespace=\"fabric-injector\"}}) - time() \
              < {seconds}"

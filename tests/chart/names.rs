@@ -73,7 +73,7 @@ pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm:
     }});
     assert_eq!(render(helm, &narrow).of_kind("Pod").count(), 0);
     let notes = helm.notes(&narrow);
-    assert!(notes.contains("There is no `helm test`: no policy is for"), "{notes}");
+    assert!(notes.contains("There is no `helm test`: no policy matches"), "{notes}");
     assert!(!notes.contains("kubectl run probe"), "{notes}");
 
     let wide = json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {no: 'true'}")}});
@@ -88,7 +88,7 @@ pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm:
     assert!(helm.notes(&values).contains("helm test fabric-injector --namespace fabric-injector"));
 }
 
-pub(crate) fn there_is_no_test_where_no_pod_is_served(helm: &Helm) {
+pub(crate) fn there_is_no_test_in_an_excluded_namespace(helm: &Helm) {
     let excluded = json!({"webhook": {"excludedNamespaces": ["default"]}});
     for values in [
         excluded.clone(),
@@ -105,10 +105,11 @@ pub(crate) fn there_is_no_test_where_no_pod_is_served(helm: &Helm) {
     assert_eq!(render(helm, &elsewhere).of_kind("Pod").count(), 1);
 }
 
-pub(crate) fn notes_say_that_nobody_is_served_beside_the_servers(helm: &Helm) {
+pub(crate) fn notes_warn_about_the_namespace_of_the_release(helm: &Helm) {
     for certificate in certificates() {
         let notes = helm.notes(&with(enabled("aws"), &certificate));
-        let wanted = "annotated GPU pods in the namespace of the release, `fabric-injector`, are not served";
+        let wanted =
+            "annotated GPU pods in the namespace of the release, `fabric-injector`, are not injected";
         assert!(notes.contains(wanted), "{notes}");
     }
 }

@@ -51,7 +51,7 @@ fn certificates(values: &Value, objects: &Objects) {
     let guarded = values["guard"]["enabled"] != false;
     let manages_guard = arguments.contains(&format!("--manage-guard={fullname}-guard").as_str());
     assert_eq!(manages_guard, !mounted && guarded);
-    assert_eq!(arguments.iter().any(|argument| argument.starts_with("--certificate-life=")), !mounted);
+    assert_eq!(arguments.iter().any(|argument| argument.starts_with("--certificate-duration=")), !mounted);
     let volumes = objects.pod()["spec"]["volumes"].as_array().unwrap();
     let secrets: Vec<&str> =
         volumes.iter().filter_map(|volume| volume["secret"]["secretName"].as_str()).collect();

@@ -24,12 +24,12 @@ pub(crate) fn exactly_one_provider_may_be_enabled(helm: &Helm) {
     refused(
         helm,
         &two,
-        &["`aws`, `gcp` are enabled", "for one provider only", "hint: leave `enabled: true`"],
+        &["`aws`, `gcp` are enabled", "a cluster has one provider", "hint: keep `enabled: true`"],
     );
     refused(helm, &json!({}), &["no provider is enabled", "multinodeNetworking.aws.enabled=true"]);
     let all_off = json!({"multinodeNetworking": {"oci": {"enabled": false, "rdmaDevicesPerGPU": 8}}});
     refused(helm, &all_off, &["no provider is enabled"]);
-    refused(helm, &enabled("awz"), &["no policy is for the provider `awz`", "`aws`, `azure`, `gcp`, `oci`"]);
+    refused(helm, &enabled("awz"), &["no policy has the provider `awz`", "`aws`, `azure`, `gcp`, `oci`"]);
 }
 
 pub(crate) fn the_block_takes_the_parameters_of_the_policies_and_no_others(helm: &Helm) {
@@ -62,8 +62,8 @@ pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
         (json!({"webhook": {"failurePolicy": "fail"}}), "must be one of 'Fail', 'Ignore'"),
         (json!({"webhook": {"timeoutSeconds": 31}}), "/webhook/timeoutSeconds"),
         (json!({"image": {"digest": "sha256:abc"}}), "/image/digest"),
-        (json!({"certificates": {"life": "30 days"}}), "/certificates/life"),
-        (json!({"certificates": {"caLife": "1d12h"}}), "/certificates/caLife"),
+        (json!({"certificates": {"duration": "30 days"}}), "/certificates/duration"),
+        (json!({"certificates": {"caDuration": "1d12h"}}), "/certificates/caDuration"),
         (json!({"certificates": {"caOverlap": "1w"}}), "/certificates/caOverlap"),
         (json!({"certManager": {"duration": "90d"}}), "/certManager/duration"),
         (json!({"server": {"extraArgs": "--log=debug"}}), "/server/extraArgs"),
@@ -96,24 +96,29 @@ pub(crate) fn there_is_one_certificate_and_its_ca_is_known(helm: &Helm) {
     refused_with_aws(helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
 }
 
-pub(crate) fn lives_are_long_enough_to_renew_and_not_longer_than_what_they_depend_on(helm: &Helm) {
-    let lives = |life: &str, ca: &str, overlap: &str| {
-        with(enabled("aws"), &json!({"certificates": {"life": life, "caLife": ca, "caOverlap": overlap}}))
+pub(crate) fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on(helm: &Helm) {
+    let durations = |duration: &str, ca: &str, overlap: &str| {
+        with(
+            enabled("aws"),
+            &json!({"certificates": {"duration": duration, "caDuration": ca, "caOverlap": overlap}}),
+        )
     };
     let cases = [
-        ("9s", "1h", "3s", "`life: 9s` leaves no time to renew"),
-        ("0d", "1h", "3s", "`life: 0d` leaves no time to renew"),
+        ("9s", "1h", "3s", "`duration: 9s` leaves no time to renew"),
+        ("0d", "1h", "3s", "`duration: 0d` leaves no time to renew"),
         ("10s", "1h", "2s", "`caOverlap: 2s` leaves API servers no time"),
-        ("61m", "1h", "3s", "`life: 61m` is longer than `caLife: 1h`"),
-        ("1h", "1h", "901s", "`caOverlap: 901s` is too long for `caLife: 1h`"),
-        ("30d", "36501d", "1h", "`caLife: 36501d` is longer than a hundred years"),
+        ("61m", "1h", "3s", "`duration: 61m` is longer than `caDuration: 1h`"),
+        ("1h", "1h", "901s", "`caOverlap: 901s` is too long for `caDuration: 1h`"),
+        ("30d", "36501d", "1h", "`caDuration: 36501d` is longer than a hundred years"),
         ("99999999999999999999s", "365d", "1h", "is longer than a hundred years"),
     ];
-    for (life, ca, overlap, says) in cases {
-        refused(helm, &lives(life, ca, overlap), &[says, "hint: "]);
+    for (duration, ca, overlap, says) in cases {
+        refused(helm, &durations(duration, ca, overlap), &[says, "hint: "]);
     }
-    for (life, ca, overlap) in [("10s", "12s", "3s"), ("60m", "1h", "900s"), ("36500d", "876000h", "010h")] {
-        assert!(helm.template(&lives(life, ca, overlap)).is_ok(), "{life} {ca} {overlap}");
+    for (duration, ca, overlap) in
+        [("10s", "12s", "3s"), ("60m", "1h", "900s"), ("36500d", "876000h", "010h")]
+    {
+        assert!(helm.template(&durations(duration, ca, overlap)).is_ok(), "{duration} {ca} {overlap}");
     }
 }
 
@@ -135,8 +140,8 @@ pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
         "on-error",
         "shutdown-delay",
         "drain-timeout",
-        "certificate-life",
-        "ca-life",
+        "certificate-duration",
+        "ca-duration",
         "ca-overlap",
     ] {
         for text in [format!("--{option}"), format!("--{option}=x")] {
@@ -169,7 +174,7 @@ pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
 pub(crate) fn an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one(helm: &Helm) {
     let extra = |file: &str, text: &str| json!({"extraPolicies": {file: text}});
     let lab = lab_policy("lab");
-    refused(helm, &extra("lab.txt", &lab), &["`lab.txt` is no name of a policy file", "`.yaml`"]);
+    refused(helm, &extra("lab.txt", &lab), &["`lab.txt` is not the name of a policy file", "`.yaml`"]);
     refused(helm, &extra("lab.yaml", "kind: ConfigMap"), &["`lab.yaml` is not a policy"]);
     refused(helm, &extra("lab.yaml", "a: [b"), &["`lab.yaml` is not valid YAML"]);
     let nameless = lab.replace("name: lab-roce", "name: ''");

@@ -44,13 +44,13 @@ fn webhook(values: &Value, objects: &Objects) {
 
 /// A generated condition has the mark by which servers know it, and one of the operator has none.
 fn mark(values: &Value, configuration: &Value) {
-    let mark = &configuration["metadata"]["annotations"]["fabric-injector.io/registered"];
+    let mark = &configuration["metadata"]["annotations"]["fabric-injector.io/last-applied-hash"];
     if values["webhook"]["matchConditions"].is_array() {
         assert_eq!(*mark, Value::Null);
         return;
     }
     let condition = &configuration["webhooks"][0]["matchConditions"][0];
-    assert_eq!(condition["name"], "a-policy-is-for-this-pod");
+    assert_eq!(condition["name"], "policy-matches-pod");
     let digest = Sha256::digest(condition["expression"].as_str().unwrap());
     let digits: Vec<String> = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(*mark, digits.concat());
@@ -98,7 +98,7 @@ fn guard(values: &Value, objects: &Objects) {
     assert_eq!(validation["expression"], wanted);
     let message = validation["message"].as_str().unwrap();
     assert!(!message.contains('\n') && !message.ends_with('.'), "{message}");
-    assert!(message.contains("did not serve it: NCCL would fall back to TCP; see whether"), "{message}");
+    assert!(message.contains("did not inject it: NCCL would fall back to TCP; check whether"), "{message}");
 }
 
 pub(crate) fn who_writes_the_bundle_is_whoever_makes_the_certificate(helm: &Helm) {

@@ -157,9 +157,9 @@ fn a_pair_that_is_there_stays_unless_it_is_to_be_renewed() {
     let folder = issued();
     let before = content(&folder.path().join("tls"));
     let again = || certs(folder.path(), &["tls", "--dns", NAME]).exits(2);
-    again().writes_nothing().says(&["tls/tls.crt is there already", "\nhint: use `--renew`"]);
+    again().writes_nothing().says(&["tls/tls.crt exists already", "\nhint: use `--renew`"]);
     fs::remove_file(folder.path().join("tls/tls.crt")).unwrap();
-    again().says(&["tls/tls.key is there already"]);
+    again().says(&["tls/tls.key exists already"]);
     assert_eq!(
         content(&folder.path().join("tls")),
         before[..2].iter().chain(&before[3..]).cloned().collect::<Vec<_>>()
@@ -174,7 +174,9 @@ fn renewing_keeps_the_ca_and_changes_the_pair() {
     for file in FILES {
         fs::copy(tls.join(file), old.path().join(file)).unwrap();
     }
-    certs(folder.path(), &["tls", "--dns", NAME, "--renew"]).exits(0).says(&["tls/ca.crt is used again"]);
+    certs(folder.path(), &["tls", "--dns", NAME, "--renew"])
+        .exits(0)
+        .says(&["using the existing CA tls/ca.crt"]);
     let names: Vec<_> = content(&tls).into_iter().map(|(name, _)| name).collect();
     assert_eq!(names, FILES);
     for (file, stays) in [("ca.crt", true), ("ca.key", true), ("tls.crt", false), ("tls.key", false)] {

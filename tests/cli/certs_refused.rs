@@ -33,8 +33,8 @@ fn half_a_ca_is_refused_and_what_is_missing_is_named() {
     for (there, missing) in [("ca.crt", "ca.key"), ("ca.key", "ca.crt")] {
         let folder = issued();
         fs::remove_file(folder.path().join("tls").join(missing)).unwrap();
-        let says = format!("tls/{there} is there, and tls/{missing} is not");
-        refused(&folder, &[]).says(&[&says, "\nhint: bring both"]);
+        let says = format!("tls/{there} exists, and tls/{missing} does not");
+        refused(&folder, &[]).says(&[&says, "\nhint: provide both"]);
     }
 }
 
@@ -45,8 +45,8 @@ fn a_key_of_another_ca_is_refused() {
     fs::write(folder.path().join("tls/ca.key"), other.key).unwrap();
     refused(&folder, &[]).says(&[
         "tls/ca.crt",
-        "not the one of its certificate",
-        "\nhint: bring the one that is",
+        "does not match its certificate",
+        "\nhint: provide the matching key",
     ]);
 }
 
@@ -71,7 +71,7 @@ fn the_certificate_of_a_server_is_no_ca() {
     for (from, to) in [("tls.crt", "ca.crt"), ("tls.key", "ca.key")] {
         fs::copy(folder.path().join("tls").join(from), folder.path().join("tls").join(to)).unwrap();
     }
-    refused(&folder, &[]).says(&["tls/ca.crt cannot be used", "not of a CA"]);
+    refused(&folder, &[]).says(&["tls/ca.crt cannot be used", "not that of a CA"]);
 }
 
 #[test]
@@ -79,7 +79,11 @@ fn a_ca_that_has_expired_or_is_not_valid_yet_issues_nothing() {
     let (now, hour) = (SystemTime::now(), Duration::from_hours(1));
     let folder = issued();
     put_ca(&folder, &Authority::new(now - Duration::from_hours(10 * 365 * 24) - hour).unwrap());
-    refused(&folder, &[]).says(&["the CA expired at 20", "\nhint: remove certificate and key", "`caBundle`"]);
+    refused(&folder, &[]).says(&[
+        "the CA expired at 20",
+        "\nhint: remove the certificate and the key",
+        "`caBundle`",
+    ]);
     put_ca(&folder, &Authority::new(now + hour).unwrap());
     refused(&folder, &[]).says(&["the CA is not valid before 20"]);
 }
@@ -89,7 +93,7 @@ fn no_certificate_outlives_its_ca() {
     let folder = issued();
     let begun = SystemTime::now() - Duration::from_hours((3650 - 30) * 24) + Duration::from_hours(1);
     put_ca(&folder, &Authority::new(begun).unwrap());
-    refused(&folder, &[]).says(&["the CA ends at 20", "\nhint: ask for 30 days at most", "`caBundle`"]);
+    refused(&folder, &[]).says(&["the CA expires at 20", "\nhint: ask for at most 30 days", "`caBundle`"]);
     refused(&folder, &["--days", "31"]);
     certs(folder.path(), &["tls", "--dns", NAME, "--renew", "--days", "30"]).exits(0);
     believed(&folder.path().join("tls"), NAME).unwrap();
@@ -138,8 +142,8 @@ fn bad_usage_is_told_before_anything_is_written() {
 fn a_file_where_the_folder_should_be_is_left_alone() {
     let folder = super::folder(&[("tls", "mine")]);
     let run = certs(folder.path(), &["tls", "--dns", NAME]).exits(2);
-    run.writes_nothing().says(&["tls is a file, not a folder"]);
-    certs(folder.path(), &["tls/below", "--dns", NAME]).exits(2).says(&["tls/below cannot be made"]);
+    run.writes_nothing().says(&["tls is a file, not a directory"]);
+    certs(folder.path(), &["tls/below", "--dns", NAME]).exits(2).says(&["tls/below cannot be created"]);
     assert_eq!(content(folder.path()), [("tls".to_owned(), b"mine".to_vec())]);
 }
 

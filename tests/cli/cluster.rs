@@ -1,4 +1,4 @@
-//! `check` and `serve --manage-webhook` where there is no cluster; with one, they are tried end to end.
+//! `check` and `serve --manage-webhook` without a cluster; the end-to-end tests run them with one.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ fn managed(args: &[&str]) -> Run {
 }
 
 #[test]
-fn without_a_way_to_a_cluster_nobody_is_asked() {
+fn without_a_configured_api_server_there_is_an_error() {
     for run in [run(&CHECK, "").exits(2), managed(&[])] {
-        run.writes_nothing().says(&["there is no way to an API server", "KUBECONFIG"]);
+        run.writes_nothing().says(&["no API server is configured", "KUBECONFIG"]);
         assert!(run.elapsed < Duration::from_secs(20), "{:?}", run.elapsed);
     }
 }
 
 #[test]
-fn a_policy_that_cannot_be_loaded_is_told_before_a_cluster_is_asked() {
+fn errors_of_policies_are_reported_before_the_api_server_is_reached() {
     let run = run(&["serve", "--policy=nothing", "--manage-webhook=fabric-injector"], "").exits(2);
     run.writes_nothing().says(&["there is no built-in policy `nothing`"]);
 }
 
 #[test]
-fn lives_that_leave_no_time_to_rotate_are_refused() {
+fn durations_that_leave_no_time_to_rotate_are_refused() {
     managed(&["--ca-overlap=92d"])
-        .says(&["`--ca-overlap 92d` is too long for `--ca-life 365d`; a quarter of that is the most"]);
-    managed(&["--ca-life=36h", "--certificate-life=2d"])
-        .says(&["`--certificate-life 2d` is longer than `--ca-life 36h`"]);
-    managed(&["--ca-life=3650000d"]).says(&["`--ca-life 3650000d` is not between 10s and 36500d"]);
+        .says(&["`--ca-overlap 92d` is too long for `--ca-duration 365d`; it is a quarter of that at most"]);
+    managed(&["--ca-duration=36h", "--certificate-duration=2d"])
+        .says(&["`--certificate-duration 2d` is longer than `--ca-duration 36h`"]);
+    managed(&["--ca-duration=3650000d"]).says(&["`--ca-duration 3650000d` is not between 10s and 36500d"]);
     managed(&["--ca-overlap=1s"]).says(&["`--ca-overlap 1s` is not between 3s and 36500d"]);
-    managed(&["--ca-life=0s"]).says(&["has to be more than nothing"]);
+    managed(&["--ca-duration=0s"]).says(&["has to be longer than zero"]);
 }
 
 #[test]
@@ -44,8 +44,8 @@ fn a_certificate_comes_from_one_place() {
 }
 
 #[test]
-fn what_check_cannot_ask_for_is_told() {
-    run(&["check"], "").exits(2).says(&["there is no way to an API server"]);
+fn invalid_options_of_check_are_reported() {
+    run(&["check"], "").exits(2).says(&["no API server is configured"]);
     run(&["check", "--annotation=a", "--gpu-resource=g"], "").exits(2).says(&["write `KEY=VALUE`"]);
     run(&["check", "--annotation=a=b", "--gpu-resource="], "").exits(2).says(&["--gpu-resource"]);
     run(&["check", "--annotation=a=b", "--gpu-resource=g", "--namespace=A"], "")

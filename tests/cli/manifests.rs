@@ -65,7 +65,7 @@ fn the_namespace_is_made_only_if_it_is_made_for_this() {
     assert_eq!((namespaces(&own), &own[0]["kind"]), (1, &json!("Namespace")));
     assert_eq!(namespaces(&manifests(&["--policy", "aws-efa", "--namespace", "shared"])), 0);
     for left_out in ["default", "kube-system", "kube-public"] {
-        refused(&["--policy", "aws-efa", "--namespace", left_out], "choose one of its own");
+        refused(&["--policy", "aws-efa", "--namespace", left_out], "choose a namespace for the server alone");
     }
 }
 
@@ -81,12 +81,12 @@ fn the_webhook_is_registered_for_the_policies_in_use() {
     let args = ["manifests", "--policy", "aws-efa", "--policy", "ours.yaml"];
     let objects = run_in(folder.path(), &args, "").exits(0).documents();
     let webhook = &of_kind(&objects, "MutatingWebhookConfiguration")["webhooks"][0];
-    let expression = condition(webhook, "a-policy-is-for-this-pod");
+    let expression = condition(webhook, "policy-matches-pod");
     assert!(expression.contains("\"example.com/fabric\" in object.metadata.annotations"), "{expression}");
     assert!(expression.contains("\"nmp.nvidia.com/enable-multi-node-networking\" in"), "{expression}");
     let guard = &of_kind(&objects, "ValidatingAdmissionPolicy")["spec"];
-    assert!(condition(guard, "a-policy-is-for-this-pod").contains("[\"example.com/fabric\"] == \"yes\""));
-    condition(guard, "asks-for-gpus");
+    assert!(condition(guard, "policy-matches-pod").contains("[\"example.com/fabric\"] == \"yes\""));
+    condition(guard, "requests-gpus");
     let mounted = objects.iter().find(|one| one["metadata"]["name"] == "fabric-injector-policies").unwrap();
     assert!(mounted["data"]["ours.yaml"].as_str().unwrap().contains("name: ours\n"));
     let arguments = arguments(&objects);

@@ -1,4 +1,4 @@
-//! `docs/serve.md` tells all options, metrics, log lines and limits of a server, and nothing else.
+//! `docs/serve.md` lists all options, metrics, log lines and limits of a server, and no others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -159,8 +159,9 @@ fn the_alerts_are_rules_of_prometheus() {
 
 #[test]
 fn every_log_line_stands_in_the_table_with_its_fields() {
-    let files =
-        ["server", "cluster", "telemetry", "cli/serve.rs", "authority.rs"].into_iter().flat_map(sources);
+    let files = ["shell/server", "shell/cluster", "shell/telemetry", "shell/cli/serve", "shell/authority.rs"]
+        .into_iter()
+        .flat_map(sources);
     let mut logged = BTreeSet::new();
     for file in files {
         let text = fs::read_to_string(file).unwrap().replace("env!(\"CARGO_PKG_VERSION\")", "");
@@ -187,35 +188,35 @@ fn every_log_line_stands_in_the_table_with_its_fields() {
     assert_eq!(told, logged);
 }
 
-/// Each constant of the server that limits something, and where the document tells it: the row of the table of
-/// limits, or none for the text around.
+/// Each constant of the server that limits something, and its place in the page: the row of the table of limits, or none
+/// for the text.
 const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("AGE: Duration = Duration::from_mins(5)", None, "| `5m` |"),
     ("MAX_HEAD: u32 = 16 << 10", Some("head of a request"), "16 KiB"),
-    ("MAX_STREAMS: u32 = 256", Some("open requests on a connection (HTTP/2)"), "256"),
+    ("MAX_STREAMS: u32 = 256", Some("concurrent requests on a connection (HTTP/2)"), "256"),
     (
         "PING: Duration = Duration::from_secs(20)",
-        Some("answer to a ping (HTTP/2), and time between two"),
+        Some("time for the response to a ping (HTTP/2), and between two pings"),
         "20s",
     ),
-    ("POLL: Duration = Duration::from_secs(1)", None, "looked at every second"),
+    ("POLL: Duration = Duration::from_secs(1)", None, "values every second"),
     (
         "LINGER: Duration = Duration::from_secs(1)",
-        Some("client closing its side, after the server has closed its own"),
+        Some("time for the client to close its side after the server closed its own"),
         "1s",
     ),
     ("SETTLE: Duration = Duration::from_millis(100)", None, "the same twice, 100ms apart"),
-    ("UNREST: Duration = Duration::from_secs(5)", None, "still change after 5s"),
-    ("READ_TIME: Duration = Duration::from_secs(10)", None, "reading them takes more than 10s"),
+    ("UNREST: Duration = Duration::from_secs(5)", None, "keep changing for 5s"),
+    ("READ_TIMEOUT: Duration = Duration::from_secs(10)", None, "reading them takes more than 10s"),
     ("FILE: Allowed = Allowed { what: \"certificate or key\", mebibytes: 1,", None, "and 1 MiB for PEM"),
-    ("AGAIN: Duration = Duration::from_millis(200)", None, "whoever comes second reads again"),
-    ("RACES: u32 = 20", None, "twenty times in a row"),
+    ("BACKOFF: Duration = Duration::from_millis(200)", None, "After a conflict it reads again"),
+    ("MAX_CONFLICTS: u32 = 20", None, "twenty conflicts in a row"),
     ("REGISTRATION: &str = \"registration\"", None, "`fabric_injector_registration_failures_total`"),
-    ("ROUND: Duration = Duration::from_secs(3)", None, "It looks every 3 seconds"),
-    ("SETTLE: Duration = Duration::from_secs(2)", None, "has not stood in `caBundle` for 2 seconds"),
-    ("START: Duration = Duration::from_mins(1)", None, "waits for a minute for the configuration"),
-    ("START_ROUND: Duration = Duration::from_millis(250)", None, "At the start the server waits"),
-    ("ROLLOUT: Duration = Duration::from_mins(5)", None, "others leave it so for 5 minutes"),
+    ("INTERVAL: Duration = Duration::from_secs(3)", None, "reconciles every 3 seconds"),
+    ("PROPAGATION: Duration = Duration::from_secs(2)", None, "has been in `caBundle` for 2 seconds"),
+    ("START_TIMEOUT: Duration = Duration::from_mins(1)", None, "waits up to a minute for the configuration"),
+    ("START_INTERVAL: Duration = Duration::from_millis(250)", None, "At its start, the server waits"),
+    ("ROLLOUT: Duration = Duration::from_mins(5)", None, "leave it unchanged for 5 minutes"),
     ("RETRY: u32 = 30", None, "and every 30 seconds"),
     ("ADMIN_CONNECTIONS: usize = 64", Some("connections to the admin port"), "64"),
     ("IN_FLIGHT: usize = 512", None, "| `512` |"),
@@ -223,33 +224,33 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     (
         "BEFORE_EXPIRY: Duration = Duration::from_mins(1)",
         None,
-        "stays so for a minute, or for a tenth of its life",
+        "valid for another minute, or for a tenth of its validity",
     ),
     ("MAX_BODY: usize = 7 << 20", Some("body of a request"), "7 MiB"),
-    ("BODY_TIME: Duration = Duration::from_secs(10)", Some("time for a body"), "10s"),
-    ("MAX_DRAINED: usize = 64 << 20", Some("what is read of a body that nobody wants"), "64 MiB"),
-    ("LARGE: usize = 128 << 10", Some("reviews larger than 128 KiB that are answered at once"), "1"),
+    ("BODY_TIMEOUT: Duration = Duration::from_secs(10)", Some("time for a body"), "10s"),
+    ("MAX_DRAINED: usize = 64 << 20", Some("part of an unused body that is read"), "64 MiB"),
+    ("LARGE: usize = 128 << 10", Some("concurrent evaluations of reviews larger than 128 KiB"), "1"),
     ("handshake: Duration::from_secs(5)", Some("TLS handshake"), "5s"),
-    ("head: Duration::from_secs(10)", Some("time for a head, also the silence before it"), "10s by HTTP/1.1"),
-    ("idle: Duration::from_mins(1)", Some("silence of a connection"), "1m"),
+    ("head: Duration::from_secs(10)", Some("time for a head, and idle time before it"), "10s for HTTP/1.1"),
+    ("idle: Duration::from_mins(1)", Some("idle time of a connection"), "1m"),
     (
-        "FAREWELL: Duration = Duration::from_secs(5)",
-        Some("silence of a connection that was asked to end"),
+        "CLOSE_TIMEOUT: Duration = Duration::from_secs(5)",
+        Some("idle time of a connection after its close was announced"),
         "5s",
     ),
     (
-        "LATE: Duration = Duration::from_secs(1)",
-        Some("request that may be on its way when a connection is to end"),
+        "LAST_REQUEST: Duration = Duration::from_secs(1)",
+        Some("time for a request that the client may have sent before the connection closes"),
         "1s",
     ),
     (
         "STUCK: Duration = Duration::from_mins(1)",
-        Some("time in which a client reads none of the answers that it has waiting"),
+        Some("time for which a client leaves its responses unread"),
         "1m",
     ),
-    ("ANSWER_BYTES: usize = 32 << 20", Some("answers that nobody has read yet"), "32 MiB"),
-    ("PIECE: usize = 16 << 10", Some("answers that nobody has read yet"), "16 KiB"),
-    ("MAX_SENTENCE: usize = 512", None, "cut at 512 characters"),
+    ("RESPONSE_BYTES: usize = 32 << 20", Some("unread responses of all requests"), "32 MiB"),
+    ("FRAME: usize = 16 << 10", Some("unread responses of all requests"), "16 KiB"),
+    ("MAX_MESSAGE: usize = 512", None, "cut at 512 characters"),
     ("closing: Duration::from_secs(35)", Some("age of a connection"), "closed after 35s more"),
 ];
 
@@ -258,11 +259,12 @@ fn every_limit_of_the_server_is_told() {
     assert_eq!(MAX_BODY, 7 << 20);
     let text = file("docs/serve.md").split_whitespace().collect::<Vec<_>>().join(" ");
     let rows = table("| what | limit | beyond it |");
-    let code: String = sources("server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let code: String = sources("shell/server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
     let code = code
         + &file("src/shell/pem.rs")
-        + &file("src/shell/cluster/keeper.rs")
-        + &file("src/shell/cluster/claim.rs");
+        + &file("src/shell/cluster/reconciler.rs")
+        + &file("src/shell/cluster/hold_off.rs")
+        + file("src/core/rotation.rs").split("#[cfg(test)]").next().unwrap();
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");
         match row {
@@ -308,7 +310,7 @@ fn health_is_told_as_it_is_shown() {
     assert_eq!(shown[1..documented.len() - 1], documented[1..documented.len() - 1]);
     assert_eq!(shown.last(), documented.last());
     let log = server.log();
-    assert!(log.iter().any(|line| line.contains("\"reload failed, what was loaded before stays in use\"")));
+    assert!(log.iter().any(|line| line.contains("\"reload failed, the previous version stays in use\"")));
 }
 
 #[test]

@@ -138,12 +138,12 @@ impl Cluster {
         *installed = Some(values.clone());
     }
 
-    /// Waits until annotated pods are served: API servers hear of a registration a moment after it was written.
+    /// Waits until annotated pods are injected: API servers hear of a registration a moment after it was written.
     pub(crate) async fn serves(&self) {
         let asked = workloads::pod("default", "asked", &workloads::annotated_template());
-        eventually("annotated pods are served", async || {
+        eventually("annotated pods are injected", async || {
             let reply = self.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
-            reply.status == 201 && workloads::is_served(&reply.body)
+            reply.status == 201 && workloads::is_injected(&reply.body)
         })
         .await;
     }

@@ -10,6 +10,9 @@ mod binaries;
 mod cluster;
 mod control_plane;
 mod discovery;
+#[allow(dead_code, reason = "the tests of properties use all of it")]
+#[path = "../properties/generator/mod.rs"]
+mod generator;
 #[path = "../golden/cases.rs"]
 mod golden_cases;
 mod helm;

@@ -4,6 +4,7 @@ mod certificates;
 mod clients;
 mod controllers;
 mod dry_runs;
+mod generated_pairs;
 mod installations;
 mod outages;
 mod release;
@@ -30,26 +31,28 @@ macro_rules! scenarios {
 }
 
 const SCENARIOS: &[(&str, Scenario)] = scenarios![
-    controllers::pods_of_a_job_are_served_and_bound_to_nodes_with_efa,
+    controllers::pods_of_a_job_are_injected_and_bound_to_nodes_with_efa,
     controllers::pods_get_as_many_devices_as_their_machines_have,
-    controllers::pods_of_a_stateful_set_are_served_and_bound_to_nodes_with_efa,
+    controllers::pods_of_a_stateful_set_are_injected_and_bound_to_nodes_with_efa,
     controllers::pods_without_the_annotation_never_reach_a_server,
     controllers::pods_of_excluded_namespaces_are_left_alone,
     clients::warnings_reach_whoever_makes_the_pod,
-    clients::pods_that_are_served_as_they_should_be_come_with_what_was_added_alone,
+    clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
     rights::servers_may_do_what_they_need_and_nothing_else,
     release::its_test_passes,
     release::an_upgrade_with_the_same_values_changes_nothing,
-    certificates::a_server_is_killed_and_every_pod_is_served,
-    certificates::servers_roll_and_every_pod_is_served,
+    certificates::a_server_is_killed_and_every_pod_is_injected,
+    certificates::servers_roll_and_every_pod_is_injected,
     certificates::an_emptied_bundle_and_a_deleted_secret_heal,
     outages::without_servers_annotated_pods_are_refused_and_all_others_start,
-    certificates::certificates_and_authorities_rotate_and_every_pod_is_served,
+    certificates::certificates_and_authorities_rotate_and_every_pod_is_injected,
+    certificates::durations_become_longer_and_every_pod_is_injected,
     controllers::with_a_wrong_ratio_a_job_stays_pending,
     dry_runs::every_workload_comes_out_as_mutate_says,
+    generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
-    outages::the_guard_notices_what_nobody_serves,
-    outages::the_guard_denies_what_nobody_serves,
+    outages::the_guard_reports_pods_that_were_not_injected,
+    outages::the_guard_denies_pods_that_were_not_injected,
     release::uninstalled_it_leaves_nothing,
     installations::a_certificate_of_the_operator_is_served_and_replaced,
     installations::kubectl_applies_what_manifests_prints,

@@ -24,7 +24,7 @@ pub(crate) fn template(annotated: bool, instance_type: &str) -> Value {
     })
 }
 
-/// A template of a pod that is served, on the machines that most scenarios use.
+/// A template of a pod that is injected, on the machines that most scenarios use.
 pub(crate) fn annotated_template() -> Value {
     template(true, "p5.48xlarge")
 }
@@ -74,8 +74,8 @@ pub(crate) fn stateful_set(namespace: &str, name: &str, pods: usize, template: &
     })
 }
 
-/// Whether a pod was served.
-pub(crate) fn is_served(pod: &Value) -> bool {
+/// Whether a pod was injected.
+pub(crate) fn is_injected(pod: &Value) -> bool {
     pod["metadata"]["annotations"][STAMP].is_string()
 }
 

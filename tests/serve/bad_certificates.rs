@@ -9,7 +9,7 @@ use super::reviews::{assert_right, sample};
 use super::server::Server;
 
 /// What the log says then.
-const FAILED: &str = "reload failed, what was loaded before stays in use";
+const FAILED: &str = "reload failed, the previous version stays in use";
 
 /// Fails unless what was put into the folder is refused, with these words, and the first pair stays in use.
 async fn assert_refused(site: &Site, server: &Server, words: &[&str]) {

@@ -6,8 +6,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use fabric_injector::shell::authority::{Authority, Issued};
-use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair};
+use fabric_injector::shell::authority::{Authority, KeyPair};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use tempfile::TempDir;
@@ -24,20 +24,20 @@ pub(crate) fn authority() -> Authority {
 }
 
 /// A serving pair of a CA for loopback, from five minutes before `from` on.
-pub(crate) fn pair(ca: &Authority, from: SystemTime, life: Duration) -> Issued {
+pub(crate) fn pair(ca: &Authority, from: SystemTime, life: Duration) -> KeyPair {
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
     ca.issue(&["localhost".to_owned()], &[loopback], from, life).unwrap()
 }
 
 /// A client's certificate of a CA.
-pub(crate) fn client_certificate(ca: &Authority) -> Issued {
-    let issuer = Issuer::from_ca_cert_pem(&ca.cert, KeyPair::from_pem(&ca.key).unwrap()).unwrap();
+pub(crate) fn client_certificate(ca: &Authority) -> KeyPair {
+    let issuer = Issuer::from_ca_cert_pem(&ca.cert, rcgen::KeyPair::from_pem(&ca.key).unwrap()).unwrap();
     let mut params = CertificateParams::default();
     params.distinguished_name.push(DnType::CommonName, "api-server");
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    let key = KeyPair::generate().unwrap();
+    let key = rcgen::KeyPair::generate().unwrap();
     let cert = params.signed_by(&key, &issuer).unwrap();
-    Issued { cert: cert.pem(), key: key.serialize_pem() }
+    KeyPair { cert: cert.pem(), key: key.serialize_pem() }
 }
 
 /// The first certificate of a PEM, DER.
@@ -50,7 +50,7 @@ pub(crate) struct Site {
     pub(crate) ca: Authority,
     pub(crate) folder: TempDir,
     /// The pair that the server starts with.
-    pub(crate) first: Issued,
+    pub(crate) first: KeyPair,
 }
 
 impl Site {
@@ -68,12 +68,12 @@ impl Site {
     }
 
     /// Another good pair.
-    pub(crate) fn another(&self) -> Issued {
+    pub(crate) fn another(&self) -> KeyPair {
         pair(&self.ca, SystemTime::now(), 2 * DAY)
     }
 
     /// Rewrites both files in place.
-    pub(crate) fn put(&self, Issued { cert, key }: &Issued) {
+    pub(crate) fn put(&self, KeyPair { cert, key }: &KeyPair) {
         fs::write(self.folder.path().join("tls.key"), key).unwrap();
         fs::write(self.folder.path().join("tls.crt"), cert).unwrap();
     }

@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use fabric_injector::shell::authority::Issued;
+use fabric_injector::shell::authority::KeyPair;
 
 use super::in_time;
 use super::messages::{Body, Failure, Reply};
@@ -42,7 +42,7 @@ impl Client {
         address: SocketAddr,
         ca: &str,
         versions: &[&'static SupportedProtocolVersion],
-        own: Option<&Issued>,
+        own: Option<&KeyPair>,
     ) -> Self {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
@@ -55,7 +55,7 @@ impl Client {
             .with_webpki_verifier(verifier);
         let config = match own {
             None => config.with_no_client_auth(),
-            Some(Issued { cert, key }) => {
+            Some(KeyPair { cert, key }) => {
                 let chain = vec![CertificateDer::from_pem_slice(cert.as_bytes()).unwrap()];
                 let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
                 config.with_client_auth_cert(chain, key).unwrap()

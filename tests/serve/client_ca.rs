@@ -4,7 +4,7 @@ use std::fs;
 
 use rustls::version::{TLS12, TLS13};
 
-use fabric_injector::shell::authority::{Authority, Issued};
+use fabric_injector::shell::authority::{Authority, KeyPair};
 
 use super::certificates::{Site, authority, client_certificate};
 use super::client::Client;
@@ -22,7 +22,7 @@ async fn serve(site: &Site, clients: &Authority) -> Server {
 }
 
 /// A client that shows this certificate.
-fn client(site: &Site, server: &Server, own: &Issued) -> Client {
+fn client(site: &Site, server: &Server, own: &KeyPair) -> Client {
     Client::with(server.address, &site.ca.cert, rustls::ALL_VERSIONS, Some(own))
 }
 

@@ -95,7 +95,7 @@ async fn at_debug_there_is_a_line_for_the_others_as_well_and_never_a_pod() {
     let site = Site::new();
     let server = serve_strictly(&site, &["--log", "debug"]).await;
     post_all(&site.client(&server), &server).await;
-    let plain = server.logged("unchanged", 1).await.remove(0);
+    let plain = server.logged("pod unchanged", 1).await.remove(0);
     assert_eq!((&plain["level"], &plain["uid"]), (&"DEBUG".into(), &"plain".into()), "{plain}");
     assert_eq!(plain["reason"], "no_policy_matches");
     server.logged("request rejected", 1).await;

@@ -121,7 +121,7 @@ async fn a_broken_policy_keeps_the_last_good_one_until_it_is_mended() {
     assert_eq!(interface(&client).await, good);
     assert_eq!(server.status("/readyz").await, 200);
     let place = format!("{file}:{line}:3");
-    let failed = server.logged("reload failed, what was loaded before stays in use", 1).await.remove(0);
+    let failed = server.logged("reload failed, the previous version stays in use", 1).await.remove(0);
     assert_eq!((&failed["level"], &failed["what"]), (&"ERROR".into(), &"policies".into()), "{failed}");
     assert!(failed["error"].as_str().unwrap().contains(&place), "no {place} in {failed}");
     let verbose = server.get("/readyz?verbose").await;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fabric_injector::shell::authority::Issued;
+use fabric_injector::shell::authority::KeyPair;
 
 use super::certificates::{Site, leaf, mount};
 use super::client::Client;
@@ -32,7 +32,7 @@ async fn keep_posting(client: Client, stop: Arc<AtomicBool>) -> Vec<Vec<u8>> {
 
 /// Replaces the first pair of the site by another while clients keep posting, and fails unless new connections
 /// come to see it, and nobody notices anything else.
-async fn assert_rotates(site: &Site, server: &Server, replace: impl FnOnce(&Issued)) {
+async fn assert_rotates(site: &Site, server: &Server, replace: impl FnOnce(&KeyPair)) {
     let client = site.client(server);
     let second = site.another();
     let mut kept = client.connect().await.unwrap();
@@ -67,7 +67,7 @@ async fn assert_rotates(site: &Site, server: &Server, replace: impl FnOnce(&Issu
 async fn a_mounted_secret_is_rotated_under_load() {
     let site = Site::new();
     let folder = tempfile::tempdir().unwrap();
-    let put = |generation: &str, Issued { cert, key }: &Issued| {
+    let put = |generation: &str, KeyPair { cert, key }: &KeyPair| {
         mount(folder.path(), generation, &[("tls.crt", cert), ("tls.key", key)]);
     };
     put("..2026_a", &site.first);
@@ -87,7 +87,7 @@ async fn files_that_are_rewritten_in_place_are_rotated_under_load() {
 async fn files_of_any_name_are_rotated_under_load() {
     let site = Site::new();
     let (cert, key) = (site.path("chain.pem"), site.path("secret.pem"));
-    let put = |pair: &Issued| {
+    let put = |pair: &KeyPair| {
         // As an editor or `certs --renew` does it: one file at a time, each renamed into its place.
         for (path, text) in [(&key, &pair.key), (&cert, &pair.cert)] {
             let beside = Path::new(path).with_extension("new");

@@ -91,7 +91,7 @@ async fn what_is_too_much_is_let_through_where_the_operator_wants_it() {
     let unconcerned = response(&client.post(review("plain", &plain_pod())).await.unwrap(), "plain");
     assert_eq!((&unconcerned["allowed"], &unconcerned["warnings"]), (&true.into(), &Value::Null));
     assert_eq!(server.metric(SHED).await, 3);
-    let lines = server.logged("pod not served", 2).await;
+    let lines = server.logged("pod not injected", 2).await;
     let line = lines.iter().find(|line| line["uid"] == "other").expect("the pod is told of");
     assert_eq!(line["reason"], "overload", "{line}");
     assert_eq!(busy.served().await, 1);
@@ -119,7 +119,7 @@ async fn open_files_are_as_many_as_there_may_be() {
 async fn connections_are_fewer_if_too_few_files_may_be_open() {
     let site = Site::new();
     let server = Server::spawn(&mut serve_with_files(&site, "ulimit -n 131")).await;
-    let message = "fewer connections than `--max-connections`: too few files may be open";
+    let message = "fewer connections than `--max-connections`: the limit on open files is too low";
     let warned = server.logged(message, 1).await.remove(0);
     assert_eq!((&warned["files"], &warned["connections"]), (&131.into(), &3.into()));
     let client = site.client(&server);

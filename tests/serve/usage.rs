@@ -28,8 +28,8 @@ fn a_value_that_means_nothing_is_named_with_its_option() {
     for (option, value, word) in [
         ("--listen", "nonsense", "write an address and a port"),
         ("--admin-listen", "localhost", "write an address and a port"),
-        ("--shutdown-delay", "5", "write a time with its unit"),
-        ("--drain-timeout", "soon", "write a time with its unit"),
+        ("--shutdown-delay", "5", "write a duration with its unit"),
+        ("--drain-timeout", "soon", "write a duration with its unit"),
         ("--max-connection-age", "0s", "more than nothing"),
         ("--max-in-flight", "0", "a number from 1 to 1000000"),
         ("--max-connections", "many", "a number from 1 to 1000000"),

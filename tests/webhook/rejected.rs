@@ -135,7 +135,7 @@ async fn another_method_is_told_which_one_there_is() {
     for method in ["GET", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "post", "BREW"] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
         let request = request(method, "/mutate", Some(b"application/json"), review_of(&pod()).to_string());
-        let reply = turned_away(request, 405, "method", &["by `POST`"]).await;
+        let reply = turned_away(request, 405, "method", &["with `POST`"]).await;
         assert_eq!(reply.header("allow"), "POST");
     }
     // Has no body, and so no sentence.
@@ -196,7 +196,7 @@ async fn a_body_that_breaks_off_is_told_so() {
     let (sender, body) = body();
     sender.send(Ok(Bytes::from(review_of(&pod()).to_string()))).unwrap();
     sender.send(Err(std::io::Error::other("the line went dead"))).unwrap();
-    let parts = ["did not arrive whole", "the line went dead"];
+    let parts = ["is incomplete", "the line went dead"];
     turned_away(post("/mutate", body), 400, "body_incomplete", &parts).await;
 }
 

@@ -1,4 +1,4 @@
-//! What has to change in an object of the cluster for it to be right: named fields, and nothing else.
+//! The changes that an object of the cluster needs: named fields, and nothing else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,54 +9,54 @@ use sha2::{Digest, Sha256};
 
 use super::Condition;
 
-/// Tells which condition a server registered last, so that a change by somebody else can be told from one by a
-/// replica with other policies.
-const MARK: &str = "fabric-injector.io/registered";
+/// The annotation with the hash of the condition that a replica registered last. It distinguishes the condition of a
+/// replica with other policies from one that another client wrote.
+const LAST_APPLIED: &str = "fabric-injector.io/last-applied-hash";
 
-/// Which Secret holds the certificate of the servers that look after a configuration: whose it is to change. It comes
-/// and goes with `caBundle`, so that whoever brings another certificate need not race with servers that are there still.
-const KEEPER: &str = "fabric-injector.io/certificate-secret";
+/// The annotation with the Secret of the replicas that manage a configuration. Helm sets it together with `caBundle`,
+/// so that replicas that still run do not overwrite a certificate from another source.
+const CERTIFICATE_SECRET: &str = "fabric-injector.io/certificate-secret";
 
-/// Whether servers that share this Secret look after a configuration.
-pub fn is_kept_by(configuration: &Value, secret: &str) -> bool {
-    configuration["metadata"]["annotations"][KEEPER] == secret
+/// Whether the replicas that share this Secret manage a configuration.
+pub fn is_managed_by(configuration: &Value, secret: &str) -> bool {
+    configuration["metadata"]["annotations"][CERTIFICATE_SECRET] == secret
 }
 
-/// Whose condition is registered.
+/// The client that wrote the registered condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marked {
-    /// The wanted one.
-    AsWanted,
-    /// Another one, which a server put there: one with other policies.
-    ByAnotherServer,
-    /// Another one, which no server put there.
-    ByNobody,
+pub enum ConditionOwner {
+    /// A replica with the same policies: the condition is the wanted one.
+    ThisReplica,
+    /// A replica with other policies.
+    OtherReplica,
+    /// Another client, or none: there is no condition.
+    Unmanaged,
 }
 
-impl Marked {
-    /// Whose condition a webhook configuration has.
+impl ConditionOwner {
+    /// The owner of the condition in a webhook configuration, where this replica wants `wanted`.
     pub fn of(configuration: &Value, wanted: &Condition) -> Self {
         let registered =
             entries(configuration).map(|(_, entry)| expression(&entry["matchConditions"], wanted.name));
         let registered: Vec<Option<&str>> = registered.collect();
         if registered.iter().all(|one| *one == Some(wanted.expression.as_str())) {
-            return Self::AsWanted;
+            return Self::ThisReplica;
         }
-        let mark = configuration["metadata"]["annotations"][MARK].as_str();
+        let last_applied = configuration["metadata"]["annotations"][LAST_APPLIED].as_str();
         let first = registered.first().copied().flatten();
-        let is_marked = first.is_some_and(|first| mark == Some(&digest(first)))
+        let is_last_applied = first.is_some_and(|first| last_applied == Some(&hash(first)))
             && registered.iter().all(|one| *one == first);
-        if is_marked { Self::ByAnotherServer } else { Self::ByNobody }
+        if is_last_applied { Self::OtherReplica } else { Self::Unmanaged }
     }
 }
 
-/// Name and namespace of the Service that a webhook configuration leads to.
+/// Name and namespace of the Service in a webhook configuration.
 pub fn service(configuration: &Value) -> Option<(&str, &str)> {
     let service = &configuration["webhooks"][0]["clientConfig"]["service"];
     Some((service["name"].as_str()?, service["namespace"].as_str()?))
 }
 
-/// The CAs, PEM, by which the API server knows the webhook: those that stand in every entry.
+/// The registered CAs, PEM, if they are the same in every entry.
 pub fn ca_bundle(configuration: &Value) -> Option<String> {
     let mut bundles = entries(configuration).map(|(_, entry)| entry["clientConfig"]["caBundle"].as_str());
     let first = bundles.next()??;
@@ -66,8 +66,8 @@ pub fn ca_bundle(configuration: &Value) -> Option<String> {
     String::from_utf8(STANDARD.decode(first).ok()?).ok()
 }
 
-/// What makes a webhook configuration right: the CAs in each entry, and the condition, if one is given. Empty where it
-/// is right. Applies to the object as it was read and to no other version of it.
+/// The patch that sets the CAs in each entry, and the condition, if one is given. It is empty if they are set, and
+/// fails with a conflict if the object has changed since it was read.
 pub fn webhook_changes(configuration: &Value, ca_bundle: &str, condition: Option<&Condition>) -> Patch {
     let mut changes = Changes::default();
     let encoded = STANDARD.encode(ca_bundle);
@@ -81,19 +81,19 @@ pub fn webhook_changes(configuration: &Value, ca_bundle: &str, condition: Option
         }
     }
     if let Some(condition) = condition {
-        changes.mark(configuration, condition);
+        changes.last_applied(configuration, condition);
     }
     changes.of_this_version(configuration)
 }
 
-/// What makes a guard right. Empty where it is.
+/// The patch that sets the conditions of a guard. It is empty if they are set.
 pub fn guard_changes(guard: &Value, conditions: &[Condition]) -> Patch {
     guard_changes_of_any_version(guard, conditions).of_this_version(guard)
 }
 
 fn guard_changes_of_any_version(guard: &Value, conditions: &[Condition]) -> Changes {
     let mut changes = Changes::default();
-    // One after the other would miss that the list was just made.
+    // The second condition goes into the list that the first one creates.
     let mut spec = guard["spec"].clone();
     for condition in conditions {
         changes.condition(&["spec"], &spec, condition);
@@ -104,17 +104,17 @@ fn guard_changes_of_any_version(guard: &Value, conditions: &[Condition]) -> Chan
     changes
 }
 
-/// Registers the webhook of a configuration that is being made, and says that it was.
+/// Sets the condition of a new webhook configuration, with its hash.
 pub fn register(configuration: &mut Value, condition: &Condition) -> Result<(), PatchError> {
     let mut changes = Changes::default();
     for (at, entry) in entries(configuration) {
         changes.condition(&["webhooks", &at.to_string()], entry, condition);
     }
-    changes.mark(configuration, condition);
+    changes.last_applied(configuration, condition);
     json_patch::patch(configuration, &changes.0)
 }
 
-/// Has a guard that is being made look at the pods that the policies are for.
+/// Sets the conditions of a new guard.
 pub fn register_guard(guard: &mut Value, conditions: &[Condition]) -> Result<(), PatchError> {
     let changes = guard_changes_of_any_version(guard, conditions);
     json_patch::patch(guard, &changes.0)
@@ -129,7 +129,7 @@ fn expression<'c>(conditions: &'c Value, name: &str) -> Option<&'c str> {
     conditions.iter().find(|condition| condition["name"] == name)?["expression"].as_str()
 }
 
-fn digest(expression: &str) -> String {
+fn hash(expression: &str) -> String {
     let digest = Sha256::digest(expression);
     let bytes = digest.iter().take(6).fold(0_u64, |all, byte| all << 8 | u64::from(*byte));
     format!("{bytes:012x}")
@@ -144,7 +144,7 @@ impl Changes {
         self.0.push(PatchOperation::Add(AddOperation { path, value }));
     }
 
-    /// Has one condition in the list of `parent`; those of others stay as they are.
+    /// Sets one condition in the list of `parent`, and keeps those of other names.
     fn condition(&mut self, place: &[&str], parent: &Value, condition: &Condition) {
         let wanted = json!({"name": condition.name, "expression": condition.expression});
         let place: Vec<&str> = place.iter().copied().chain(["matchConditions"]).collect();
@@ -159,15 +159,15 @@ impl Changes {
         }
     }
 
-    fn mark(&mut self, configuration: &Value, condition: &Condition) {
-        let mark = digest(&condition.expression);
+    fn last_applied(&mut self, configuration: &Value, condition: &Condition) {
+        let hash = hash(&condition.expression);
         match configuration["metadata"]["annotations"].as_object() {
             None => self.put(
                 &["metadata", "annotations"],
-                Value::Object(Map::from_iter([(MARK.to_owned(), json!(mark))])),
+                Value::Object(Map::from_iter([(LAST_APPLIED.to_owned(), json!(hash))])),
             ),
-            Some(annotations) if annotations.get(MARK) == Some(&json!(mark)) => {}
-            Some(_) => self.put(&["metadata", "annotations", MARK], json!(mark)),
+            Some(annotations) if annotations.get(LAST_APPLIED) == Some(&json!(hash)) => {}
+            Some(_) => self.put(&["metadata", "annotations", LAST_APPLIED], json!(hash)),
         }
     }
 
@@ -175,8 +175,7 @@ impl Changes {
         if self.0.is_empty() {
             return Patch::default();
         }
-        // Not a test of it, which the API server refuses like anything that makes no sense: an object of another version
-        // than the stored one is a conflict.
+        // `replace` rather than `test`: the API server answers a failed test with 422, and another version with 409.
         let path = PointerBuf::from_tokens(["metadata", "resourceVersion"]);
         let value = object["metadata"]["resourceVersion"].clone();
         let version = PatchOperation::Replace(ReplaceOperation { path, value });

@@ -1,4 +1,4 @@
-//! CEL for the API server, made of the `match` of policies.
+//! CEL expressions for the API server, generated from the `match` of policies.
 
 use std::collections::BTreeSet;
 
@@ -9,33 +9,32 @@ use crate::core::policy_set::PolicySet;
 
 use super::Condition;
 
-/// The condition that a policy is for the pod.
-pub const MATCHES: &str = "a-policy-is-for-this-pod";
-/// The condition that the pod asks for GPUs.
-pub const GPUS: &str = "asks-for-gpus";
+/// The name of the condition that a policy matches the pod.
+pub const MATCHES: &str = "policy-matches-pod";
+/// The name of the condition that the pod requests GPUs.
+pub const GPUS: &str = "requests-gpus";
 
-/// Whether a trigger's value counts, or just that it is there.
+/// The comparison with the annotation of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Trigger {
-    /// A pod with another value than the policy's is asked about as well: it gets a warning.
+    /// Any value: the webhook returns a warning for another value than the policy's.
     AnyValue,
-    /// Only pods that a policy would serve.
+    /// The value of the policy only.
     ThisValue,
 }
 
-/// Which pods the API server asks the webhook about: those that a policy is for, and those that come near to it.
+/// The condition of the webhook: a policy matches the pod, apart from the value of the annotation.
 ///
-/// A pod that an annotation takes out (`exceptAnnotation`) is not among them, so that it starts when nobody can
-/// answer as well.
+/// It excludes pods with an `exceptAnnotation`, so that they do not depend on the webhook.
 pub fn webhook_condition(policies: &PolicySet) -> Condition {
     Condition { name: MATCHES, expression: any_policy(policies, Trigger::AnyValue) }
 }
 
-/// Which pods have to be served pods: a policy is for them, and they ask for GPUs.
+/// The conditions of the guard: a policy matches the pod, and the pod requests GPUs.
 pub fn guard_conditions(policies: &PolicySet) -> [Condition; 2] {
     [
         Condition { name: MATCHES, expression: any_policy(policies, Trigger::ThisValue) },
-        Condition { name: GPUS, expression: asks_for_gpus(policies) },
+        Condition { name: GPUS, expression: requests_gpus(policies) },
     ]
 }
 
@@ -61,7 +60,7 @@ fn any_policy(policies: &PolicySet, trigger: Trigger) -> String {
     terms.join(" || ")
 }
 
-/// What has to hold for a pod, for the policy to be for it.
+/// The condition that a policy matches the pod.
 fn term(matcher: &Matcher, trigger: Trigger) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (key, value) in sorted(&matcher.labels) {
@@ -96,8 +95,8 @@ fn term(matcher: &Matcher, trigger: Trigger) -> String {
     parts.join(" && ")
 }
 
-/// Extended resources stand in the limits of a container, or the API server refuses the pod.
-fn asks_for_gpus(policies: &PolicySet) -> String {
+/// The API server requires extended resources in the limits of a container.
+fn requests_gpus(policies: &PolicySet) -> String {
     let resources: BTreeSet<&str> = definitions(policies)
         .into_iter()
         .flat_map(|definition| definition.gpu_resources.iter().map(String::as_str))
@@ -129,8 +128,8 @@ fn list(texts: &[String]) -> String {
     format!("[{}]", texts.join(", "))
 }
 
-/// What is a string in JSON is the same string in CEL. The two ends of lines that JSON allows in a string are escaped
-/// as Go does, so that Helm writes the same.
+/// A string literal of CEL, which has the syntax of JSON. The two line separators that JSON permits in a string are
+/// escaped, as Helm does.
 fn text(text: &str) -> String {
     Value::from(text).to_string().replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

@@ -1,4 +1,4 @@
-//! `fabric-injector check`: whether pods of a cluster are served.
+//! `fabric-injector check`: a dry run that shows whether a cluster injects pods.
 
 use anyhow::Context;
 use clap::Args;
@@ -9,62 +9,58 @@ use crate::shell::builtin;
 use crate::shell::cluster::{DryRun, dry_run};
 
 use super::Status;
-use super::cluster::namespace;
 use super::output::Output;
+use super::parse::{annotation, namespace};
 
-/// GPUs that the pod asks for: those of a whole node of most clouds.
+/// The GPUs that the pod requests: a whole node of most clouds.
 const GPUS: &str = "8";
 
-/// Ask a cluster, as a dry run, for a pod with the trigger's annotation, and tell whether it would be served
+/// Create a pod with the trigger annotation as a dry run, and report whether the webhook would inject it
 ///
-/// The pod takes the way of every pod: registration, Service, certificate, policy. Nothing is stored.
+/// The request passes the registration, the Service, the certificate and the policy like that of any pod. The API
+/// server stores nothing.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Asks the cluster that `KUBECONFIG` or `~/.kube/config` leads to, else that of the pod it runs in.\n\n\
-    Exit status: 0 the pod would be served; 1 it would not; 2 nobody could be asked."
+    after_long_help = "Uses the cluster of `KUBECONFIG` or `~/.kube/config`, else the one of the pod in which it runs.\n\n\
+    Exit status: 0 the pod would be injected; 1 it would not; 2 the API server could not be reached."
 )]
 pub(super) struct Arguments {
-    /// Where the pod would be created
+    /// The namespace of the pod
     #[arg(long, value_name = "NAME", default_value = "default", value_parser = namespace)]
     namespace: String,
     /// An annotation of the pod; may be given several times [default: the trigger of the built-in policies]
-    #[arg(long = "annotation", value_name = "KEY=VALUE", value_parser = pair)]
+    #[arg(long = "annotation", value_name = "KEY=VALUE", value_parser = annotation)]
     annotations: Vec<(String, String)>,
-    /// The resource that counts as a GPU [default: that of the built-in policies]
+    /// The resource name of GPUs [default: that of the built-in policies]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     gpu_resource: Option<String>,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
-    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
-    pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "write `KEY=VALUE`".to_owned())
-}
-
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("no thread to ask with")?;
+    let runtime = runtime.context("the runtime cannot be started")?;
     let pod = pod(arguments)?;
     let DryRun { result, warnings } = runtime.block_on(dry_run(&arguments.namespace, &pod))?;
-    let was_asked = warnings.iter().any(|warning| warning.starts_with("fabric-injector: "));
+    let was_called = warnings.iter().any(|warning| warning.starts_with("fabric-injector: "));
     for warning in warnings {
         output.message(&format!("warning: {warning}"));
     }
     let pod = match result {
         Ok(pod) => pod,
         Err(message) => {
-            output.message(&format!("error: the API server refuses the pod: {message}"));
+            output.message(&format!("error: the API server rejects the pod: {message}"));
             return Ok(Status::Refused);
         }
     };
     let Some(stamp) = pod["metadata"]["annotations"][STAMP].as_str() else {
         output.message(&format!(
-            "error: the pod would not be served: it comes back without the annotation `{STAMP}`"
+            "error: the pod would not be injected: the API server returns it without the annotation `{STAMP}`"
         ));
-        let hint = if was_asked {
-            "the webhook was asked and left the pod alone; the warning above says why".to_owned()
+        let hint = if was_called {
+            "the API server called the webhook, which left the pod unchanged; the warning above has the reason".to_owned()
         } else {
             format!(
-                "the webhook was not asked; see for which pods it is, and whether `{}` is left out: kubectl get \
+                "the API server did not call the webhook; see which pods it matches, and whether it excludes `{}`: kubectl get \
                  mutatingwebhookconfigurations -o jsonpath='{{..matchConditions}} {{..namespaceSelector}}'",
                 arguments.namespace
             )
@@ -72,11 +68,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         output.message(&format!("hint: {hint}"));
         return Ok(Status::Refused);
     };
-    output.data(format!("served by {stamp}\n").as_bytes())?;
+    output.data(format!("injected by {stamp}\n").as_bytes())?;
     Ok(Status::Done)
 }
 
-/// A pod that any namespace takes, also one that enforces the restricted standard.
+/// A pod that complies with the restricted Pod Security Standard, so that every namespace admits it.
 fn pod(arguments: &Arguments) -> anyhow::Result<Value> {
     let built_in = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?.definition()?;
     let annotations = match arguments.annotations.as_slice() {
@@ -85,8 +81,8 @@ fn pod(arguments: &Arguments) -> anyhow::Result<Value> {
     };
     let annotations: Map<String, Value> =
         annotations.into_iter().map(|(key, value)| (key, json!(value))).collect();
-    let of_policy = built_in.gpu_resources().first();
-    let gpus = arguments.gpu_resource.as_ref().or(of_policy).context("there is no name for GPUs")?;
+    let default = built_in.gpu_resources().first();
+    let gpus = arguments.gpu_resource.as_ref().or(default).context("there is no resource name for GPUs")?;
     let limits = Map::from_iter([(gpus.clone(), json!(GPUS))]);
     Ok(json!({
         "apiVersion": "v1",
@@ -102,7 +98,7 @@ fn pod(arguments: &Arguments) -> anyhow::Result<Value> {
             },
             "containers": [{
                 "name": "main",
-                // Never pulled.
+                // A dry run pulls no image.
                 "image": "registry.k8s.io/pause",
                 "resources": {"limits": limits},
                 "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},

@@ -1,4 +1,4 @@
-//! `fabric-injector manifests`: what to apply to a cluster, for those who use neither Helm nor kustomize.
+//! `fabric-injector manifests`: the objects of an installation without Helm and kustomize.
 
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
@@ -10,14 +10,14 @@ use crate::shell::builtin;
 use crate::shell::selection::Selection;
 
 use super::Status;
-use super::cluster::namespace;
 use super::output::Output;
+use super::parse::namespace;
 use super::selection::SelectionArguments;
 
-/// Print the objects that install the webhook, for those who use neither Helm nor kustomize
+/// Print the objects that install the webhook without Helm and kustomize
 ///
-/// The webhook is registered for the pods that the policies are for. What each choice is for stands in the comments of
-/// `deploy/manifests` and in `docs/install.md`.
+/// The webhook is registered for the pods that the policies match. The comments in `deploy/manifests` and
+/// `docs/install.md` explain each choice.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "To install: fabric-injector manifests --values values.yaml | kubectl apply -f -"
@@ -25,43 +25,47 @@ use super::selection::SelectionArguments;
 pub(super) struct Arguments {
     #[command(flatten)]
     selection: SelectionArguments,
-    /// Where to install; the default one is printed as well, any other has to be there. Pods in it are not served
+    /// The namespace of the installation, whose pods are not injected; the default one is printed as well, another one
+    /// has to exist
     #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = own_namespace)]
     namespace: String,
     /// The image of the server [default: that of this version]
     #[arg(long, value_name = "IMAGE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     image: Option<String>,
-    /// What becomes of a pod that asks for multi-node networking when no server answers
+    /// The response for a pod that asks for multi-node networking when no replica answers
     #[arg(long, value_enum, default_value = "fail", ignore_case = true)]
     failure_policy: FailurePolicy,
-    /// What a policy of the API server does about such a pod that was not served
+    /// The action of a ValidatingAdmissionPolicy on such a pod that was not injected
     #[arg(long, value_enum, default_value = "warn", ignore_case = true)]
     guard: Guard,
 }
 
-/// A namespace that the servers may have for themselves: its pods are left alone.
+/// A namespace for the server alone, because its pods are not injected.
 fn own_namespace(text: &str) -> Result<String, String> {
     if text == "default" || text.starts_with("kube-") {
-        return Err("pods of the servers' namespace are not served, so choose one of its own".to_owned());
+        return Err(
+            "pods in the namespace of the server are not injected; choose a namespace for the server alone"
+                .to_owned(),
+        );
     }
     namespace(text)
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum FailurePolicy {
-    /// Refused; all other pods start
+    /// The API server rejects it; all other pods start
     Fail,
-    /// Let through as it came; the guard says so
+    /// The API server admits it unchanged, and the guard reports it
     Ignore,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Guard {
-    /// Tells whoever creates it
+    /// Warn the client that creates it
     Warn,
-    /// Refuses it
+    /// Deny it
     Deny,
-    /// There is none
+    /// No guard
     None,
 }
 
@@ -91,12 +95,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         guard_conditions: registration::guard_conditions(&policies),
     };
     let size: usize = installation.policies.iter().map(|(_, text)| text.len()).sum();
-    ensure!(size <= MAX_CONFIG_MAP, "the policies have {size} bytes, and a ConfigMap holds {MAX_CONFIG_MAP}");
+    ensure!(
+        size <= MAX_CONFIG_MAP,
+        "the policies have {size} bytes, and a ConfigMap holds at most {MAX_CONFIG_MAP}"
+    );
     let objects = installation.objects()?;
     let documents: Vec<String> = objects.iter().map(yaml::write).collect();
     output.data(documents.join("---\n").as_bytes())?;
     Ok(Status::Done)
 }
 
-/// What the API server takes, without its own part.
+/// The size of a ConfigMap, less some room for its metadata.
 const MAX_CONFIG_MAP: usize = 1_000_000;

@@ -1,4 +1,4 @@
-//! The few things that are asked of the API server, each of one object by its name.
+//! The requests to the API server, each about one object by its name.
 
 use std::time::Duration;
 
@@ -15,35 +15,35 @@ use tokio::time::timeout;
 use super::rotation::Rotation;
 use super::secret::{self, Data};
 
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(5);
-/// How long it may take to reach the API server.
-const CONNECT: Duration = Duration::from_secs(3);
-/// How long one watch lasts.
-const WATCH: u32 = 240;
-/// Who changes, in `managedFields`.
-const MANAGER: &str = "fabric-injector";
-/// Who makes an empty Secret. Another name than the above: who applies the same object without the data, in the same
-/// name, takes the data away.
+/// The time within which the API server has to answer.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time within which a connection has to be open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The duration of one watch, in seconds.
+const WATCH_SECONDS: u32 = 240;
+/// The field manager of changes.
+const FIELD_MANAGER: &str = "fabric-injector";
+/// The field manager of the empty Secret. It differs from the other one, because applying an object without a field
+/// removes the field if the same manager had set it.
 const CREATOR: &str = "fabric-injector-creation";
 
-/// A change that came too late: somebody else was faster.
+/// A write to an object that has changed since it was read (HTTP 409).
 #[derive(Debug, thiserror::Error)]
-#[error("somebody else changed {0} at the same time")]
-pub(super) struct Outrun(String);
+#[error("another client changed {0} at the same time")]
+pub(super) struct Conflict(String);
 
-/// A client by the kubeconfig that is named in `KUBECONFIG`, else as the service account of the pod.
+/// A client with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod.
 pub(super) async fn client() -> anyhow::Result<Client> {
     let mut config = Config::infer().await.map_err(|error| {
         anyhow!(
-            "there is no way to an API server: {error}\nhint: run in a pod with a service account, or name a file with `KUBECONFIG`"
+            "no API server is configured: {error}\nhint: run in a pod with a service account, or name a file with `KUBECONFIG`"
         )
     })?;
-    config.connect_timeout = Some(CONNECT);
-    Client::try_from(config).map_err(|error| anyhow!("there is no way to the API server: {}", cause(&error)))
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    Client::try_from(config).map_err(|error| anyhow!("the API server cannot be reached: {}", cause(&error)))
 }
 
-/// The objects that a server looks after.
+/// The objects that a server manages.
 pub(super) struct Objects {
     client: Client,
     webhooks: Api<DynamicObject>,
@@ -53,12 +53,11 @@ pub(super) struct Objects {
 /// A Secret as it was read.
 pub(super) struct Stored {
     resource_version: String,
-    /// What is in it.
     pub(super) data: Data,
 }
 
 impl Objects {
-    /// Reaches the API server when it is asked for something.
+    /// The connection is opened by the first request.
     pub(super) async fn connect() -> anyhow::Result<Self> {
         let client = client().await?;
         let webhooks = ApiResource::erase::<MutatingWebhookConfiguration>(&());
@@ -88,9 +87,10 @@ impl Objects {
         change(&self.guards, "ValidatingAdmissionPolicy", name, changes).await
     }
 
-    /// Tells of each change of the webhook configuration, for a few minutes.
+    /// Notifies of each change of the webhook configuration, for a few minutes.
     pub(super) async fn watch_webhook(&self, name: &str, changed: &Notify) -> anyhow::Result<()> {
-        let parameters = WatchParams::default().fields(&format!("metadata.name={name}")).timeout(WATCH);
+        let parameters =
+            WatchParams::default().fields(&format!("metadata.name={name}")).timeout(WATCH_SECONDS);
         let mut events = std::pin::pin!(self.webhooks.watch(&parameters, "0").await?);
         while let Some(event) = events.next().await {
             event?;
@@ -107,8 +107,8 @@ impl Objects {
         Ok(secret.map(Stored::from))
     }
 
-    /// Makes the Secret, empty, or leaves the one that is there as it is. It goes when `owner` does.
-    pub(super) async fn make_secret(
+    /// Creates the Secret without data, unless it exists. It is garbage-collected with `owner`.
+    pub(super) async fn create_secret(
         &self,
         namespace: &str,
         name: &str,
@@ -131,14 +131,14 @@ impl Objects {
                 }],
             },
         });
-        // Applied, not posted: a name in the path is what `resourceNames` can be held against.
+        // Server-side apply rather than create: RBAC checks `resourceNames` against the name in the path.
         let parameters = PatchParams::apply(CREATOR).force();
         let patch = Patch::Apply(&object);
-        let made = in_time(&what, "made", secrets.patch(name, &parameters, &patch)).await?;
-        Ok(made.into())
+        let created = in_time(&what, "created", secrets.patch(name, &parameters, &patch)).await?;
+        Ok(created.into())
     }
 
-    /// Puts this into the Secret, if it is still the one that was read.
+    /// Writes the certificates into the Secret, unless it has changed since it was read.
     pub(super) async fn write_secret(
         &self,
         namespace: &str,
@@ -164,7 +164,7 @@ impl From<Secret> for Stored {
 }
 
 fn changed_by() -> PatchParams {
-    PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() }
+    PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
 }
 
 async fn read(api: &Api<DynamicObject>, kind: &str, name: &str) -> anyhow::Result<Option<Value>> {
@@ -183,31 +183,31 @@ async fn change(
     Ok(())
 }
 
-/// What the API server answers, or a sentence that says what it did not do.
+/// The answer of the API server, or an error that names the object and the operation.
 async fn in_time<T>(
     what: &str,
     done: &str,
-    asked: impl Future<Output = Result<T, kube::Error>>,
+    request: impl Future<Output = Result<T, kube::Error>>,
 ) -> anyhow::Result<T> {
-    match timeout(ANSWER, asked).await {
+    match timeout(REQUEST_TIMEOUT, request).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(kube::Error::Api(status))) => match status.code {
-            409 => Err(Outrun(what.to_owned()).into()),
+            409 => Err(Conflict(what.to_owned()).into()),
             403 => anyhow::bail!(
-                "{what} may not be {done}: {}\nhint: the role of the service account has to allow it, as that of the chart does",
+                "{what} may not be {done}: {}\nhint: grant it in the role of the service account, as the chart does",
                 status.message
             ),
             _ => anyhow::bail!("{what} cannot be {done}: {}", status.message),
         },
         Ok(Err(error)) => Err(anyhow!("{what} cannot be {done}: {}", cause(&error))),
         Err(_) => {
-            let time = humantime::format_duration(ANSWER);
-            anyhow::bail!("{what} cannot be {done}: the API server does not answer within {time}")
+            let time = humantime::format_duration(REQUEST_TIMEOUT);
+            anyhow::bail!("{what} cannot be {done}: the API server did not answer within {time}")
         }
     }
 }
 
-/// What is at the bottom of an error; those above it each say it once more.
+/// The innermost cause of an error; the outer ones repeat it.
 pub(super) fn cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut cause = error;
     while let Some(next) = cause.source() {

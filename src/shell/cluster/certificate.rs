@@ -1,4 +1,4 @@
-//! Whether the API server would believe a certificate.
+//! Checks of certificates as the API server makes them.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use rustls_pki_types::{ServerName, UnixTime};
 
 use crate::shell::pem;
 
-/// Whether a client that trusts these CAs, PEM, believes at that time that this is the server of that name.
+/// Checks that a client that trusts these CAs, PEM, accepts the certificate for the server of that name at `now`.
 pub(super) fn check(trusted: &str, cert: &str, name: &str, now: SystemTime) -> anyhow::Result<()> {
     let roots = pem::roots("the CA", trusted.as_bytes())?;
     let chain = pem::certificates("the certificate", cert.as_bytes())?;
@@ -24,7 +24,7 @@ pub(super) fn check(trusted: &str, cert: &str, name: &str, now: SystemTime) -> a
     Ok(())
 }
 
-/// Whether this certificate is one of those in a text, PEM both.
+/// Whether the text `bundle` contains this certificate, PEM both.
 pub(super) fn contains(bundle: &str, cert: &str) -> bool {
     let (Ok(all), Ok(sought)) =
         (pem::certificates("the CAs", bundle.as_bytes()), pem::certificates("the CA", cert.as_bytes()))
@@ -34,12 +34,17 @@ pub(super) fn contains(bundle: &str, cert: &str) -> bool {
     sought.first().is_some_and(|sought| all.contains(sought))
 }
 
-/// The CAs in a text, each on lines of its own and nothing between them; whatever their time. What an API server cannot
-/// read would keep it from those that come after.
+/// The CAs of a text, PEM, each on lines of its own. Text between them is left out: an API server ignores a CA that
+/// follows text which it cannot parse.
 pub(super) fn authorities(pem: &str) -> String {
+    pieces(pem).collect()
+}
+
+/// The CAs of a text one by one, PEM, expired ones too.
+pub(super) fn pieces(pem: &str) -> impl Iterator<Item = String> {
     const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
     const END: &str = "-----END CERTIFICATE-----";
     let pieces = pem.split_inclusive(END).filter_map(|piece| piece.rfind(BEGIN).map(|at| &piece[at..]));
     let pieces = pieces.map(|piece| format!("{}\n", piece.trim()));
-    pieces.filter(|piece| pem::roots("a CA", piece.as_bytes()).is_ok()).collect()
+    pieces.filter(|piece| pem::roots("a CA", piece.as_bytes()).is_ok())
 }

@@ -1,4 +1,4 @@
-//! Asking the API server what it would make of a pod.
+//! The creation of a pod as a dry run.
 
 use anyhow::{Context, anyhow};
 use http_body_util::BodyExt;
@@ -9,39 +9,40 @@ use tokio::time::{Duration, timeout};
 
 use super::api::{cause, client};
 
-/// As much as is read of an answer. A pod has 3 MiB at most, and what admission adds is small.
+/// The largest answer that is read. A pod has at most 3 MiB, and admission adds little.
 const MAX_ANSWER: usize = 8 << 20;
 
-/// How long an answer may take: an API server waits for a webhook for half a minute at most, and then says so.
-const PATIENCE: Duration = Duration::from_secs(35);
+/// The time within which the API server has to answer. It waits up to 30 seconds for a webhook.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// What the API server made of a pod.
+/// The outcome of a dry run.
 #[derive(Debug)]
-pub struct DryRun {
-    /// The pod as it would be stored, or why it would not be.
-    pub result: Result<Value, String>,
-    /// What the API server would tell its author.
-    pub warnings: Vec<String>,
+pub(crate) struct DryRun {
+    /// The pod as it would be stored, or the message of the rejection.
+    pub(crate) result: Result<Value, String>,
+    /// The warnings that the client would see.
+    pub(crate) warnings: Vec<String>,
 }
 
-/// Has a pod created as a dry run: it goes through admission, and nothing is stored.
-pub async fn dry_run(namespace: &str, pod: &Value) -> anyhow::Result<DryRun> {
+/// Creates a pod as a dry run: it passes through admission, and is not stored.
+pub(crate) async fn dry_run(namespace: &str, pod: &Value) -> anyhow::Result<DryRun> {
     let client = client().await?;
     let request = Request::post(format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"))
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(pod.to_string().into_bytes()))?;
-    let asked = async {
+    let exchange = async {
         let (head, body) = client
             .send(request)
             .await
-            .map_err(|error| anyhow!("nobody can be asked: {}", cause(&error)))?
+            .map_err(|error| anyhow!("the API server cannot be reached: {}", cause(&error)))?
             .into_parts();
         let body = http_body_util::Limited::new(body, MAX_ANSWER).collect().await;
         let body =
             body.map_err(anyhow::Error::from_boxed).context("the answer of the API server cannot be read")?;
         anyhow::Ok((head, body.to_bytes()))
     };
-    let (head, body) = timeout(PATIENCE, asked).await.context("the API server does not answer")??;
+    let (head, body) =
+        timeout(REQUEST_TIMEOUT, exchange).await.context("the API server did not answer within 35s")??;
     let warnings = head.headers.get_all(header::WARNING).iter();
     let warnings = warnings.map(|value| warning_text(&String::from_utf8_lossy(value.as_bytes()))).collect();
     let answer: Value = serde_json::from_slice(&body).context("the answer of the API server is not JSON")?;
@@ -69,7 +70,7 @@ mod tests {
     use super::warning_text;
 
     #[test]
-    fn the_text_of_a_warning_is_what_its_author_wrote() {
+    fn the_text_of_a_warning_is_unquoted() {
         assert_eq!(
             warning_text(r#"299 - "fabric-injector: added \"x\" to C:\\""#),
             r#"fabric-injector: added "x" to C:\"#

@@ -1,4 +1,4 @@
-//! Hearing at once of a change to the webhook configuration: every pod in between may be refused.
+//! The watch of the webhook configuration: a wrong one may reject pods until it is reconciled.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use tokio::time::{Duration, sleep};
 
 use super::api::Objects;
 
-/// How long to wait before the next watch, when one has failed.
+/// The time between two watches.
 const PAUSE: Duration = Duration::from_secs(3);
 
-/// Tells of each change, for ever. Without permission to watch, the rounds have to do.
-pub(super) fn begin(objects: Arc<Objects>, name: String, changed: Arc<Notify>) -> JoinHandle<()> {
+/// Notifies of each change. Without the permission to watch, changes are found at the next reconciliation.
+pub(super) fn start(objects: Arc<Objects>, name: String, changed: Arc<Notify>) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
             if let Err(error) = objects.watch_webhook(&name, &changed).await {

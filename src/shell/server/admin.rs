@@ -1,4 +1,4 @@
-//! The plain port: `/livez`, `/readyz`, `/metrics`, `/policies`.
+//! The admin port, without TLS: `/livez`, `/readyz`, `/metrics`, `/policies`.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 
 use crate::core::policy::Policy;
 
+use super::readiness::REGISTRATION;
 use super::state::State;
-use super::status::REGISTRATION;
 
 /// The router of the admin port.
 pub fn router(state: Arc<State>) -> Router {
@@ -23,7 +23,7 @@ pub fn router(state: Arc<State>) -> Router {
         .route("/metrics", get(metrics))
         .route("/policies", get(policies))
         .fallback(async || {
-            let sentence = "nothing here; there are /livez, /readyz, /metrics and /policies\n";
+            let sentence = "not found; the resources are /livez, /readyz, /metrics and /policies\n";
             text(StatusCode::NOT_FOUND, sentence.to_owned())
         })
         .with_state(state)
@@ -40,9 +40,9 @@ fn typed(status: StatusCode, media_type: &'static str, body: String) -> Response
     response
 }
 
-/// In the form of the API server's own `/readyz`: a line for each check when asked for them or when one fails.
+/// The format of the API server's own `/readyz`: a line for each check if one fails, or with `?verbose`.
 async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> Response<Body> {
-    let checks = state.status.checks(SystemTime::now(), state.policies.load().policies().len());
+    let checks = state.readiness.checks(SystemTime::now(), state.policies.load().policies().len());
     let is_ready = checks.iter().all(|check| check.ok);
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let verbose =
@@ -55,11 +55,11 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
         let mark = if check.ok { "[+]" } else { "[-]" };
         lines.push_str(&format!("{mark}{}: {}\n", check.name, check.detail));
     }
-    for (what, failure) in state.status.failures() {
+    for (what, failure) in state.readiness.failures() {
         let meaning = if what == REGISTRATION {
-            "cannot be looked after, it stays as it is"
+            "cannot be reconciled, it stays as it is"
         } else {
-            "the last reload failed, what was loaded before is in use"
+            "the last reload failed, the previous version is in use"
         };
         lines.push_str(&format!("[!]{what}: {meaning}\n"));
         failure.lines().for_each(|line| lines.push_str(&format!("    {line}\n")));
@@ -73,7 +73,7 @@ async fn metrics(Shared(state): Shared<Arc<State>>) -> Response<Body> {
     typed(StatusCode::OK, media_type, state.metrics.encode())
 }
 
-/// What is in use: each policy with its parameters, those that the operator set and the rest.
+/// The policies in use, each with its parameters.
 async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
     let set = state.policies.load();
     let policies: Vec<Value> = set
@@ -95,7 +95,7 @@ async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
     typed(StatusCode::OK, "application/json", text + "\n")
 }
 
-/// What each parameter is, and who says so.
+/// The value of each parameter, and where it comes from.
 fn parameters(policy: &Policy) -> Map<String, Value> {
     let definition = policy.definition();
     let parameters = definition.parameters.iter().map(|parameter| {

@@ -1,4 +1,4 @@
-//! Reading the body of a request within limits of size, time and memory.
+//! Reads request bodies within limits of size, time and memory.
 
 use std::time::Instant;
 
@@ -12,47 +12,46 @@ use tokio::time::{Duration, timeout_at};
 use crate::core::admission::OnError;
 use crate::shell::telemetry::Shed;
 
-use super::refusal::Refusal;
+use super::rejection::Rejection;
 use super::state::State;
 
-/// The largest body: an API server takes objects of up to 3 MiB (`limit` of its request bodies), a review may
-/// hold one twice (`object` and `oldObject`), and 1 MiB is for the rest of it.
+/// The largest body: an API server accepts objects of up to 3 MiB, a review may contain two of them (`object` and
+/// `oldObject`), and 1 MiB is for the rest.
 pub const MAX_BODY: usize = 7 << 20;
-/// How long a body may take to arrive.
-pub(super) const BODY_TIME: Duration = Duration::from_secs(10);
-/// What is read and thrown away of a body that nobody wants, so that its sender gets to read the answer.
+/// The time within which a body has to arrive.
+pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most that is read of a body that is not used.
 const MAX_DRAINED: usize = 64 << 20;
 
 /// A body that has arrived.
 #[derive(Debug)]
-pub(super) struct Whole {
+pub(super) struct BufferedBody {
     pub(super) bytes: Bytes,
-    /// The room that it takes, given back when nobody needs it any more.
-    _room: Vec<OwnedSemaphorePermit>,
-    /// There was no room for it, so that it can be answered, but not served.
+    _permits: Vec<OwnedSemaphorePermit>,
+    /// The memory limit is exceeded, so that the review is answered without evaluation.
     pub(super) shed: bool,
 }
 
-/// Reads a whole body. `length` is what its sender said of it, if anything.
+/// Reads a body. `length` is its `content-length`, if there is one.
 pub(super) async fn read(
     state: &State,
     mut body: Body,
     length: Option<usize>,
     deadline: Instant,
-) -> Result<Whole, Refusal> {
-    // Most bodies come in one piece, which then need not be copied.
+) -> Result<BufferedBody, Rejection> {
+    // Most bodies arrive as one chunk, which is not copied.
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
-    let mut room = Room::default();
+    let mut memory = MemoryPermit::default();
     while let Some(data) = next(&mut body, deadline).await? {
         if first.len() + whole.len() + data.len() > MAX_BODY {
             drain(body, deadline).await;
             return Err(too_large());
         }
-        if !room.take(state, data.len(), deadline).await {
+        if !memory.extend(state, data.len(), deadline).await {
             state.metrics.shed(Shed::Memory);
             drain(body, deadline).await;
-            return Err(Refusal::overloaded(Shed::Memory));
+            return Err(Rejection::overloaded(Shed::Memory));
         }
         if first.is_empty() && whole.is_empty() {
             first = data;
@@ -65,44 +64,45 @@ pub(super) async fn read(
         whole.extend_from_slice(&data);
     }
     let bytes = if whole.is_empty() { first } else { whole.freeze() };
-    let shed = room.spare.is_some();
-    Ok(Whole { bytes, _room: room.ours.into_iter().chain(room.spare).collect(), shed })
+    let shed = memory.spare.is_some();
+    Ok(BufferedBody { bytes, _permits: memory.regular.into_iter().chain(memory.spare).collect(), shed })
 }
 
-/// The next piece of a body, if there is one.
-async fn next(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, Refusal> {
+/// The next chunk of a body, if there is one.
+async fn next(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, Rejection> {
     match timeout_at(deadline.into(), body.frame()).await {
         Ok(None) => Ok(None),
         Ok(Some(Ok(frame))) => Ok(Some(frame.into_data().unwrap_or_default())),
         Ok(Some(Err(error))) => {
-            let sentence = format!("the body did not arrive whole: {error}");
-            Err(Refusal::new(StatusCode::BAD_REQUEST, "body_incomplete", sentence))
+            let sentence = format!("the body is incomplete: {error}");
+            Err(Rejection::new(StatusCode::BAD_REQUEST, "body_incomplete", sentence))
         }
         Err(_) => {
             let sentence = "the body did not arrive in time".to_owned();
-            Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", sentence))
+            Err(Rejection::new(StatusCode::REQUEST_TIMEOUT, "body_timeout", sentence))
         }
     }
 }
 
-/// The memory that a body takes.
+/// The permits for the memory of a body.
 #[derive(Debug, Default)]
-struct Room {
-    ours: Option<OwnedSemaphorePermit>,
-    /// The room for one body more than there is room for, so that it can at least be answered.
+struct MemoryPermit {
+    regular: Option<OwnedSemaphorePermit>,
+    /// The permit of one more body than the limit allows, with which a pod is admitted unchanged.
     spare: Option<OwnedSemaphorePermit>,
 }
 
-impl Room {
-    async fn take(&mut self, state: &State, bytes: usize, deadline: Instant) -> bool {
+impl MemoryPermit {
+    /// Whether there is memory for more bytes.
+    async fn extend(&mut self, state: &State, bytes: usize, deadline: Instant) -> bool {
         if self.spare.is_some() {
             return true;
         }
-        match (state.room(bytes), &mut self.ours) {
-            (Some(more), Some(ours)) => ours.merge(more),
-            (Some(more), ours @ None) => *ours = Some(more),
+        match (state.body_permit(bytes), &mut self.regular) {
+            (Some(more), Some(regular)) => regular.merge(more),
+            (Some(more), regular @ None) => *regular = Some(more),
             (None, _) if state.on_error == OnError::Allow => {
-                self.spare = timeout_at(deadline.into(), state.spare_room()).await.ok().flatten();
+                self.spare = timeout_at(deadline.into(), state.spare_body_permit()).await.ok().flatten();
                 return self.spare.is_some();
             }
             (None, _) => return false,
@@ -111,7 +111,7 @@ impl Room {
     }
 }
 
-/// Reads the rest of a body that nobody wants: a connection that closes on a sender takes the answer with it.
+/// Reads the rest of a body that is not used: a client that still sends when the connection closes loses the response.
 pub(super) async fn drain(mut body: Body, deadline: Instant) {
     let reading = async {
         let mut seen = 0;
@@ -125,8 +125,8 @@ pub(super) async fn drain(mut body: Body, deadline: Instant) {
     let _ = timeout_at(deadline.into(), reading).await;
 }
 
-/// What is said of a body that is larger than any review.
-pub(super) fn too_large() -> Refusal {
+/// The rejection of a body that is larger than any review.
+pub(super) fn too_large() -> Rejection {
     let sentence = format!("the body is larger than {MAX_BODY} bytes, which no review of a pod is");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", sentence)
+    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", sentence)
 }

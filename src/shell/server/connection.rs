@@ -1,4 +1,4 @@
-//! One connection from its first byte to its last, and the limits on how long each part may take.
+//! One connection, from the TLS handshake to its end, with its timeouts.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -26,30 +26,30 @@ use tower_service::Service as TowerService;
 
 use crate::shell::telemetry::Metrics;
 
-use super::connections::{Connection, Request as Answering};
+use super::connections::{Connection, InFlight};
 use super::linger::Lingering;
 
-/// How long the parts of a connection may take.
+/// The timeouts of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct Timeouts {
     /// The TLS handshake.
     pub handshake: Duration,
-    /// The head of a request by HTTP/1.1, and the silence before it.
+    /// The head of an HTTP/1.1 request, and the idle time before it.
     pub head: Duration,
-    /// The silence of a connection.
+    /// The idle time of a connection.
     pub idle: Duration,
-    /// The whole connection, give or take a tenth.
+    /// The age of a connection, with a jitter of a tenth.
     pub age: Duration,
-    /// From saying that the connection will close to closing it, for a client that goes on.
+    /// The time from announcing the close of a connection to closing it.
     pub closing: Duration,
 }
 
-impl Times {
-    /// How old a connection gets by default.
+impl Timeouts {
+    /// The default for the age.
     pub const AGE: Duration = Duration::from_mins(5);
 }
 
-impl Default for Times {
+impl Default for Timeouts {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(5),
@@ -61,45 +61,45 @@ impl Default for Times {
     }
 }
 
-/// The largest head of a request; that of an API server is a few hundred bytes.
+/// The largest head of a request. API servers send a few hundred bytes.
 const MAX_HEAD: u32 = 16 << 10;
-/// Requests that a client may have open on one connection.
+/// Concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 256;
-/// A client that does not answer a ping within this time is gone.
+/// The interval of HTTP/2 pings, and the time within which the client has to answer one.
 const PING: Duration = Duration::from_secs(20);
 
-/// How long a client may leave all of its answers unread: longer than any answer takes.
+/// The time for which a client may leave its responses unread.
 const STUCK: Duration = Duration::from_mins(1);
-/// How long a connection on which nothing is asked may take to end once it was told to: as long as a handshake.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// How long a connection has for a request that may be on its way when it is to end: its first one by HTTP/2, one more
-/// by HTTP/1.1.
-const LATE: Duration = Duration::from_secs(1);
+/// The time within which a connection without requests has to end after its close was announced.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time for which a connection that closes waits for a request that the client may have sent already: the first one
+/// of HTTP/2, one more of HTTP/1.1.
+const LAST_REQUEST: Duration = Duration::from_secs(1);
 
-/// How far a server is on its way to its end.
+/// The phases of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     Serving,
-    /// It still accepts, but clients should go elsewhere.
+    /// It accepts connections, and asks clients to go to other replicas.
     Leaving,
-    /// What was asked is answered, and nothing else.
+    /// It finishes the requests in flight.
     Draining,
 }
 
-/// What answers requests: the router, and a count of what is being answered.
+/// The router, which counts the requests in flight.
 #[derive(Debug, Clone)]
 struct Service {
     router: Router,
     connection: Arc<Connection>,
-    /// By HTTP/1.1, the phase of the server: from leaving on, each answer is the last of its connection. Who closes an
-    /// idle connection may meet a request on its way, which its client does not send again; API servers speak
-    /// HTTP/1.1 to webhooks.
+    /// The phase of the server, for HTTP/1.1: from `Leaving` on, each response is the last of its connection. Closing
+    /// an idle connection may cut off a request that the client does not repeat, and API servers use HTTP/1.1 for
+    /// webhooks.
     phase: Option<watch::Receiver<Phase>>,
 }
 
 impl Service {
-    /// Whether an answer is the last of its connection, which is told by `connection: close`.
-    fn farewell(&self) -> bool {
+    /// Whether a response is the last of its connection, so that it has `connection: close`.
+    fn should_close(&self) -> bool {
         let leaving = |phase: &watch::Receiver<Phase>| *phase.borrow() >= Phase::Leaving;
         self.phase.as_ref().is_some_and(|phase| leaving(phase) || self.connection.ends())
     }
@@ -111,26 +111,26 @@ impl hyper::service::Service<hyper::Request<Incoming>> for Service {
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let answering = self.connection.request();
-        let answer = self.router.clone().call(request);
+        let in_flight = self.connection.request();
+        let response = self.router.clone().call(request);
         let service = self.clone();
         Box::pin(async move {
-            let mut answer = answer.await?;
-            if service.farewell() {
-                answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            let mut response = response.await?;
+            if service.should_close() {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok(answer.map(|body| Body::new(Sent { body, _answering: answering })))
+            Ok(response.map(|body| Body::new(CountedBody { body, _in_flight: in_flight })))
         })
     }
 }
 
-/// A body, and the count of what is being answered until it was sent.
-struct Sent {
+/// A response body, which counts as in flight until it is sent.
+struct CountedBody {
     body: Body,
-    _answering: Answering,
+    _in_flight: InFlight,
 }
 
-impl HttpBody for Sent {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -150,14 +150,13 @@ impl HttpBody for Sent {
     }
 }
 
-/// Everything that a connection needs to know.
+/// The environment of a connection.
 pub(super) struct Context {
     pub(super) router: Router,
-    pub(super) times: Times,
+    pub(super) timeouts: Timeouts,
     pub(super) connection: Arc<Connection>,
-    /// How far the server is.
     pub(super) phase: watch::Receiver<Phase>,
-    /// None on a port that is not the webhook's.
+    /// None on the admin port.
     pub(super) metrics: Option<Arc<Metrics>>,
 }
 
@@ -168,15 +167,15 @@ impl Context {
         }
     }
 
-    /// The connection is closed from this side.
+    /// Counts a connection that the server closes.
     fn closed(&self, reason: &'static str) {
         self.count(|metrics| metrics.closed(reason));
     }
 }
 
-/// Serves one connection until it ends, of itself or because it must.
+/// Serves one connection until it ends.
 pub(super) async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, context: Context) {
-    // A review is one write; waiting to join it with another only costs time.
+    // A response is one write, so that Nagle's algorithm would only delay it.
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = tls else { return serve_http1(stream, &context).await };
     let stream = tokio::select! {
@@ -184,7 +183,7 @@ pub(super) async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, context: 
         () = context.connection.evicted.notified() => return context.closed("evicted"),
         stream = handshake(stream, acceptor, &context) => stream,
     };
-    // By the protocol that was agreed on, not by the first bytes: those may never come.
+    // The negotiated protocol decides rather than the first bytes, which may never arrive.
     match stream {
         Some(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
             serve_http2(stream, &context).await;
@@ -200,7 +199,7 @@ async fn handshake(
     context: &Context,
 ) -> Option<TlsStream<TcpStream>> {
     context.count(Metrics::handshake);
-    let failed = match timeout(context.times.handshake, acceptor.accept(stream)).await {
+    let failed = match timeout(context.timeouts.handshake, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => return Some(stream),
         Ok(Err(error)) => {
             let reason = handshake_failure(&error);
@@ -228,7 +227,7 @@ async fn serve_http1(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        .header_read_timeout(context.times.head)
+        .header_read_timeout(context.timeouts.head)
         .max_buf_size(MAX_HEAD as usize)
         .half_close(true);
     let service = Service {
@@ -252,31 +251,31 @@ async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
     drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context, false).await;
 }
 
-/// Runs a connection, and asks it to end when it is too old, was silent for too long, or the server stops.
+/// Runs a connection, and closes it when it is too old or idle for too long, or when the server stops.
 async fn drive(running: impl GracefulConnection, context: &Context, http1: bool) {
     let mut running = pin!(running);
     let mut phase = context.phase.clone();
-    let mut old = pin!(sleep(with_jitter(context.times.age)));
+    let mut old = pin!(sleep(with_jitter(context.timeouts.age)));
     if !http1 && *phase.borrow() == Phase::Draining {
-        // It was accepted, so it is served.
+        // The client may not have sent its first request yet.
         tokio::select! {
             _ = running.as_mut() => return,
-            () = sleep(LATE) => {}
+            () = sleep(LAST_REQUEST) => {}
         }
     }
     let reason = loop {
-        let look_again = sleep(context.times.idle / 4);
+        let check = sleep(context.timeouts.idle / 4);
         tokio::select! {
             _ = running.as_mut() => return,
             _ = phase.wait_for(|phase| *phase == Phase::Draining) => break None,
             () = context.connection.evicted.notified() => break Some("evicted"),
             () = old.as_mut() => break Some("age"),
-            () = look_again => {
-                if context.connection.idle().is_some_and(|idle| idle >= context.times.idle) {
+            () = check => {
+                if context.connection.idle().is_some_and(|idle| idle >= context.timeouts.idle) {
                     break Some("idle");
                 }
                 if context.connection.stuck().is_some_and(|stuck| stuck >= STUCK) {
-                    // It will not read a farewell either.
+                    // The client would not read an announcement either.
                     return context.closed("stuck");
                 }
             }
@@ -284,41 +283,41 @@ async fn drive(running: impl GracefulConnection, context: &Context, http1: bool)
     };
     if let Some(reason) = reason {
         context.closed(reason);
-        if reason == "evicted" && !context.connection.has_asked() {
+        if reason == "evicted" && !context.connection.has_had_request() {
             return;
         }
     }
     if http1 && matches!(reason, None | Some("age")) {
-        // With its next answer, if it is asked something: a request may be on its way already.
+        // The next response announces the close, because a request may have been sent already.
         context.connection.end();
         tokio::select! {
             _ = running.as_mut() => return,
-            () = sleep(LATE) => {}
+            () = sleep(LAST_REQUEST) => {}
         }
     }
-    // HTTP/2 says GOAWAY and finishes what was asked, HTTP/1.1 closes when nothing is being answered.
+    // HTTP/2 sends GOAWAY and finishes the requests in flight; HTTP/1.1 closes after the current response.
     running.as_mut().graceful_shutdown();
     tokio::select! {
         _ = running => {}
-        () = sleep(context.times.closing) => {}
-        () = silence(&context.connection) => {}
+        () = sleep(context.timeouts.closing) => {}
+        () = idle(&context.connection) => {}
     }
 }
 
-/// Waits until nothing was asked for a while: a client that is gone, or has never begun to speak HTTP/2, does
-/// not take its leave.
-async fn silence(connection: &Connection) {
-    let told = Instant::now();
+/// Waits until the connection has been idle for a while: a client that is lost, or has not begun to speak HTTP/2, does
+/// not close.
+async fn idle(connection: &Connection) {
+    let announced = Instant::now();
     loop {
-        let silent = connection.idle().unwrap_or_default().min(told.elapsed());
-        if silent >= FAREWELL {
+        let idle = connection.idle().unwrap_or_default().min(announced.elapsed());
+        if idle >= CLOSE_TIMEOUT {
             return;
         }
-        sleep(FAREWELL.saturating_sub(silent)).await;
+        sleep(CLOSE_TIMEOUT.saturating_sub(idle)).await;
     }
 }
 
-/// Connections that began together should not all end together.
+/// Spreads the ends of connections that began at the same time.
 fn with_jitter(age: Duration) -> Duration {
     age.mul_f64(0.9 + 0.2 * fastrand::f64())
 }

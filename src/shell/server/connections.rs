@@ -1,4 +1,4 @@
-//! The connections that are open, and which of them has to go when there is no room for another.
+//! The open connections, and the eviction of idle ones when there are too many.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -8,20 +8,20 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::time::Duration;
 
-/// What one connection is doing.
+/// The activity of one connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     begun: Instant,
-    /// Something was asked on it.
-    has_asked: AtomicBool,
-    /// Requests that are being answered.
+    /// It has had a request.
+    has_had_request: AtomicBool,
+    /// Requests in flight.
     active: AtomicUsize,
-    /// Milliseconds from `begun` to the last time that something happened: a request was answered, or one began
-    /// where there was none.
+    /// Milliseconds from `begun` to the last activity: a response was sent, or a request began while none was in
+    /// flight.
     last: AtomicU64,
-    /// The next answer is the last.
+    /// The next response is the last.
     ends: AtomicBool,
-    /// Told when the connection has to make room.
+    /// Notified when the connection is evicted.
     pub(super) evicted: Notify,
 }
 
@@ -29,7 +29,7 @@ impl Connection {
     fn new() -> Self {
         Self {
             begun: Instant::now(),
-            has_asked: AtomicBool::new(false),
+            has_had_request: AtomicBool::new(false),
             active: AtomicUsize::new(0),
             last: AtomicU64::new(0),
             ends: AtomicBool::new(false),
@@ -37,12 +37,12 @@ impl Connection {
         }
     }
 
-    /// From now on, an answer is the last.
+    /// Makes the next response the last.
     pub(super) fn end(&self) {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// Whether an answer is the last.
+    /// Whether the next response is the last.
     pub(super) fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
@@ -53,25 +53,25 @@ impl Connection {
     }
 
     /// Counts a request until the guard is dropped.
-    pub(super) fn request(self: &Arc<Self>) -> Request {
-        self.has_asked.store(true, Ordering::Relaxed);
+    pub(super) fn request(self: &Arc<Self>) -> InFlight {
+        self.has_had_request.store(true, Ordering::Relaxed);
         if self.active.fetch_add(1, Ordering::Relaxed) == 0 {
             self.touch();
         }
-        Request(Arc::clone(self))
+        InFlight(Arc::clone(self))
     }
 
-    /// Whether anything was ever asked on it.
-    pub(super) fn has_asked(&self) -> bool {
-        self.has_asked.load(Ordering::Relaxed)
+    /// Whether the connection has had a request.
+    pub(super) fn has_had_request(&self) -> bool {
+        self.has_had_request.load(Ordering::Relaxed)
     }
 
-    /// How long nothing was asked; none while something is being answered.
+    /// The time since the last activity; none while a request is in flight.
     pub(super) fn idle(&self) -> Option<Duration> {
         (self.active.load(Ordering::Relaxed) == 0).then(|| self.since_last())
     }
 
-    /// How long nothing was answered although something was asked; none if nothing was.
+    /// The time for which requests have been in flight without a response; none without requests.
     pub(super) fn stuck(&self) -> Option<Duration> {
         (self.active.load(Ordering::Relaxed) > 0).then(|| self.since_last())
     }
@@ -82,11 +82,11 @@ impl Connection {
     }
 }
 
-/// A request that is being answered, until the answer was sent.
+/// A request, until its response is sent.
 #[derive(Debug)]
-pub(super) struct Request(Arc<Connection>);
+pub(super) struct InFlight(Arc<Connection>);
 
-impl Drop for Request {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.touch();
         self.0.active.fetch_sub(1, Ordering::Relaxed);
@@ -111,7 +111,7 @@ impl Connections {
         Self { most, open: Mutex::default() }
     }
 
-    /// Whether something is being answered on any of them.
+    /// Whether a request is in flight on any of them.
     pub(super) fn any_busy(&self) -> bool {
         self.open().by_number.values().any(|connection| connection.idle().is_none())
     }
@@ -120,15 +120,14 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes on a connection. Where there is no room, one makes some that never asked anything, or else the one that
-    /// has been silent for longest: whoever opens connections and says nothing takes the place of nobody who talks.
-    /// None if all are busy.
+    /// Adds a connection. At the limit, it evicts one that never had a request, or else the one that has been idle for
+    /// longest, so that idle clients do not keep out active ones. None if a request is in flight on all of them.
     pub(super) fn add(self: &Arc<Self>) -> Option<Place> {
         let mut open = self.open();
         if open.by_number.len() >= self.most {
             let victim = open.by_number.iter().filter_map(|(number, connection)| {
                 let idle = connection.idle()?;
-                Some(((!connection.has_asked(), idle), *number))
+                Some(((!connection.has_had_request(), idle), *number))
             });
             let (_, number) = victim.max()?;
             if let Some(connection) = open.by_number.remove(&number) {
@@ -143,7 +142,7 @@ impl Connections {
     }
 }
 
-/// The place of an open connection, given back when dropped.
+/// An open connection, which is removed when dropped.
 #[derive(Debug)]
 pub(super) struct Place {
     number: u64,
@@ -162,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_silent_make_room_and_the_busy_stay() {
+    fn idle_connections_are_evicted_and_busy_ones_stay() {
         let connections = Arc::new(Connections::new(2));
         let numbers = || {
             let mut numbers: Vec<u64> = connections.open().by_number.keys().copied().collect();
@@ -171,14 +170,14 @@ mod tests {
         };
         let busy = connections.add().unwrap();
         let request = busy.connection.request();
-        let _silent = connections.add().unwrap();
+        let _idle = connections.add().unwrap();
         let third = connections.add().unwrap();
-        assert_eq!(numbers(), [0, 2], "the silent one went");
+        assert_eq!(numbers(), [0, 2], "the idle one is evicted");
         let other = third.connection.request();
         assert!(connections.add().is_none(), "all are busy");
         drop(other);
         let _fourth = connections.add().unwrap();
-        assert_eq!(numbers(), [0, 3], "the one that is done went");
+        assert_eq!(numbers(), [0, 3], "the one without requests is evicted");
         drop(request);
         drop(busy);
         assert_eq!(numbers(), [3]);

@@ -1,4 +1,4 @@
-//! A stream that does not close before its client has.
+//! A stream that waits for its client to close.
 
 use std::future::Future as _;
 use std::io;
@@ -8,15 +8,14 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Duration, Sleep, sleep};
 
-/// How long a client may take to close its side after this one did.
+/// The time within which a client has to close its side after the server did.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// A stream whose end waits for the client's. Who closes while the client still writes has the kernel answer with a
-/// reset, and the client loses what it was told last: that this connection takes no more, and which requests it may
-/// send again.
+/// A stream whose shutdown waits for that of the client. If the server closes while the client still writes, the kernel
+/// sends a reset, and the client loses what it has not read yet: the last response, or which requests it may repeat.
 pub(super) struct Lingering<S> {
     stream: S,
-    /// Since this side is closed.
+    /// Set when this side is closed.
     until: Option<Pin<Box<Sleep>>>,
 }
 
@@ -59,9 +58,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Lingering<S> {
         while until.as_mut().poll(context).is_pending() {
             let mut unread = ReadBuf::new(&mut space);
             match ready!(Pin::new(&mut this.stream).poll_read(context, &mut unread)) {
-                // Nobody reads it: what was not taken on before is not taken on now.
+                // Requests that arrive now are not answered.
                 Ok(()) if !unread.filled().is_empty() => {}
-                // The client has closed its side, or is gone.
+                // The client has closed its side, or the connection is lost.
                 Ok(()) | Err(_) => break,
             }
         }
@@ -89,7 +88,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_waits_for_the_client_but_not_for_ever() {
+    async fn shutdown_waits_for_the_client_for_a_limited_time() {
         let (client, server) = duplex(64);
         let mut server = Lingering::new(server);
         let begun = Instant::now();
@@ -99,14 +98,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_client_still_sends_is_read_and_its_end_is_the_end() {
+    async fn shutdown_reads_until_the_client_closes() {
         let (mut client, server) = duplex(16);
         let mut server = Lingering::new(server);
         let begun = Instant::now();
         let ended = tokio::spawn(async move { server.shutdown().await });
         client.write_all(&[0; 4096]).await.unwrap();
-        let mut told = Vec::new();
-        client.read_to_end(&mut told).await.unwrap();
+        let mut read = Vec::new();
+        client.read_to_end(&mut read).await.unwrap();
         drop(client);
         ended.await.unwrap().unwrap();
         assert!(begun.elapsed() < LINGER, "{:?}", begun.elapsed());

@@ -1,122 +1,56 @@
-//! Loading certificates and policies anew while serving.
+//! The reload of files while the server runs.
 //!
-//! By looking at the files every second, not by being told: the kubelet swaps a link, an editor renames, a
-//! `subPath` mount never changes its link, and the instances of inotify are few on a node. A few small files a
-//! second cost some ten microseconds.
+//! Files are read every second. Notifications would not do: the kubelet replaces a link, an editor renames, a `subPath`
+//! mount never changes, and a node has few inotify instances. Reading a few small files takes some ten microseconds.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use arc_swap::ArcSwap;
-use rustls::ServerConfig;
 use tokio::task::{JoinError, JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::shell::selection::{Selection, Sources};
 use crate::shell::telemetry::Reloaded;
 
-use super::certificate::{Loaded, Pair, TlsSource};
 use super::state::State;
 
-/// How often files are looked at.
+/// The interval at which files are read.
 const POLL: Duration = Duration::from_secs(1);
-/// Whatever changed is looked at again after this time: somebody may be in the middle of writing it.
+/// Changed files are read again after this time, because a writer may not have finished.
 const SETTLE: Duration = Duration::from_millis(100);
-/// What changes all the time is told after this time.
+/// If the files keep changing for this long, the reload has failed.
 const UNREST: Duration = Duration::from_secs(5);
-/// Reading that takes longer, as on a network that is gone, is told.
-const READ_TIME: Duration = Duration::from_secs(10);
-/// What was bad is tried again this often although it did not change: a certificate may become valid.
+/// A read that takes longer has failed, as on a network file system that does not respond.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// The number of polls after which unchanged bad files are tried again: a certificate may have become valid.
 const RETRY: u32 = 30;
 
-/// Something that is read from files and put to use.
+/// Files that are read and put into use.
 pub(super) trait Source: Send + Sync + 'static {
     type Content: PartialEq + Send;
 
     fn what(&self) -> Reloaded;
-    /// Reads the files.
     fn read(&self) -> anyhow::Result<Self::Content>;
-    /// Puts what was read to use, all or nothing; a line for the log.
+    /// Puts the content into use as a whole, or not at all; a line for the log.
     fn apply(&self, content: &Self::Content) -> anyhow::Result<String>;
 }
 
-/// The pair, and the settings that new connections begin with.
-pub(super) struct Certificate {
-    pub(super) source: TlsSource,
-    pub(super) config: Arc<ArcSwap<ServerConfig>>,
-    pub(super) state: Arc<State>,
-}
-
-impl Source for Certificate {
-    type Content = Pair;
-
-    fn what(&self) -> Reloaded {
-        Reloaded::Certificate
-    }
-
-    fn read(&self) -> anyhow::Result<Pair> {
-        self.source.read()
-    }
-
-    fn apply(&self, pair: &Pair) -> anyhow::Result<String> {
-        let Loaded { config, validity } = pair.load(SystemTime::now())?;
-        self.config.store(config);
-        certificate_in_use(&self.state, validity);
-        Ok(format!("valid until {}", humantime::format_rfc3339_seconds(validity.not_after)))
-    }
-}
-
-/// Tells metrics and status of a certificate.
-pub(super) fn certificate_in_use(state: &State, validity: crate::shell::pem::Validity) {
-    state.status.certificate(validity);
-    let end = validity.not_after.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    state.metrics.certificate_expires(end.as_secs_f64());
-}
-
-/// Policies and values.
-pub(super) struct Policies {
-    pub(super) selection: Selection,
-    pub(super) state: Arc<State>,
-}
-
-impl Source for Policies {
-    type Content = Sources;
-
-    fn what(&self) -> Reloaded {
-        Reloaded::Policies
-    }
-
-    fn read(&self) -> anyhow::Result<Sources> {
-        self.selection.read()
-    }
-
-    fn apply(&self, sources: &Sources) -> anyhow::Result<String> {
-        let policies = sources.compile()?;
-        self.state.metrics.policies_in_use(&policies);
-        let stamps: Vec<&str> = policies.policies().iter().map(crate::core::policy::Policy::stamp).collect();
-        let line = stamps.join(", ");
-        self.state.policies.store(Arc::new(policies));
-        Ok(line)
-    }
-}
-
-/// What was seen when the files were last looked at: their content, or why they could not be read.
+/// The content of the files when they were last read, or the error.
 type Seen<C> = Result<C, String>;
 
-/// Looks at the files of a source for ever. `content` is what is in use.
+/// Reloads the files of a source when they change. `content` is in use at the start.
 pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::Content) {
     let mut reader = Reader { source: Arc::new(source), reading: None };
     let what = reader.source.what();
     let mut seen: Seen<S::Content> = Ok(content);
-    // Why what was last seen is not in use.
+    // The reason why the content that was last read is not in use.
     let mut failure: Option<String> = None;
-    let mut rounds = 0;
+    let mut polls = 0;
     loop {
         sleep(POLL).await;
         let mut now = reader.read().await;
         let changed = now != seen;
-        rounds += 1;
-        if !changed && (failure.is_none() || rounds % RETRY != 0) {
+        polls += 1;
+        if !changed && (failure.is_none() || polls % RETRY != 0) {
             continue;
         }
         let begun = Instant::now();
@@ -128,33 +62,31 @@ pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::C
             now = again;
             if !settled && begun.elapsed() >= UNREST {
                 let error = format!("the files of the {} do not stop changing", what.name());
-                failed(what, &state, &error, failure.as_ref());
-                failure = Some(error);
+                failure = record(what, &state, Err(error), failure.as_ref());
             }
         }
-        (seen, failure) = put_to_use(&reader.source, &state, now, failure).await;
+        (seen, failure) = apply(&reader.source, &state, now, failure).await;
     }
 }
 
-/// Reads a source, once at a time: a read that hangs cannot be ended, only waited for.
+/// Reads a source, one read at a time: a read that hangs cannot be cancelled.
 struct Reader<S: Source> {
     source: Arc<S>,
-    /// What hangs.
+    /// The read that hangs.
     reading: Option<JoinHandle<anyhow::Result<S::Content>>>,
 }
 
 impl<S: Source> Reader<S> {
-    /// What is read, or that it hangs.
     async fn read(&mut self) -> Seen<S::Content> {
         let mut reading = self.reading.take().unwrap_or_else(|| {
             let source = Arc::clone(&self.source);
             spawn_blocking(move || source.read())
         });
-        if let Ok(result) = timeout(READ_TIME, &mut reading).await {
+        if let Ok(result) = timeout(READ_TIMEOUT, &mut reading).await {
             return one_line(result);
         }
         self.reading = Some(reading);
-        let (what, time) = (self.source.what().name(), humantime::format_duration(READ_TIME));
+        let (what, time) = (self.source.what().name(), humantime::format_duration(READ_TIMEOUT));
         Err(format!("the files of the {what} cannot be read within {time}"))
     }
 
@@ -163,8 +95,8 @@ impl<S: Source> Reader<S> {
     }
 }
 
-/// Uses what was read; what was seen, and the failure if there is one.
-async fn put_to_use<S: Source>(
+/// Puts into use what was read; what was read, and the failure if there is one.
+async fn apply<S: Source>(
     source: &Arc<S>,
     state: &State,
     now: Seen<S::Content>,
@@ -185,31 +117,34 @@ async fn put_to_use<S: Source>(
             }
         }
     };
-    match result {
+    (seen, record(what, state, result, before.as_ref()))
+}
+
+/// Records the result of a reload in log, metrics and readiness; the failure, if it is one. A failure that is the same
+/// as `before` is recorded already.
+pub(super) fn record(
+    what: Reloaded,
+    state: &State,
+    result: Result<String, String>,
+    before: Option<&String>,
+) -> Option<String> {
+    let failure = match result {
         Ok(loaded) => {
             tracing::info!(what = what.name(), loaded, "reloaded");
-            state.metrics.reloaded(what, true);
-            state.status.reloaded(what, None);
-            (seen, None)
+            None
         }
+        Err(error) if before == Some(&error) => return Some(error),
         Err(error) => {
-            failed(what, state, &error, before.as_ref());
-            (seen, Some(error))
+            tracing::error!(what = what.name(), error, "reload failed, the previous version stays in use");
+            Some(error)
         }
-    }
+    };
+    state.metrics.reloaded(what, failure.is_none());
+    state.readiness.reloaded(what, failure.clone());
+    failure
 }
 
-/// Tells log, metrics and status of a failure: once, not every time that it is tried again.
-fn failed(what: Reloaded, state: &State, error: &str, before: Option<&String>) {
-    if before.is_some_and(|before| before == error) {
-        return;
-    }
-    tracing::error!(what = what.name(), error, "reload failed, what was loaded before stays in use");
-    state.metrics.reloaded(what, false);
-    state.status.reloaded(what, Some(error.to_owned()));
-}
-
-/// Runs something that takes long, and makes one line of its error.
+/// Runs `work` on a thread for blocking calls; an error becomes one line.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> Result<T, String> {
@@ -219,7 +154,7 @@ async fn blocking<T: Send + 'static>(
 fn one_line<T>(result: Result<anyhow::Result<T>, JoinError>) -> Result<T, String> {
     match result {
         Ok(result) => result.map_err(|error| format!("{error:#}")),
-        Err(error) => Err(format!("fabric-injector itself failed, which is a bug of it: {error}")),
+        Err(error) => Err(format!("internal error, which is a bug of fabric-injector: {error}")),
     }
 }
 
@@ -232,7 +167,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read is what somebody sends.
+    /// A source whose reads wait for the test.
     struct Slow {
         reads: AtomicUsize,
         sent: Mutex<mpsc::Receiver<u8>>,
@@ -256,12 +191,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_hangs_is_told_and_no_other_begins_until_it_ends() {
+    async fn a_read_that_hangs_is_reported_and_no_other_begins_until_it_ends() {
         let (sender, sent) = mpsc::channel();
         let source = Arc::new(Slow { reads: AtomicUsize::new(0), sent: Mutex::new(sent) });
         let mut reader = Reader { source: Arc::clone(&source), reading: None };
-        let told = Err("the files of the policies cannot be read within 10s".to_owned());
-        assert_eq!(reader.read().await, told);
+        let expected = Err("the files of the policies cannot be read within 10s".to_owned());
+        assert_eq!(reader.read().await, expected);
         assert!(reader.hangs());
         sender.send(7).unwrap();
         assert_eq!(reader.read().await, Ok(7));

@@ -1,4 +1,4 @@
-//! The body of an answer, which takes room until it was sent.
+//! Response bodies, which hold their memory permit until they are sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,14 +9,13 @@ use hyper::body::{Frame, SizeHint};
 use hyper::{Response, StatusCode, header};
 use tokio::sync::OwnedSemaphorePermit;
 
-/// What is handed on at once. The rest stays here until the client has taken that, so that the room of an answer is
-/// taken for as long as nobody reads it.
-const PIECE: usize = 16 << 10;
+/// The size of a frame. The next one is handed to the connection when the client has taken this one, so that a response
+/// holds its permit until the client reads it.
+const FRAME: usize = 16 << 10;
 
-/// Bytes on their way to a client.
 struct Sending {
     rest: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 impl HttpBody for Sending {
@@ -30,7 +29,7 @@ impl HttpBody for Sending {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
-        let length = self.rest.len().min(PIECE);
+        let length = self.rest.len().min(FRAME);
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
     }
 
@@ -43,9 +42,9 @@ impl HttpBody for Sending {
     }
 }
 
-/// An answer in JSON, and the room that it takes until it was sent.
-pub(super) fn json(status: StatusCode, bytes: Bytes, room: Option<OwnedSemaphorePermit>) -> Response<Body> {
-    let mut reply = Response::new(Body::new(Sending { rest: bytes, _room: room }));
+/// A response in JSON, with the permit for its memory.
+pub(super) fn json(status: StatusCode, bytes: Bytes, permit: Option<OwnedSemaphorePermit>) -> Response<Body> {
+    let mut reply = Response::new(Body::new(Sending { rest: bytes, _permit: permit }));
     *reply.status_mut() = status;
     let json = header::HeaderValue::from_static("application/json");
     reply.headers_mut().insert(header::CONTENT_TYPE, json);

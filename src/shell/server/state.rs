@@ -1,4 +1,4 @@
-//! What requests share.
+//! The state that all requests share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use arc_swap::ArcSwap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::core::admission::{Evaluate, OnError};
-use crate::core::engine;
+use crate::core::policy_set;
 use crate::core::policy_set::PolicySet;
 use crate::shell::telemetry::Metrics;
 
-use super::status::Status;
+use super::readiness::Readiness;
 
-/// How much is taken on at once.
+/// The limits on concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests whose body has arrived, and that are being answered.
+    /// Requests whose body has arrived.
     pub in_flight: usize,
-    /// Bytes of the bodies of all requests together.
+    /// The total size of all request bodies.
     pub body_bytes: usize,
 }
 
 impl Limits {
-    /// Requests in flight by default. An API server has 200 changing requests in flight by default
-    /// (`--max-mutating-requests-inflight`), and a large cluster a few API servers.
+    /// The default for requests. An API server has at most 200 mutating requests in flight by default
+    /// (`--max-mutating-requests-inflight`), and a large cluster has a few API servers.
     pub const IN_FLIGHT: usize = 512;
-    /// Room for four of the largest requests, or for thousands of usual ones.
+    /// The default for bodies: four of the largest requests, or thousands of usual ones.
     pub const BODY_BYTES: usize = 32 << 20;
 }
 
@@ -36,22 +36,22 @@ impl Default for Limits {
     }
 }
 
-/// Bytes of all answers that nobody has read yet.
-const ANSWER_BYTES: usize = 32 << 20;
+/// The total size of all responses that are not sent yet.
+const RESPONSE_BYTES: usize = 32 << 20;
 
-/// Everything that requests share. A review in flight finishes with the policies that it began with.
+/// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct State {
     pub(super) policies: ArcSwap<PolicySet>,
     pub(super) on_error: OnError,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) status: Status,
+    pub(super) readiness: Readiness,
     evaluate: Box<Evaluate>,
     in_flight: Arc<Semaphore>,
     body_bytes: Arc<Semaphore>,
-    spare: Arc<Semaphore>,
-    answer_bytes: Arc<Semaphore>,
-    /// Large pods are served one at a time, and off the threads that drive connections: built up in memory, a pod
-    /// takes a good ten times the bytes that it came in.
+    spare_body: Arc<Semaphore>,
+    response_bytes: Arc<Semaphore>,
+    /// Large pods are evaluated one at a time, and not on the threads that drive connections: a parsed pod takes more
+    /// than ten times its size in JSON.
     pub(super) large: Arc<Semaphore>,
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Debug for State {
 }
 
 impl State {
-    /// The state of a server that serves pods by these policies.
+    /// The state of a server with these policies.
     pub fn new(policies: PolicySet, on_error: OnError, limits: Limits) -> Self {
         let metrics = Metrics::default();
         metrics.policies_in_use(&policies);
@@ -70,68 +70,68 @@ impl State {
             policies: ArcSwap::from_pointee(policies),
             on_error,
             metrics: Arc::new(metrics),
-            status: Status::default(),
-            evaluate: Box::new(engine::mutate),
+            readiness: Readiness::default(),
+            evaluate: Box::new(policy_set::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             body_bytes: Arc::new(Semaphore::new(limits.body_bytes)),
-            spare: Arc::new(Semaphore::new(1)),
-            answer_bytes: Arc::new(Semaphore::new(ANSWER_BYTES)),
+            spare_body: Arc::new(Semaphore::new(1)),
+            response_bytes: Arc::new(Semaphore::new(RESPONSE_BYTES)),
             large: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Serves pods by something else than the engine: how a fault of it is answered can be seen so.
+    /// Replaces the engine, for tests of its failures.
     #[must_use]
     pub fn with_evaluate(self, evaluate: Box<Evaluate>) -> Self {
         Self { evaluate, ..self }
     }
 
-    /// The metrics.
+    /// The metrics of this server.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// What `/readyz` tells.
-    pub fn status(&self) -> &Status {
-        &self.status
+    /// The checks behind `/readyz`.
+    pub fn readiness(&self) -> &Readiness {
+        &self.readiness
     }
 
     pub(super) fn evaluate(&self) -> &Evaluate {
         &*self.evaluate
     }
 
-    /// A place for a request whose body has arrived, if there is one.
+    /// The permit of a request whose body has arrived, unless too many are in flight.
     pub(super) fn enter(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.in_flight).try_acquire_owned().ok()
     }
 
-    /// Waits for the room that is kept for one body more than there is room for.
-    pub(super) async fn spare_room(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.spare).acquire_owned().await.ok()
+    /// Waits for the permit of one more body than the limit allows.
+    pub(super) async fn spare_body_permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.spare_body).acquire_owned().await.ok()
     }
 
-    /// Room for so many bytes of an answer, until it was sent, if there is some.
-    pub(super) fn room_for_answer(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    /// The permit of a response, which is held until it is sent, if there is memory for it.
+    pub(super) fn response_permit(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes).ok()?;
-        Arc::clone(&self.answer_bytes).try_acquire_many_owned(bytes).ok()
+        Arc::clone(&self.response_bytes).try_acquire_many_owned(bytes).ok()
     }
 
-    /// Room for so many bytes of a body, if there is some.
-    pub(super) fn room(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+    /// The permit of a part of a body, if there is memory for it.
+    pub(super) fn body_permit(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes).ok()?;
         Arc::clone(&self.body_bytes).try_acquire_many_owned(bytes).ok()
     }
 }
 
-/// The time within which an API server wants its answer, as it says itself in `?timeout=`.
-pub(super) fn patience(query: Option<&str>) -> Duration {
+/// The time within which the API server expects the response, from its query parameter `timeout`.
+pub(super) fn request_timeout(query: Option<&str>) -> Duration {
     let pairs = query.unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let asked = pairs
+    let timeout = pairs
         .filter(|(key, _)| *key == "timeout")
         .find_map(|(_, value)| humantime::parse_duration(value).ok());
     // The API's own bounds for `timeoutSeconds`; 10 s is its default.
-    let asked = asked.filter(|asked| !asked.is_zero());
-    let asked = asked.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(30));
-    // A tenth is for the way back.
-    asked.mul_f64(0.9)
+    let timeout = timeout.filter(|timeout| !timeout.is_zero());
+    let timeout = timeout.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(30));
+    // A tenth is left for the response to arrive.
+    timeout.mul_f64(0.9)
 }

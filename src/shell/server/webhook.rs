@@ -14,12 +14,12 @@ use crate::core::admission::{self, Answer, BadReview, OnError, Outcome, Record};
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
-use super::body::{BODY_TIME, MAX_BODY, drain, read, too_large};
-use super::refusal::{Refusal, overload};
+use super::body::{BODY_TIMEOUT, MAX_BODY, drain, read, too_large};
+use super::rejection::{Rejection, overload};
 use super::reply;
-use super::state::{State, patience};
+use super::state::{State, request_timeout};
 
-/// Larger pods are served apart, since they would hold up the others on their connection.
+/// Larger reviews are evaluated on another thread, because they would delay others on the same connection.
 const LARGE: usize = 128 << 10;
 
 /// The router of the HTTPS port.
@@ -29,10 +29,10 @@ pub fn router(state: Arc<State>) -> Router {
 
 async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Response<Body> {
     let path: String = request.uri().path().chars().take(128).collect();
-    let deadline = Instant::now() + patience(request.uri().query()).min(BODY_TIME);
+    let deadline = Instant::now() + request_timeout(request.uri().query()).min(BODY_TIMEOUT);
     drain(request.into_body(), deadline).await;
-    let sentence = format!("there is nothing at `{path}`; reviews go to `/mutate`");
-    Refusal::new(StatusCode::NOT_FOUND, "path", sentence).reply(&state)
+    let message = format!("there is no resource at `{path}`; send reviews to `/mutate`");
+    Rejection::new(StatusCode::NOT_FOUND, "path", message).reply(&state)
 }
 
 async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Response<Body> {
@@ -41,75 +41,74 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
     let _in_flight = state.metrics.in_flight();
     match review(&state, started, request).await {
         Ok(Answer { body, record }) => {
-            // An answer may be larger than its review, and its client may never read it.
-            let Some(room) = state.room_for_answer(body.len()) else {
+            // A response may be larger than its request, and the client may never read it.
+            let Some(permit) = state.response_permit(body.len()) else {
                 state.metrics.shed(Shed::Memory);
-                let refusal = Refusal::overloaded(Shed::Memory);
-                span.rejected(refusal.status(), refusal.reason());
-                return refusal.reply(&state);
+                let rejection = Rejection::overloaded(Shed::Memory);
+                span.rejected(rejection.status(), rejection.reason());
+                return rejection.reply(&state);
             };
             let took = started.elapsed();
             state.metrics.reviewed(&record, took);
             log(&record, took);
             span.reviewed(&record);
-            reply::json(StatusCode::OK, body.into(), Some(room))
+            reply::json(StatusCode::OK, body.into(), Some(permit))
         }
-        Err(refusal) => {
-            span.rejected(refusal.status(), refusal.reason());
-            refusal.reply(&state)
+        Err(rejection) => {
+            span.rejected(rejection.status(), rejection.reason());
+            rejection.reply(&state)
         }
     }
 }
 
-async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) -> Result<Answer, Refusal> {
+async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) -> Result<Answer, Rejection> {
     let (head, body) = request.into_parts();
-    let deadline = started + patience(head.uri.query());
-    let body_deadline = deadline.min(started + BODY_TIME);
+    let deadline = started + request_timeout(head.uri.query());
+    let body_deadline = deadline.min(started + BODY_TIMEOUT);
     let length = head.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let refusal = wrong_request(&head.method, &head.headers);
-    let refusal = refusal.or_else(|| length.is_some_and(|length| length > MAX_BODY).then(too_large));
-    if let Some(refusal) = refusal {
+    let rejection = wrong_request(&head.method, &head.headers);
+    let rejection = rejection.or_else(|| length.is_some_and(|length| length > MAX_BODY).then(too_large));
+    if let Some(rejection) = rejection {
         drain(body, body_deadline).await;
-        return Err(refusal);
+        return Err(rejection);
     }
-    let whole = read(state, body, length, body_deadline).await?;
-    // Not before, since bodies that never end would hold all places.
-    let Some(_place) = state.enter() else {
-        return shed(state, Shed::InFlight, &whole.bytes);
+    let body = read(state, body, length, body_deadline).await?;
+    // Only now: bodies that never arrive must not take all permits.
+    let Some(_permit) = state.enter() else {
+        return shed(state, Shed::InFlight, &body.bytes);
     };
-    if whole.shed {
-        return shed(state, Shed::Memory, &whole.bytes);
+    if body.shed {
+        return shed(state, Shed::Memory, &body.bytes);
     }
     if Instant::now() >= deadline {
-        return shed(state, Shed::Deadline, &whole.bytes);
+        return shed(state, Shed::Deadline, &body.bytes);
     }
-    tracing::trace!(body = %String::from_utf8_lossy(&whole.bytes), "review");
-    if whole.bytes.len() < LARGE {
-        return answer(state, &whole.bytes);
+    tracing::trace!(body = %String::from_utf8_lossy(&body.bytes), "review");
+    if body.bytes.len() < LARGE {
+        return answer(state, &body.bytes);
     }
-    let Ok(Ok(turn)) = timeout_at(deadline.into(), Arc::clone(&state.large).acquire_owned()).await else {
-        return shed(state, Shed::Deadline, &whole.bytes);
+    let Ok(Ok(permit)) = timeout_at(deadline.into(), Arc::clone(&state.large).acquire_owned()).await else {
+        return shed(state, Shed::Deadline, &body.bytes);
     };
     let state = Arc::clone(state);
-    let served = tokio::task::spawn_blocking(move || {
-        let _turn = turn;
-        answer(&state, &whole.bytes)
+    let evaluated = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        answer(&state, &body.bytes)
     });
-    served.await.unwrap_or_else(|error| {
-        let sentence = format!("fabric-injector itself failed on this review, which is a bug of it: {error}");
-        Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", sentence))
+    evaluated.await.unwrap_or_else(|error| {
+        let message = format!("internal error on this review, which is a bug of fabric-injector: {error}");
+        Err(Rejection::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message))
     })
 }
 
-fn answer(state: &State, bytes: &[u8]) -> Result<Answer, Refusal> {
+fn answer(state: &State, bytes: &[u8]) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
     admission::answer(&policies, state.evaluate(), state.on_error, bytes).map_err(bad_review)
 }
 
-/// The early answer of a server that is asked for too much: `429` with `Retry-After`, or the pod let through with a
-/// warning.
-fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Refusal> {
+/// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning.
+fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
     state.metrics.shed(why);
     match state.on_error {
         OnError::Allow => {
@@ -118,33 +117,34 @@ fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Refusal> {
                 admission::answer_without_evaluation(&policies, state.on_error, bytes, overload(why));
             answer.map_err(bad_review)
         }
-        OnError::Deny => Err(Refusal::overloaded(why)),
+        OnError::Deny => Err(Rejection::overloaded(why)),
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is given away by `map_err`")]
-fn bad_review(error: BadReview) -> Refusal {
-    Refusal::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
+#[expect(clippy::needless_pass_by_value, reason = "it is passed to `map_err`")]
+fn bad_review(error: BadReview) -> Rejection {
+    Rejection::new(StatusCode::BAD_REQUEST, error.code(), error.to_string())
 }
 
-/// Method and content type of a request that cannot be a review.
-fn wrong_request(method: &Method, headers: &HeaderMap) -> Option<Refusal> {
+/// The rejection of a method or a content type that no review has.
+fn wrong_request(method: &Method, headers: &HeaderMap) -> Option<Rejection> {
     if method != Method::POST {
         let method: String = method.as_str().chars().take(64).collect();
-        let sentence = format!("`{method}` is not answered at `/mutate`; send an AdmissionReview by `POST`");
-        return Some(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method", sentence));
+        let message =
+            format!("the method `{method}` is not allowed at `/mutate`; send an AdmissionReview with `POST`");
+        return Some(Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
     }
     let sent = headers.get(header::CONTENT_TYPE).map(header::HeaderValue::as_bytes).unwrap_or_default();
     let media_type = sent.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
     if !media_type.eq_ignore_ascii_case(b"application/json") {
         let sent: String = String::from_utf8_lossy(sent).chars().take(64).collect();
-        let sentence = format!("the content type is `{sent}`; send `application/json`");
-        return Some(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", sentence));
+        let message = format!("the content type is `{sent}`; send `application/json`");
+        return Some(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content_type", message));
     }
     None
 }
 
-/// One line for each pod that was changed, refused or failed; the rest for whoever asks for it.
+/// Logs the outcome of a review: at `debug` for a pod that stays unchanged.
 fn log(record: &Record, took: Duration) {
     let Record { uid, operations, allowed, .. } = record;
     let microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
@@ -152,7 +152,7 @@ fn log(record: &Record, took: Duration) {
     let name = record.name.as_deref().unwrap_or_default();
     let policy = record.policy.as_deref().unwrap_or_default();
     let reason = record.reason.unwrap_or_default();
-    // Not `message`: that is what the line itself is called in JSON.
+    // Not `message`, which is the key of the line itself in JSON.
     let detail = record.message.as_deref().unwrap_or_default();
     match record.outcome {
         Outcome::Mutated => {
@@ -171,11 +171,11 @@ fn log(record: &Record, took: Duration) {
                 detail,
                 allowed,
                 microseconds,
-                "pod not served"
+                "pod not injected"
             );
         }
         Outcome::Unchanged => {
-            tracing::debug!(uid, namespace, name, policy, reason, detail, microseconds, "unchanged");
+            tracing::debug!(uid, namespace, name, policy, reason, detail, microseconds, "pod unchanged");
         }
     }
 }

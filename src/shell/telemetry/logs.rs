@@ -1,4 +1,4 @@
-//! Logs: plain lines for a person at a terminal, JSON for everything else.
+//! The log: plain lines on a terminal, JSON lines elsewhere.
 
 use std::io::{BufWriter, IsTerminal, Write};
 
@@ -7,16 +7,15 @@ use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// What is logged unless somebody says otherwise. What `h2` warns of, any client can bring about; what `kube_client`
-/// tells of a failure, we tell as well, and once.
+/// The default filter. Any client can cause the warnings of `h2`, and the program logs each failure of `kube_client`
+/// itself, once.
 pub const DEFAULT_FILTER: &str = "info,h2=error,kube_client=off";
 
-/// Lines that wait for whoever reads the log; beyond them, lines are lost.
-const MOST_WAITING: usize = 4_096;
+/// Lines that wait for the reader of the log; beyond them, lines are lost.
+const MAX_BUFFERED_LINES: usize = 4_096;
 
-/// A filter as it is written. A word that is no level would be taken for the name of a module, and everything else be
-/// silent.
-fn read(filter: &str) -> anyhow::Result<EnvFilter> {
+/// Parses a filter. `EnvFilter` would take a misspelt level for the name of a module, and log nothing.
+fn parse(filter: &str) -> anyhow::Result<EnvFilter> {
     const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
     for part in filter.split(',').map(str::trim).filter(|part| !part.is_empty() && !part.contains(['=', '[']))
     {
@@ -26,22 +25,21 @@ fn read(filter: &str) -> anyhow::Result<EnvFilter> {
     Ok(EnvFilter::try_new(filter)?)
 }
 
-/// Logs to `stream` from now on, what `filter` lets through (`info`, `fabric_injector=debug`, …), until the guard is
-/// dropped.
+/// Logs to `stream` what `filter` selects (`info`, `fabric_injector=debug`, …), until the guard is dropped.
 ///
-/// Lines are written by a thread of their own: no review waits for whoever reads the log, or stops reading it.
-/// Panics are logged as well, so that they do not stand between the lines of JSON.
+/// A thread of its own writes the lines, so that no review waits for a slow reader. Panics are logged too, so that they
+/// do not break the sequence of JSON lines.
 pub fn install<W>(filter: &str, stream: W) -> anyhow::Result<WorkerGuard>
 where
     W: Write + IsTerminal + Send + 'static,
 {
-    let filter = read(filter).map_err(|error| {
+    let filter = parse(filter).map_err(|error| {
         anyhow!("`--log {filter}`: {error}\nhint: write a level (error, warn, info, debug, trace), or `fabric_injector=debug`")
     })?;
     let to_terminal = stream.is_terminal();
     let (writer, guard) = NonBlockingBuilder::default()
         .thread_name("log")
-        .buffered_lines_limit(MOST_WAITING)
+        .buffered_lines_limit(MAX_BUFFERED_LINES)
         .finish(BufWriter::new(stream));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     if to_terminal {

@@ -1,5 +1,5 @@
-//! Metrics, named by Prometheus' guide. Every series is there from the start, and no label has a value that a
-//! pod's author chooses.
+//! The metrics, named by the conventions of Prometheus. Every series exists from the start, and no label has a value
+//! that the author of a pod chooses.
 
 use std::borrow::Cow;
 use std::sync::atomic::AtomicU64;
@@ -19,13 +19,13 @@ use crate::core::policy_set::PolicySet;
 
 use super::process::Process;
 
-/// From 10 microseconds, since a review takes tens of them, to the longest that an API server waits.
+/// From 10 microseconds, because a review takes tens of them, to the longest timeout of an API server.
 const BUCKETS: &[f64] = &[
     1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 0.1, 0.25, 0.5, 1.0, 2.5,
     5.0, 10.0, 30.0,
 ];
 
-/// A label whose value is known when the program is built, or comes from a policy.
+/// A label value that the program or a policy defines.
 type Label = Cow<'static, str>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -61,7 +61,7 @@ struct ObjectLabel {
     object: &'static str,
 }
 
-/// The objects of the cluster that a server looks after.
+/// The objects of the cluster that a server manages.
 const REGISTERED: &[&str] = &["webhook", "guard", "secret"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -71,14 +71,14 @@ struct PolicyLabels {
     digest: String,
 }
 
-/// Why a request was answered without serving its pod.
+/// The reason why a review was answered without evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shed {
-    /// As many requests were in flight as may be.
+    /// Too many requests in flight.
     InFlight,
-    /// The bodies of the requests in flight held as much memory as they may.
+    /// Too much memory in request or response bodies.
     Memory,
-    /// The API server would not have waited any longer.
+    /// The timeout of the API server.
     Deadline,
 }
 
@@ -94,10 +94,10 @@ impl Shed {
     }
 }
 
-/// What can be loaded anew while serving.
+/// The files that are reloaded when they change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reloaded {
-    /// The certificate with its key, and the CA of the clients.
+    /// The certificate with its key, and the client CA.
     Certificate,
     /// Policies and values.
     Policies,
@@ -115,15 +115,15 @@ impl Reloaded {
     }
 }
 
-/// How a TLS handshake ended.
+/// The reasons of failed TLS handshakes.
 const HANDSHAKE_FAILURES: &[&str] = &["timeout", "client_certificate", "protocol", "closed"];
-/// Why a connection was closed by us before its time.
+/// The reasons for which the server closes a connection.
 const CONNECTIONS_CLOSED: &[&str] = &["age", "idle", "evicted", "stuck"];
 
-/// How a request was answered, if not as a review.
+/// The code of a rejected request.
 pub type Answered = &'static str;
 
-/// Codes of the requests that are no reviews.
+/// The codes of rejected requests.
 const REJECTED: &[Answered] = &[
     "not_json",
     "not_a_review",
@@ -192,53 +192,49 @@ impl Metrics {
     fn register(&mut self) {
         self.registry.register_collector(Box::new(Process));
         let ours = self.registry.sub_registry_with_prefix("fabric_injector");
-        ours.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        ours.register("build", "Version of the program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
         ours.register("reviews", "Reviews by policy, outcome and reason", self.reviews.clone());
         ours.register_with_unit(
             "review_duration",
-            "From the head of a request to its answer",
+            "Time from the head of a request to its response",
             Unit::Seconds,
             self.duration.clone(),
         );
-        ours.register("requests_in_flight", "Requests being answered", self.in_flight.clone());
-        ours.register("patch_operations", "Operations of all patches", self.operations.clone());
+        ours.register("requests_in_flight", "Requests in flight", self.in_flight.clone());
+        ours.register("patch_operations", "Patch operations", self.operations.clone());
         ours.register("warnings", "Warnings by code", self.warnings.clone());
-        ours.register("rejected_requests", "Requests that are no reviews", self.rejected.clone());
-        ours.register("shed_requests", "Requests for which there was no time or room", self.shed.clone());
-        ours.register("tls_handshakes", "TLS handshakes that were begun", self.handshakes.clone());
+        ours.register("rejected_requests", "Requests that are not reviews", self.rejected.clone());
         ours.register(
-            "tls_handshake_failures",
-            "TLS handshakes that failed",
-            self.handshake_failures.clone(),
+            "shed_requests",
+            "Requests that were not evaluated because of overload",
+            self.shed.clone(),
         );
+        ours.register("tls_handshakes", "TLS handshakes", self.handshakes.clone());
+        ours.register("tls_handshake_failures", "Failed TLS handshakes", self.handshake_failures.clone());
         ours.register("connections", "Open connections to the webhook", self.connections.clone());
-        ours.register("connections_closed", "Connections that this side closed", self.closed.clone());
+        ours.register("connections_closed", "Connections that the server closed", self.closed.clone());
         ours.register_with_unit(
             "certificate_expiry_timestamp",
-            "When the serving certificate ends, in seconds since 1970",
+            "Expiry of the serving certificate, in seconds since the epoch",
             Unit::Seconds,
             self.certificate_expiry.clone(),
         );
         ours.register("reloads", "Reloads by what and result", self.reloads.clone());
         ours.register(
             "last_reload_successful",
-            "Whether what is on disk is what is in use",
+            "Whether the version on disk is in use",
             self.last_reload.clone(),
         );
         ours.register("policy_info", "The policies in use", self.policies.clone());
         ours.register(
             "registration_changes",
-            "Changes to objects of the cluster that this server looks after",
+            "Changes to the objects that the server manages",
             self.registration_changes.clone(),
         );
-        ours.register(
-            "registration_failures",
-            "Times that they could not be looked after",
-            self.registration_failures.clone(),
-        );
+        ours.register("registration_failures", "Failed reconciliations", self.registration_failures.clone());
     }
 
-    /// Brings every series into being, so that a rate over the first event is not lost.
+    /// Creates every series, so that a rate includes the first event.
     fn fill(&self) {
         self.fill_policy("");
         for code in Warning::CODES {
@@ -290,7 +286,7 @@ impl Metrics {
         }
     }
 
-    /// Other policies are in use from now on.
+    /// Records the policies in use.
     pub fn policies_in_use(&self, set: &PolicySet) {
         self.policies.clear();
         for policy in set.policies() {
@@ -308,7 +304,7 @@ impl Metrics {
         }
     }
 
-    /// A review was answered.
+    /// Counts an answered review.
     pub fn reviewed(&self, record: &Record, took: Duration) {
         let labels = ReviewLabels {
             policy: record.policy.clone().unwrap_or_default().into(),
@@ -323,12 +319,12 @@ impl Metrics {
         }
     }
 
-    /// A request was answered that is no review.
+    /// Counts a rejected request.
     pub fn rejected(&self, reason: Answered) {
         self.rejected.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// A request was answered without serving its pod.
+    /// Counts a review that was answered without evaluation.
     pub fn shed(&self, why: Shed) {
         self.shed.get_or_create(&ReasonLabel { reason: why.name() }).inc();
     }
@@ -345,53 +341,53 @@ impl Metrics {
         InFlight(self.connections.clone())
     }
 
-    /// A TLS handshake was begun.
+    /// Counts a TLS handshake.
     pub fn handshake(&self) {
         self.handshakes.inc();
     }
 
-    /// A TLS handshake failed.
+    /// Counts a failed TLS handshake.
     pub fn handshake_failed(&self, reason: &'static str) {
         self.handshake_failures.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// A connection was closed from this side.
+    /// Counts a connection that the server closes.
     pub fn closed(&self, reason: &'static str) {
         self.closed.get_or_create(&ReasonLabel { reason }).inc();
     }
 
-    /// A certificate is in use, which ends at this time, in seconds since 1970.
+    /// Records the expiry of the serving certificate, in seconds since the epoch.
     pub fn certificate_expires(&self, at: f64) {
         self.certificate_expiry.set(at);
     }
 
-    /// Something was loaded anew, or could not be.
+    /// Counts a reload.
     pub fn reloaded(&self, what: Reloaded, success: bool) {
         let (what, result) = (what.name(), if success { "success" } else { "failure" });
         self.reloads.get_or_create(&ReloadLabels { what, result }).inc();
         self.last_reload.get_or_create(&WhatLabel { what }).set(i64::from(success));
     }
 
-    /// An object of the cluster was changed.
+    /// Counts a change to an object.
     pub fn registration_changed(&self, object: &'static str) {
         self.registration_changes.get_or_create(&ObjectLabel { object }).inc();
     }
 
-    /// The objects of the cluster could not be looked after.
+    /// Counts a failed reconciliation.
     pub fn registration_failed(&self) {
         self.registration_failures.inc();
     }
 
-    /// All metrics in the text format of OpenMetrics.
+    /// The metrics in the text format of OpenMetrics.
     pub fn encode(&self) -> String {
         let mut text = String::with_capacity(16 * 1024);
-        // Writing into a string cannot fail.
+        // Writing to a string does not fail.
         let _ = text::encode(&mut text, &self.registry);
         text
     }
 }
 
-/// Counts something down when it is over.
+/// A guard that decrements a gauge when it is dropped.
 #[derive(Debug)]
 pub struct InFlight(Gauge);
 

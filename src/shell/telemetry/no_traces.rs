@@ -1,36 +1,36 @@
-//! Traces of a program that was built without the feature `otlp`: none.
+//! The interface of the traces, for a program that is built without the feature `otlp`.
 
 use hyper::{HeaderMap, Method, StatusCode};
 
 use crate::core::admission::Record;
 
-/// What would export spans.
+/// Exports nothing.
 #[derive(Debug)]
 pub struct Exporter;
 
 impl Exporter {
-    /// Exports nothing.
+    /// Does nothing.
     pub fn install() -> anyhow::Result<Self> {
         Ok(Self)
     }
 
-    /// Has nothing left.
+    /// Does nothing.
     pub fn finish(self) {}
 }
 
-/// What would be the span of a review.
+/// Records nothing.
 #[derive(Debug)]
 pub struct ReviewSpan;
 
 impl ReviewSpan {
-    /// Begins nothing.
+    /// Does nothing.
     pub fn begin(_: &Method, _: &HeaderMap) -> Self {
         Self
     }
 
-    /// Ends nothing.
+    /// Does nothing.
     pub fn reviewed(self, _: &Record) {}
 
-    /// Ends nothing.
+    /// Does nothing.
     pub fn rejected(self, _: StatusCode, _: &'static str) {}
 }

@@ -1,4 +1,4 @@
-//! The `process_*` metrics that Prometheus' own libraries have, read from `/proc` at each scrape.
+//! The `process_*` metrics of Prometheus' client libraries, read from `/proc` at each scrape.
 
 use std::fmt;
 use std::fs;
@@ -9,7 +9,7 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Reads the figures of this process. Where there is no `/proc`, there are no such metrics.
+/// Collects the metrics of this process, where `/proc` exists.
 #[derive(Debug)]
 pub(super) struct Process;
 
@@ -26,11 +26,11 @@ impl Collector for Process {
         gauge("process_resident_memory", "Resident memory", bytes, kibibytes(&status, "VmRSS:"))?;
         gauge("process_virtual_memory", "Virtual memory", bytes, kibibytes(&status, "VmSize:"))?;
         gauge("process_open_fds", "Open file descriptors", None, open_files())?;
-        gauge("process_max_fds", "Most file descriptors that may be open", None, most_open_files())?;
+        gauge("process_max_fds", "Limit on open file descriptors", None, most_open_files())?;
         gauge("process_threads", "Threads", None, number(&status, "Threads:"))?;
         gauge(
             "process_start_time",
-            "When the process began, in seconds since 1970",
+            "Start time of the process, in seconds since the epoch",
             seconds,
             stat.as_ref().and_then(Stat::start),
         )?;
@@ -43,27 +43,27 @@ impl Collector for Process {
     }
 }
 
-/// Figures of `/proc/self/stat`, see proc(5).
+/// Fields of `/proc/self/stat`, see proc(5).
 struct Stat {
     /// User and system time, in seconds.
     cpu: f64,
-    /// When the process began, in seconds since the machine did.
+    /// The start of the process, in seconds since boot.
     start: f64,
 }
 
 impl Stat {
     fn read() -> Option<Self> {
         let text = fs::read_to_string("/proc/self/stat").ok()?;
-        // The name of the program stands in parentheses and may hold anything.
+        // The name of the program is in parentheses, and may contain any character.
         let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
-        // Field 3 is the first behind the name.
+        // Field 3 is the first one after the name.
         let ticks = |field: usize| -> Option<f64> { fields.get(field - 3)?.parse().ok() };
         #[expect(clippy::cast_precision_loss, reason = "100 on every Linux")]
         let a_second = rustix::param::clock_ticks_per_second() as f64;
         Some(Self { cpu: (ticks(14)? + ticks(15)?) / a_second, start: ticks(22)? / a_second })
     }
 
-    /// When the process began, in seconds since 1970.
+    /// The start of the process, in seconds since the epoch.
     fn start(&self) -> Option<f64> {
         let text = fs::read_to_string("/proc/stat").ok()?;
         Some(number(&text, "btime ")? + self.start)
@@ -80,7 +80,7 @@ fn kibibytes(text: &str, label: &str) -> Option<f64> {
 }
 
 fn open_files() -> Option<f64> {
-    // The folder is itself open while it is read.
+    // The directory itself is open while it is read.
     let count = fs::read_dir("/proc/self/fd").ok()?.count().saturating_sub(1);
     u32::try_from(count).ok().map(f64::from)
 }

@@ -1,8 +1,7 @@
-//! Traces: a span of each review, sent to an OpenTelemetry collector.
+//! Traces: a span of each review, exported to an OpenTelemetry collector.
 //!
-//! Spans are made by the API of OpenTelemetry, not by a layer of `tracing`. Such a layer would put log lines into
-//! the span, at `trace` the one with the whole pod as well, and what is logged and what is exported would have to
-//! share one filter.
+//! Spans are created with the API of OpenTelemetry rather than with a layer of `tracing`. Such a layer would add log
+//! lines to the span, at `trace` the one with the whole pod, and log and traces would share one filter.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -35,46 +34,45 @@ use crate::core::admission::{Outcome, Record};
 use crate::shell::files::read_bounded;
 use crate::shell::pem;
 
-/// What the program is called in a trace, unless the environment says otherwise.
+/// The default for `service.name`.
 const SERVICE: &str = env!("CARGO_PKG_NAME");
-/// How long the end of the program may wait for the last spans to leave.
+/// The time that the end of the program waits for the last export.
 const LAST_EXPORT: Duration = Duration::from_secs(2);
-/// How long a collector may take for a batch by default, as the specification of OTLP has it.
+/// The default timeout of an export, from the specification of OTLP.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// A collector that is gone is told this often at most.
+/// The shortest time between two warnings about the collector.
 const BETWEEN_WARNINGS: Duration = Duration::from_mins(10);
-/// The longest answer of a collector that is read.
-const MAX_ANSWER: usize = 4 << 20;
-/// The longest text of a span. Names in Kubernetes are no longer, but whoever posts a review may write what he
-/// likes, and spans that wait for a collector take memory.
+/// The largest response of a collector that is read.
+const MAX_RESPONSE: usize = 4 << 20;
+/// The longest text of a span. Names in Kubernetes are shorter, but a client may send any review, and spans that wait
+/// for the collector take memory.
 const MAX_TEXT: usize = 256;
 
-/// Where spans begin; nowhere if they are not exported.
+/// The tracer, if spans are exported.
 static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
-/// What exports spans, in a thread of its own: reviews do not wait for it, and what does not fit into its queue is
-/// lost.
+/// Exports spans on a thread of its own. Reviews do not wait for it; spans that do not fit into its queue are lost.
 #[derive(Debug)]
 pub struct Exporter(Option<SdkTracerProvider>);
 
 impl Exporter {
-    /// Exports spans from now on, if the environment names a collector.
+    /// Starts the export, if the environment names a collector.
     pub fn install() -> anyhow::Result<Self> {
         let Some((name, endpoint)) = setting("ENDPOINT") else { return Ok(Self(None)) };
         let uri = endpoint.parse().ok().filter(|uri: &Uri| uri.host().is_some());
         let is_https = match uri.as_ref().and_then(Uri::scheme_str) {
             Some("http") => false,
             Some("https") => true,
-            // It is not shown: it may have a password in it.
+            // The message does not quote the address, which may contain a password.
             _ => bail!(
-                "`{name}` is no address of a collector\nhint: write one such as `http://localhost:4318`"
+                "`{name}` is not the URL of a collector\nhint: write a URL such as `http://localhost:4318`"
             ),
         };
         if let Some((name, protocol)) = setting("PROTOCOL")
             && protocol != "http/protobuf"
         {
             bail!(
-                "`{name}={protocol}`: spans are sent by `http/protobuf` only\nhint: a collector takes that at port 4318"
+                "`{name}={protocol}` is not supported; the protocol is `http/protobuf`\nhint: a collector accepts it at port 4318"
             );
         }
         let timeout = setting("TIMEOUT").and_then(|(_, text)| text.parse().ok()).map(Duration::from_millis);
@@ -90,7 +88,7 @@ impl Exporter {
         Ok(Self(Some(provider)))
     }
 
-    /// Exports what is left, for a short time. What is still there then ends with the program.
+    /// Exports the remaining spans, for a limited time.
     pub fn finish(self) {
         if let Some(provider) = self.0 {
             let _ = provider.shutdown_with_timeout(LAST_EXPORT);
@@ -98,16 +96,16 @@ impl Exporter {
     }
 }
 
-/// The value of a variable of the exporter, and the one of its two names that has it.
+/// The name and the value of a variable, which may be set for traces only.
 fn setting(name: &str) -> Option<(String, String)> {
     let names = [format!("OTEL_EXPORTER_OTLP_TRACES_{name}"), format!("OTEL_EXPORTER_OTLP_{name}")];
-    // Empty is as good as absent, by the specification of OpenTelemetry.
+    // The specification of OpenTelemetry treats empty variables as unset.
     names.into_iter().find_map(|name| {
         std::env::var(&name).ok().filter(|value| !value.is_empty()).map(|value| (name, value))
     })
 }
 
-/// What the environment says that this program is.
+/// The attributes of this program.
 fn resource() -> Resource {
     let ours =
         [KeyValue::new("service.name", SERVICE), KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))];
@@ -120,11 +118,11 @@ fn resource() -> Resource {
     }
 }
 
-/// The TLS settings for a collector. The CAs of the system are not asked: an image need not have any.
+/// The TLS settings for a collector. The CAs of the system are not used, because an image may have none.
 fn tls() -> anyhow::Result<Arc<ClientConfig>> {
     let Some((name, file)) = setting("CERTIFICATE") else {
         bail!(
-            "a collector with an `https` address needs `OTEL_EXPORTER_OTLP_CERTIFICATE`: a file with its CA, PEM"
+            "a collector with an `https` URL needs `OTEL_EXPORTER_OTLP_CERTIFICATE`: a file with its CA, PEM"
         );
     };
     let path = Path::new(&file);
@@ -137,13 +135,13 @@ fn tls() -> anyhow::Result<Arc<ClientConfig>> {
     Ok(Arc::new(config))
 }
 
-/// The span of a review, from the head of its request to its answer. It ends when it is dropped, so that a client
-/// that goes away leaves one without an answer.
+/// The span of a review, from the head of the request to the response. It ends when it is dropped, so that a client
+/// that disconnects leaves a span without a response.
 #[derive(Debug)]
 pub struct ReviewSpan(Option<Span>);
 
 impl ReviewSpan {
-    /// Begins a span in the trace that the head of the request names, or in a new one.
+    /// Starts a span in the trace that the headers name, or in a new one.
     pub fn begin(method: &Method, headers: &HeaderMap) -> Self {
         let Some(tracer) = TRACER.get().filter(|_| method == Method::POST) else { return Self(None) };
         let parent =
@@ -156,8 +154,7 @@ impl ReviewSpan {
         Self(Some(span).filter(Span::is_recording))
     }
 
-    /// Ends the span with what became of the review. Neither the sentence for it nor anything else that may quote
-    /// the pod goes in.
+    /// Ends the span with the outcome of the review. It contains no message and nothing else that may quote the pod.
     pub fn reviewed(self, record: &Record) {
         let Some(mut span) = self.0 else { return };
         let Record { uid, namespace, name, policy, outcome, reason, operations, .. } = record;
@@ -183,7 +180,7 @@ impl ReviewSpan {
         answered(span, StatusCode::OK);
     }
 
-    /// Ends the span of a request that got no review for an answer.
+    /// Ends the span of a rejected request.
     pub fn rejected(self, status: StatusCode, reason: &'static str) {
         let Some(mut span) = self.0 else { return };
         span.set_attribute(KeyValue::new("reason", reason));
@@ -199,7 +196,7 @@ fn answered(mut span: Span, status: StatusCode) {
     span.end();
 }
 
-/// The client of a collector. It is called by the thread that exports, and may hold that one up.
+/// The client of a collector. The exporting thread calls it, and may block.
 #[derive(Debug)]
 struct Collector {
     timeout: Duration,
@@ -210,26 +207,26 @@ struct Collector {
 #[async_trait]
 impl HttpClient for Collector {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let answer = self.send(request);
-        match &answer {
+        let response = self.send(request);
+        match &response {
             Err(error) => self.warn(&format!("{error:#}")),
-            Ok(answer) if !answer.status().is_success() => {
-                self.warn(&format!("the collector answered with status {}", answer.status().as_u16()));
+            Ok(response) if !response.status().is_success() => {
+                self.warn(&format!("the collector responded with status {}", response.status().as_u16()));
             }
             Ok(_) => {}
         }
-        Ok(answer?)
+        Ok(response?)
     }
 }
 
 impl Collector {
-    /// Sends a batch by a runtime of its own. By that of the server, the look-up of a name could take the threads
-    /// that large reviews need.
+    /// Sends a batch on a runtime of its own. On that of the server, name resolution could take the threads that large
+    /// reviews need.
     fn send(&self, request: Request<Bytes>) -> anyhow::Result<Response<Bytes>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let exchange = async { tokio::time::timeout(self.timeout, self.exchange(request)).await };
         let answer = runtime.block_on(exchange);
-        // A look-up cannot be stopped, nor is there any need to wait for it.
+        // Name resolution cannot be cancelled.
         runtime.shutdown_background();
         answer.unwrap_or_else(|_| Err(anyhow!("the collector did not answer within {:?}", self.timeout)))
     }
@@ -243,7 +240,7 @@ impl Collector {
         if let Some(path) = uri.path_and_query() {
             *request.uri_mut() = Uri::from(path.clone());
         }
-        // An address of IPv6 stands in brackets, which are no part of it.
+        // The URI has an IPv6 address in brackets.
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let stream = TcpStream::connect((host, port)).await.context("the collector cannot be reached")?;
         match &self.tls {
@@ -251,13 +248,13 @@ impl Collector {
             Some(config) => {
                 let name = ServerName::try_from(host.to_owned())?;
                 let connecting = TlsConnector::from(Arc::clone(config)).connect(name, stream);
-                let stream = connecting.await.context("no TLS with the collector")?;
+                let stream = connecting.await.context("the TLS handshake with the collector failed")?;
                 exchange_over(stream, request).await
             }
         }
     }
 
-    /// Says why a batch did not get through, now and then.
+    /// Logs why an export failed, at limited intervals.
     fn warn(&self, error: &str) {
         let Ok(mut warned) = self.warned.lock() else { return };
         if warned.is_none_or(|warned| warned.elapsed() >= BETWEEN_WARNINGS) {
@@ -275,6 +272,6 @@ where
     tokio::spawn(connection);
     let answer = sender.send_request(request.map(Full::new)).await?;
     let (head, body) = answer.into_parts();
-    let body = Limited::new(body, MAX_ANSWER).collect().await.map_err(|error| anyhow!(error))?;
+    let body = Limited::new(body, MAX_RESPONSE).collect().await.map_err(|error| anyhow!(error))?;
     Ok(Response::from_parts(head, body.to_bytes()))
 }

@@ -12,7 +12,7 @@ use super::values;
 use crate::api::Api;
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
-use crate::workloads::{TRIGGER, annotated_template, is_served, job, pod};
+use crate::workloads::{TRIGGER, annotated_template, is_injected, job, pod};
 
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
 const SECRET: &str = "/api/v1/namespaces/fabric-injector/secrets/fabric-injector-tls";
@@ -25,8 +25,8 @@ const SLACK: Duration = Duration::from_millis(200);
 /// What became of the pods that a client asked for.
 #[derive(Debug, Default)]
 struct Tally {
-    served: usize,
-    unserved: Vec<Value>,
+    injected: usize,
+    not_injected: Vec<Value>,
     refused: Vec<(Instant, String)>,
 }
 
@@ -49,8 +49,8 @@ impl Clients {
         let mut all = Tally::default();
         for task in std::mem::take(&mut self.tasks) {
             let tally = task.await.unwrap();
-            all.served += tally.served;
-            all.unserved.extend(tally.unserved);
+            all.injected += tally.injected;
+            all.not_injected.extend(tally.not_injected);
             all.refused.extend(tally.refused);
         }
         all
@@ -71,10 +71,10 @@ async fn ask(api: Api, stop: Arc<AtomicBool>) -> Tally {
         let reply = api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
         if reply.status != 201 {
             tally.refused.push((begun, reply.message().to_owned()));
-        } else if is_served(&reply.body) {
-            tally.served += 1;
+        } else if is_injected(&reply.body) {
+            tally.injected += 1;
         } else {
-            tally.unserved.push(reply.body);
+            tally.not_injected.push(reply.body);
         }
         sleep(Duration::from_millis(20)).await;
     }
@@ -82,22 +82,22 @@ async fn ask(api: Api, stop: Arc<AtomicBool>) -> Tally {
 }
 
 impl Tally {
-    /// All pods were served, but for those that were asked for within these times.
-    fn assert_served_except(&self, windows: &[(Instant, Instant)]) {
-        assert!(self.unserved.is_empty(), "pods were admitted as they came: {:?}", self.unserved[0]);
+    /// All pods were injected, but for those that were asked for within these times.
+    fn assert_injected_except(&self, windows: &[(Instant, Instant)]) {
+        assert!(self.not_injected.is_empty(), "pods were admitted as they came: {:?}", self.not_injected[0]);
         let outside = |at: &Instant| !windows.iter().any(|(from, to)| from <= at && at <= to);
         let refused: Vec<_> = self.refused.iter().filter(|(at, _)| outside(at)).collect();
         assert!(
             refused.is_empty(),
-            "{} pods were refused, {} served: {refused:?}",
+            "{} pods were refused, {} injected: {refused:?}",
             refused.len(),
-            self.served
+            self.injected
         );
-        assert!(self.served > 20, "{}", self.served);
+        assert!(self.injected > 20, "{}", self.injected);
     }
 }
 
-/// Has controllers make annotated pods, and asserts that each of them was served.
+/// Has controllers make annotated pods, and asserts that each of them was injected.
 async fn make_jobs(cluster: &Cluster, namespace: &str) {
     let mut template = annotated_template();
     // More pods than there are nodes for: it is their admission that counts.
@@ -108,15 +108,14 @@ async fn make_jobs(cluster: &Cluster, namespace: &str) {
     let pods = format!("/api/v1/namespaces/{namespace}/pods");
     eventually("the controllers make their pods", async || cluster.api.list(&pods).await.len() == 20).await;
     for pod in cluster.api.list(&pods).await {
-        assert!(is_served(&pod) && pod["metadata"]["annotations"][TRIGGER] == "true", "{pod}");
+        assert!(is_injected(&pod) && pod["metadata"]["annotations"][TRIGGER] == "true", "{pod}");
     }
 }
 
-/// Values with which a certificate and its CA are replaced within a minute. A server that looks every few seconds needs
-/// about so many of them between renewal and end.
-fn short_lives() -> Value {
+/// Values with which a certificate and its CA are replaced within a minute.
+fn short_durations() -> Value {
     let mut values = values();
-    values["certificates"] = json!({"life": "24s", "caLife": "45s", "caOverlap": "4s"});
+    values["certificates"] = json!({"duration": "24s", "caDuration": "45s", "caOverlap": "4s"});
     values["server"]["shutdownDelaySeconds"] = json!(2);
     values
 }
@@ -130,15 +129,23 @@ async fn bundle(cluster: &Cluster) -> Option<String> {
 }
 
 async fn certificate(cluster: &Cluster) -> Option<String> {
-    let secret = cluster.api.get(SECRET).await;
-    secret.body["data"]["tls.crt"].as_str().map(str::to_owned)
+    stored(cluster, "tls.crt").await
 }
 
-pub(super) async fn certificates_and_authorities_rotate_and_every_pod_is_served(cluster: &Cluster) {
-    // A certificate that is there lives as long as it was made to, and goes with the registration.
+async fn authority(cluster: &Cluster) -> Option<String> {
+    stored(cluster, "ca.crt").await
+}
+
+async fn stored(cluster: &Cluster, key: &str) -> Option<String> {
+    let secret = cluster.api.get(SECRET).await;
+    secret.body["data"][key].as_str().map(str::to_owned)
+}
+
+pub(super) async fn certificates_and_authorities_rotate_and_every_pod_is_injected(cluster: &Cluster) {
+    // An existing certificate keeps its duration; its Secret is deleted with the registration.
     cluster.uninstall().await;
     eventually("the Secret is gone", async || certificate(cluster).await.is_none()).await;
-    cluster.ensure(&short_lives()).await;
+    cluster.ensure(&short_durations()).await;
     let namespace = cluster.namespace("rotation").await;
     let clients = Clients::start(&cluster.api);
     let (mut certificates, mut bundles) = (Vec::new(), Vec::new());
@@ -156,11 +163,23 @@ pub(super) async fn certificates_and_authorities_rotate_and_every_pod_is_served(
     })
     .await;
     make_jobs(cluster, &namespace).await;
-    clients.stop().await.assert_served_except(&[]);
+    clients.stop().await.assert_injected_except(&[]);
     cluster.remove(&namespace).await;
 }
 
-pub(super) async fn servers_roll_and_every_pod_is_served(cluster: &Cluster) {
+/// The CA expires within seconds when the servers restart with an overlap of an hour.
+pub(super) async fn durations_become_longer_and_every_pod_is_injected(cluster: &Cluster) {
+    cluster.ensure(&short_durations()).await;
+    let clients = Clients::start(&cluster.api);
+    let before = authority(cluster).await;
+    cluster.ensure(&values()).await;
+    eventually("the CA is another", async || authority(cluster).await != before).await;
+    // Longer than any certificate with a short duration is valid.
+    sleep(Duration::from_secs(45)).await;
+    clients.stop().await.assert_injected_except(&[]);
+}
+
+pub(super) async fn servers_roll_and_every_pod_is_injected(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let namespace = cluster.namespace("rolling").await;
     let clients = Clients::start(&cluster.api);
@@ -176,11 +195,11 @@ pub(super) async fn servers_roll_and_every_pod_is_served(cluster: &Cluster) {
             && now.iter().all(|name| !before.contains(name))
     })
     .await;
-    clients.stop().await.assert_served_except(&[]);
+    clients.stop().await.assert_injected_except(&[]);
     cluster.remove(&namespace).await;
 }
 
-pub(super) async fn a_server_is_killed_and_every_pod_is_served(cluster: &Cluster) {
+pub(super) async fn a_server_is_killed_and_every_pod_is_injected(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let namespace = cluster.namespace("killed").await;
     let clients = Clients::start(&cluster.api);
@@ -192,8 +211,8 @@ pub(super) async fn a_server_is_killed_and_every_pod_is_served(cluster: &Cluster
     let tally = clients.stop().await;
     eprintln!("a killed server was back after {:?}; {} pods refused", back - killed, tally.refused.len());
     // What it was answering, and what reaches its address before API servers are told: the dead do not answer. Those
-    // are tried again by the controllers, whose pods are all served.
-    tally.assert_served_except(&[(killed - SLACK, back)]);
+    // are tried again by the controllers, whose pods are all injected.
+    tally.assert_injected_except(&[(killed - SLACK, back)]);
     cluster.remove(&namespace).await;
 }
 
@@ -243,7 +262,7 @@ pub(super) async fn an_emptied_bundle_and_a_deleted_secret_heal(cluster: &Cluste
     };
     tokio::join!(healed, make_jobs(cluster, &namespace));
     let tally = clients.stop().await;
-    eprintln!("{} pods served, {} refused while `caBundle` was empty", tally.served, tally.refused.len());
-    tally.assert_served_except(&windows);
+    eprintln!("{} pods injected, {} refused while `caBundle` was empty", tally.injected, tally.refused.len());
+    tally.assert_injected_except(&windows);
     cluster.remove(&namespace).await;
 }

@@ -5,7 +5,7 @@ use std::fs;
 use super::values;
 use crate::cluster::Cluster;
 use crate::processes::outcome;
-use crate::workloads::{annotated_template, is_served, plain_template, pod, template};
+use crate::workloads::{annotated_template, is_injected, plain_template, pod, template};
 
 /// A machine that no policy knows, of which a pod gets a guess and a warning.
 const UNKNOWN: &str = "p99.metal";
@@ -14,7 +14,7 @@ pub(super) async fn warnings_reach_whoever_makes_the_pod(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let asked = pod("default", "guessed", &template(true, UNKNOWN));
     let reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
-    assert!(is_served(&reply.body), "{reply:?}");
+    assert!(is_injected(&reply.body), "{reply:?}");
     assert!(reply.warnings.iter().any(|warning| warning.contains("efaDevicesPerGPU")), "{reply:?}");
 
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -24,7 +24,9 @@ pub(super) async fn warnings_reach_whoever_makes_the_pod(cluster: &Cluster) {
     assert!(succeeded && said.contains("Warning: ") && said.contains("efaDevicesPerGPU"), "{said}");
 }
 
-pub(super) async fn pods_that_are_served_as_they_should_be_come_with_what_was_added_alone(cluster: &Cluster) {
+pub(super) async fn pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone(
+    cluster: &Cluster,
+) {
     cluster.ensure(&values()).await;
     for (template, count) in [(annotated_template(), 2), (plain_template(), 0)] {
         let asked = pod("default", "quiet", &template);

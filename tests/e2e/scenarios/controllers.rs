@@ -6,7 +6,7 @@ use super::values;
 use crate::cluster::Cluster;
 use crate::eventually;
 use crate::workloads::{
-    annotated_template, efa_devices, is_served, job, plain_template, pod, stateful_set, template,
+    annotated_template, efa_devices, is_injected, job, plain_template, pod, stateful_set, template,
 };
 
 /// The pods of a namespace, once there are so many.
@@ -33,17 +33,17 @@ async fn bound(cluster: &Cluster, namespace: &str, count: usize) -> Vec<Value> {
     found
 }
 
-/// Asserts that two pods were served and have a node with EFA each.
+/// Asserts that two pods were injected and have a node with EFA each.
 fn assert_on_nodes_with_efa(pods: &[Value], prefix: &str, devices: &str) {
     for pod in pods {
-        assert!(is_served(pod), "{pod}");
+        assert!(is_injected(pod), "{pod}");
         assert_eq!(efa_devices(pod), devices);
         assert!(pod["spec"]["nodeName"].as_str().unwrap().starts_with(prefix), "{pod}");
     }
     assert_ne!(pods[0]["spec"]["nodeName"], pods[1]["spec"]["nodeName"]);
 }
 
-pub(super) async fn pods_of_a_job_are_served_and_bound_to_nodes_with_efa(cluster: &Cluster) {
+pub(super) async fn pods_of_a_job_are_injected_and_bound_to_nodes_with_efa(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let namespace = cluster.namespace("job").await;
     cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
@@ -59,7 +59,7 @@ pub(super) async fn pods_get_as_many_devices_as_their_machines_have(cluster: &Cl
     cluster.remove(&namespace).await;
 }
 
-pub(super) async fn pods_of_a_stateful_set_are_served_and_bound_to_nodes_with_efa(cluster: &Cluster) {
+pub(super) async fn pods_of_a_stateful_set_are_injected_and_bound_to_nodes_with_efa(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let namespace = cluster.namespace("stateful-set").await;
     cluster.api.create(&stateful_set(&namespace, "workers", 2, &annotated_template())).await.ok();
@@ -101,27 +101,27 @@ pub(super) async fn pods_without_the_annotation_never_reach_a_server(cluster: &C
     for number in 0..20 {
         let template = if number < 2 { template(false, "p5.48xlarge") } else { plain_template() };
         let made = cluster.api.post(&pods, &pod(&namespace, &format!("plain-{number}"), &template)).await;
-        assert!(!is_served(&made.ok()));
+        assert!(!is_injected(&made.ok()));
     }
     cluster.api.create(&job(&namespace, "plain", 3, &plain_template())).await.ok();
     bound(cluster, &namespace, 23).await;
     assert_eq!(cluster.metric(reviews).await, before);
     // One more, to know that it would have been counted.
     let asked = pod(&namespace, "annotated", &annotated_template());
-    assert!(is_served(&cluster.api.post(&format!("{pods}?dryRun=All"), &asked).await.ok()));
+    assert!(is_injected(&cluster.api.post(&format!("{pods}?dryRun=All"), &asked).await.ok()));
     assert_eq!(cluster.metric(reviews).await, before + 1);
     cluster.remove(&namespace).await;
 }
 
 pub(super) async fn pods_of_excluded_namespaces_are_left_alone(cluster: &Cluster) {
     cluster.ensure(&values()).await;
-    // Beside the servers nobody is served either, and is told so by the guard.
+    // Beside the servers nobody is injected either, and is told so by the guard.
     for (namespace, told) in [("kube-system", false), ("fabric-injector", true)] {
         let asked = pod(namespace, "annotated", &annotated_template());
         let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
         let reply = cluster.api.post(&path, &asked).await;
-        let said = reply.warnings.iter().any(|warning| warning.contains("did not serve it"));
-        assert!(!is_served(&reply.body) && said == told, "{reply:?}");
+        let said = reply.warnings.iter().any(|warning| warning.contains("did not inject it"));
+        assert!(!is_injected(&reply.body) && said == told, "{reply:?}");
         reply.ok();
     }
 }

@@ -5,14 +5,14 @@ use std::fs;
 
 use fabric_injector::core::engine::Outcome;
 use fabric_injector::core::manifest::{Document, Wanted, find, serve};
-use fabric_injector::core::policy::Request;
+use fabric_injector::core::policy::PodContext;
 use fabric_injector::shell::stream::RawDocuments;
 use serde_json::{Map, Value, json};
 
 use super::values;
 use crate::cluster::Cluster;
 use crate::golden_cases::{Case, cases};
-use crate::workloads::{is_served, pod};
+use crate::workloads::{is_injected, pod};
 
 const NAMESPACE: &str = "dry-runs";
 
@@ -43,7 +43,7 @@ fn pods(case: &Case) -> Vec<(Value, Value)> {
 }
 
 /// The pod that a controller makes of a template: owner, labels, and the volumes of claims are in it by then.
-fn pod_of(template: &Value, about: &Request) -> Value {
+fn pod_of(template: &Value, about: &PodContext) -> Value {
     let mut pod = pod(NAMESPACE, "pod", template);
     let owner = |kind: &String| json!({"apiVersion": "v1", "kind": kind, "name": "owner", "uid": "owner"});
     pod["metadata"]["ownerReferences"] = about.owner_kinds.iter().map(owner).collect();
@@ -124,7 +124,7 @@ pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
                     (created(cluster, &before).await, created(cluster, &after).await);
                 match (by_webhook, by_mutate) {
                     (Ok(by_webhook), Ok(by_mutate)) if by_webhook == by_mutate => {
-                        served += usize::from(is_served(&by_webhook));
+                        served += usize::from(is_injected(&by_webhook));
                     }
                     (Ok(by_webhook), Ok(by_mutate)) => {
                         let difference = json_patch::diff(&by_mutate, &by_webhook);

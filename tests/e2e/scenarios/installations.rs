@@ -12,13 +12,13 @@ use super::{release, values};
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
 use crate::processes::outcome;
-use crate::workloads::{annotated_template, is_served, pod};
+use crate::workloads::{annotated_template, is_injected, pod};
 
 const SECRETS: &str = "/api/v1/namespaces/fabric-injector/secrets";
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
 const NAME: &str = "fabric-injector.fabric-injector.svc";
 
-/// Installs what `kubectl` is given, sees a pod served, and removes it again.
+/// Installs what `kubectl` is given, sees a pod injected, and removes it again.
 async fn comes_and_goes(cluster: &Cluster, source: &[&str]) {
     if cluster.is_installed().await {
         cluster.uninstall().await;
@@ -90,7 +90,7 @@ pub(super) async fn a_certificate_of_the_operator_is_served_and_replaced(cluster
     eventually("all servers have the new certificate", async || {
         let asked = pod("default", "asked", &annotated_template());
         let reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
-        assert!(is_served(&reply.body), "{reply:?}");
+        assert!(is_injected(&reply.body), "{reply:?}");
         cluster.metric(reloads).await == before + 2
     })
     .await;

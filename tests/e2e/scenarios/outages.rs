@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::values;
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
-use crate::workloads::{TRIGGER, annotated_template, is_served, job, plain_template, pod, template};
+use crate::workloads::{TRIGGER, annotated_template, is_injected, job, plain_template, pod, template};
 
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
-/// What the guard says of a pod that was not served.
-const NOT_SERVED: &str = "this pod asks for multi-node networking and fabric-injector did not serve it";
+/// What the guard says of a pod that was not injected.
+const NOT_INJECTED: &str = "this pod asks for multi-node networking and fabric-injector did not inject it";
 
 /// Has the Deployment run so many servers, and waits until those that are too many are gone.
 async fn scale(cluster: &Cluster, replicas: u64) {
@@ -37,7 +37,7 @@ pub(super) async fn without_servers_annotated_pods_are_refused_and_all_others_st
     // What nobody asked a fast network for starts, with GPUs and without.
     cluster.api.create(&job(&namespace, "plain", 2, &plain_template())).await.ok();
     cluster.api.post(&pods, &pod(&namespace, "gpus", &template(false, "p5.48xlarge"))).await.ok();
-    // A controller tries again until it is served.
+    // A controller tries again until it is injected.
     cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
     eventually("three pods run", async || running(&cluster.api.list(&pods).await) == 3).await;
     let events = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=reason%3DFailedCreate");
@@ -51,7 +51,7 @@ pub(super) async fn without_servers_annotated_pods_are_refused_and_all_others_st
     eventually("the pods of the Job run", async || running(&cluster.api.list(&pods).await) == 5).await;
     let all = cluster.api.list(&pods).await;
     let annotated = all.iter().filter(|pod| pod["metadata"]["annotations"][TRIGGER].is_string());
-    assert!(annotated.clone().all(is_served) && annotated.count() == 2);
+    assert!(annotated.clone().all(is_injected) && annotated.count() == 2);
     cluster.remove(&namespace).await;
 }
 
@@ -62,16 +62,16 @@ fn running(pods: &[Value]) -> usize {
 /// Asks for an annotated GPU pod until the guard answers, with whatever it does.
 async fn guard_answers(cluster: &Cluster, status: u16) {
     let path = "/api/v1/namespaces/default/pods?dryRun=All";
-    let asked = pod("default", "unserved", &annotated_template());
-    eventually("the guard notices a pod that was not served", async || {
+    let asked = pod("default", "not-injected", &annotated_template());
+    eventually("the guard notices a pod that was not injected", async || {
         let reply = cluster.api.post(path, &asked).await;
-        let told = reply.warnings.iter().any(|warning| warning.contains(NOT_SERVED));
-        reply.status == status && (told || reply.message().contains(NOT_SERVED))
+        let told = reply.warnings.iter().any(|warning| warning.contains(NOT_INJECTED));
+        reply.status == status && (told || reply.message().contains(NOT_INJECTED))
     })
     .await;
 }
 
-pub(super) async fn the_guard_notices_what_nobody_serves(cluster: &Cluster) {
+pub(super) async fn the_guard_reports_pods_that_were_not_injected(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     cluster.api.delete(WEBHOOK).await.ok();
     cluster.forget().await;
@@ -85,7 +85,7 @@ pub(super) async fn the_guard_notices_what_nobody_serves(cluster: &Cluster) {
     }
 }
 
-pub(super) async fn the_guard_denies_what_nobody_serves(cluster: &Cluster) {
+pub(super) async fn the_guard_denies_pods_that_were_not_injected(cluster: &Cluster) {
     let mut values = values();
     values["guard"] = json!({"action": "Deny"});
     cluster.ensure(&values).await;

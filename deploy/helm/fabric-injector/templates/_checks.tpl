@@ -1,6 +1,6 @@
-{{/* What the schema cannot say about values. Included once, by the template of the Deployment. */}}
+{{/* The validation of values that the schema cannot express. The template of the Deployment includes it. */}}
 
-{{/* Ends with what is wrong, and with what to do. Takes both in a list. */}}
+{{/* Fails with an error and a hint. Takes both in a list. */}}
 {{- define "fabric-injector.refuse" -}}
 {{- fail (printf "\n\n%s\nhint: %s\n" (index . 0) (index . 1)) -}}
 {{- end -}}
@@ -10,16 +10,16 @@
 {{- include "fabric-injector.checkExtraPolicies" . -}}
 {{- include "fabric-injector.checkConditions" . -}}
 {{- include "fabric-injector.checkCertificates" . -}}
-{{- include "fabric-injector.checkLives" . -}}
+{{- include "fabric-injector.checkDurations" . -}}
 {{- end -}}
 
 {{- define "fabric-injector.checkProvider" -}}
 {{- $provider := include "fabric-injector.provider" . -}}
 {{- if not (or $provider .Values.extraPolicies .Values.extraPoliciesConfigMap) -}}
 {{- include "fabric-injector.refuse" (list
-    "multinodeNetworking: no provider is enabled, so no pod would be served"
-    (print "use `--set multinodeNetworking.aws.enabled=true`, or `azure`, `gcp` or `oci`, or give policies of your "
-      "own in `extraPolicies`")) -}}
+    "multinodeNetworking: no provider is enabled, so no pod would be injected"
+    (print "use `--set multinodeNetworking.aws.enabled=true`, or `azure`, `gcp` or `oci`, or add policies of your "
+      "own to `extraPolicies`")) -}}
 {{- end -}}
 {{- $known := list -}}
 {{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
@@ -29,7 +29,7 @@
 {{- range $name, $settings := .Values.multinodeNetworking -}}
 {{- if not (or (has $name $known) $.Values.extraPoliciesConfigMap) -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "multinodeNetworking: no policy is for the provider `%s`" $name)
+    (printf "multinodeNetworking: no policy has the provider `%s`" $name)
     (printf "there are policies for `%s`" (join "`, `" (sortAlpha (uniq $known))))) -}}
 {{- end -}}
 {{- end -}}
@@ -48,13 +48,13 @@
 {{- if and $provider (ne $theirs $provider) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: the policy `%s` is for the provider `%s`, and `%s` is enabled" $name $theirs $provider)
-    (printf "to use only policies of your own, set `multinodeNetworking.%s.enabled` to `false`; to use it beside `%s`, write `provider: %s` and another annotation in its `match`, since a pod that two policies are for is refused"
+    (printf "to use only policies of your own, set `multinodeNetworking.%s.enabled` to `false`; to use it next to `%s`, write `provider: %s` and another annotation in its `match`, because a pod that two policies match is rejected"
       $provider $provider $provider)) -}}
 {{- end -}}
 {{- if hasKey $enabled $name -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: `%s` is also the name of the built-in policy of `%s`, which is enabled" $name $provider)
-    (printf "to use yours instead, set `multinodeNetworking.%s.enabled=false`; its parameters there still count"
+    (printf "to use yours instead, set `multinodeNetworking.%s.enabled=false`; the parameters there still apply"
       $provider)) -}}
 {{- end -}}
 {{- end -}}
@@ -62,7 +62,7 @@
 
 {{- define "fabric-injector.checkConditions" -}}
 {{- $reason := print "extraPoliciesConfigMap: the chart cannot read the policies in it, so `%s` has to say which pods "
-    "they are for" -}}
+    "they match" -}}
 {{- $hint := "`fabric-injector manifests --policy FILE` prints them for your policies" -}}
 {{- if .Values.extraPoliciesConfigMap -}}
 {{- if not .Values.webhook.matchConditions -}}
@@ -77,17 +77,17 @@
 {{- include "fabric-injector.refuse" (list
     (print "`webhook.matchConditions` and `guard.matchConditions` are generated from the policies, and may be given "
       "only with `extraPoliciesConfigMap`")
-    "to serve fewer pods, use `webhook.excludedNamespaces` or `webhook.namespaceSelectorExpressions`") -}}
+    "to inject fewer pods, use `webhook.excludedNamespaces` or `webhook.namespaceSelectorExpressions`") -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "fabric-injector.checkCertificates" -}}
 {{- if and .Values.certManager.enabled .Values.tls.secretName -}}
 {{- include "fabric-injector.refuse" (list
-    "`certManager.enabled` and `tls.secretName` are both given, and there is one certificate"
-    "leave out one of the two") -}}
+    "`certManager.enabled` and `tls.secretName` are both given, but there is one certificate"
+    "remove one of the two") -}}
 {{- end -}}
-{{- /* Here, and not in the schema, which would print what was given: it may be a key. */ -}}
+{{- /* Not in the schema, whose errors quote the value, which may be a key. */ -}}
 {{- if and .Values.tls.caBundle (not (hasPrefix "-----BEGIN CERTIFICATE-----" (trim .Values.tls.caBundle))) -}}
 {{- include "fabric-injector.refuse" (list
     "tls: `caBundle` is not a certificate in PEM"
@@ -95,7 +95,7 @@
 {{- end -}}
 {{- if and .Values.tls.secretName (not .Values.tls.caBundle) -}}
 {{- include "fabric-injector.refuse" (list
-    "tls: `secretName` is given without `caBundle`, and API servers have to know the CA of the certificate"
+    "tls: `secretName` is given without `caBundle`, but API servers need the CA of the certificate"
     "use `--set-file tls.caBundle=ca.crt`") -}}
 {{- end -}}
 {{- if and .Values.tls.caBundle (not .Values.tls.secretName) -}}

@@ -1,16 +1,16 @@
 {{/*
-CEL for the API server, from `spec.match` of the policies. The servers generate the same text from the policies that
-they have loaded (src/registration), and a test compares the two: whoever changes one has to change the other.
+CEL expressions for the API server, generated from `spec.match` of the policies. The servers generate the same text from
+the policies that they load (src/core/registration), and a test compares both: change them together.
 */}}
 
-{{/* The strings of a list as CEL writes them. */}}
+{{/* A list of strings in CEL. */}}
 {{- define "fabric-injector.quotedStrings" -}}
 {{- $quoted := list -}}
 {{- range . -}}{{- $quoted = append $quoted (toRawJson .) -}}{{- end -}}
 {{- join ", " $quoted -}}
 {{- end -}}
 
-{{/* Whether one of the annotations is there; with `values`, with its value. Takes `annotations` and `values`. */}}
+{{/* Whether the pod has one of the annotations; with `values`, with its value. Takes `annotations` and `values`. */}}
 {{- define "fabric-injector.anyAnnotation" -}}
 {{- $terms := list -}}
 {{- range $key := keys .annotations | sortAlpha -}}
@@ -26,7 +26,7 @@ they have loaded (src/registration), and a test compares the two: whoever change
 has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ else }}{{ $any }}{{ end }}
 {{- end -}}
 
-{{/* Whether a policy is for the pod. Takes `match` and `values`, as above. */}}
+{{/* Whether a policy matches the pod. Takes `match` and `values`, as above. */}}
 {{- define "fabric-injector.term" -}}
 {{- $match := .match -}}
 {{- $parts := list -}}
@@ -57,8 +57,8 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- join " && " $parts -}}
 {{- end -}}
 
-{{/* Whether any policy is for the pod. Takes `policies` and `values`, as above. */}}
-{{- define "fabric-injector.aPolicyIsForThisPod" -}}
+{{/* Whether any policy matches the pod. Takes `policies` and `values`, as above. */}}
+{{- define "fabric-injector.policyMatchesPod" -}}
 {{- $terms := list -}}
 {{- range $name := keys .policies | sortAlpha -}}
 {{- $policy := get $.policies $name -}}
@@ -69,7 +69,7 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- end -}}
 
 {{/* Whether a container or an init container has a limit on GPUs. Takes `policies`. */}}
-{{- define "fabric-injector.asksForGpus" -}}
+{{- define "fabric-injector.requestsGpus" -}}
 {{- $gpus := list -}}
 {{- range $name, $policy := .policies -}}{{- $gpus = concat $gpus $policy.spec.gpuResources -}}{{- end -}}
 {{- $names := include "fabric-injector.quotedStrings" (sortAlpha (uniq $gpus)) -}}
@@ -81,17 +81,17 @@ object.spec.containers.{{ $container }} || {{ "" -}}
 has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 {{- end -}}
 
-{{/* Which pods are sent, as generated from the policies. */}}
+{{/* The generated condition of the webhook. */}}
 {{- define "fabric-injector.webhookExpression" -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
-{{- include "fabric-injector.aPolicyIsForThisPod" (dict "policies" $policies "values" false) -}}
+{{- include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" false) -}}
 {{- end -}}
 
 {{- define "fabric-injector.webhookConditions" -}}
 {{- if .Values.webhook.matchConditions -}}
 {{- toYaml .Values.webhook.matchConditions -}}
 {{- else -}}
-- name: a-policy-is-for-this-pod
+- name: policy-matches-pod
   expression: {{ include "fabric-injector.webhookExpression" . | toRawJson }}
 {{- end -}}
 {{- end -}}
@@ -101,10 +101,10 @@ has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 {{- toYaml .Values.guard.matchConditions -}}
 {{- else -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
-- name: a-policy-is-for-this-pod
-  expression: {{ include "fabric-injector.aPolicyIsForThisPod" (dict "policies" $policies "values" true) | toRawJson }}
-- name: asks-for-gpus
-  expression: {{ include "fabric-injector.asksForGpus" (dict "policies" $policies) | toRawJson }}
+- name: policy-matches-pod
+  expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" true) | toRawJson }}
+- name: requests-gpus
+  expression: {{ include "fabric-injector.requestsGpus" (dict "policies" $policies) | toRawJson }}
 - name: not-on-windows
   expression: {{ `!(has(object.spec.os) && object.spec.os.name == "windows")` | toRawJson }}
 - name: not-a-mirror-pod
@@ -113,12 +113,12 @@ has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 {{- end -}}
 {{- end -}}
 
-{{/* The namespaces that neither webhook nor guard looks at, as JSON. */}}
+{{/* The namespaces that webhook and guard exclude, as JSON. */}}
 {{- define "fabric-injector.excludedNamespaces" -}}
 {{- concat (list "kube-system" "kube-public" "kube-node-lease") .Values.webhook.excludedNamespaces | toJson -}}
 {{- end -}}
 
-{{/* All namespaces but these. Takes the root as `root`, and `excluded`. */}}
+{{/* A selector of all other namespaces. Takes the root as `root`, and `excluded`. */}}
 {{- define "fabric-injector.namespaceSelector" -}}
 matchExpressions:
   - key: kubernetes.io/metadata.name

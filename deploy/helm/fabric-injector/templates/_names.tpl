@@ -1,10 +1,8 @@
-{{/* Names and labels. */}}
-
 {{- define "fabric-injector.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Forty characters at most: the name gets suffixes, and is the first label of the DNS name in the certificate. */}}
+{{/* At most forty characters: the name gets suffixes, and is the first label of the DNS name in the certificate. */}}
 {{- define "fabric-injector.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -47,7 +45,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* `managed`, `certManager` or `secret`: where the certificate comes from. */}}
+{{/* The source of the certificate: `managed`, `certManager` or `secret`. */}}
 {{- define "fabric-injector.certificates" -}}
 {{- if .Values.certManager.enabled -}}certManager
 {{- else if .Values.tls.secretName -}}secret
@@ -55,8 +53,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
-{{/* The Secret that is mounted, unless the servers manage their own. Never that of the servers: whoever changes from
-one to the other must not have two writers of one Secret. */}}
+{{/* The mounted Secret. It differs from the Secret that the replicas manage, so that a change of the source does not lead to
+two writers. */}}
 {{- define "fabric-injector.tlsSecretName" -}}
 {{- if .Values.certManager.enabled -}}
 {{- include "fabric-injector.fullname" . }}-serving

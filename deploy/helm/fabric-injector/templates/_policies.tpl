@@ -1,6 +1,6 @@
-{{/* Which policies are in use. Both return JSON, since a template can return text alone. */}}
+{{/* The policies in use, as JSON, because a template returns text. */}}
 
-{{/* The provider that is enabled, or nothing. */}}
+{{/* The enabled provider, or an empty text. */}}
 {{- define "fabric-injector.provider" -}}
 {{- $enabled := list -}}
 {{- range $provider, $settings := .Values.multinodeNetworking -}}
@@ -8,9 +8,9 @@
 {{- end -}}
 {{- if gt (len $enabled) 1 -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "multinodeNetworking: `%s` are enabled, and a pod can be served for one provider only"
+    (printf "multinodeNetworking: `%s` are enabled, but a cluster has one provider"
       (join "`, `" (sortAlpha $enabled)))
-    "leave `enabled: true` with the provider of this cluster, and set `enabled: false` with the others") -}}
+    "keep `enabled: true` for the provider of this cluster, and set `enabled: false` for the others") -}}
 {{- end -}}
 {{- first $enabled | default "" -}}
 {{- end -}}
@@ -25,48 +25,48 @@
 {{- toJson $policies -}}
 {{- end -}}
 
-{{/* The extra policies that are given as values, by name. */}}
+{{/* The policies in `extraPolicies`, by name. */}}
 {{- define "fabric-injector.extraPolicies" -}}
 {{- $policies := dict -}}
 {{- range $file, $text := .Values.extraPolicies -}}
 {{- if not (regexMatch "^[-A-Za-z0-9_][-A-Za-z0-9_.]*[.]ya?ml$" $file) -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` is no name of a policy file" $file)
-    "it has to end with `.yaml`, since servers read no other, with no `/` in it and no dot at its head") -}}
+    (printf "extraPolicies: `%s` is not the name of a policy file" $file)
+    "it has to end with `.yaml`, without `/` and without a leading dot") -}}
 {{- end -}}
 {{- $policy := fromYaml $text -}}
 {{- $error := dig "Error" "" $policy -}}
 {{- if $error -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: `%s` is not valid YAML: %s" $file $error)
-    "give the text of a policy file, for example by `--set-file`") -}}
+    "use the text of a policy file, for example with `--set-file`") -}}
 {{- end -}}
 {{- if ne (dig "kind" "" $policy) "FabricPolicy" -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: `%s` is not a policy: `kind` has to be `FabricPolicy`" $file)
-    "docs/policy.md tells how to write one") -}}
+    "docs/policy.md describes the format") -}}
 {{- end -}}
 {{- $name := dig "metadata" "name" "" $policy -}}
 {{- if not $name -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: the policy in `%s` has no `metadata.name`" $file)
-    "give it one that no other policy has") -}}
+    "add a name that no other policy has") -}}
 {{- end -}}
 {{- if hasKey $policies $name -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: two policies are called `%s`; `%s` is one of them" $name $file)
-    "give one of them another `metadata.name`") -}}
+    "change the `metadata.name` of one") -}}
 {{- end -}}
 {{- if not (dig "spec" "match" dict $policy) -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: the policy in `%s` has no `spec.match`, so it would be for every pod" $file)
-    "say which pods it is for, by an annotation") -}}
+    (printf "extraPolicies: the policy in `%s` has no `spec.match`, so it would match every pod" $file)
+    "match pods by an annotation") -}}
 {{- end -}}
 {{- range $key := list "provider" "gpuResources" -}}
 {{- if not (dig "spec" $key "" $policy) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: the policy in `%s` has no `spec.%s`" $file $key)
-    "docs/policy.md tells what it has to be") -}}
+    "docs/policy.md describes the field") -}}
 {{- end -}}
 {{- end -}}
 {{- $_ := set $policies $name $policy -}}
@@ -84,7 +84,7 @@
 {{- toJson $policies -}}
 {{- end -}}
 
-{{/* Every policy that the chart knows to be in use, by name. */}}
+{{/* The policies in use that the chart can read, by name. */}}
 {{- define "fabric-injector.policies" -}}
 {{- $enabled := include "fabric-injector.enabledPolicy" . | fromJson -}}
 {{- $extra := include "fabric-injector.extraPolicies" . | fromJson -}}

@@ -1,8 +1,7 @@
-{{/* A pod by which one sees that pods are served, for NOTES.txt and `helm test`. */}}
+{{/* A sample pod, for NOTES.txt and `helm test`. */}}
 
 {{/* As JSON: the `annotation` with its `value`, and the `gpu` of the first policy by name that an annotation alone
-triggers. What a policy asks of labels, namespaces or owners besides, a pod that is made up here does not have. Empty if
-there is no such policy. */}}
+triggers. The sample pod has no labels and no owner. Empty if there is no such policy. */}}
 {{- define "fabric-injector.probe" -}}
 {{- $probe := dict -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
@@ -18,7 +17,7 @@ there is no such policy. */}}
 {{- toJson $probe -}}
 {{- end -}}
 
-{{/* Whether pods in the namespace `test.namespace` are never served; empty if not. */}}
+{{/* Whether the webhook excludes the namespace `test.namespace`; empty if not. */}}
 {{- define "fabric-injector.testNamespaceIsExcluded" -}}
 {{- $excluded := append (include "fabric-injector.excludedNamespaces" . | fromJsonArray) .Release.Namespace -}}
 {{- if has .Values.test.namespace $excluded -}}true{{- end -}}

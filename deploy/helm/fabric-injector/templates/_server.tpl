@@ -1,11 +1,11 @@
-{{/* Arguments of the server. A list, not a shell's line: the image has no shell. */}}
+{{/* The arguments of the server. */}}
 
 {{- define "fabric-injector.arguments" -}}
 {{- $fullname := include "fabric-injector.fullname" . -}}
 - serve
 - --values=/etc/fabric-injector/values/values.yaml
 {{- if or .Values.extraPolicies .Values.extraPoliciesConfigMap }}
-{{- /* Whoever names a policy has to name all: then the enabled provider does not choose the built-in one. */}}
+{{- /* With `--policy`, the enabled provider no longer selects the built-in policy. */}}
 {{- range $name, $policy := include "fabric-injector.enabledPolicy" . | fromJson }}
 - --policy={{ $name }}
 {{- end }}
@@ -17,13 +17,13 @@
 {{- if .Values.guard.enabled }}
 - --manage-guard={{ $fullname }}-guard
 {{- end }}
-- --certificate-life={{ .Values.certificates.life }}
-- --ca-life={{ .Values.certificates.caLife }}
+- --certificate-duration={{ .Values.certificates.duration }}
+- --ca-duration={{ .Values.certificates.caDuration }}
 - --ca-overlap={{ .Values.certificates.caOverlap }}
 {{- else }}
 - --tls-dir=/etc/fabric-injector/tls
 {{- end }}
-# The same answer, whether a server cannot serve a pod or the API server reaches none.
+# The same response, whether injection fails or the API server reaches no replica.
 - --on-error={{ eq .Values.webhook.failurePolicy "Ignore" | ternary "allow" "deny" }}
 - --shutdown-delay={{ .Values.server.shutdownDelaySeconds }}s
 - --drain-timeout={{ .Values.server.drainTimeoutSeconds }}s
@@ -35,7 +35,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* Restricted, as the Pod Security Standards define it, and with a root that nobody can write to. */}}
+{{/* Complies with the restricted Pod Security Standard, with a read-only root file system. */}}
 {{- define "fabric-injector.containerSecurityContext" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true

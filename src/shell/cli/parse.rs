@@ -1,0 +1,80 @@
+//! The parsers of option values.
+
+use std::net::{IpAddr, SocketAddr};
+
+use tokio::time::Duration;
+
+/// An address with a port.
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an address and a port, such as `0.0.0.0:8443` or `[::]:8443`".to_owned())
+}
+
+/// A duration with its unit.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "write a duration with its unit, such as `5s`, `500ms` or `2m`".to_owned())
+}
+
+pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+    match duration(text) {
+        Ok(duration) if duration.is_zero() => Err("has to be longer than zero".to_owned()),
+        other => other,
+    }
+}
+
+/// A positive number. The semaphores of tokio have about this limit.
+pub(super) fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=1_000_000) => Ok(count),
+        _ => Err("write a number from 1 to 1000000".to_owned()),
+    }
+}
+
+pub(super) fn annotation(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
+    pair.map(|(key, value)| (key.to_owned(), value.to_owned())).ok_or_else(|| "write `KEY=VALUE`".to_owned())
+}
+
+/// The name of an object: a DNS subdomain in lower case (RFC 1123).
+pub(super) fn object_name(text: &str) -> Result<String, String> {
+    let is_lower = text.bytes().all(|byte| !byte.is_ascii_uppercase());
+    if text.len() <= 253 && is_lower && text.split('.').all(is_label) {
+        Ok(text.to_owned())
+    } else {
+        Err("the name of an object has lower case letters, digits, `-` and `.`".to_owned())
+    }
+}
+
+/// The name of a namespace: a DNS label in lower case (RFC 1123).
+pub(super) fn namespace(text: &str) -> Result<String, String> {
+    match object_name(text) {
+        Ok(name) if name.len() <= 63 && !name.contains('.') => Ok(name),
+        _ => Err("the name of a namespace has at most 63 lower case letters, digits and `-`".to_owned()),
+    }
+}
+
+/// A name for a certificate: a DNS name, which may begin with a wildcard.
+pub(super) fn dns_name(text: &str) -> Result<String, String> {
+    if text.parse::<IpAddr>().is_ok() {
+        return Err("this is an address; addresses go with `--ip`".to_owned());
+    }
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    // Clients parse a name whose last label is a number as an address.
+    let last_is_number =
+        name.rsplit('.').next().is_some_and(|label| label.bytes().all(|byte| byte.is_ascii_digit()));
+    let labels_are_valid = name.split('.').all(|label| is_label(label) && label.len() <= 63);
+    if name.len() <= 253 && labels_are_valid && !last_is_number {
+        Ok(text.to_owned())
+    } else {
+        Err("write a DNS name, such as `fabric-injector.fabric-injector.svc`; addresses go with `--ip`"
+            .to_owned())
+    }
+}
+
+/// Whether the text has the characters of a DNS label.
+fn is_label(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}

@@ -1,0 +1,262 @@
+//! Replicas with clocks and configurations of their own, which restart with other configurations while they share a
+//! Secret and a `caBundle`, checked after every request to the API server.
+
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
+
+use super::super::replica::{Agreed, Replica};
+use super::*;
+
+const NAME: &str = "fabric-injector.gpu.svc";
+/// The time between two reconciliations is at most this part of the shortest time that is left or configured.
+const PACE: u32 = 20;
+/// The difference of a clock to that of the API server is at most this part of the shortest configured validity.
+const SKEW: u32 = 40;
+/// Reconciliations in a row, after which the time may advance by more than the interval of the program.
+const ROUNDS: u32 = 4;
+/// The interval of the program.
+const INTERVAL: Duration = Duration::from_secs(3);
+/// The time for which an API server may not know of a changed `caBundle`.
+const LAG: Duration = Duration::from_millis(1_900);
+/// A replica has a certificate after this time and a tick.
+const START: Duration = Duration::from_secs(15);
+
+/// An object with its version.
+#[derive(Debug, Clone, Default)]
+struct Object<T> {
+    version: u32,
+    content: T,
+}
+
+impl<T: Clone> Object<T> {
+    /// Writes, unless another client has since `version` was read.
+    fn write(&mut self, version: u32, content: T) -> bool {
+        let is_current = self.version == version;
+        if is_current {
+            *self = Self { version: version + 1, content };
+        }
+        is_current
+    }
+}
+
+/// The requests of one reconciliation.
+#[derive(Debug, Clone)]
+enum Phase {
+    ReadBundle,
+    ReadSecret(Object<String>),
+    WriteSecret(Object<String>, u32, Rotation),
+    WriteBundle(Object<String>, Rotation),
+    Done,
+}
+
+struct Pod {
+    replica: Replica,
+    durations: Durations,
+    /// The part of the largest difference by which the clock is ahead, from -1 to 1.
+    skew: f64,
+    started: Duration,
+    serving: Option<KeyPair>,
+    phase: Phase,
+}
+
+impl Pod {
+    fn new(durations: Durations, skew: f64, started: Duration) -> Self {
+        Self { replica: Replica::default(), durations, skew, started, serving: None, phase: Phase::Done }
+    }
+}
+
+struct World {
+    time: Duration,
+    largest_skew: Duration,
+    secret: Object<Option<Rotation>>,
+    bundle: Object<String>,
+    /// The bundles that API servers may know, each with the time at which it was replaced.
+    late_bundles: Vec<(Duration, String)>,
+    pods: Vec<Pod>,
+    /// Certificates that verify by a bundle, apart from the time.
+    verified: HashMap<(String, String), bool>,
+}
+
+impl World {
+    fn clock(&self, skew: f64) -> SystemTime {
+        let earliest = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000) + self.time;
+        earliest + self.largest_skew.mul_f64(1.0 + skew)
+    }
+
+    /// One request of one pod.
+    fn request(&mut self, at: usize) {
+        let now = self.clock(self.pods[at].skew);
+        let names = [NAME.to_owned()];
+        let pod = &mut self.pods[at];
+        let elapsed = self.time - pod.started;
+        pod.phase = match std::mem::replace(&mut pod.phase, Phase::Done) {
+            Phase::ReadBundle => {
+                pod.replica.observe(&self.bundle.content, now, elapsed);
+                Phase::ReadSecret(self.bundle.clone())
+            }
+            Phase::ReadSecret(bundle) => {
+                let stored = self.secret.clone();
+                let agreed =
+                    pod.replica.agree(stored.content, &names, pod.durations, &bundle.content, now).unwrap();
+                match agreed {
+                    Agreed::Changed(rotation, _) => Phase::WriteSecret(bundle, stored.version, rotation),
+                    Agreed::Unchanged(rotation) => {
+                        pod.replica.record(&rotation);
+                        Phase::WriteBundle(bundle, rotation)
+                    }
+                }
+            }
+            Phase::WriteSecret(bundle, version, rotation) => {
+                if self.secret.write(version, Some(rotation.clone())) {
+                    pod.replica.record(&rotation);
+                    Phase::WriteBundle(bundle, rotation)
+                } else {
+                    Phase::Done
+                }
+            }
+            Phase::WriteBundle(bundle, rotation) => {
+                let before = self.bundle.content.clone();
+                if rotation.bundle() != bundle.content && self.bundle.write(bundle.version, rotation.bundle())
+                {
+                    self.late_bundles.push((self.time, before));
+                }
+                if let Some(key_pair) = pod.replica.serve(now, elapsed) {
+                    pod.serving = Some(key_pair);
+                }
+                Phase::Done
+            }
+            Phase::Done => Phase::Done,
+        };
+    }
+
+    /// Each served certificate is valid by the clock of the API server, and verifies by the registered bundle and by
+    /// those that were registered a moment ago.
+    fn check(&mut self) {
+        let now = self.clock(0.0);
+        self.late_bundles.retain(|(replaced, _)| self.time - *replaced < LAG);
+        for pod in &self.pods {
+            let Some(serving) = &pod.serving else { continue };
+            let validity = Validity::of("", serving.cert.as_bytes()).unwrap();
+            let is_valid = (validity.not_before..=validity.not_after).contains(&now);
+            assert!(is_valid, "at {:?} a replica serves a certificate of {validity:?}", self.time);
+            let late = self.late_bundles.iter().map(|(_, bundle)| bundle);
+            for bundle in late.chain([&self.bundle.content]) {
+                let key = (bundle.clone(), serving.cert.clone());
+                let verifies = *self.verified.entry(key).or_insert_with_key(|(bundle, cert)| {
+                    check(bundle, cert, NAME, validity.not_before).is_ok()
+                });
+                assert!(verifies, "at {:?} a replica serves a certificate that is not trusted", self.time);
+            }
+        }
+    }
+
+    /// The longest time that may pass between two reconciliations.
+    fn pace(&self) -> Duration {
+        let left = self.pods.iter().map(|pod| pod.replica.time_left(self.clock(1.0)));
+        let configured = self.pods.iter().map(|pod| pod.durations.certificate.min(pod.durations.overlap * 3));
+        let shortest = configured.chain(left).min().unwrap_or_default();
+        (shortest / PACE).max(Duration::from_millis(100))
+    }
+
+    /// Advances the time, and has every pod reconcile a few times, in an order by `seed`.
+    fn tick(&mut self, part: f64, mut seed: u64) {
+        self.time += self.pace().mul_f64(part);
+        for _ in 0..ROUNDS {
+            self.check();
+            for pod in &mut self.pods {
+                pod.phase = Phase::ReadBundle;
+            }
+            while self.pods.iter().any(|pod| !matches!(pod.phase, Phase::Done)) {
+                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                self.request(usize::try_from(seed >> 33).unwrap() % self.pods.len());
+                self.check();
+            }
+            self.time += self.pace().min(INTERVAL);
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Tick { part, seed } => self.tick(part, seed),
+            Event::Restart { pod, durations, skew } => {
+                let pod = pod % self.pods.len();
+                self.pods[pod] = Pod::new(durations, skew, self.time);
+            }
+            Event::DeleteSecret => {
+                let version = self.secret.version + 1;
+                self.secret = Object { version, content: None };
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone)]
+enum Event {
+    Tick { part: f64, seed: u64 },
+    Restart { pod: usize, durations: Durations, skew: f64 },
+    DeleteSecret,
+}
+
+/// Durations that the command line accepts, short ones as often as long ones.
+fn durations() -> impl Strategy<Value = Durations> {
+    let seconds =
+        prop_oneof![Just(45_f64), Just(365.0 * 86_400.0), (12_f64.ln()..4e7_f64.ln()).prop_map(f64::exp)];
+    (seconds, 0.05..1.0, 0.0..0.25).prop_map(|(ca, certificate, overlap): (f64, f64, f64)| Durations {
+        certificate: Duration::from_secs_f64((ca * certificate).max(10.0).min(ca)),
+        ca: Duration::from_secs_f64(ca),
+        overlap: Duration::from_secs_f64((ca * overlap).max(3.0)),
+    })
+}
+
+fn skew() -> impl Strategy<Value = f64> {
+    -1.0..1.0
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        40 => (0.0..1.0, any::<u64>()).prop_map(|(part, seed)| Event::Tick { part, seed }),
+        2 => (0..3_usize, durations(), skew())
+            .prop_map(|(pod, durations, skew)| Event::Restart { pod, durations, skew }),
+        1 => Just(Event::DeleteSecret),
+    ];
+    proptest::collection::vec(event, 20..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, rng_seed: RngSeed::Fixed(2026), failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn every_served_certificate_is_valid_and_trusted(
+        first in proptest::collection::vec((durations(), skew()), 1..=3),
+        events in events(),
+    ) {
+        let restarts = events.iter().filter_map(|event| match event {
+            Event::Restart { durations, .. } => Some(*durations),
+            Event::Tick { .. } | Event::DeleteSecret => None,
+        });
+        let all = first.iter().map(|(durations, _)| *durations).chain(restarts);
+        let shortest = all.map(|durations| durations.certificate).min().unwrap_or_default();
+        let pods = first.into_iter().map(|(durations, skew)| Pod::new(durations, skew, Duration::ZERO));
+        let mut world = World {
+            time: Duration::ZERO,
+            largest_skew: (shortest / SKEW).min(BACKDATE / 2),
+            secret: Object::default(),
+            bundle: Object::default(),
+            late_bundles: Vec::new(),
+            pods: pods.collect(),
+            verified: HashMap::new(),
+        };
+        for event in events {
+            world.handle(event);
+            for pod in &world.pods {
+                let waited = world.time - pod.started;
+                prop_assert!(
+                    pod.serving.is_some() || waited < START,
+                    "a replica has no certificate after {waited:?}"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The reconciliation of certificate and registration while the server runs.
+
+use std::sync::Arc;
+
+use tokio::time::{Duration, sleep};
+
+use crate::shell::cluster::{Reconciler, is_conflict};
+
+use super::state::State;
+
+/// The longest time until the attempt after a conflict.
+const BACKOFF: Duration = Duration::from_millis(200);
+
+/// The number of conflicts in a row that count as a failure: replicas that compete do not conflict so often.
+const MAX_CONFLICTS: u32 = 20;
+
+/// Reconciles until the task is aborted.
+pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
+    let mut failure: Option<String> = None;
+    let mut conflicts = 0;
+    loop {
+        let policies = state.policies.load_full();
+        let result = reconciler.reconcile(Some(&policies)).await;
+        for object in reconciler.take_changes() {
+            state.metrics.registration_changed(object);
+        }
+        match result {
+            Ok(()) => {
+                state.readiness.registration(None);
+                failure = None;
+                conflicts = 0;
+            }
+            Err(error) if is_conflict(&error) && conflicts < MAX_CONFLICTS => {
+                conflicts += 1;
+                tracing::debug!(reason = %error, "reconciliation met a conflict, trying again");
+                sleep(BACKOFF.mul_f64(fastrand::f64())).await;
+                continue;
+            }
+            Err(error) => {
+                let error = format!("{error:#}");
+                state.metrics.registration_failed();
+                // Only the first of equal failures is logged.
+                if failure.as_ref() != Some(&error) {
+                    tracing::error!(error, "reconciliation failed");
+                    state.readiness.registration(Some(error.clone()));
+                }
+                failure = Some(error);
+            }
+        }
+        reconciler.wait().await;
+    }
+}
