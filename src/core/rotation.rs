@@ -142,7 +142,7 @@ mod tests {
         Durations { certificate: DAY.saturating_mul(30), ca: DAY.saturating_mul(365), overlap: HOUR };
 
     fn lifetime(age: Duration, left: Duration) -> Lifetime {
-        Lifetime { start: NOW - age, end: NOW + left }
+        Lifetime { start: NOW.saturating_sub(age), end: NOW + left }
     }
 
     fn certificates(ca: Lifetime, next: NextCa) -> Certificates {
@@ -180,11 +180,11 @@ mod tests {
     #[test]
     fn a_certificate_that_ends_with_its_ca_is_not_renewed() {
         let ca = lifetime(DAY, HOUR);
-        let serving = |end: Duration| Some(Lifetime { start: NOW - DAY, end });
+        let serving = |end: Duration| Some(Lifetime { start: NOW.saturating_sub(DAY), end });
         let next = NextCa::Usable { lifetime: lifetime(SECOND, DAY), trusted: false };
         let state = |end| Certificates { serving: serving(end), ..certificates(ca, next) };
         assert_eq!(next_step(&state(ca.end), DEFAULTS, NOW), None);
-        assert_eq!(next_step(&state(ca.end - SECOND), DEFAULTS, NOW), Some(Step::Renew));
+        assert_eq!(next_step(&state(ca.end.saturating_sub(SECOND)), DEFAULTS, NOW), Some(Step::Renew));
     }
 
     #[test]
@@ -206,6 +206,6 @@ mod tests {
         assert!(!may_serve(SECOND, None, NOW));
         assert!(!may_serve(SECOND, Some(NOW + HOUR), NOW));
         assert!(may_serve(SECOND, Some(NOW + SECOND), NOW));
-        assert!(may_serve(SECOND, Some(NOW - SECOND), NOW));
+        assert!(may_serve(SECOND, Some(NOW.saturating_sub(SECOND)), NOW));
     }
 }

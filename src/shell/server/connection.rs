@@ -44,18 +44,13 @@ pub struct Timeouts {
     pub closing: Duration,
 }
 
-impl Timeouts {
-    /// The default for the age.
-    pub const AGE: Duration = Duration::from_mins(5);
-}
-
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(5),
             head: Duration::from_secs(10),
             idle: Duration::from_mins(1),
-            age: Self::AGE,
+            age: Duration::from_mins(5),
             closing: Duration::from_secs(35),
         }
     }
