@@ -14,9 +14,10 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use divan::Bencher;
-use fabric_injector::core::engine::{Outcome, mutate};
-use fabric_injector::core::policy::{Definition, Request};
+use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy_set::mutate;
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
@@ -116,7 +117,7 @@ fn policies(name: &str, count: usize) -> PolicySet {
 /// From the bytes of a pod to the bytes of its patch.
 fn serve(policies: &PolicySet, bytes: &[u8]) -> Vec<u8> {
     let pod: Value = serde_json::from_slice(bytes).expect("JSON");
-    match mutate(policies, pod, &Request::default()).outcome {
+    match mutate(policies, pod, &PodContext::default()).outcome {
         Outcome::Mutated(mutated) => mutated.operations().to_json(),
         _ => Vec::new(),
     }
@@ -156,5 +157,5 @@ fn pass_among_policies(bencher: Bencher<'_, '_>, count: usize) {
 fn mutate_only<const POLICY: usize>(bencher: Bencher<'_, '_>) {
     let policies = policies(builtin::POLICIES[POLICY].name, 1);
     let pod: Value = serde_json::from_slice(&pod(1, TRIGGER, INSTANCE_TYPES[POLICY])).expect("JSON");
-    bencher.with_inputs(|| pod.clone()).bench_values(|pod| mutate(&policies, pod, &Request::default()));
+    bencher.with_inputs(|| pod.clone()).bench_values(|pod| mutate(&policies, pod, &PodContext::default()));
 }

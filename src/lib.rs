@@ -4,8 +4,9 @@
 //! reconciler around it.
 //!
 //! ```
-//! use fabric_injector::core::engine::{Outcome, mutate};
-//! use fabric_injector::core::policy::Request;
+//! use fabric_injector::core::engine::Outcome;
+//! use fabric_injector::core::policy_set::mutate;
+//! use fabric_injector::core::policy::PodContext;
 //! use fabric_injector::core::policy_set::PolicySet;
 //! use fabric_injector::shell::builtin;
 //!
@@ -18,7 +19,7 @@
 //!         "containers": [{"name": "nim", "resources": {"limits": {"nvidia.com/gpu": 8}}}],
 //!     },
 //! });
-//! let mutation = mutate(&policies, pod, &Request::default());
+//! let mutation = mutate(&policies, pod, &PodContext::default());
 //! let Outcome::Mutated(mutated) = mutation.outcome else { return Err("not served".into()) };
 //! assert_eq!(mutated.pod["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"], "32");
 //! # Ok::<(), Box<dyn std::error::Error>>(())

@@ -10,9 +10,10 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::engine::{Mutation, Outcome, STAMP, mutate};
-use fabric_injector::core::policy::{Definition, Request};
+use fabric_injector::core::engine::{Mutation, Outcome, STAMP};
+use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy_set::mutate;
 use serde_json::{Value, json};
 
 /// A policy around the parts that a test is about.
@@ -43,7 +44,7 @@ fn gpu_pod() -> Value {
 }
 
 fn serve(policies: &PolicySet, pod: Value) -> Mutation {
-    mutate(policies, pod, &Request::default())
+    mutate(policies, pod, &PodContext::default())
 }
 
 fn served(policies: &PolicySet, pod: Value) -> Value {
@@ -75,12 +76,12 @@ const ENV: &str = "    - {name: r, container: {env: [{name: A, value: policy}]}}
 fn every_part_of_match_has_to_hold() {
     let matcher = "labels: {fabric: fast}\n    namespaces: [team]\n    ownerKinds: [Job]";
     let policies = set(vec![policy("test", matcher, &format!("  rules:\n{ENV}"))]);
-    let request = |namespace: &str, owner: &str| Request {
+    let request = |namespace: &str, owner: &str| PodContext {
         namespace: Some(namespace.to_owned()),
         owner_kinds: vec![owner.to_owned()],
         labels: Vec::new(),
     };
-    let outcome = |pod: Value, request: Request| reason(&mutate(&policies, pod, &request));
+    let outcome = |pod: Value, request: PodContext| reason(&mutate(&policies, pod, &request));
     assert_eq!(outcome(gpu_pod(), request("team", "Job")), "mutated");
     assert_eq!(outcome(gpu_pod(), request("other", "Job")), "no_policy_matches");
     assert_eq!(outcome(gpu_pod(), request("team", "ReplicaSet")), "no_policy_matches");

@@ -1,23 +1,31 @@
-//! The mutation engine: a pod and policies in, a JSON Patch and a report out.
+//! The mutation engine: a pod and a policy in, a JSON Patch and a report out.
 //!
-//! Pure: no I/O, no clock, no logging. The command line and the webhook call the same function, [`mutate`].
-//! The pod stays a [`serde_json::Value`] throughout, so fields that this version has never heard of survive,
-//! and it is only ever added to (or, where a rule says so, a value is replaced).
+//! The pod is a [`serde_json::Value`] throughout, so that fields which this version does not know are kept. The engine
+//! adds to it, and replaces a value only where a rule says so.
+//!
+//! [`inject`] evaluates the rules in passes. A pass merges the instructions of each rule through a cursor, which owns
+//! the position in the pod and the change log; patch, report and stamp are read off that log.
 
+mod annotations;
+mod bindings;
 mod codes;
-mod container;
+mod context;
+mod cursor;
+mod env;
+mod fields;
+mod inject;
 mod instance_type;
+mod list_in_string;
+mod log;
 mod merge;
-mod networks;
+mod mounts;
+mod multus;
 mod operations;
-mod patch;
-mod plan;
+mod pass;
 mod pod;
 mod report;
 mod resources;
-mod scope;
 mod security;
-mod serve;
 mod summary;
 mod volumes;
 
@@ -27,70 +35,59 @@ use serde_json::Value;
 pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};
 
-pub(crate) use patch::{field_path, push_token};
-pub(crate) use pod::is_extended;
+use crate::core::policy::{PodContext, Policy};
 
-use crate::core::policy::Request;
-use crate::core::policy::matcher::Match;
-use crate::core::policy_set::PolicySet;
+use crate::core::pointer::{at_pointer, field_path};
+use log::{ChangeLog, Changes};
 
-/// The annotation that says which policy served a pod, and with which content: `<policy>@<12 hex digits>`.
+/// The annotation that names the policy which injected a pod, and its content: `<policy>@<12 hex digits>`.
 pub const STAMP: &str = "fabric-injector.io/injected";
 
-/// What became of one pod.
+/// The result for one pod.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mutation {
-    /// What became of it.
     pub outcome: Outcome,
-    /// The policy that is for the pod, if one is.
+    /// The policy that matches the pod.
     pub policy: Option<String>,
-    /// What the user should know.
+    /// Facts about the pod that its author should know.
     pub warnings: Vec<Warning>,
 }
 
 /// The outcome for one pod.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Outcome {
-    /// The pod was served.
+    /// The pod was injected.
     Mutated(Mutated),
-    /// The pod is as it came.
-    Unchanged {
-        /// The pod.
-        pod: Value,
-        /// Why.
-        reason: Reason,
-    },
+    /// The pod is unchanged.
+    Unchanged { pod: Value, reason: Reason },
     /// The pod must not be created.
-    Refused {
-        /// Why.
-        reason: Reason,
-    },
+    Refused { reason: Reason },
 }
 
-/// A pod that was served.
+/// A pod that was injected.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mutated {
     /// The pod as it is now.
     pub pod: Value,
     /// The stamp that it carries.
     pub stamp: String,
-    changes: patch::Changes,
+    /// Whether an expression had another value after the policy changed the pod, so that another pass was necessary.
+    pub(crate) reads_own_changes: bool,
+    changes: Changes,
 }
 
 impl Mutated {
-    /// What brings the pod as it came to what it is now. Finding the values takes a while, so whoever needs the
-    /// operations more than once keeps them.
+    /// The operations that change the pod as it came into the pod as it is now. They are computed at each call.
     pub fn operations(&self) -> Operations<'_> {
-        let found = self.changes.operations().filter_map(|operation| {
-            let value = patch::at_pointer(&self.pod, operation.pointer)?;
-            Some(Operation { pointer: operation.pointer, replaces: operation.replaces, value })
+        let found = self.changes.iter().filter_map(|(pointer, replaces)| {
+            Some(Operation { pointer, replaces, value: at_pointer(&self.pod, pointer)? })
         });
         Operations { pod: &self.pod, list: found.collect() }
     }
 
-    /// How many operations there are.
+    /// The number of operations.
     pub fn operation_count(&self) -> usize {
-        self.changes.operations().count()
+        self.changes.len()
     }
 
     /// The JSON Patch (RFC 6902); paths from the pod's root.
@@ -107,12 +104,12 @@ impl Mutated {
     }
 }
 
-/// How serving a pod ends early.
+/// The early end of an injection.
 #[derive(Debug)]
 enum Stop {
-    /// Leave the pod as it came.
+    /// The pod stays as it came.
     Leave(Reason),
-    /// Refuse it.
+    /// The pod is refused.
     Refuse(Reason),
 }
 
@@ -121,90 +118,47 @@ impl From<Reason> for Stop {
         match reason {
             Reason::Conflict { .. }
             | Reason::EvaluationFailed { .. }
+            | Reason::NotIdempotent { .. }
             | Reason::SeveralPoliciesMatch { .. } => Self::Refuse(reason),
             _ => Self::Leave(reason),
         }
     }
 }
 
-/// Serves a pod by the one policy that is for it.
+/// Injects a pod by a policy that matches it.
 ///
-/// The result is the same for the same arguments, and serving the result again changes nothing.
-pub fn mutate(policies: &PolicySet, mut pod: Value, request: &Request) -> Mutation {
-    let policy = match select(policies, &pod, request) {
-        Ok(policy) => policy,
-        Err(Stop::Leave(reason)) => return ended(Outcome::Unchanged { pod, reason }, None),
-        Err(Stop::Refuse(reason)) => return ended(Outcome::Refused { reason }, None),
-    };
+/// The result is the same for the same arguments, and injecting the result again changes nothing.
+pub fn inject(policy: &Policy, mut pod: Value, context: &PodContext) -> Mutation {
     let name = Some(policy.name().to_owned());
-    let mut service = serve::Service::default();
-    match service.serve(policy, &mut pod, request) {
+    let mut log = ChangeLog::default();
+    match inject::inject(policy, &mut pod, context, &mut log) {
         Ok(stamp) => {
-            let warnings = service.finished_warnings(&pod);
-            let outcome = Outcome::Mutated(Mutated { pod, stamp, changes: service.changes });
-            Mutation { outcome, policy: name, warnings }
+            let reads_own_changes = log.feedback;
+            let (changes, warnings) = log.finish();
+            let warnings = with_field_paths(warnings, &pod);
+            let mutated = Mutated { pod, stamp, reads_own_changes, changes };
+            Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }
         }
         Err(Stop::Refuse(reason)) => {
-            let reason = with_field_path(reason, &pod);
-            ended(Outcome::Refused { reason }, name)
+            let reason = reason.with_field_path(&pod);
+            Mutation { outcome: Outcome::Refused { reason }, policy: name, warnings: Vec::new() }
         }
         Err(Stop::Leave(reason)) => {
-            let reason = with_field_path(reason, &pod);
-            let warnings = service.finished_warnings(&pod);
-            service.changes.undo(&mut pod);
+            let reason = reason.with_field_path(&pod);
+            let warnings = with_field_paths(std::mem::take(&mut log.warnings), &pod);
+            log.undo(&mut pod);
             Mutation { outcome: Outcome::Unchanged { pod, reason }, policy: name, warnings }
         }
     }
 }
 
-fn ended(outcome: Outcome, policy: Option<String>) -> Mutation {
-    Mutation { outcome, policy, warnings: Vec::new() }
-}
-
-/// The one policy for a pod.
-fn select<'p>(
-    policies: &'p PolicySet,
-    pod: &Value,
-    request: &Request,
-) -> Result<&'p crate::core::policy::Policy, Stop> {
-    let mut found: Vec<&crate::core::policy::Policy> = Vec::new();
-    let mut near = None;
-    for policy in policies.candidates(pod) {
-        match policy.definition().matcher.test(pod, request) {
-            Match::Yes => found.push(policy),
-            Match::No => {}
-            Match::OtherValue { key, seen, wanted } => {
-                near = Some(Reason::TriggerValue { key, seen, wanted });
-            }
-            Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
+/// Warnings have JSON Pointers while the pod changes; this gives them field paths.
+fn with_field_paths(mut warnings: Vec<Warning>, pod: &Value) -> Vec<Warning> {
+    for warning in &mut warnings {
+        if warning.path.starts_with('/') {
+            warning.path = field_path(pod, &warning.path);
         }
     }
-    if !found.is_empty() && pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-        return Err(Stop::Leave(Reason::MirrorPod));
-    }
-    if !found.is_empty() && pod["spec"]["os"]["name"].as_str() == Some("windows") {
-        return Err(Stop::Leave(Reason::WindowsPod));
-    }
-    match found.as_slice() {
-        [] => Err(Stop::Leave(near.unwrap_or(Reason::NoPolicyMatches))),
-        [policy] => Ok(policy),
-        several => {
-            let policies = several.iter().map(|policy| policy.name().to_owned()).collect();
-            Err(Stop::Refuse(Reason::SeveralPoliciesMatch { policies }))
-        }
-    }
-}
-
-/// Field paths are kept as JSON Pointers while the pod changes, and written for people in the end.
-fn with_field_path(reason: Reason, pod: &Value) -> Reason {
-    let shown = |path: String| if path.starts_with('/') { field_path(pod, &path) } else { path };
-    match reason {
-        Reason::Conflict { rule, path, seen, wanted } => {
-            Reason::Conflict { rule, path: shown(path), seen, wanted }
-        }
-        Reason::MalformedPod { path, wanted, seen } => {
-            Reason::MalformedPod { path: shown(path), wanted, seen }
-        }
-        other => other,
-    }
+    warnings.dedup();
+    warnings
 }

@@ -1,26 +1,24 @@
-//! The policy language: from the text of a file to something that can be evaluated.
-//!
-//! Text in, values out: nothing here reads a file, prints or knows the time.
+//! The policy language: from the text of a file to rules that the engine applies.
 
 mod compiled;
 mod definition;
 pub mod diagnostic;
 pub(crate) mod expression;
+mod feedback;
+pub(crate) mod interpolation;
 pub(crate) mod matcher;
-mod overlay;
+pub(crate) mod overlay;
 mod parameter;
+mod parse;
+pub(crate) mod phase;
 mod reader;
-pub(crate) mod schema;
-pub(crate) mod scope;
-pub(crate) mod template;
-pub(crate) mod text;
-mod variant;
+mod resolved;
 
 pub use compiled::Policy;
 pub use definition::{Definition, OnConflict};
 pub use diagnostic::{Diagnostic, SourceError};
 pub(crate) use matcher::Matcher;
-pub use matcher::Request;
+pub use matcher::PodContext;
 pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};
-pub(crate) use variant::{ActiveRule, NoteKind, Variant};
+pub(crate) use resolved::{ActiveRule, NoteKind, ResolvedPolicy};

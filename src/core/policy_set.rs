@@ -1,61 +1,46 @@
-//! The policies that are in use together.
+//! The policies that are in use together, and the choice among them for a pod.
 
 use std::collections::{BTreeMap, HashMap};
 
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::policy::{Definition, Policy, SourceError};
-use crate::core::self_check;
+use crate::core::engine::{Mutation, Outcome, Reason, inject};
+use crate::core::policy::matcher::Match;
+use crate::core::policy::{Definition, PodContext, Policy, SourceError};
+use crate::core::validate;
 
-/// Policies of one provider, ready to serve pods.
+/// Policies of one provider.
 #[derive(Debug, Default)]
 pub struct PolicySet {
     policies: Vec<Policy>,
-    /// Policies by the annotations that trigger them, so that a pod meets only those that may be for it.
+    /// Policies by the annotations that trigger them, so that a pod is matched only against those that may match.
     by_annotation: HashMap<String, Vec<usize>>,
-    /// Policies that no annotation triggers.
+    /// Policies without such an annotation.
     others: Vec<usize>,
-    /// The annotations that trigger, and what hides letters from a search in JSON.
+    /// The annotations that trigger a policy, and the escapes that may hide one in JSON.
     sought: Vec<Finder<'static>>,
 }
 
-/// Why policies cannot be used (together).
+/// An error in the policies, or in their combination.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// One of them is wrong.
+    /// An error in one of them.
     #[error(transparent)]
     Source(#[from] Box<SourceError>),
-    /// Two have one name.
+    /// Two policies have one name.
     #[error("two policies are called `{name}`, in {first} and {second}")]
-    SameName {
-        /// The name.
-        name: String,
-        /// A file that has it.
-        first: String,
-        /// Another.
-        second: String,
-    },
-    /// They are of different providers.
+    SameName { name: String, first: String, second: String },
+    /// They have different providers.
     #[error(
         "policy `{first}` is for `{first_provider}` and `{second}` for `{second_provider}`; one provider at a time"
     )]
-    SeveralProviders {
-        /// A policy.
-        first: String,
-        /// Its provider.
-        first_provider: String,
-        /// Another policy.
-        second: String,
-        /// Its provider.
-        second_provider: String,
-    },
+    SeveralProviders { first: String, first_provider: String, second: String, second_provider: String },
 }
 
 impl PolicySet {
-    /// Puts policies to use, each with what the operator set for it. Every policy is tried on sample pods
-    /// first; one that is not idempotent is refused.
+    /// Resolves policies, each with the values that the operator set for it, and validates them.
     pub fn new(definitions: Vec<(Definition, BTreeMap<String, Value>)>) -> Result<Self, LoadError> {
         let mut set = Self::default();
         for (definition, overrides) in definitions {
@@ -77,9 +62,8 @@ impl PolicySet {
                 });
             }
             let policy = Policy::new(definition, overrides).map_err(Box::new)?;
-            let alone = Self::indexed(vec![policy]);
-            self_check::run(&alone).map_err(Box::new)?;
-            set.policies.extend(alone.policies);
+            validate::policy(&policy).map_err(Box::new)?;
+            set.policies.push(policy);
         }
         Ok(Self::indexed(set.policies))
     }
@@ -99,27 +83,27 @@ impl PolicySet {
             }
         }
         let keys = set.by_annotation.keys().map(|key| {
-            // A key that no annotation can have, but which JSON would write otherwise: found in everything.
+            // No annotation has such a key, which JSON would escape: the empty text is found in everything.
             let escaped = key.contains(|c: char| c.is_control() || c == '"' || c == '\\');
             Finder::new(if escaped { "" } else { key.as_str() }).into_owned()
         });
-        // An escape may hide any letter; Go writes `<`, `>` and `&` so, and nobody else has to.
+        // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
         set.sought = keys.chain(["\\u", "\\/"].map(|escape| Finder::new(escape).into_owned())).collect();
         set
     }
 
-    /// Whether a policy might be for a pod in this JSON text. Never wrong when it says no.
+    /// Whether a policy may match a pod in this JSON text. If not, none does.
     pub(crate) fn may_concern(&self, json: &str) -> bool {
         !self.others.is_empty() || self.sought.iter().any(|finder| finder.find(json.as_bytes()).is_some())
     }
 
-    /// The policies in use.
+    /// The policies.
     pub fn policies(&self) -> &[Policy] {
         &self.policies
     }
 
-    /// The policies that may be for this pod, each once, in order.
-    pub(crate) fn candidates(&self, pod: &Value) -> impl Iterator<Item = &Policy> {
+    /// The policies that may match this pod, each once, in order.
+    fn candidates(&self, pod: &Value) -> impl Iterator<Item = &Policy> {
         let mut found = self.others.clone();
         let annotations = pod["metadata"]["annotations"].as_object();
         for key in annotations.into_iter().flat_map(Map::keys) {
@@ -129,4 +113,51 @@ impl PolicySet {
         found.dedup();
         found.into_iter().map(|at| &self.policies[at])
     }
+}
+
+/// Injects a pod by the one policy that matches it.
+///
+/// The result is the same for the same arguments, and injecting the result again changes nothing.
+pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
+    let outcome = match select(policies, &pod, context) {
+        Ok(policy) => return inject(policy, pod, context),
+        Err(reason @ Reason::SeveralPoliciesMatch { .. }) => Outcome::Refused { reason },
+        Err(reason) => Outcome::Unchanged { pod, reason },
+    };
+    Mutation { outcome, policy: None, warnings: Vec::new() }
+}
+
+/// The one policy that matches a pod.
+fn select<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Result<&'p Policy, Reason> {
+    let mut found: Vec<&Policy> = Vec::new();
+    let mut near = None;
+    for policy in policies.candidates(pod) {
+        match policy.definition().matcher.test(pod, context) {
+            Match::Yes => found.push(policy),
+            Match::No => {}
+            Match::OtherValue { key, seen, wanted } => {
+                near = Some(Reason::TriggerValue { key, seen, wanted });
+            }
+            Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
+        }
+    }
+    let Some(first) = found.first().copied() else { return Err(near.unwrap_or(Reason::NoPolicyMatches)) };
+    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
+        return Err(Reason::MirrorPod);
+    }
+    if is_windows(&pod["spec"]) {
+        return Err(Reason::WindowsPod);
+    }
+    if found.len() > 1 {
+        let policies = found.iter().map(|policy| policy.name().to_owned()).collect();
+        return Err(Reason::SeveralPoliciesMatch { policies });
+    }
+    Ok(first)
+}
+
+/// Whether the pod names Windows, or is a host process of it.
+fn is_windows(spec: &Value) -> bool {
+    let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
+    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
+    spec["os"]["name"] == "windows" || host_process(spec) || containers.flatten().any(host_process)
 }

@@ -43,6 +43,11 @@ impl Quantity {
         unit.0 != 0 && self.0 % unit.0 == 0
     }
 
+    /// Whether it is less than zero.
+    pub fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+
     /// The quantity as a count of whole things; `None` if it is negative, fractional or beyond `i64`.
     pub fn as_count(self) -> Option<i64> {
         (self.0 >= 0 && self.0 % NANO == 0).then(|| i64::try_from(self.0 / NANO).ok()).flatten()

@@ -26,21 +26,17 @@ fn agree(objects: &Objects, definitions: Vec<Definition>) {
     assert_eq!(guard, guard_conditions(&policies).map(text));
 }
 
-#[test]
-fn helm_and_the_program_agree_about_every_built_in_policy() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn helm_and_the_program_agree_about_every_built_in_policy(helm: &Helm) {
     for (provider, policy) in PROVIDERS {
         let definition = builtin::find(policy).unwrap().definition().unwrap();
-        agree(&render(&helm, &enabled(provider)), vec![definition]);
+        agree(&render(helm, &enabled(provider)), vec![definition]);
     }
 }
 
-#[test]
-fn helm_and_the_program_agree_about_policies_of_an_operator() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn helm_and_the_program_agree_about_policies_of_an_operator(helm: &Helm) {
     let values = json!({"extraPolicies": {"lab.yaml": lab_policy("aws")}});
     let lab = || Definition::read("lab.yaml", &lab_policy("aws")).unwrap();
-    agree(&render(&helm, &values), vec![lab()]);
+    agree(&render(helm, &values), vec![lab()]);
     let aws = builtin::find("aws-efa").unwrap().definition().unwrap();
-    agree(&render(&helm, &with(enabled("aws"), &values)), vec![lab(), aws]);
+    agree(&render(helm, &with(enabled("aws"), &values)), vec![lab(), aws]);
 }

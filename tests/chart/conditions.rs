@@ -60,11 +60,9 @@ fn asks_for(gpus: &str) -> String {
     )
 }
 
-#[test]
-fn the_built_in_policies_need_one_condition_for_all_clouds() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn the_built_in_policies_need_one_condition_for_all_clouds(helm: &Helm) {
     for (provider, _) in PROVIDERS {
-        let objects = render(&helm, &enabled(provider));
+        let objects = render(helm, &enabled(provider));
         let gpus = match provider {
             "azure" | "oci" => r#""amd.com/gpu", "nvidia.com/gpu""#,
             _ => r#""nvidia.com/gpu""#,
@@ -112,26 +110,22 @@ fn lab_term(annotation: &str) -> String {
     .join(" && ")
 }
 
-#[test]
-fn every_part_of_a_match_is_asked_for_and_each_policy_has_its_term() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn every_part_of_a_match_is_asked_for_and_each_policy_has_its_term(helm: &Helm) {
     let alone = json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}});
     let key = r#""lab.example/fabric" in object.metadata.annotations"#;
     let value = format!(r#"{key} && object.metadata.annotations["lab.example/fabric"] == "<on> & \"off\"""#);
-    let objects = render(&helm, &alone);
+    let objects = render(helm, &alone);
     assert_eq!(of_webhook(&objects)[0].1, lab_term(key));
     assert_eq!(of_guard(&objects)[0].1, lab_term(&value));
     assert_eq!(of_guard(&objects)[1].1, asks_for(r#""lab.example/gpu", "nvidia.com/gpu""#));
 
     let objects =
-        render(&helm, &with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": lab_policy("aws")}})));
+        render(helm, &with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": lab_policy("aws")}})));
     assert_eq!(of_webhook(&objects)[0].1, format!("({}) || ({})", built_in(), lab_term(key)));
     assert_eq!(of_guard(&objects)[0].1, format!("({}) || ({})", built_in_with_values(), lab_term(&value)));
 }
 
-#[test]
-fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order(helm: &Helm) {
     let policy = |name: &str, annotation: &str| {
         format!(
             "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
@@ -145,17 +139,15 @@ fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order() {
     let term =
         |key: &str| format!("has(object.metadata.annotations) && \"{key}\" in object.metadata.annotations");
     let wanted = format!("({}) || ({})", term("first"), term("second"));
-    assert_eq!(of_webhook(&render(&helm, &extra))[0].1, wanted);
+    assert_eq!(of_webhook(&render(helm, &extra))[0].1, wanted);
 }
 
-#[test]
-fn what_an_operator_gives_for_policies_of_a_config_map_is_taken_as_it_is() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn what_an_operator_gives_for_policies_of_a_config_map_is_taken_as_it_is(helm: &Helm) {
     let ours = json!([{"name": "ours", "expression": "request.namespace == \"lab\""}]);
     let values = json!({
         "extraPoliciesConfigMap": "kept", "webhook": {"matchConditions": ours}, "guard": {"matchConditions": ours},
     });
-    let objects = render(&helm, &values);
+    let objects = render(helm, &values);
     let wanted = [("ours".to_owned(), "request.namespace == \"lab\"".to_owned())];
     assert_eq!(of_webhook(&objects), wanted);
     assert_eq!(of_guard(&objects), wanted);

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 
 use crate::objects::read_objects;
-use crate::{chart, root};
+use crate::{chart, programs};
 
 /// The release in all tests. The plain manifests have the same names.
 pub(crate) const RELEASE: &str = "fabric-injector";
@@ -20,17 +20,9 @@ pub(crate) struct Helm {
 }
 
 impl Helm {
-    /// The `helm` that there is. Without one the test is skipped, and says so.
-    pub(crate) fn find() -> Option<Self> {
-        let built = root().join("tests/control-plane/.cache/bin/helm");
-        let binary = std::env::var_os("HELM").map_or(built, PathBuf::from);
-        if binary.is_file() {
-            return Some(Self { binary });
-        }
-        let reason = format!("there is no helm at {}; set HELM to one", binary.display());
-        assert!(std::env::var_os("CI_REQUIRE_CONTROL_PLANE").is_none(), "{reason}");
-        eprintln!("skipped: {reason}");
-        None
+    /// Finds `helm`, or returns why there is none.
+    pub(crate) fn find() -> Result<Self, String> {
+        programs::helm().map(|binary| Self { binary })
     }
 
     /// Renders the chart with these values: the objects as text, or what Helm says against it.
@@ -78,8 +70,18 @@ impl Helm {
         }
     }
 
-    pub(crate) fn lint(&self, values: &Value) -> Output {
-        self.run(&chart(), &["lint", "--strict", "--kube-version", "1.36.3", "--values", "-"], values)
+    /// Lints the chart in this folder or package.
+    pub(crate) fn lint(&self, chart: &Path, values: &Value) -> Output {
+        self.run(chart, &["lint", "--strict", "--kube-version", "1.36.3", "--values", "-"], values)
+    }
+
+    /// Packages the chart into this folder.
+    pub(crate) fn package(&self, folder: &Path) -> PathBuf {
+        let output =
+            self.run(&chart(), &["package", "--destination", folder.to_str().unwrap()], &Value::Null);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let mut files = fs::read_dir(folder).unwrap();
+        files.next().unwrap().unwrap().path()
     }
 
     /// Runs `helm` on a chart with values on its standard input.

@@ -13,8 +13,7 @@ fn last_stage() -> Vec<String> {
     stages.last().unwrap().lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-#[test]
-fn the_image_has_the_program_and_nothing_else() {
+pub(crate) fn the_image_has_the_program_and_nothing_else() {
     let stage = last_stage();
     assert_eq!(stage[0], "scratch");
     let copies: Vec<&String> =
@@ -25,16 +24,14 @@ fn the_image_has_the_program_and_nothing_else() {
     assert!(stage.contains(&"ENTRYPOINT [\"/fabric-injector\"]".to_owned()), "{stage:?}");
 }
 
-#[test]
-fn the_user_of_the_image_is_that_of_the_chart() {
+pub(crate) fn the_user_of_the_image_is_that_of_the_chart() {
     let helpers = read(&chart().join("templates/_server.tpl"));
     assert!(helpers.contains("runAsUser: 65532\n"));
     // By number: there is no file of users, and `runAsNonRoot` cannot tell what a name stands for.
     assert!(last_stage().contains(&"USER 65532:65532".to_owned()));
 }
 
-#[test]
-fn the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_newer_one() {
+pub(crate) fn the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_newer_one() {
     let text = read(&root().join("deploy/Containerfile"));
     let version = text.split_once("ARG RUST_VERSION=").unwrap().1.lines().next().unwrap();
     let manifest = read(&root().join("Cargo.toml"));
@@ -44,8 +41,7 @@ fn the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_newer_one() {
     assert!(parts(version) >= parts(needed), "{version} {needed}");
 }
 
-#[test]
-fn the_chart_takes_the_image_of_its_version() {
+pub(crate) fn the_chart_takes_the_image_of_its_version() {
     let values = yaml::read_value(&read(&chart().join("values.yaml"))).unwrap().root.unwrap();
     assert_eq!(values["image"]["tag"], "");
     assert_eq!(values["image"]["digest"], "");

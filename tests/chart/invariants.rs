@@ -7,21 +7,18 @@ use serde_json::{Value, json};
 use crate::cases::{enabled, every_case, with};
 use crate::helm::{Helm, NAMESPACE};
 use crate::objects::{Objects, identity, is_test, selects, strings};
-use crate::{pods, registration, rights};
+use crate::{chart, pods, registration, rights};
 
-#[test]
-fn helm_has_nothing_against_the_chart() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn helm_has_nothing_against_the_chart(helm: &Helm) {
     for provider in ["aws", "azure", "gcp", "oci"] {
-        let output = helm.lint(&enabled(provider));
+        let output = helm.lint(&chart(), &enabled(provider));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }
 }
 
 /// Values of every kind give objects that belong together. A test for each provider, so that they run at once.
-fn combinations(provider: &str) {
-    let Some(helm) = Helm::find() else { return };
-    every_case(&helm, provider, |values, objects| {
+fn combinations(helm: &Helm, provider: &str) {
+    every_case(helm, provider, |values, objects| {
         identities(objects);
         hooks(objects);
         selectors(objects);
@@ -33,24 +30,20 @@ fn combinations(provider: &str) {
     });
 }
 
-#[test]
-fn values_for_aws_give_objects_that_belong_together() {
-    combinations("aws");
+pub(crate) fn values_for_aws_give_objects_that_belong_together(helm: &Helm) {
+    combinations(helm, "aws");
 }
 
-#[test]
-fn values_for_azure_give_objects_that_belong_together() {
-    combinations("azure");
+pub(crate) fn values_for_azure_give_objects_that_belong_together(helm: &Helm) {
+    combinations(helm, "azure");
 }
 
-#[test]
-fn values_for_gcp_give_objects_that_belong_together() {
-    combinations("gcp");
+pub(crate) fn values_for_gcp_give_objects_that_belong_together(helm: &Helm) {
+    combinations(helm, "gcp");
 }
 
-#[test]
-fn values_for_oci_give_objects_that_belong_together() {
-    combinations("oci");
+pub(crate) fn values_for_oci_give_objects_that_belong_together(helm: &Helm) {
+    combinations(helm, "oci");
 }
 
 /// Every object has a kind, a name and the labels of the release; none is there twice.
@@ -164,21 +157,17 @@ fn scaling(values: &Value, objects: &Objects) {
     }
 }
 
-#[test]
-fn two_servers_are_spread_over_zones_and_nodes() {
-    let Some(helm) = Helm::find() else { return };
-    let objects = crate::cases::render(&helm, &enabled("aws"));
+pub(crate) fn two_servers_are_spread_over_zones_and_nodes(helm: &Helm) {
+    let objects = crate::cases::render(helm, &enabled("aws"));
     assert_eq!(objects.the("Deployment")["spec"]["replicas"], 2);
     let spread = objects.pod()["spec"]["topologySpreadConstraints"].as_array().unwrap();
     let keys: Vec<&str> = spread.iter().map(|spread| spread["topologyKey"].as_str().unwrap()).collect();
     assert_eq!(keys, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]);
 }
 
-#[test]
-fn servers_reach_the_api_server_only_if_they_manage_their_certificate() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn servers_reach_the_api_server_only_if_they_manage_their_certificate(helm: &Helm) {
     let egress = |values: &Value| {
-        let objects = crate::cases::render(&helm, &with(enabled("aws"), values));
+        let objects = crate::cases::render(helm, &with(enabled("aws"), values));
         objects.the("NetworkPolicy")["spec"]["egress"].clone()
     };
     let ports = |rule: &Value| {
@@ -190,10 +179,10 @@ fn servers_reach_the_api_server_only_if_they_manage_their_certificate() {
     assert_eq!(egress(&json!({"certManager": {"enabled": true}})), json!([]));
 }
 
-#[test]
-fn every_object_is_in_the_namespace_of_the_release_but_what_the_test_may_do_elsewhere() {
-    let Some(helm) = Helm::find() else { return };
-    let objects = crate::cases::render(&helm, &with(enabled("aws"), &json!({"test": {"namespace": "jobs"}})));
+pub(crate) fn every_object_is_in_the_namespace_of_the_release_but_what_the_test_may_do_elsewhere(
+    helm: &Helm,
+) {
+    let objects = crate::cases::render(helm, &with(enabled("aws"), &json!({"test": {"namespace": "jobs"}})));
     for object in &objects.0 {
         let elsewhere =
             is_test(object) && ["Role", "RoleBinding"].contains(&object["kind"].as_str().unwrap());

@@ -1,18 +1,18 @@
 //! The Helm chart, and the plain and kustomize manifests that are rendered from it.
 //!
-//! What has to be rendered needs `helm`: the one that `HELM` names, else the one that `tests/control-plane` builds.
-//! Without either, those tests say so and pass, unless `CI_REQUIRE_CONTROL_PLANE=1` is set. The others always run.
+//! The tests that render the chart need `helm`; `tests/control-plane/README.md` lists where they find one. Without it
+//! they are reported as ignored, or fail if `CI_REQUIRE_CONTROL_PLANE=1` is set. The other tests always run.
 //!
-//! `UPDATE_DEPLOY=1 cargo test --test chart` writes anew what is copied or rendered: the policies in the chart, and the
-//! plain and kustomize manifests. Read the difference before committing it.
+//! `UPDATE_DEPLOY=1 cargo test --test chart` renders the plain and kustomize manifests again. Read the difference
+//! before committing it.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    clippy::print_stderr,
-    reason = "a test that cannot go on has failed, and one that cannot run says why"
+    reason = "a test that cannot go on has failed"
 )]
+#![deny(dead_code, reason = "a test that is in neither list below would never run")]
 
 mod agreement;
 mod cases;
@@ -23,7 +23,10 @@ mod invariants;
 mod metrics;
 mod names;
 mod objects;
+mod package;
 mod pods;
+#[path = "../control-plane/programs.rs"]
+mod programs;
 mod refused;
 mod registration;
 mod rendered;
@@ -33,6 +36,100 @@ mod selection;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use helm::Helm;
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+/// Tests by the names of their functions, each with its module.
+macro_rules! tests {
+    ($($module:ident :: $name:ident),* $(,)?) => {
+        &[$((concat!(stringify!($module), "::", stringify!($name)), $module::$name)),*]
+    };
+}
+
+/// A test that renders the chart.
+type HelmTest = fn(&Helm);
+
+const ALWAYS: &[(&str, fn())] = tests![
+    images::the_image_has_the_program_and_nothing_else,
+    images::the_user_of_the_image_is_that_of_the_chart,
+    images::the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_newer_one,
+    images::the_chart_takes_the_image_of_its_version,
+    metrics::every_panel_of_the_dashboard_has_known_metrics,
+    metrics::the_panels_of_the_dashboard_have_their_place,
+    metrics::reasons_in_alerts_are_reasons_of_the_program,
+    package::the_policies_of_the_chart_are_a_link_to_those_of_the_program,
+    rendered::kustomize_and_plain_manifests_have_the_same_objects,
+    rendered::each_overlay_enables_its_provider_alone,
+    schema::the_schema_has_the_parameters_of_each_policy,
+    schema::a_quantity_of_the_schema_is_one_for_the_program,
+    schema::every_value_is_in_the_schema_and_every_block_is_closed,
+    schema::no_parameter_is_set_so_that_each_follows_the_instance_type,
+    schema::the_page_on_installing_has_every_value,
+    schema::the_chart_has_the_version_of_the_program,
+];
+
+const WITH_HELM: &[(&str, HelmTest)] = tests![
+    agreement::helm_and_the_program_agree_about_every_built_in_policy,
+    agreement::helm_and_the_program_agree_about_policies_of_an_operator,
+    conditions::the_built_in_policies_need_one_condition_for_all_clouds,
+    conditions::every_part_of_a_match_is_asked_for_and_each_policy_has_its_term,
+    conditions::equal_terms_stand_once_and_the_names_of_policies_decide_the_order,
+    conditions::what_an_operator_gives_for_policies_of_a_config_map_is_taken_as_it_is,
+    invariants::helm_has_nothing_against_the_chart,
+    invariants::values_for_aws_give_objects_that_belong_together,
+    invariants::values_for_azure_give_objects_that_belong_together,
+    invariants::values_for_gcp_give_objects_that_belong_together,
+    invariants::values_for_oci_give_objects_that_belong_together,
+    invariants::two_servers_are_spread_over_zones_and_nodes,
+    invariants::servers_reach_the_api_server_only_if_they_manage_their_certificate,
+    invariants::every_object_is_in_the_namespace_of_the_release_but_what_the_test_may_do_elsewhere,
+    metrics::every_alert_has_known_metrics_and_a_description,
+    metrics::the_alert_on_reconciliation_exists_with_managed_certificates_only,
+    metrics::the_alert_on_expiry_fires_after_the_renewal_was_due,
+    metrics::the_dashboard_in_the_cluster_is_the_file,
+    names::names_that_look_like_numbers_are_names,
+    names::helm_test_asks_by_a_policy_that_an_annotation_alone_triggers,
+    names::there_is_no_test_in_an_excluded_namespace,
+    names::notes_warn_about_the_namespace_of_the_release,
+    package::the_packaged_chart_has_the_policies_byte_for_byte,
+    refused::exactly_one_provider_may_be_enabled,
+    refused::the_block_takes_the_parameters_of_the_policies_and_no_others,
+    refused::other_values_have_their_type_and_their_key,
+    refused::there_is_one_certificate_and_its_ca_is_known,
+    refused::durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on,
+    refused::options_of_the_chart_are_not_given_a_second_time,
+    refused::an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one,
+    refused::conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else,
+    registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
+    rendered::the_files_are_what_the_chart_renders,
+    rights::a_server_may_write_three_objects_and_no_other,
+    rights::without_the_guard_nobody_may_write_it,
+    selection::the_policy_of_the_enabled_provider_is_in_use,
+    selection::a_policy_of_the_operator_is_in_use_beside_it_or_alone,
+    selection::what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_instance_type,
+];
+
+fn main() -> ExitCode {
+    let always = ALWAYS.iter().map(|&(name, test)| {
+        Trial::test(name, move || {
+            test();
+            Ok(())
+        })
+    });
+    let with_helm = WITH_HELM.iter().map(|&(name, test)| {
+        Trial::ignorable_test(name, move || match Helm::find() {
+            Ok(helm) => {
+                test(&helm);
+                Ok(Completion::Completed)
+            }
+            Err(why) if programs::required() => Err(Failed::from(why)),
+            Err(why) => Ok(Completion::ignored_with(why)),
+        })
+    });
+    libtest_mimic::run(&Arguments::from_args(), always.chain(with_helm).collect()).exit_code()
+}
 
 /// The folder of the project.
 fn root() -> &'static Path {
@@ -47,7 +144,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Whether files are to be written anew instead of being compared.
+/// Whether the tests write the files instead of comparing them.
 fn updates() -> bool {
     std::env::var_os("UPDATE_DEPLOY").is_some()
 }

@@ -34,8 +34,7 @@ fn dashboard() -> Value {
     serde_json::from_str(&read(&chart().join("files/dashboard.json"))).unwrap()
 }
 
-#[test]
-fn every_panel_of_the_dashboard_has_known_metrics() {
+pub(crate) fn every_panel_of_the_dashboard_has_known_metrics() {
     let known = known();
     let dashboard = dashboard();
     let panels = dashboard["panels"].as_array().unwrap();
@@ -59,8 +58,7 @@ fn every_panel_of_the_dashboard_has_known_metrics() {
 }
 
 /// No two panels lie on each other, and none reaches beyond the edge.
-#[test]
-fn the_panels_of_the_dashboard_have_their_place() {
+pub(crate) fn the_panels_of_the_dashboard_have_their_place() {
     let mut taken = BTreeSet::new();
     for panel in dashboard()["panels"].as_array().unwrap() {
         let at = |key: &str| panel["gridPos"][key].as_u64().unwrap();
@@ -80,11 +78,9 @@ fn balanced(place: &str, expression: &str) {
     }
 }
 
-#[test]
-fn every_alert_has_known_metrics_and_a_description() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
     let values = json!({"prometheusRule": {"enabled": true, "certificateDays": 3}});
-    let objects = render(&helm, &with(enabled("aws"), &values));
+    let objects = render(helm, &with(enabled("aws"), &values));
     let known = known();
     let mut alerts = BTreeSet::new();
     for rule in objects.the("PrometheusRule")["spec"]["groups"][0]["rules"].as_array().unwrap() {
@@ -120,19 +116,15 @@ fn every_alert_has_known_metrics_and_a_description() {
     }
 }
 
-#[test]
-fn the_alert_on_reconciliation_exists_with_managed_certificates_only() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn the_alert_on_reconciliation_exists_with_managed_certificates_only(helm: &Helm) {
     for certificate in certificates() {
         let values = with(json!({"prometheusRule": {"enabled": true}}), &certificate);
-        let watched = alert(&helm, &values, "FabricInjectorReconcileFailed");
+        let watched = alert(helm, &values, "FabricInjectorReconcileFailed");
         assert_eq!(watched.is_some(), certificate == json!({}), "{certificate}");
     }
 }
 
-#[test]
-fn the_alert_on_expiry_fires_after_the_renewal_was_due() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn the_alert_on_expiry_fires_after_the_renewal_was_due(helm: &Helm) {
     let days = |days: f64| json!({"prometheusRule": {"enabled": true, "certificateDays": days}});
     let cases = [
         (days(7.0), json!({}), "604800"),
@@ -148,7 +140,7 @@ fn the_alert_on_expiry_fires_after_the_renewal_was_due() {
         (days(30.0), json!({"certManager": {"enabled": true}}), "2592000"),
     ];
     for (days, certificate, seconds) in cases {
-        let rule = alert(&helm, &with(days, &certificate), "FabricInjectorCertificateExpiring").unwrap();
+        let rule = alert(helm, &with(days, &certificate), "FabricInjectorCertificateExpiring").unwrap();
         let wanted = format!(
             "min(fabric_injector_certificate_expiry_timestamp_seconds{{namespace=\"fabric-injector\"}}) - time() \
              < {seconds}"
@@ -164,8 +156,7 @@ fn alert(helm: &Helm, values: &Value, name: &str) -> Option<Value> {
     rules.as_array().unwrap().iter().find(|rule| rule["alert"] == name).cloned()
 }
 
-#[test]
-fn reasons_in_alerts_are_reasons_of_the_program() {
+pub(crate) fn reasons_in_alerts_are_reasons_of_the_program() {
     let template = read(&chart().join("templates/prometheusrule.yaml"));
     let reasons = template.split_once("reason=~\"").unwrap().1.split_once('"').unwrap().0;
     for reason in reasons.split('|') {
@@ -173,10 +164,8 @@ fn reasons_in_alerts_are_reasons_of_the_program() {
     }
 }
 
-#[test]
-fn the_dashboard_in_the_cluster_is_the_file() {
-    let Some(helm) = Helm::find() else { return };
-    let objects = render(&helm, &with(enabled("aws"), &json!({"dashboard": {"enabled": true}})));
+pub(crate) fn the_dashboard_in_the_cluster_is_the_file(helm: &Helm) {
+    let objects = render(helm, &with(enabled("aws"), &json!({"dashboard": {"enabled": true}})));
     let map = objects.named("ConfigMap", "fabric-injector-dashboard").unwrap();
     assert_eq!(map["metadata"]["labels"]["grafana_dashboard"], "1");
     let text = map["data"]["fabric-injector.json"].as_str().unwrap();

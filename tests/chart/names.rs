@@ -7,9 +7,7 @@ use crate::helm::Helm;
 use crate::objects::{identity, read_objects, selects};
 
 /// What has to be a string is one, also where YAML would read the name as a number.
-#[test]
-fn names_that_look_like_numbers_are_names() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn names_that_look_like_numbers_are_names(helm: &Helm) {
     let numbers = json!({
         "fullnameOverride": "12", "nameOverride": "34", "serviceAccount": {"name": "56"}, "priorityClassName": "78",
         "webhook": {"excludedNamespaces": ["90", "true"]}, "test": {"namespace": "11"},
@@ -60,9 +58,7 @@ fn names(place: &str, value: &Value) {
 }
 
 /// A pod that is made up for a test has an annotation; labels, namespaces and owners it has not.
-#[test]
-fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm: &Helm) {
     let policy = |name: &str, more: &str| {
         format!(
             "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
@@ -75,14 +71,14 @@ fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers() {
         "b.yaml": policy("b", ", namespaces: [research]"),
         "c.yaml": policy("c", ", ownerKinds: [Job]"),
     }});
-    assert_eq!(render(&helm, &narrow).of_kind("Pod").count(), 0);
+    assert_eq!(render(helm, &narrow).of_kind("Pod").count(), 0);
     let notes = helm.notes(&narrow);
     assert!(notes.contains("There is no `helm test`: no policy matches"), "{notes}");
     assert!(!notes.contains("kubectl run probe"), "{notes}");
 
     let wide = json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {no: 'true'}")}});
     let values = with(narrow, &wide);
-    let objects = render(&helm, &values);
+    let objects = render(helm, &values);
     let arguments = &objects.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"];
     let annotation = "--annotation=lab.example/d=a: \"b\" # c";
     assert_eq!(
@@ -92,9 +88,7 @@ fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers() {
     assert!(helm.notes(&values).contains("helm test fabric-injector --namespace fabric-injector"));
 }
 
-#[test]
-fn there_is_no_test_in_an_excluded_namespace() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn there_is_no_test_in_an_excluded_namespace(helm: &Helm) {
     let excluded = json!({"webhook": {"excludedNamespaces": ["default"]}});
     for values in [
         excluded.clone(),
@@ -102,18 +96,16 @@ fn there_is_no_test_in_an_excluded_namespace() {
         json!({"test": {"namespace": "kube-system"}}),
     ] {
         let values = with(enabled("aws"), &values);
-        let objects = render(&helm, &values);
+        let objects = render(helm, &values);
         assert!(!objects.0.iter().any(crate::objects::is_test), "{values}");
         let notes = helm.notes(&values);
         assert!(notes.contains("There is no `helm test`: pods in `test.namespace`"), "{notes}");
     }
     let elsewhere = with(with(enabled("aws"), &excluded), &json!({"test": {"namespace": "jobs"}}));
-    assert_eq!(render(&helm, &elsewhere).of_kind("Pod").count(), 1);
+    assert_eq!(render(helm, &elsewhere).of_kind("Pod").count(), 1);
 }
 
-#[test]
-fn notes_warn_about_the_namespace_of_the_release() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn notes_warn_about_the_namespace_of_the_release(helm: &Helm) {
     for certificate in certificates() {
         let notes = helm.notes(&with(enabled("aws"), &certificate));
         let wanted =

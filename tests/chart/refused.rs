@@ -19,47 +19,41 @@ fn refused_with_aws(helm: &Helm, values: &Value, says: &[&str]) -> String {
     refused(helm, &with(enabled("aws"), values), says)
 }
 
-#[test]
-fn exactly_one_provider_may_be_enabled() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn exactly_one_provider_may_be_enabled(helm: &Helm) {
     let two = with(enabled("aws"), &enabled("gcp"));
     refused(
-        &helm,
+        helm,
         &two,
         &["`aws`, `gcp` are enabled", "a cluster has one provider", "hint: keep `enabled: true`"],
     );
-    refused(&helm, &json!({}), &["no provider is enabled", "multinodeNetworking.aws.enabled=true"]);
+    refused(helm, &json!({}), &["no provider is enabled", "multinodeNetworking.aws.enabled=true"]);
     let all_off = json!({"multinodeNetworking": {"oci": {"enabled": false, "rdmaDevicesPerGPU": 8}}});
-    refused(&helm, &all_off, &["no provider is enabled"]);
-    refused(&helm, &enabled("awz"), &["no policy has the provider `awz`", "`aws`, `azure`, `gcp`, `oci`"]);
+    refused(helm, &all_off, &["no provider is enabled"]);
+    refused(helm, &enabled("awz"), &["no policy has the provider `awz`", "`aws`, `azure`, `gcp`, `oci`"]);
 }
 
-#[test]
-fn the_block_takes_the_parameters_of_the_policies_and_no_others() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn the_block_takes_the_parameters_of_the_policies_and_no_others(helm: &Helm) {
     let aws = |settings: Value| json!({"multinodeNetworking": {"aws": settings}});
     refused_with_aws(
-        &helm,
+        helm,
         &aws(json!({"efaDevicesPerGpu": 4})),
         &["/multinodeNetworking/aws", "efaDevicesPerGpu"],
     );
     refused_with_aws(
-        &helm,
+        helm,
         &aws(json!({"efaDevicesPerGPU": "4"})),
         &["efaDevicesPerGPU", "got string, want null or number"],
     );
-    refused_with_aws(&helm, &aws(json!({"efaDevicesPerGPU": -1})), &["efaDevicesPerGPU", "minimum"]);
-    refused_with_aws(&helm, &aws(json!({"enabled": "yes"})), &["enabled", "got string, want boolean"]);
+    refused_with_aws(helm, &aws(json!({"efaDevicesPerGPU": -1})), &["efaDevicesPerGPU", "minimum"]);
+    refused_with_aws(helm, &aws(json!({"enabled": "yes"})), &["enabled", "got string, want boolean"]);
     refused_with_aws(
-        &helm,
+        helm,
         &aws(json!({"sharedMemorySize": "much"})),
         &["sharedMemorySize", "does not match pattern"],
     );
 }
 
-#[test]
-fn other_values_have_their_type_and_their_key() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
     let cases = [
         (json!({"replica": 3}), "'replica' not allowed"),
         (json!({"replicas": "three"}), "/replicas"),
@@ -87,26 +81,22 @@ fn other_values_have_their_type_and_their_key() {
         (json!({"server": {"drainTimeoutSeconds": "20s"}}), "/server/drainTimeoutSeconds"),
     ];
     for (values, says) in cases {
-        refused_with_aws(&helm, &values, &[says]);
+        refused_with_aws(helm, &values, &[says]);
     }
 }
 
-#[test]
-fn there_is_one_certificate_and_its_ca_is_known() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn there_is_one_certificate_and_its_ca_is_known(helm: &Helm) {
     let ca = "-----BEGIN CERTIFICATE-----\n";
     let both = json!({"certManager": {"enabled": true}, "tls": {"secretName": "own", "caBundle": ca}});
-    refused_with_aws(&helm, &both, &["`certManager.enabled` and `tls.secretName` are both given"]);
-    refused_with_aws(&helm, &json!({"tls": {"secretName": "own"}}), &["without `caBundle`", "--set-file"]);
+    refused_with_aws(helm, &both, &["`certManager.enabled` and `tls.secretName` are both given"]);
+    refused_with_aws(helm, &json!({"tls": {"secretName": "own"}}), &["without `caBundle`", "--set-file"]);
     let key = json!({"tls": {"secretName": "own", "caBundle": "-----BEGIN PRIVATE KEY-----\nSECRET"}});
-    let said = refused_with_aws(&helm, &key, &["`caBundle` is not a certificate in PEM"]);
+    let said = refused_with_aws(helm, &key, &["`caBundle` is not a certificate in PEM"]);
     assert!(!said.contains("SECRET"), "{said}");
-    refused_with_aws(&helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
+    refused_with_aws(helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
 }
 
-#[test]
-fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on(helm: &Helm) {
     let durations = |duration: &str, ca: &str, overlap: &str| {
         with(
             enabled("aws"),
@@ -123,7 +113,7 @@ fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend
         ("99999999999999999999s", "365d", "1h", "is longer than a hundred years"),
     ];
     for (duration, ca, overlap, says) in cases {
-        refused(&helm, &durations(duration, ca, overlap), &[says, "hint: "]);
+        refused(helm, &durations(duration, ca, overlap), &[says, "hint: "]);
     }
     for (duration, ca, overlap) in
         [("10s", "12s", "3s"), ("60m", "1h", "900s"), ("36500d", "876000h", "010h")]
@@ -132,9 +122,7 @@ fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend
     }
 }
 
-#[test]
-fn options_of_the_chart_are_not_given_a_second_time() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
     let argument = |argument: &str| json!({"server": {"extraArgs": ["--max-in-flight=64", argument]}});
     let variable = |name: &str| json!({"server": {"extraEnv": [{"name": name, "value": "x"}]}});
     for option in [
@@ -157,7 +145,7 @@ fn options_of_the_chart_are_not_given_a_second_time() {
         "ca-overlap",
     ] {
         for text in [format!("--{option}"), format!("--{option}=x")] {
-            refused_with_aws(&helm, &argument(&text), &["/server/extraArgs/1"]);
+            refused_with_aws(helm, &argument(&text), &["/server/extraArgs/1"]);
         }
     }
     for name in [
@@ -174,7 +162,7 @@ fn options_of_the_chart_are_not_given_a_second_time() {
         "ADMIN_LISTEN",
     ] {
         let name = format!("FABRIC_INJECTOR_{name}");
-        refused_with_aws(&helm, &variable(&name), &["/server/extraEnv/0/name"]);
+        refused_with_aws(helm, &variable(&name), &["/server/extraEnv/0/name"]);
     }
     for values in
         [argument("--max-connections=9"), argument("--log"), variable("FABRIC_INJECTOR_MAX_IN_FLIGHT")]
@@ -183,53 +171,49 @@ fn options_of_the_chart_are_not_given_a_second_time() {
     }
 }
 
-#[test]
-fn an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one(helm: &Helm) {
     let extra = |file: &str, text: &str| json!({"extraPolicies": {file: text}});
     let lab = lab_policy("lab");
-    refused(&helm, &extra("lab.txt", &lab), &["`lab.txt` is not the name of a policy file", "`.yaml`"]);
-    refused(&helm, &extra("lab.yaml", "kind: ConfigMap"), &["`lab.yaml` is not a policy"]);
-    refused(&helm, &extra("lab.yaml", "a: [b"), &["`lab.yaml` is not valid YAML"]);
+    refused(helm, &extra("lab.txt", &lab), &["`lab.txt` is not the name of a policy file", "`.yaml`"]);
+    refused(helm, &extra("lab.yaml", "kind: ConfigMap"), &["`lab.yaml` is not a policy"]);
+    refused(helm, &extra("lab.yaml", "a: [b"), &["`lab.yaml` is not valid YAML"]);
     let nameless = lab.replace("name: lab-roce", "name: ''");
-    refused(&helm, &extra("lab.yaml", &nameless), &["no `metadata.name`"]);
+    refused(helm, &extra("lab.yaml", &nameless), &["no `metadata.name`"]);
     let for_all = lab.replace("match:", "matches:");
-    refused(&helm, &extra("lab.yaml", &for_all), &["no `spec.match`"]);
+    refused(helm, &extra("lab.yaml", &for_all), &["no `spec.match`"]);
     let no_provider = lab.replace("provider: lab", "provider: ''");
-    refused(&helm, &extra("lab.yaml", &no_provider), &["no `spec.provider`"]);
+    refused(helm, &extra("lab.yaml", &no_provider), &["no `spec.provider`"]);
     let no_gpus = lab.replace("gpuResources: [", "gpus: [");
-    refused(&helm, &extra("lab.yaml", &no_gpus), &["no `spec.gpuResources`"]);
+    refused(helm, &extra("lab.yaml", &no_gpus), &["no `spec.gpuResources`"]);
     let twice = json!({"extraPolicies": {"a.yaml": lab, "b.yaml": lab}});
-    refused(&helm, &twice, &["two policies are called `lab-roce`"]);
-    refused(&helm, &extra("lab.yaml", ""), &["extraPolicies"]);
+    refused(helm, &twice, &["two policies are called `lab-roce`"]);
+    refused(helm, &extra("lab.yaml", ""), &["extraPolicies"]);
     let object = json!({"extraPolicies": {"lab.yaml": {"kind": "FabricPolicy"}}});
-    refused(&helm, &object, &["got object, want string"]);
+    refused(helm, &object, &["got object, want string"]);
 
-    refused_with_aws(&helm, &extra("lab.yaml", &lab), &["is for the provider `lab`, and `aws` is enabled"]);
+    refused_with_aws(helm, &extra("lab.yaml", &lab), &["is for the provider `lab`, and `aws` is enabled"]);
     let same_name = lab_policy("aws").replace("lab-roce", "aws-efa");
     refused_with_aws(
-        &helm,
+        helm,
         &extra("a.yaml", &same_name),
         &["the built-in policy of `aws`", "aws.enabled=false"],
     );
 }
 
-#[test]
-fn conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else(helm: &Helm) {
     let ours = json!([{"name": "ours", "expression": "true"}]);
     let kept = json!({"extraPoliciesConfigMap": "kept"});
     refused(
-        &helm,
+        helm,
         &kept,
         &["`webhook.matchConditions` has to say", "fabric-injector manifests --policy FILE"],
     );
     let webhook = with(kept.clone(), &json!({"webhook": {"matchConditions": ours}}));
-    refused(&helm, &webhook, &["`guard.matchConditions` has to say", "or set `guard.enabled=false`"]);
+    refused(helm, &webhook, &["`guard.matchConditions` has to say", "or set `guard.enabled=false`"]);
     let both = with(kept, &json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}}));
-    refused(&helm, &both, &["`extraPolicies` and `extraPoliciesConfigMap` are both given"]);
+    refused(helm, &both, &["`extraPolicies` and `extraPoliciesConfigMap` are both given"]);
     for values in [json!({"webhook": {"matchConditions": ours}}), json!({"guard": {"matchConditions": ours}})]
     {
-        refused_with_aws(&helm, &values, &["are generated from the policies", "webhook.excludedNamespaces"]);
+        refused_with_aws(helm, &values, &["are generated from the policies", "webhook.excludedNamespaces"]);
     }
 }

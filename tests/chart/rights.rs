@@ -57,10 +57,8 @@ fn bindings(objects: &Objects) {
     }
 }
 
-#[test]
-fn a_server_may_write_three_objects_and_no_other() {
-    let Some(helm) = Helm::find() else { return };
-    let objects = render(&helm, &enabled("aws"));
+pub(crate) fn a_server_may_write_three_objects_and_no_other(helm: &Helm) {
+    let objects = render(helm, &enabled("aws"));
     let wanted = json!([
         {
             "apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
@@ -79,10 +77,8 @@ fn a_server_may_write_three_objects_and_no_other() {
     assert_eq!(objects.the("Role")["rules"], wanted);
 }
 
-#[test]
-fn without_the_guard_nobody_may_write_it() {
-    let Some(helm) = Helm::find() else { return };
-    let objects = render(&helm, &with(enabled("aws"), &json!({"guard": {"enabled": false}})));
+pub(crate) fn without_the_guard_nobody_may_write_it(helm: &Helm) {
+    let objects = render(helm, &with(enabled("aws"), &json!({"guard": {"enabled": false}})));
     assert_eq!(objects.the("ClusterRole")["rules"].as_array().unwrap().len(), 1);
     assert!(objects.find("ValidatingAdmissionPolicy").is_none());
     assert!(objects.find("ValidatingAdmissionPolicyBinding").is_none());

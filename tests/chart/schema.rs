@@ -6,7 +6,7 @@ use fabric_injector::core::yaml;
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
-use crate::{chart, compare_or_write, read, root};
+use crate::{chart, read, root};
 
 fn schema() -> Value {
     serde_json::from_str(&read(&chart().join("values.schema.json"))).unwrap()
@@ -20,18 +20,7 @@ fn keys(map: &Value) -> BTreeSet<&str> {
     map.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-#[test]
-fn the_policies_of_the_chart_are_those_of_the_program() {
-    let copies = chart().join("files/policies");
-    for policy in builtin::POLICIES {
-        let original = root().join(format!("policies/{}.yaml", policy.name));
-        compare_or_write(&copies.join(format!("{}.yaml", policy.name)), &read(&original));
-    }
-    assert_eq!(std::fs::read_dir(copies).unwrap().count(), builtin::POLICIES.len());
-}
-
-#[test]
-fn the_schema_has_the_parameters_of_each_policy() {
+pub(crate) fn the_schema_has_the_parameters_of_each_policy() {
     let providers = &schema()["properties"]["multinodeNetworking"]["properties"];
     let mut known = BTreeSet::new();
     for policy in builtin::POLICIES {
@@ -72,8 +61,7 @@ fn same_type(parameter: &Value, schema: &Value, place: &str) {
     }
 }
 
-#[test]
-fn a_quantity_of_the_schema_is_one_for_the_program() {
+pub(crate) fn a_quantity_of_the_schema_is_one_for_the_program() {
     let pattern =
         &schema()["properties"]["multinodeNetworking"]["properties"]["aws"]["properties"]["hugePages2Mi"];
     assert_eq!(pattern["pattern"], r"^[0-9]+(\.[0-9]+)?(e[0-9]+|[kMGTPE]|[KMGTPE]i)?$");
@@ -82,8 +70,7 @@ fn a_quantity_of_the_schema_is_one_for_the_program() {
     }
 }
 
-#[test]
-fn every_value_is_in_the_schema_and_every_block_is_closed() {
+pub(crate) fn every_value_is_in_the_schema_and_every_block_is_closed() {
     closed("", &schema(), &values());
 }
 
@@ -108,15 +95,13 @@ fn closed(place: &str, schema: &Value, values: &Value) {
     }
 }
 
-#[test]
-fn no_parameter_is_set_so_that_each_follows_the_instance_type() {
+pub(crate) fn no_parameter_is_set_so_that_each_follows_the_instance_type() {
     let off = json!({"enabled": false});
     let wanted = json!({"aws": off, "azure": off, "gcp": off, "oci": off});
     assert_eq!(values()["multinodeNetworking"], wanted);
 }
 
-#[test]
-fn the_page_on_installing_has_every_value() {
+pub(crate) fn the_page_on_installing_has_every_value() {
     let page = read(&root().join("docs/install.md"));
     for (key, value) in values().as_object().unwrap() {
         assert!(page.contains(&format!("`{key}")), "docs/install.md has no `{key}`");
@@ -131,8 +116,7 @@ fn the_page_on_installing_has_every_value() {
     }
 }
 
-#[test]
-fn the_chart_has_the_version_of_the_program() {
+pub(crate) fn the_chart_has_the_version_of_the_program() {
     let chart = yaml::read_value(&read(&chart().join("Chart.yaml"))).unwrap().root.unwrap();
     assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
     assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));

@@ -42,34 +42,28 @@ fn loaded(helm: &Helm, values: &Value) -> Vec<String> {
     set.policies().iter().map(|policy| policy.name().to_owned()).collect()
 }
 
-#[test]
-fn the_policy_of_the_enabled_provider_is_in_use() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn the_policy_of_the_enabled_provider_is_in_use(helm: &Helm) {
     for (provider, policy) in PROVIDERS {
-        assert_eq!(loaded(&helm, &enabled(provider)), [policy]);
+        assert_eq!(loaded(helm, &enabled(provider)), [policy]);
     }
 }
 
-#[test]
-fn a_policy_of_the_operator_is_in_use_beside_it_or_alone() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn a_policy_of_the_operator_is_in_use_beside_it_or_alone(helm: &Helm) {
     for (provider, policy) in PROVIDERS {
         let extra = json!({"extraPolicies": {"lab.yaml": lab_policy(provider)}});
-        assert_eq!(loaded(&helm, &with(enabled(provider), &extra)), [policy, "lab-roce"]);
+        assert_eq!(loaded(helm, &with(enabled(provider), &extra)), [policy, "lab-roce"]);
     }
     let lab = json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}});
-    assert_eq!(loaded(&helm, &lab), ["lab-roce"]);
+    assert_eq!(loaded(helm, &lab), ["lab-roce"]);
     // Its provider may be enabled, too, as it is with `mutate --values`.
-    assert_eq!(loaded(&helm, &with(lab, &enabled("lab"))), ["lab-roce"]);
+    assert_eq!(loaded(helm, &with(lab, &enabled("lab"))), ["lab-roce"]);
 }
 
-#[test]
-fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_instance_type() {
-    let Some(helm) = Helm::find() else { return };
+pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_instance_type(helm: &Helm) {
     let overrides = |settings: Value| {
         let values = with(enabled("aws"), &json!({"multinodeNetworking": {"aws": settings}}));
         let folder = tempfile::tempdir().unwrap();
-        let set = selection(&render(&helm, &values), folder.path()).load().unwrap();
+        let set = selection(&render(helm, &values), folder.path()).load().unwrap();
         json!(set.policies()[0].overrides())
     };
     assert_eq!(overrides(json!({})), json!({}));

@@ -1,5 +1,6 @@
 //! `-o yaml`, `json`, `patch` and `diff`.
 
+use std::io::Read;
 use std::path::Path;
 
 use json_patch::Patch;
@@ -155,23 +156,30 @@ fn a_diff_has_no_colour_in_a_pipe() {
     assert!(!mutate(&["--policy", "aws-efa"], format!("{POD}---\na: [")).exits(2).stderr.contains('\u{1b}'));
 }
 
+/// What `mutate -o diff` shows on a terminal, with these variables in its environment.
+#[cfg(target_os = "linux")]
+fn on_terminal(variables: &[(&str, &str)]) -> String {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&controller).unwrap();
+    unlockpt(&controller).unwrap();
+    let name = ptsname(&controller, Vec::new()).unwrap().into_string().unwrap();
+    let terminal = std::fs::OpenOptions::new().write(true).open(name).unwrap();
+    let mut command = super::command(Path::new(super::ROOT));
+    command.args(["mutate", "--policy", "aws-efa", "-q", "-o", "diff", "-f", "tests/workloads/pod.yaml"]);
+    let mut child = command.envs(variables.iter().copied()).stdout(terminal).spawn().unwrap();
+    // With the command goes its end of the terminal, and a read fails once that is closed.
+    drop(command);
+    let mut shown = Vec::new();
+    let _ = std::fs::File::from(controller).read_to_end(&mut shown);
+    assert!(child.wait().unwrap().success());
+    String::from_utf8(shown).unwrap()
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_diff_has_colour_on_a_terminal() {
-    let script = Path::new("/usr/bin/script");
-    if !script.exists() {
-        eprintln!("skipped: util-linux' `script`, which makes a terminal, is not there");
-        return;
-    }
-    let line = format!(
-        "{} mutate --policy aws-efa -q -o diff -f tests/workloads/pod.yaml",
-        env!("CARGO_BIN_EXE_fabric-injector")
-    );
-    let on_terminal = |variables: &[(&str, &str)]| {
-        let mut command = std::process::Command::new(script);
-        command.env_clear().envs(variables.iter().copied()).current_dir(super::ROOT);
-        super::finish(command.args(["-qec", &line, "/dev/null"]), b"").exits(0).text_lossy()
-    };
     let shown = on_terminal(&[("TERM", "xterm-256color")]);
     assert!(shown.contains("\u{1b}[32m+"), "{shown:?}");
     assert!(!on_terminal(&[("TERM", "xterm-256color"), ("NO_COLOR", "1")]).contains('\u{1b}'));

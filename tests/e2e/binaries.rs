@@ -1,12 +1,10 @@
-//! Where the programs of a control plane are.
+//! The programs that the scenarios start.
 
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// The folder that the ecosystem's tools fill, such as `setup-envtest`.
-const ASSETS: &str = "KUBEBUILDER_ASSETS";
+use super::programs::{find, helm};
 
-/// The programs.
+/// The paths of the programs.
 #[derive(Debug)]
 pub(crate) struct Binaries {
     pub(crate) etcd: PathBuf,
@@ -18,28 +16,15 @@ pub(crate) struct Binaries {
 }
 
 impl Binaries {
-    /// Finds all of them, or says what is missing.
+    /// Finds all of them, or returns which one is missing.
     pub(crate) fn find() -> Result<Self, String> {
         Ok(Self {
-            etcd: find("etcd", None)?,
-            apiserver: find("kube-apiserver", None)?,
-            controller_manager: find("kube-controller-manager", None)?,
-            scheduler: find("kube-scheduler", None)?,
-            kubectl: find("kubectl", None)?,
-            helm: find("helm", env::var_os("HELM").map(PathBuf::from))?,
+            etcd: find("etcd")?,
+            apiserver: find("kube-apiserver")?,
+            controller_manager: find("kube-controller-manager")?,
+            scheduler: find("kube-scheduler")?,
+            kubectl: find("kubectl")?,
+            helm: helm()?,
         })
     }
-}
-
-/// A program: the one that is named, that of the assets, or that of the cache. The assets need not have all of them:
-/// `setup-envtest` brings neither a scheduler nor controllers.
-fn find(name: &str, named: Option<PathBuf>) -> Result<PathBuf, String> {
-    let assets = env::var_os(ASSETS).map(|folder| Path::new(&folder).join(name));
-    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/control-plane/.cache/bin").join(name);
-    let found = [named, assets, Some(cache)].into_iter().flatten().find(|path| path.is_file());
-    found.ok_or_else(|| {
-        format!(
-            "there is no `{name}`; set `{ASSETS}` to a folder with it, or run `tests/control-plane/build`"
-        )
-    })
 }

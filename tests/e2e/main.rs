@@ -1,7 +1,7 @@
 //! The program, its chart and its registration on a real Kubernetes control plane: etcd, kube-apiserver,
 //! kube-controller-manager and kube-scheduler of one release, with nodes that exist as API objects only.
 //!
-//! `tests/control-plane` has the binaries, and says how to get them. Without them everything here is skipped.
+//! `tests/control-plane` has the binaries, and says how to get them. Without them every scenario is ignored.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 #![allow(clippy::print_stderr, reason = "what is left out is said")]
 
@@ -10,6 +10,9 @@ mod binaries;
 mod cluster;
 mod control_plane;
 mod discovery;
+#[allow(dead_code, reason = "the tests of properties use all of it")]
+#[path = "../properties/generator/mod.rs"]
+mod generator;
 #[path = "../golden/cases.rs"]
 mod golden_cases;
 mod helm;
@@ -17,6 +20,8 @@ mod isolation;
 mod kubelet;
 mod nodes;
 mod processes;
+#[path = "../control-plane/programs.rs"]
+mod programs;
 mod scenarios;
 mod workloads;
 
@@ -24,7 +29,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 use tokio::time::{Instant, sleep, timeout};
@@ -36,8 +41,6 @@ use cluster::Cluster;
 const PATIENCE: Duration = Duration::from_mins(1);
 /// How long a scenario may take.
 const SCENARIO: Duration = Duration::from_mins(4);
-/// With this in the environment, nothing may be skipped.
-const REQUIRED: &str = "CI_REQUIRE_CONTROL_PLANE";
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -89,15 +92,17 @@ fn run(arguments: &Arguments, binaries: Binaries) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Says why nothing is run.
+/// Reports every scenario as ignored, or ends with an error if they are required.
 fn skip(arguments: &Arguments, why: &str) -> ExitCode {
-    if std::env::var_os(REQUIRED).is_some() {
+    if programs::required() {
         eprintln!("error: the tests on a control plane cannot run: {why}");
         return ExitCode::FAILURE;
     }
-    eprintln!("skipped: the tests on a control plane: {why}");
-    let trials = scenarios::all(&|name, _| Trial::test(name, || Ok(())).with_ignored_flag(true));
-    libtest_mimic::run(arguments, trials).exit_code()
+    let ignored = |name, _| {
+        let why = why.to_owned();
+        Trial::ignorable_test(name, move || Ok(Completion::ignored_with(why)))
+    };
+    libtest_mimic::run(arguments, scenarios::all(&ignored)).exit_code()
 }
 
 /// Waits until something holds, and fails if that does not come to be.

@@ -4,6 +4,7 @@ mod certificates;
 mod clients;
 mod controllers;
 mod dry_runs;
+mod generated_pairs;
 mod installations;
 mod outages;
 mod release;
@@ -48,6 +49,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     certificates::durations_become_longer_and_every_pod_is_injected,
     controllers::with_a_wrong_ratio_a_job_stays_pending,
     dry_runs::every_workload_comes_out_as_mutate_says,
+    generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
     outages::the_guard_reports_pods_that_were_not_injected,
     outages::the_guard_denies_pods_that_were_not_injected,

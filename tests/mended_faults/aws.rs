@@ -1,6 +1,6 @@
 //! Faults of the policy for AWS, and what is easy to get wrong on EFA.
 
-use fabric_injector::core::policy::Request;
+use fabric_injector::core::policy::PodContext;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -61,7 +61,7 @@ fn aws_a_size_without_efa_is_asked_for_none() {
 fn aws_mixed_instance_types_each_get_their_own_ratio() {
     let policies = policy_set("aws-efa", &[]);
     for (instance_type, devices) in [("p5.48xlarge", 32), ("p4d.24xlarge", 4), ("p5en.48xlarge", 16)] {
-        let served = Served::of(serve_as(&policies, on(instance_type, worker(8)), &Request::default()));
+        let served = Served::of(serve_as(&policies, on(instance_type, worker(8)), &PodContext::default()));
         assert_eq!(served.devices("worker", EFA), devices, "{instance_type}");
     }
     let on_either = |types: Value| {

@@ -1,6 +1,6 @@
 //! Faults that NVIDIA's policies for all four clouds share.
 
-use fabric_injector::core::policy::Request;
+use fabric_injector::core::policy::PodContext;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -242,7 +242,7 @@ fn pods_are_served_in_every_namespace() {
     for policy in EVERY_POLICY {
         let policies = policy_set(policy, &[]);
         let in_namespace = |namespace: &str| {
-            let request = Request { namespace: Some(namespace.to_owned()), ..Request::default() };
+            let request = PodContext { namespace: Some(namespace.to_owned()), ..PodContext::default() };
             Served::of(serve_as(&policies, worker(8), &request)).pod
         };
         assert_eq!(in_namespace("team-a"), in_namespace("nemo"), "{policy}");

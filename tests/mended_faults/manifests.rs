@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fabric_injector::core::engine::Outcome;
 use fabric_injector::core::manifest::RawDocument;
 use fabric_injector::core::manifest::{self, Document, Served, Wanted};
-use fabric_injector::core::policy::Request;
+use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::{LoadError, PolicySet};
 use fabric_injector::core::values::Values;
 use fabric_injector::core::yaml;
@@ -176,7 +176,7 @@ fn the_values_of_the_chart_work_unchanged() {
         assert_eq!(values.enabled().unwrap(), Some(definition.provider.as_str()));
         let overrides = values.overrides(&definition).unwrap();
         let policies = PolicySet::new(vec![(definition, overrides)]).unwrap();
-        let served = support::Served::of(serve_as(&policies, worker(8), &Request::default()));
+        let served = support::Served::of(serve_as(&policies, worker(8), &PodContext::default()));
         assert_eq!(served.devices("worker", resource), devices, "{policy}");
     }
 }

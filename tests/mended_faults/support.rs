@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use fabric_injector::core::engine::{Mutation, Outcome, Warning, mutate};
-use fabric_injector::core::policy::Request;
+use fabric_injector::core::engine::{Mutation, Outcome, Warning};
+use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy_set::mutate;
 use fabric_injector::core::quantity::Quantity;
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
@@ -86,11 +87,11 @@ fn load(policy: &str, sets: &[(&str, &str)]) -> PolicySet {
 /// Serves a pod by a built-in policy. Whatever comes out, the API server takes it, its patch leads to it, and
 /// serving it again changes nothing.
 pub(crate) fn serve(policy: &str, sets: &[(&str, &str)], pod: Value) -> Mutation {
-    serve_as(&policy_set(policy, sets), pod, &Request::default())
+    serve_as(&policy_set(policy, sets), pod, &PodContext::default())
 }
 
 /// The same, with what is known of the request.
-pub(crate) fn serve_as(policies: &PolicySet, pod: Value, request: &Request) -> Mutation {
+pub(crate) fn serve_as(policies: &PolicySet, pod: Value, request: &PodContext) -> Mutation {
     let mutation = mutate(policies, pod.clone(), request);
     if let Outcome::Mutated(mutated) = &mutation.outcome {
         assert_api_server_would_accept(&mutated.pod);

@@ -8,16 +8,28 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod adapter;
+mod counterexamples;
 mod full_pod;
 mod generate;
+mod generator;
 mod invariants;
+mod leaves;
+mod model;
+mod pairs;
+mod properties;
+mod reports;
+mod rules;
+mod shrink;
+mod validity;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use fabric_injector::core::engine::{Mutated, Mutation, Outcome, mutate};
-use fabric_injector::core::policy::Request;
+use fabric_injector::core::engine::{Mutated, Mutation, Outcome};
+use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::policy_set::mutate;
 use fabric_injector::shell::builtin;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -31,7 +43,7 @@ static POLICIES: LazyLock<Vec<PolicySet>> = LazyLock::new(|| {
 });
 
 fn serve(policies: &PolicySet, pod: &Value) -> Mutation {
-    mutate(policies, pod.clone(), &Request::default())
+    mutate(policies, pod.clone(), &PodContext::default())
 }
 
 fn mutated(mutation: Mutation) -> Option<Mutated> {

@@ -1,7 +1,6 @@
 //! The webhook as the API server, the kubelet and its operators meet it: the real binary as a process of its own,
 //! real sockets, real files.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
-#![allow(clippy::print_stderr, reason = "what is left out is said")]
 
 mod age;
 mod bad_certificates;

@@ -2,7 +2,7 @@
 //! has to be found there.
 
 use fabric_injector::core::admission::{OnError, respond};
-use fabric_injector::core::policy::Request as About;
+use fabric_injector::core::policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::assert_unchanged;

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fabric_injector::core::engine::{Mutation, Outcome};
 use fabric_injector::core::manifest::{Document, find};
-use fabric_injector::core::policy::Request as About;
+use fabric_injector::core::policy::PodContext as About;
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::shell::stream::RawDocuments;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::fs;
 
 use fabric_injector::core::admission::{OnError, respond};
-use fabric_injector::core::policy::Request as About;
+use fabric_injector::core::policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, patched};

@@ -62,6 +62,11 @@ pub(crate) fn pod_that_fails() -> Value {
     pod_with("/metadata/labels", json!({"rank": "first"}))
 }
 
+/// A pod for which the policy has another result each time that it is applied.
+pub(crate) fn pod_that_never_settles() -> Value {
+    pod_with("/metadata/labels", json!({"settles": "never"}))
+}
+
 /// A review of a new pod, as an API server sends it.
 pub(crate) fn review_of(pod: &Value) -> Value {
     json!({

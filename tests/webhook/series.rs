@@ -6,7 +6,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use fabric_injector::core::admission::{OnError, Record};
 use fabric_injector::core::engine::{Outcome, Reason, Warning};
-use fabric_injector::core::policy::Request as About;
+use fabric_injector::core::policy::PodContext as About;
 use fabric_injector::shell::server::{Limits, MAX_BODY, State};
 use hyper::{Method, Request};
 use serde_json::{Value, json};
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use crate::answers::patched;
 use crate::bodies::{body, pieces};
 use crate::reviews::{
-    TRIGGER, UID, large_pod, other_pod, pod, pod_that_fails, pod_with, pod_with_env, review_of, review_with,
-    with,
+    TRIGGER, UID, large_pod, other_pod, pod, pod_that_fails, pod_that_never_settles, pod_with, pod_with_env,
+    review_of, review_with, with,
 };
 use crate::scrape::{ANSWERED, OPERATIONS, Scrape, rejected, reviews};
 use crate::server::{LAB, Server, engine, lab_with, policies, post, request};
@@ -76,6 +76,7 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
         (pod_with("/spec/containers", json!("main")), "lab", "unchanged", "malformed_pod"),
         (pod_with_env("LAB_SEAL", "open"), "lab", "refused", "conflict"),
         (pod_that_fails(), "lab", "failed", "evaluation_failed"),
+        (pod_that_never_settles(), "lab", "failed", "not_idempotent"),
     ]
 }
 

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Body;
 use fabric_injector::core::admission::{Evaluate, OnError};
 use fabric_injector::core::engine;
-use fabric_injector::core::policy::{Definition, Request as About};
+use fabric_injector::core::policy::{Definition, PodContext as About};
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::shell::selection::Selection;
 use fabric_injector::shell::server::{self, Limits, State};
@@ -81,6 +81,14 @@ spec:
         securityContext:
           capabilities:
             add: [IPC_LOCK]
+    # Changes the pod each time that it is applied.
+    - name: flip
+      when: "${pod.metadata.?labels[?'settles'].orValue('') == 'never'}"
+      onConflict: replace
+      container:
+        env:
+          - name: LAB_FLIP
+            value: "${container.?env.orValue([]).exists(e, e.?value.orValue('') == 'heads') ? 'tails' : 'heads'}"
     - name: seal
       onConflict: refuse
       container:
@@ -185,7 +193,7 @@ pub(crate) fn load(policy: &str, sets: &[String]) -> PolicySet {
 
 /// The engine itself, for an evaluator that does something else besides.
 pub(crate) fn engine(policies: &PolicySet, pod: Value, about: &About) -> engine::Mutation {
-    engine::mutate(policies, pod, about)
+    fabric_injector::core::policy_set::mutate(policies, pod, about)
 }
 
 /// The engine behind a gate: tells when it has begun with a pod, and waits until the last value is dropped.

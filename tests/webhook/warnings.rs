@@ -1,7 +1,7 @@
 //! Warnings have to be short, and few: the API server cuts what is not.
 
 use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::policy::Request as About;
+use fabric_injector::core::policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::warnings;

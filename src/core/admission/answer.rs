@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::core::engine::{self, Mutation};
-use crate::core::policy::Request;
+use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
 use super::Outcome;
@@ -14,8 +14,8 @@ use super::object::Object;
 use super::response::{MAX_MESSAGE, OnError, Response, cut, respond};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
-/// What serves a pod: [`engine::mutate`], or in a test something that fails.
-pub type Evaluate = dyn Fn(&PolicySet, Value, &Request) -> Mutation + Send + Sync;
+/// What serves a pod: [`crate::core::policy_set::mutate`], or in a test something that fails.
+pub type Evaluate = dyn Fn(&PolicySet, Value, &PodContext) -> Mutation + Send + Sync;
 
 /// The answer to a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,9 +171,9 @@ fn of_pod(
     let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
     let name = named(request.name.as_deref());
     let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
-    let about = Request {
+    let about = PodContext {
         namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
-        ..Request::default()
+        ..PodContext::default()
     };
     // A fault in serving one pod must not take down the connection on which others are being served.
     let served = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, &about)));

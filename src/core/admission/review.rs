@@ -9,7 +9,7 @@ use serde::de::{DeserializeOwned, Deserializer, MapAccess, Visitor};
 use serde_json::{Value, json};
 
 use crate::core::policy::Policy;
-use crate::core::self_check;
+use crate::core::validate;
 
 /// The version of AdmissionReview that is answered.
 pub(super) const V1: &str = "admission.k8s.io/v1";
@@ -180,7 +180,7 @@ fn shown(text: &str) -> String {
 
 /// A review of a pod that a policy serves: something to try a server with.
 pub fn sample(policy: &Policy) -> Value {
-    let mut pod = self_check::sample(policy);
+    let mut pod = validate::sample(policy);
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
     json!({
@@ -191,7 +191,7 @@ pub fn sample(policy: &Policy) -> Value {
             "kind": {"group": "", "version": "v1", "kind": "Pod"},
             "resource": {"group": "", "version": "v1", "resource": "pods"},
             "operation": "CREATE",
-            "namespace": self_check::request(policy).namespace.as_deref().unwrap_or("default"),
+            "namespace": validate::context(policy).namespace.as_deref().unwrap_or("default"),
             "object": pod,
         },
     })

@@ -20,7 +20,7 @@ impl Reason {
     pub const REFUSED: &[&str] = &["several_policies_match", "conflict"];
 
     /// Codes of the reasons that are a fault of the policy.
-    pub const FAULTS: &[&str] = &["evaluation_failed"];
+    pub const FAULTS: &[&str] = &["evaluation_failed", "not_idempotent"];
 
     /// The stable code, for programs.
     pub fn code(&self) -> &'static str {
@@ -36,6 +36,7 @@ impl Reason {
             Self::MalformedPod { .. } => "malformed_pod",
             Self::SeveralPoliciesMatch { .. } => "several_policies_match",
             Self::Conflict { .. } => "conflict",
+            Self::NotIdempotent { .. } => "not_idempotent",
             Self::EvaluationFailed { .. } => "evaluation_failed",
         }
     }
@@ -47,7 +48,7 @@ impl Reason {
 
     /// Whether the fault lies with the policy or this program rather than with the pod.
     pub fn is_fault(&self) -> bool {
-        matches!(self, Self::EvaluationFailed { .. })
+        matches!(self, Self::EvaluationFailed { .. } | Self::NotIdempotent { .. })
     }
 }
 
@@ -68,6 +69,10 @@ impl Warning {
         "instance_types_disagree",
         "capability_without_root",
         "privilege_conflict",
+        "excluded",
+        "no_such_container",
+        "claim_without_pod_claim",
+        "restamped",
         "huge_pages_alone",
         "host_network",
     ];
@@ -88,7 +93,11 @@ impl Warning {
             WarningKind::ParameterContradicts { .. } => "parameter_contradicts_instance_type",
             WarningKind::InstanceTypesDisagree { .. } => "instance_types_disagree",
             WarningKind::CapabilityWithoutRoot { .. } => "capability_without_root",
-            WarningKind::PrivilegeConflict { .. } => "privilege_conflict",
+            WarningKind::Excluded { .. } if self.path.contains("securityContext") => "privilege_conflict",
+            WarningKind::Excluded { .. } => "excluded",
+            WarningKind::NoSuchContainer { .. } => "no_such_container",
+            WarningKind::ClaimWithoutPodClaim { .. } => "claim_without_pod_claim",
+            WarningKind::Restamped { .. } => "restamped",
             WarningKind::HugePagesAlone { .. } => "huge_pages_alone",
             WarningKind::HostNetwork => "host_network",
             WarningKind::Policy { code, .. } => code,

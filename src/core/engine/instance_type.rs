@@ -1,4 +1,4 @@
-//! Which instance types a pod can be scheduled to, as far as it says so itself.
+//! The instance types that a pod selects.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! The operations of a JSON Patch with their values.
+//! The operations of a JSON Patch.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,13 +10,13 @@ use super::summary;
 pub struct Operation<'a> {
     /// JSON Pointer from the pod's root.
     pub pointer: &'a str,
-    /// Whether something stood there before.
+    /// Whether it replaces another value.
     pub replaces: bool,
-    /// What stands there now.
+    /// The value.
     pub value: &'a Value,
 }
 
-/// What brings a pod as it came to what it is now, in order.
+/// The operations that change the pod as it came into the pod as it is now, in order.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operations<'a> {
     /// The pod as it is now.
@@ -49,7 +49,7 @@ impl Operations<'_> {
         text
     }
 
-    /// What was added, in words: one line for each container that got something, and one for the pod.
+    /// The additions in words: one line for each container that was changed, and one for the pod.
     pub fn summary(&self) -> Vec<String> {
         summary::summarize(self)
     }

@@ -1,25 +1,27 @@
-//! What the engine needs to know of a pod before it changes anything.
+//! The containers of a pod and what they request.
 
 use serde_json::{Map, Value};
 
 use crate::core::quantity::Quantity;
 
+use super::cursor::malformed;
 use super::report::Reason;
+use super::resources::can_overcommit;
 
 /// One container or init container.
 #[derive(Debug)]
-pub(crate) struct Container {
+pub(super) struct Container {
     /// `containers` or `initContainers`.
-    pub(crate) list: &'static str,
-    pub(crate) index: usize,
-    pub(crate) gpus: i64,
+    pub(super) list: &'static str,
+    pub(super) index: usize,
+    pub(super) gpus: i64,
 }
 
-/// The lists of a pod that the engine serves. Ephemeral containers cannot ask for resources.
+/// The lists of containers that are injected. Ephemeral containers cannot ask for resources.
 const LISTS: [&str; 2] = ["initContainers", "containers"];
 
-/// All containers of a pod with their GPUs, or why the pod is not one.
-pub(crate) fn containers(pod: &Value, gpu_resources: &[String]) -> Result<Vec<Container>, Reason> {
+/// The containers of a pod with their GPUs; an error if it is malformed.
+pub(super) fn containers(pod: &Value, gpu_resources: &[String]) -> Result<Vec<Container>, Reason> {
     object(pod, "")?;
     for field in ["metadata", "spec"] {
         optional_object(&pod[field], field)?;
@@ -65,7 +67,7 @@ fn gpus(container: &Value, gpu_resources: &[String], path: impl Fn() -> String) 
 }
 
 /// What a container asks for of a resource, and in which of the two lists it says so.
-pub(crate) fn amount<'c>(container: &'c Value, resource: &str) -> Option<(&'static str, &'c Value)> {
+pub(super) fn amount<'c>(container: &'c Value, resource: &str) -> Option<(&'static str, &'c Value)> {
     ["limits", "requests"].into_iter().find_map(|list| {
         let amount = &container["resources"][list][resource];
         (!amount.is_null()).then_some((list, amount))
@@ -74,7 +76,7 @@ pub(crate) fn amount<'c>(container: &'c Value, resource: &str) -> Option<(&'stat
 
 /// What the scheduler counts for a pod, from what each container asks for: containers and native sidecars
 /// run together; an init container runs with the sidecars that were started before it.
-pub(crate) fn scheduled(pod: &Value, amount_of: impl Fn(&'static str, usize, &Value) -> i64) -> i64 {
+pub(super) fn scheduled(pod: &Value, amount_of: impl Fn(&'static str, usize, &Value) -> i64) -> i64 {
     let mut sidecars: i64 = 0;
     let mut peak: i64 = 0;
     for (index, container) in items(pod, "initContainers").iter().enumerate() {
@@ -103,13 +105,13 @@ fn is_sidecar(container: &Value) -> bool {
 }
 
 /// What the pod requests of every extended resource, as the scheduler counts it.
-pub(crate) fn requests(pod: &Value) -> Value {
+pub(super) fn requests(pod: &Value) -> Value {
     let mut names: Vec<&str> = Vec::new();
     for list in LISTS {
         for container in items(pod, list) {
             for kind in ["limits", "requests"] {
                 let keys = container["resources"][kind].as_object().into_iter().flat_map(Map::keys);
-                for key in keys.filter(|key| is_extended(key)) {
+                for key in keys.filter(|key| !can_overcommit(key)) {
                     if !names.contains(&key.as_str()) {
                         names.push(key);
                     }
@@ -125,30 +127,10 @@ pub(crate) fn requests(pod: &Value) -> Value {
     names.into_iter().map(|name| (name.to_owned(), total(name))).collect::<Map<_, _>>().into()
 }
 
-/// Whether a resource is one that cannot be overcommitted: its request has to equal its limit.
-pub(crate) fn is_extended(resource: &str) -> bool {
-    resource.starts_with("hugepages-")
-        || resource.split_once('/').is_some_and(|(domain, _)| domain != "kubernetes.io")
-}
-
-pub(crate) fn malformed(path: &str, wanted: &'static str, seen: &Value) -> Reason {
-    let path = if path.is_empty() { "the pod" } else { path };
-    Reason::MalformedPod { path: path.to_owned(), wanted, seen: shorten(&seen.to_string()) }
-}
-
 fn object<'p>(value: &'p Value, path: &str) -> Result<&'p Map<String, Value>, Reason> {
     value.as_object().ok_or_else(|| malformed(path, "a map", value))
 }
 
 fn optional_object<'p>(value: &'p Value, path: &str) -> Result<Option<&'p Map<String, Value>>, Reason> {
     if value.is_null() { Ok(None) } else { object(value, path).map(Some) }
-}
-
-/// At most 80 characters of a value, for a message.
-pub(crate) fn shorten(text: &str) -> String {
-    let mut short: String = text.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().nth(80).is_some() {
-        short.push('…');
-    }
-    short
 }

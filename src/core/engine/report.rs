@@ -2,6 +2,10 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
+use crate::core::pointer::field_path;
+
 /// Why a pod was left alone or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -65,6 +69,11 @@ pub enum Reason {
         /// The policy's value.
         wanted: String,
     },
+    /// The policy changes its own result each time that it is applied.
+    NotIdempotent {
+        /// JSON Pointer to a value that changes again.
+        path: String,
+    },
     /// An expression of the policy has no value for this pod.
     EvaluationFailed {
         /// The rule or variable.
@@ -76,10 +85,23 @@ pub enum Reason {
     },
 }
 
+impl Reason {
+    /// Replaces the JSON Pointer in it by a field path.
+    pub(super) fn with_field_path(mut self, pod: &Value) -> Self {
+        if let Self::Conflict { path, .. } | Self::MalformedPod { path, .. } | Self::NotIdempotent { path } =
+            &mut self
+            && path.starts_with('/')
+        {
+            *path = field_path(pod, path);
+        }
+        self
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoPolicyMatches => write!(f, "no policy is for this pod"),
+            Self::NoPolicyMatches => write!(f, "no policy matches this pod"),
             Self::TriggerValue { key, seen, wanted } => {
                 write!(f, "the annotation `{key}` is `{seen}`, and only `{wanted}` asks for the fabric")
             }
@@ -104,7 +126,7 @@ impl fmt::Display for Reason {
                 let policies: Vec<String> = policies.iter().map(|name| format!("`{name}`")).collect();
                 write!(
                     f,
-                    "the policies {} are all for this pod; only one may be, so keep the annotation of one",
+                    "the policies {} all match this pod; only one may be in use for it, so keep the annotation of one",
                     policies.join(", ")
                 )
             }
@@ -112,6 +134,12 @@ impl fmt::Display for Reason {
                 write!(
                     f,
                     "`{path}` is `{seen}` where rule `{rule}` insists on `{wanted}`; remove it or set that"
+                )
+            }
+            Self::NotIdempotent { path } => {
+                write!(
+                    f,
+                    "the policy is not idempotent for this pod: `{path}` changes each time that it is applied"
                 )
             }
             Self::EvaluationFailed { place, expression, message } => {
@@ -196,14 +224,29 @@ pub enum WarningKind {
         /// What says that the container does not run as root.
         because: String,
     },
-    /// A setting was left out, since the API server refuses it beside another one.
-    PrivilegeConflict {
-        /// What was left out.
+    /// A value was left out, because the API server refuses it next to another value of the pod.
+    Excluded {
+        /// The value that was left out.
         setting: String,
-        /// What stands against it.
+        /// The value of the pod that excludes it.
         against: String,
     },
-    /// Huge pages were left out: the API server wants a request for CPU or memory beside them.
+    /// A container was not added: the overlay has no image for it, and the pod has no container of that name.
+    NoSuchContainer {
+        /// The name of the container.
+        name: String,
+    },
+    /// A claim was left out, because the pod has no claim of that name.
+    ClaimWithoutPodClaim {
+        /// The name of the claim.
+        claim: String,
+    },
+    /// The pod had the stamp of another policy, or of another version of this one.
+    Restamped {
+        /// The stamp that the pod came with.
+        before: String,
+    },
+    /// Huge pages were left out: the API server requires a request for CPU or memory next to them.
     HugePagesAlone {
         /// The resource.
         resource: String,
@@ -219,7 +262,31 @@ pub enum WarningKind {
     },
 }
 
-/// What kind of value of the pod's own was kept.
+impl WarningKind {
+    /// Whether a value was left out because of the rest of the pod, which another rule may change.
+    pub(super) fn is_left_out(&self) -> bool {
+        matches!(
+            self,
+            Self::Excluded { .. }
+                | Self::NoSuchContainer { .. }
+                | Self::ClaimWithoutPodClaim { .. }
+                | Self::MountWithoutVolume { .. }
+                | Self::HugePagesAlone { .. }
+        )
+    }
+
+    /// Whether a value of the pod was kept.
+    pub(super) fn is_kept(&self) -> bool {
+        matches!(self, Self::Kept { .. })
+    }
+
+    /// Whether another pass may come to another result.
+    pub(super) fn may_pass(&self) -> bool {
+        self.is_left_out() || matches!(self, Self::Replaced { .. })
+    }
+}
+
+/// The kinds of values of the pod that can be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
     /// An environment variable.
@@ -280,12 +347,24 @@ impl fmt::Display for Warning {
                 "`{path}`: `{capability}` has no effect, since the container does not run as root ({because}); \
                  memory for RDMA stays limited and NCCL falls back to TCP unless the node lifts the limit"
             ),
-            WarningKind::PrivilegeConflict { setting, against } => {
+            WarningKind::Excluded { setting, against } => {
                 write!(f, "`{path}`: `{setting}` of rule `{rule}` is left out, since the pod has `{against}`")
             }
+            WarningKind::NoSuchContainer { name } => write!(
+                f,
+                "`{path}`: rule `{rule}` changes the container `{name}`, which the pod does not have"
+            ),
+            WarningKind::ClaimWithoutPodClaim { claim } => write!(
+                f,
+                "`{path}`: the claim `{claim}` of rule `{rule}` is left out, since the pod has no claim of that name"
+            ),
+            WarningKind::Restamped { before } => write!(
+                f,
+                "the pod was injected by `{before}` before; what that added stays, and this policy adds what is missing"
+            ),
             WarningKind::HugePagesAlone { resource } => write!(
                 f,
-                "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory beside it"
+                "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"
             ),
             WarningKind::HostNetwork => {
                 write!(

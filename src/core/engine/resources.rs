@@ -1,131 +1,247 @@
-//! Requests and limits of a container.
+//! Limits, requests and claims of a container.
+//!
+//! The rules are those of `ValidateContainerResourceRequirements` in Kubernetes: a request is at most its limit, a
+//! resource that cannot be overcommitted has a limit and an equal request, and huge pages need cpu or memory.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::core::policy::OnConflict;
-use crate::core::policy::expression::Bindings;
-use crate::core::policy::template::{Key, Template};
+use crate::core::policy::interpolation::EvaluationError;
+use crate::core::policy::overlay::{Amount, Element, Template, evaluate_key};
+use crate::core::policy::parameter_text;
 use crate::core::quantity::{Quantity, same_quantity};
+use crate::core::schema::{Field, Format, Shape, covers, is_extended_resource, resource_amount};
 
-use super::merge::{Merge, Place};
-use super::pod::is_extended;
+use super::context::{Merge, Settled, brief};
+use super::cursor::Cursor;
 use super::report::{Kept, Reason, WarningKind};
 
-type Target<'t> = &'t mut Map<String, Value>;
+/// The amount of a resource that the policy wants.
+struct Wanted {
+    resource: String,
+    limit: Option<Value>,
+    request: Option<Value>,
+}
 
-/// Requests and limits. What cannot be overcommitted keeps the two equal, whichever of them the pod gives.
+/// Merges amounts into the resources of a container.
 pub(super) fn merge(
-    merge: &mut Merge<'_>,
-    target: Target<'_>,
-    template: &Template,
-    bindings: &Bindings<'_, '_>,
+    merge: &mut Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    amounts: &[Amount],
 ) -> Result<(), Reason> {
-    let Template::Map(lists) = template else { return Ok(()) };
-    if let Some(other) =
-        target.get("resources").filter(|resources| !resources.is_null() && !resources.is_object())
-    {
-        return Err(merge.malformed("a map", other));
+    let mut wanted = Vec::with_capacity(amounts.len());
+    for amount in amounts {
+        wanted.extend(evaluated(merge, amount)?);
     }
-    // Most often limits and requests are one expression.
-    let mut evaluated: Option<(&Template, Option<Value>)> = None;
-    let (mut ours, mut kept) = (Vec::new(), Vec::new());
-    for (list, template) in lists {
-        let Key::Literal(list) = list else { continue };
-        let Template::Map(amounts) = template else {
-            // `claims`: an ordinary keyed list.
-            let map = merge.map_in(target, "resources")?;
-            let before = merge.enter(list);
-            merge.field(map, list, template, Place::Other, bindings)?;
-            merge.pointer.truncate(before);
-            continue;
-        };
-        for (key, template) in amounts {
-            let Some(resource) = merge.evaluated(key.evaluate(bindings))? else { continue };
-            let wanted = match &evaluated {
-                Some((known, value)) if known.same_source(template) => value.clone(),
-                _ => merge.evaluated(template.build(bindings))?,
+    // Huge pages depend on cpu and memory.
+    wanted.sort_by_key(|wanted| is_huge_pages(&wanted.resource));
+    for wanted in wanted {
+        if merge.pod.pod_resources && !wanted.resource.contains('/') {
+            let kind = WarningKind::Excluded {
+                setting: wanted.resource.clone(),
+                against: "resources of its own in `spec.resources`".to_owned(),
             };
-            evaluated = Some((template, wanted.clone()));
-            let Some(wanted) = wanted else { continue };
-            if Quantity::from_value(&wanted).and_then(Quantity::as_count) == Some(0) {
-                continue;
-            }
-            let mut amount = Amount { list, resource: &resource, ours: &mut ours, kept: &mut kept };
-            amount.merge(merge, target, wanted)?;
+            resources.warn(wanted.lists().next().unwrap_or("limits"), kind, merge.rule);
+        } else if can_overcommit(&wanted.resource) {
+            overcommittable(merge, resources, wanted)?;
+        } else {
+            device(merge, resources, wanted)?;
         }
     }
     Ok(())
 }
 
-/// One amount of one resource, in `limits` or `requests`.
-struct Amount<'a> {
-    list: &'a str,
-    resource: &'a str,
-    /// Resources whose limit this policy set.
-    ours: &'a mut Vec<String>,
-    /// Resources of which the pod's own amount stays: told once, not for limit and request.
-    kept: &'a mut Vec<String>,
+/// The amount for this pod; `None` if it is left out.
+fn evaluated(merge: &Merge<'_, '_>, amount: &Amount) -> Result<Option<Wanted>, Reason> {
+    let name = evaluate_key(&amount.resource, Format::ResourceName, merge.bindings);
+    let Some(resource) = merge.evaluated(name)? else { return Ok(None) };
+    let build = |template: &Option<Template>| -> Result<Option<Value>, Reason> {
+        let Some(template) = template else { return Ok(None) };
+        let value = merge.build(template)?;
+        let Some(value) = value.filter(|value| !is_zero(value)) else { return Ok(None) };
+        merge.evaluated(
+            resource_amount(&resource, &value)
+                .map_err(|message| EvaluationError { expression: amount.resource.source(), message }),
+        )?;
+        Ok(Some(value))
+    };
+    let limit = build(&amount.limit)?;
+    // Limit and request are most often one expression.
+    let request = if amount.request == amount.limit { limit.clone() } else { build(&amount.request)? };
+    if let (Some(limit), Some(request)) = (&limit, &request) {
+        let (equal, in_order) = (same_quantity(limit, request), at_most(request, limit));
+        if !(equal || can_overcommit(&resource) && in_order) {
+            let message = format!(
+                "the request {} of `{resource}` does not go with the limit {}",
+                parameter_text(request),
+                parameter_text(limit)
+            );
+            return merge.evaluated(Err(EvaluationError { expression: amount.resource.source(), message }));
+        }
+    }
+    Ok((limit.is_some() || request.is_some()).then_some(Wanted { resource, limit, request }))
 }
 
-impl Amount<'_> {
-    fn merge(&mut self, merge: &mut Merge<'_>, target: Target<'_>, mut wanted: Value) -> Result<(), Reason> {
-        let (list, resource) = (self.list, self.resource);
-        let resources = target.get("resources").unwrap_or(&Value::Null);
-        if resources[list][resource].is_null() {
-            if resource.starts_with("hugepages-") && !has_cpu_or_memory(resources) {
-                if list == "limits" {
-                    merge.warn(WarningKind::HugePagesAlone { resource: resource.to_owned() });
-                }
+fn is_zero(value: &Value) -> bool {
+    Quantity::from_value(value).and_then(Quantity::as_count) == Some(0)
+}
+
+fn is_huge_pages(resource: &str) -> bool {
+    resource.starts_with("hugepages-")
+}
+
+/// Whether the limit of a resource can be more than its request.
+pub(crate) fn can_overcommit(resource: &str) -> bool {
+    !is_huge_pages(resource) && !is_extended_resource(resource)
+}
+
+/// Merges a resource whose request equals its limit.
+fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> Result<(), Reason> {
+    let resource = wanted.resource.as_str();
+    let own = ["limits", "requests"]
+        .into_iter()
+        .find_map(|list| amount(resources, list, resource).map(|amount| (list, amount.clone())));
+    let lists: Vec<&str> = if wanted.limit.is_some() && wanted.request.is_none() {
+        vec!["limits"]
+    } else {
+        vec!["limits", "requests"]
+    };
+    let Some(value) = wanted.limit.or(wanted.request) else { return Ok(()) };
+    let Some((list, own)) = own else {
+        if is_huge_pages(resource) && !has_cpu_or_memory(resources) {
+            let kind = WarningKind::HugePagesAlone { resource: resource.to_owned() };
+            resources.warn("limits", kind, merge.rule);
+            return Ok(());
+        }
+        return lists.iter().try_for_each(|list| put(resources, list, resource, value.clone()));
+    };
+    if !same_quantity(&own, &value) {
+        let settled =
+            resources.within(list, |amounts| merge.settle(amounts, resource, &own, &value, Kept::Device))?;
+        if settled == Settled::Replace {
+            let replaced = ["limits", "requests"].into_iter();
+            let replaced =
+                replaced.filter(|list| lists.contains(list) || amount(resources, list, resource).is_some());
+            return replaced
+                .collect::<Vec<_>>()
+                .into_iter()
+                .try_for_each(|list| put(resources, list, resource, value.clone()));
+        }
+    }
+    // The API server derives a request from the limit, but no limit from the request.
+    if list == "requests" { put(resources, "limits", resource, own) } else { Ok(()) }
+}
+
+/// Merges a resource whose request is at most its limit.
+fn overcommittable(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> Result<(), Reason> {
+    let resource = wanted.resource.as_str();
+    let limit = amount(resources, "limits", resource).cloned();
+    // The API server has derived the request from a limit that the pod came with.
+    let derived = limit.clone().filter(|_| !is_added(resources, resource));
+    let request = amount(resources, "requests", resource).cloned().or(derived);
+    if let Some(wanted) = wanted.limit {
+        let fits = request.as_ref().is_none_or(|request| at_most(request, &wanted));
+        let against = request.as_ref().map(|request| format!("requests: {}", brief(request)));
+        one(merge, resources, "limits", resource, limit.as_ref(), wanted, (fits, against))?;
+    }
+    if let Some(wanted) = wanted.request {
+        let limit = amount(resources, "limits", resource).cloned();
+        let fits = limit.as_ref().is_none_or(|limit| at_most(&wanted, limit));
+        let against = limit.as_ref().map(|limit| format!("limits: {}", brief(limit)));
+        one(merge, resources, "requests", resource, request.as_ref(), wanted, (fits, against))?;
+    }
+    Ok(())
+}
+
+/// Merges an amount of one list, unless it does not go with that of the other.
+fn one(
+    merge: &Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    list: &str,
+    resource: &str,
+    seen: Option<&Value>,
+    wanted: Value,
+    (fits, against): (bool, Option<String>),
+) -> Result<(), Reason> {
+    if let Some(seen) = seen {
+        if same_quantity(seen, &wanted) {
+            return Ok(());
+        }
+        if merge.on_conflict != crate::core::policy::OnConflict::Replace || fits {
+            let settled = resources
+                .within(list, |amounts| merge.settle(amounts, resource, seen, &wanted, Kept::Device))?;
+            if settled == Settled::Keep {
                 return Ok(());
             }
-            let other = &resources[if list == "limits" { "requests" } else { "limits" }][resource];
-            let others_own = !other.is_null() && !self.ours.iter().any(|ours| ours == resource);
-            if others_own && merge.on_conflict != OnConflict::Replace {
-                if list == "requests" && is_extended(resource) {
-                    // The API server takes the request from the limit.
-                    return Ok(());
-                }
-                if is_extended(resource) {
-                    wanted = other.clone();
-                } else if !in_order(list, &wanted, other) {
-                    return Ok(());
-                }
-            }
         }
-        let resources = merge.map_in(target, "resources")?;
-        let before_list = merge.enter(list);
-        let amounts = merge.map_in(resources, list)?;
-        let before = merge.enter(resource);
-        match amounts.get_mut(resource) {
-            Some(existing) if !existing.is_null() => {
-                let told =
-                    merge.on_conflict == OnConflict::Keep && self.kept.iter().any(|kept| kept == resource);
-                if !same_quantity(existing, &wanted) && !told {
-                    merge.conflict(existing, wanted, Kept::Device)?;
-                    self.kept.push(resource.to_owned());
-                }
-            }
-            _ => {
-                merge.insert(amounts, resource, wanted);
-                self.ours.push(resource.to_owned());
-            }
-        }
-        merge.pointer.truncate(before);
-        merge.pointer.truncate(before_list);
-        Ok(())
     }
+    if fits {
+        return put(resources, list, resource, wanted);
+    }
+    let setting = format!("{list}: {}", brief(&wanted));
+    let kind = WarningKind::Excluded { setting, against: against.unwrap_or_default() };
+    resources.within(list, |amounts| {
+        amounts.warn(resource, kind, merge.rule);
+        Ok(())
+    })
 }
 
-fn has_cpu_or_memory(resources: &Value) -> bool {
-    ["cpu", "memory"]
-        .iter()
-        .any(|resource| ["limits", "requests"].iter().any(|list| !resources[*list][*resource].is_null()))
+fn amount<'c>(resources: &'c Cursor<'_>, list: &str, resource: &str) -> Option<&'c Value> {
+    resources.get(list)?.get(resource).filter(|amount| !amount.is_null())
 }
 
-/// Whether a request stays within its limit if `wanted` joins `list`.
-fn in_order(list: &str, wanted: &Value, other: &Value) -> bool {
-    let (Some(wanted), Some(other)) = (Quantity::from_value(wanted), Quantity::from_value(other)) else {
-        return false;
-    };
-    if list == "requests" { wanted <= other } else { wanted >= other }
+/// Whether the policy added the limit of a resource.
+fn is_added(resources: &mut Cursor<'_>, resource: &str) -> bool {
+    resources.within("limits", |limits| Ok(limits.was_added(resource))).unwrap_or(false)
+}
+
+fn put(resources: &mut Cursor<'_>, list: &str, resource: &str, amount: Value) -> Result<(), Reason> {
+    resources.within(list, |amounts| {
+        amounts.put(resource, amount);
+        Ok(())
+    })
+}
+
+fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
+    let has =
+        |resource| ["limits", "requests"].iter().any(|list| amount(resources, list, resource).is_some());
+    has("cpu") || has("memory")
+}
+
+/// Whether a quantity is at most another one.
+fn at_most(less: &Value, more: &Value) -> bool {
+    Quantity::from_value(less).zip(Quantity::from_value(more)).is_some_and(|(less, more)| less <= more)
+}
+
+/// Merges claims that a container uses. Each names a claim of the pod.
+pub(super) fn claims(
+    merge: &Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    field: &'static Field,
+    entries: &[Element],
+) -> Result<(), Reason> {
+    let Shape::List { items, .. } = &field.shape else { return Ok(()) };
+    for entry in entries {
+        let Some(wanted) = merge.build_element(entry)? else { continue };
+        let name = wanted["name"].as_str().unwrap_or_default().to_owned();
+        if !merge.pod.claims.contains(&name) {
+            resources.warn(field.name, WarningKind::ClaimWithoutPodClaim { claim: name }, merge.rule);
+            continue;
+        }
+        resources.list(field.name, |list| {
+            match list.entries().iter().position(|claim| claim["name"] == wanted["name"]) {
+                Some(at) if covers(&list.entries()[at], &wanted, items) => {}
+                Some(at) => merge.settle_entry(list, at, wanted, Kept::Field)?,
+                None => list.push(wanted),
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+impl Wanted {
+    fn lists(&self) -> impl Iterator<Item = &'static str> {
+        let limit = self.limit.is_some().then_some("limits");
+        limit.into_iter().chain(self.request.is_some().then_some("requests"))
+    }
 }

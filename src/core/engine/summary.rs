@@ -1,13 +1,15 @@
-//! What a patch adds, in the words of people: `nim: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME`.
+//! The additions of a patch in words: `nim: vpc.amazonaws.com/efa 32, env NCCL_SOCKET_IFNAME`.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use crate::core::pointer::unescape;
+
 use super::Operations;
 
-/// What was added, in the order in which it is told.
+/// The kinds of additions, in the order of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Device,
@@ -34,7 +36,7 @@ impl Kind {
 
     fn word(self) -> &'static str {
         match self {
-            // A device is told by name and number.
+            // A device is reported by name and number.
             Self::Device => "",
             Self::Env => "env ",
             Self::Mount => "mount ",
@@ -47,7 +49,7 @@ impl Kind {
     }
 }
 
-/// What one container got, or the pod.
+/// The additions to one container, or to the pod.
 #[derive(Debug)]
 struct Line<'a> {
     /// The container; none for the pod.
@@ -92,7 +94,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// One line for each container that got something, and one for the pod.
+/// One line for each container that was changed, and one for the pod.
 pub(super) fn summarize(operations: &Operations<'_>) -> Vec<String> {
     let mut containers: Vec<Line<'_>> = Vec::new();
     // By list and index; a pod may have thousands of them.
@@ -120,7 +122,7 @@ pub(super) fn summarize(operations: &Operations<'_>) -> Vec<String> {
             ["spec", "volumes", ..] => pod.push_names(Kind::Volume, value, "name"),
             ["metadata"] => pod.push_keys(Kind::Annotation, &value["annotations"]),
             ["metadata", "annotations"] => pod.push_keys(Kind::Annotation, value),
-            ["metadata", "annotations", key] => pod.push(Kind::Annotation, unescaped(key)),
+            ["metadata", "annotations", key] => pod.push(Kind::Annotation, unescape(key)),
             other => pod.push(Kind::Field, other.join(".")),
         }
     }
@@ -150,7 +152,7 @@ fn in_container<'a>(
         ["volumeMounts", ..] => line.push_names(Kind::Mount, value, "mountPath"),
         ["resources"] => amounts(&value["limits"], line),
         ["resources", "limits"] => amounts(value, line),
-        ["resources", "limits", name] => amount(&unescaped(name), value, line),
+        ["resources", "limits", name] => amount(&unescape(name), value, line),
         // A request repeats the limit.
         ["resources", ..] => {}
         ["securityContext"] => {
@@ -184,9 +186,4 @@ fn capabilities<'a>(value: &'a Value, line: &mut Line<'a>) {
     for name in names.iter().filter_map(Value::as_str) {
         line.push(Kind::Capability, name);
     }
-}
-
-/// A token of a JSON Pointer as it is meant.
-fn unescaped(token: &str) -> Cow<'_, str> {
-    if token.contains('~') { token.replace("~1", "/").replace("~0", "~").into() } else { token.into() }
 }

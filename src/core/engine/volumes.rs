@@ -1,24 +1,24 @@
-//! The volumes of a policy: added only if something mounts them, under a name that the pod leaves free.
+//! The volumes of a policy: added only if something mounts them, under a name that the pod does not use.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::core::quantity::same_quantity;
+use crate::core::schema::{self, Shape, covers};
 
 /// Names of volumes are DNS labels.
 const MAX_NAME: usize = 63;
 
-/// A volume that an applied rule would add.
+/// A volume of an applied rule.
 #[derive(Debug)]
-pub(crate) struct PolicyVolume {
-    /// The name that the policy's mounts use.
-    pub(crate) name: String,
+pub(super) struct PolicyVolume {
+    /// The name in the policy.
+    pub(super) name: String,
     /// The rule that declares it.
-    pub(crate) rule: usize,
-    /// The whole entry, under its final name once that is known.
+    pub(super) rule: usize,
+    /// The entry, under its final name once that is known.
     value: Value,
-    /// Whether the pod has this very volume already.
+    /// Whether the pod came with this volume.
     in_pod: bool,
     resolved: Option<String>,
     used: bool,
@@ -26,24 +26,24 @@ pub(crate) struct PolicyVolume {
 
 /// All volumes of the applied rules.
 #[derive(Debug, Default)]
-pub(crate) struct PolicyVolumes(Vec<PolicyVolume>);
+pub(super) struct PolicyVolumes(Vec<PolicyVolume>);
 
 impl PolicyVolumes {
-    /// Takes a volume in; the first rule that declares a name has it.
-    pub(crate) fn declare(&mut self, rule: usize, value: Value) {
+    /// Adds a volume. Of several with one name, the first one counts.
+    pub(super) fn declare(&mut self, rule: usize, value: Value) {
         let Some(name) = value["name"].as_str().map(str::to_owned) else { return };
         if !self.0.iter().any(|known| known.name == name) {
             self.0.push(PolicyVolume { name, rule, value, in_pod: false, resolved: None, used: false });
         }
     }
 
-    /// The policy's volume of this name, if it has one.
-    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+    /// The policy's volume of this name.
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|volume| volume.name == name).map(|volume| &volume.value)
     }
 
-    /// The name under which the pod will have the policy's volume `name`.
-    pub(crate) fn resolve(&mut self, name: &str, pod: &[Value]) -> Option<String> {
+    /// The name that the policy's volume `name` has in the pod.
+    pub(super) fn resolve(&mut self, name: &str, pod: &[Value]) -> Option<String> {
         let at = self.0.iter().position(|volume| volume.name == name)?;
         if let Some(resolved) = &self.0[at].resolved {
             return Some(resolved.clone());
@@ -53,7 +53,7 @@ impl PolicyVolumes {
         for candidate in candidates(name) {
             let existing = pod.iter().find(|existing| existing["name"].as_str() == Some(&candidate));
             let free = match existing {
-                Some(existing) => covers(existing, &volume.value),
+                Some(existing) => is_volume(existing, &volume.value),
                 None => !taken.contains(&candidate),
             };
             if free {
@@ -66,15 +66,15 @@ impl PolicyVolumes {
         None
     }
 
-    /// Notes that a mount of the volume was added.
-    pub(crate) fn mark_used(&mut self, name: &str) {
+    /// Records that a mount of the volume was added.
+    pub(super) fn mark_used(&mut self, name: &str) {
         if let Some(volume) = self.0.iter_mut().find(|volume| volume.name == name) {
             volume.used = true;
         }
     }
 
-    /// The volumes that are mounted and that the pod does not have yet.
-    pub(crate) fn missing(self) -> impl Iterator<Item = (PolicyVolume, Value)> {
+    /// The volumes that are mounted and that the pod did not come with.
+    pub(super) fn missing(self) -> impl Iterator<Item = (PolicyVolume, Value)> {
         self.0.into_iter().filter(|volume| volume.used && !volume.in_pod).map(|mut volume| {
             let value = volume.value.take();
             (volume, value)
@@ -82,7 +82,7 @@ impl PolicyVolumes {
     }
 }
 
-/// The policy's own name, then others: each at most 63 characters.
+/// The name in the policy, then others of at most 63 characters.
 fn candidates(name: &str) -> impl Iterator<Item = String> + '_ {
     let suffixed = move |suffix: &str| {
         let base: String = name.chars().take(MAX_NAME - suffix.len()).collect();
@@ -95,33 +95,15 @@ fn candidates(name: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Whether a volume of the pod is what the policy's is: it has everything that the policy says, the name
-/// aside. It may say more, since the API server fills in defaults.
-pub(crate) fn covers(existing: &Value, wanted: &Value) -> bool {
-    match (existing, wanted) {
-        (Value::Object(existing), Value::Object(wanted)) => wanted
-            .iter()
-            .filter(|(key, _)| *key != "name")
-            .all(|(key, wanted)| existing.get(key).is_some_and(|existing| covers_field(existing, wanted))),
-        _ => false,
-    }
+/// Whether a volume of the pod is the policy's: it has everything that the policy's has, except for the name.
+pub(super) fn is_volume(existing: &Value, wanted: &Value) -> bool {
+    let mut wanted = wanted.clone();
+    wanted["name"] = existing["name"].clone();
+    covers(existing, &wanted, &Shape::Atomic(schema::volume()))
 }
 
-fn covers_field(existing: &Value, wanted: &Value) -> bool {
-    match (existing, wanted) {
-        (Value::Object(existing), Value::Object(wanted)) => wanted
-            .iter()
-            .all(|(key, wanted)| existing.get(key).is_some_and(|existing| covers_field(existing, wanted))),
-        (Value::Array(existing), Value::Array(wanted)) => {
-            existing.len() == wanted.len()
-                && existing.iter().zip(wanted).all(|(existing, wanted)| covers_field(existing, wanted))
-        }
-        _ => same_quantity(existing, wanted),
-    }
-}
-
-/// A path as the kernel sees it: no double or trailing slashes, no `.` and `..`.
-pub(crate) fn clean_path(path: &str) -> Cow<'_, str> {
+/// A path without double or trailing slashes, `.` and `..`.
+pub(super) fn clean_path(path: &str) -> Cow<'_, str> {
     let is_clean =
         path.starts_with('/') && !path.ends_with('/') && !path.contains("//") && !path.contains("/.");
     if is_clean {

@@ -3,8 +3,8 @@
 use json_patch::{Patch, PatchOperation};
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, Reason, mutate};
-use crate::core::policy_set::PolicySet;
+use crate::core::engine::{Mutation, Outcome, Reason};
+use crate::core::policy_set::{PolicySet, mutate};
 use crate::core::yaml;
 
 use super::templates::{self, Found};

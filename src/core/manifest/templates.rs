@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use crate::core::admission::creates_pod;
-use crate::core::engine::push_token;
-use crate::core::policy::Request;
+use crate::core::pointer::push_token;
+use crate::core::policy::PodContext;
 
 /// A pod or pod template inside of a document.
 #[derive(Debug, Clone)]
@@ -13,12 +13,13 @@ pub struct Found {
     /// JSON Pointer from the document's root; empty if the document is the pod.
     pub pointer: String,
     /// What is known of the pods that come from it.
-    pub request: Request,
+    pub request: PodContext,
 }
 
 /// What encloses the value at hand.
 #[derive(Debug, Clone, Default)]
 struct Around<'v> {
+    api_version: &'v str,
     kind: &'v str,
     namespace: Option<&'v str>,
     /// `("mpiReplicaSpecs", "Launcher")` inside of such a field of the Kubeflow kinds.
@@ -49,9 +50,9 @@ fn reviewed_pod(review: &Value) -> Option<Found> {
     );
     creates_pod.then(|| Found {
         pointer: "/request/object".to_owned(),
-        request: Request {
+        request: PodContext {
             namespace: request["namespace"].as_str().map(str::to_owned),
-            ..Request::default()
+            ..PodContext::default()
         },
     })
 }
@@ -60,8 +61,9 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
     match value {
         Value::Object(map) => {
             let mut around = around.clone();
-            if let (Some(kind), Some(_)) = (map.get("kind").and_then(Value::as_str), map.get("apiVersion")) {
-                around.kind = kind;
+            let text = |key: &str| map.get(key).and_then(Value::as_str);
+            if let (Some(kind), Some(api_version)) = (text("kind"), text("apiVersion")) {
+                (around.api_version, around.kind) = (api_version, kind);
                 around.namespace = value["metadata"]["namespace"].as_str().or(around.namespace);
                 around.replica = None;
             }
@@ -98,12 +100,15 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
 }
 
 /// What the controller of a template adds to the pods that it makes, as far as policies look at it.
-fn request(around: &Around<'_>) -> Request {
-    let owner = match around.kind {
-        "CronJob" | "JobSet" => "Job",
-        "Deployment" => "ReplicaSet",
-        "LeaderWorkerSet" => "StatefulSet",
-        other => other,
+fn request(around: &Around<'_>) -> PodContext {
+    let owner = match (around.kind, around.replica) {
+        ("CronJob" | "JobSet" | "TrainJob", _) => "Job",
+        ("Deployment", _) => "ReplicaSet",
+        ("LeaderWorkerSet", _) => "StatefulSet",
+        ("RayJob" | "RayService", _) => "RayCluster",
+        // The mpi-operator runs the launcher as a Job; the training-operator, with `v1`, as a pod.
+        ("MPIJob", Some((_, "Launcher"))) if around.api_version != "kubeflow.org/v1" => "Job",
+        (other, _) => other,
     };
     let owner_kinds = if owner.is_empty() || owner == "Pod" { Vec::new() } else { vec![owner.to_owned()] };
     let labels = match around.replica {
@@ -117,7 +122,7 @@ fn request(around: &Around<'_>) -> Request {
         }
         _ => Vec::new(),
     };
-    Request { namespace: around.namespace.map(str::to_owned), owner_kinds, labels }
+    PodContext { namespace: around.namespace.map(str::to_owned), owner_kinds, labels }
 }
 
 #[cfg(test)]
@@ -147,7 +152,7 @@ mod tests {
             "spec": {"mpiReplicaSpecs": {"Launcher": {"template": {"spec": {"containers": []}}}}}});
         let request = &find(&job)[0].request;
         assert_eq!(request.namespace.as_deref(), Some("n"));
-        assert_eq!(request.owner_kinds, ["MPIJob"]);
+        assert_eq!(request.owner_kinds, ["Job"]);
         assert!(request.labels.contains(&("training.kubeflow.org/job-role".into(), "launcher".into())));
     }
 

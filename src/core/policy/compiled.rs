@@ -1,7 +1,4 @@
-//! A policy with the values that its parameters have, one variant for each instance type it knows.
-//!
-//! Whatever does not depend on the pod is evaluated here, once, so that serving a pod evaluates only what
-//! does.
+//! A policy whose parameters have values, resolved once for each instance type that it knows.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, RwLock};
@@ -10,32 +7,31 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::diagnostic::{Diagnostic, SourceError};
+use super::interpolation::EvaluationError;
 use super::parameter::Parameter;
-use super::text::{EvaluationError, Text};
-use super::variant::{Variant, agreed, resolve};
+use super::resolved::{ParameterValues, ResolvedPolicy, agreed};
 use crate::core::yaml::Span;
 
-/// A policy in use.
+/// A policy with the values of its parameters.
 #[derive(Debug)]
 pub struct Policy {
     definition: Definition,
     overrides: BTreeMap<String, Value>,
-    /// For pods that select no instance type, and for types without a variant of their own.
-    general: Arc<Variant>,
-    by_instance_type: HashMap<String, Arc<Variant>>,
-    /// Whether an expression reads `instanceType`, so that an unknown type needs a variant as well.
+    /// For pods that select no instance type, and for types that no table knows.
+    general: Arc<ResolvedPolicy>,
+    by_instance_type: HashMap<String, Arc<ResolvedPolicy>>,
+    /// Whether an expression reads `instanceType`.
     reads_instance_type: bool,
-    /// Variants that were needed for types (or several at once) that no table knows, so that they are worked
-    /// out once.
-    others: RwLock<HashMap<Vec<String>, Arc<Variant>>>,
+    /// For combinations of types, and for types that no table knows if one is read.
+    others: RwLock<HashMap<Vec<String>, Arc<ResolvedPolicy>>>,
 }
 
-/// How many variants for unknown instance types are kept. The names come from users, so there must be an end.
+/// The bound of `others`: the names come from users.
 const MAX_OTHERS: usize = 64;
 
 impl Policy {
-    /// Gives a policy its parameter values. `overrides` are the operator's, already checked by
-    /// [`Parameter::parse`] or read from a values file.
+    /// Gives a policy its parameter values. `overrides` are the operator's, checked by [`Parameter::parse`] or read from
+    /// a values file.
     pub fn new(definition: Definition, overrides: BTreeMap<String, Value>) -> Result<Self, SourceError> {
         let failed = |error: EvaluationError| {
             let diagnostic = Diagnostic::new(
@@ -44,33 +40,33 @@ impl Policy {
             );
             SourceError::new(&definition.file, &definition.text, diagnostic)
         };
-        let reads_instance_type = all_texts(&definition)
-            .iter()
-            .any(|text| text.expressions().any(|expression| expression.names().contains("instanceType")));
-        let general = Arc::new(Variant::new(&definition, &overrides, &[]).map_err(failed)?);
+        let reads_instance_type = reads_instance_type(&definition);
+        let values = |selected: &[String]| ParameterValues::resolve(&definition, &overrides, selected);
+        let resolve = |selected: &[String]| {
+            ResolvedPolicy::new(&definition, values(selected), selected).map(Arc::new).map_err(failed)
+        };
+        let general = resolve(&[])?;
         let mut by_instance_type = HashMap::new();
-        // Types with the same values share a variant, unless the type itself is read.
-        let mut by_values: HashMap<String, Arc<Variant>> = HashMap::new();
+        // Types with the same values share a resolved policy, unless the type itself is read.
+        let mut known: Vec<(ParameterValues, Arc<ResolvedPolicy>)> = Vec::new();
         let types: BTreeSet<&str> =
             definition.parameters.iter().flat_map(Parameter::instance_types).collect();
         for instance_type in types {
             let selected = [instance_type.to_owned()];
-            let mut key = resolve(&definition, &overrides, &selected).fingerprint();
-            if reads_instance_type {
-                key.push_str(instance_type);
-            }
-            let variant = match by_values.get(&key) {
-                Some(variant) => Arc::clone(variant),
-                None => Arc::new(Variant::new(&definition, &overrides, &selected).map_err(failed)?),
+            let values = values(&selected);
+            let shared = known.iter().find(|(known, _)| !reads_instance_type && *known == values);
+            let resolved = match shared {
+                Some((_, resolved)) => Arc::clone(resolved),
+                None => resolve(&selected)?,
             };
-            by_values.insert(key, Arc::clone(&variant));
-            by_instance_type.insert(instance_type.to_owned(), variant);
+            known.push((values, Arc::clone(&resolved)));
+            by_instance_type.insert(instance_type.to_owned(), resolved);
         }
         let others = RwLock::default();
         Ok(Self { definition, overrides, general, by_instance_type, reads_instance_type, others })
     }
 
-    /// The policy as its file says it.
+    /// The policy as its file declares it.
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -80,12 +76,12 @@ impl Policy {
         &self.definition.name
     }
 
-    /// What an operator set, by parameter.
+    /// The values that the operator set, by parameter.
     pub fn overrides(&self) -> &BTreeMap<String, Value> {
         &self.overrides
     }
 
-    /// What the stamp says of the policy's content and the operator's settings: 12 hex digits.
+    /// 12 hex digits over the policy's text and the values of its parameters.
     pub fn digest(&self) -> &str {
         self.stamp().rsplit('@').next().unwrap_or_default()
     }
@@ -100,30 +96,31 @@ impl Policy {
         self.by_instance_type.keys().map(String::as_str)
     }
 
-    /// The variant for the instance types that a pod selects (lower case, without prefix).
-    pub(crate) fn variant(&self, selected: &[String]) -> Result<Arc<Variant>, EvaluationError> {
+    /// The resolved policy for the instance types that a pod selects (lower case, without prefix).
+    pub(crate) fn resolved(&self, selected: &[String]) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
         match selected {
             [] => Ok(Arc::clone(&self.general)),
             [one] => match self.by_instance_type.get(one) {
-                Some(variant) => Ok(Arc::clone(variant)),
+                Some(resolved) => Ok(Arc::clone(resolved)),
                 None if !self.reads_instance_type => Ok(Arc::clone(&self.general)),
-                None => self.other_variant(selected),
+                None => self.other_resolved(selected),
             },
-            _ => self.other_variant(selected),
+            _ => self.other_resolved(selected),
         }
     }
 
-    fn other_variant(&self, selected: &[String]) -> Result<Arc<Variant>, EvaluationError> {
-        if let Some(variant) = self.others.read().ok().and_then(|others| others.get(selected).cloned()) {
-            return Ok(variant);
+    fn other_resolved(&self, selected: &[String]) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
+        if let Some(resolved) = self.others.read().ok().and_then(|others| others.get(selected).cloned()) {
+            return Ok(resolved);
         }
-        let variant = Arc::new(Variant::new(&self.definition, &self.overrides, selected)?);
+        let values = ParameterValues::resolve(&self.definition, &self.overrides, selected);
+        let resolved = Arc::new(ResolvedPolicy::new(&self.definition, values, selected)?);
         if let Ok(mut others) = self.others.write()
             && others.len() < MAX_OTHERS
         {
-            others.insert(selected.to_vec(), Arc::clone(&variant));
+            others.insert(selected.to_vec(), Arc::clone(&resolved));
         }
-        Ok(variant)
+        Ok(resolved)
     }
 
     /// Whether a parameter with a table has different values (or none) for the selected types.
@@ -138,22 +135,15 @@ impl Policy {
     }
 }
 
-fn all_texts(definition: &Definition) -> Vec<Text> {
-    let mut texts: Vec<Text> = definition.variables.iter().map(|variable| variable.value.clone()).collect();
-    for warning in &definition.warnings {
-        texts.extend([warning.when.clone(), warning.message.clone()]);
-    }
-    for rule in &definition.rules {
-        texts.extend(rule.when.iter().chain(&rule.containers).cloned());
-        rule.container
-            .iter()
-            .chain(&rule.pod)
-            .for_each(|template| template.texts(&mut |text| texts.push(text.clone())));
-    }
-    texts
+fn reads_instance_type(definition: &Definition) -> bool {
+    let mut found = false;
+    definition.texts(&mut |text| {
+        found |= text.expressions().any(|expression| expression.names().contains("instanceType"));
+    });
+    found
 }
 
-/// Where an expression stands in the text; the whole file if it is not found as it is.
+/// The position of an expression in the text, or the start of the file.
 fn locate(text: &str, expression: &str) -> Span {
     match text.find(expression) {
         Some(at) => {

@@ -11,7 +11,7 @@ use cel::common::value::CowVal;
 use cel::{Context, Env, ExecutionError, Program};
 use serde_json::Value;
 
-pub(crate) use reads::{EVERY_ENTRY, NOTHING_OF_IT, PodUse};
+pub(crate) use reads::{Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
 use reads::Reader;
@@ -24,8 +24,8 @@ pub(crate) struct Expression {
     source: String,
     /// Free variables.
     names: BTreeSet<String>,
-    /// What is read of `pod`.
-    pod: PodUse,
+    /// The parts of `pod` and of `container` that it reads.
+    reads: [ReadSet; 2],
 }
 
 /// An expression that is not CEL, or that names what is not there.
@@ -162,7 +162,7 @@ impl Expression {
                 return Err(CompileError { message, at, length: function.len() });
             }
         }
-        Ok(Self { program, source: source.to_owned(), names: reader.names, pod: reader.pod })
+        Ok(Self { program, source: source.to_owned(), names: reader.names, reads: reader.reads })
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -173,8 +173,14 @@ impl Expression {
         &self.names
     }
 
-    pub(crate) fn pod_use(&self) -> &PodUse {
-        &self.pod
+    /// The parts of the pod that it reads.
+    pub(crate) fn reads_of_pod(&self) -> &ReadSet {
+        &self.reads[0]
+    }
+
+    /// The parts of its container that it reads.
+    pub(crate) fn reads_of_container(&self) -> &ReadSet {
+        &self.reads[1]
     }
 
     /// Evaluates to a JSON value. The error is one sentence without the expression itself.
@@ -218,14 +224,24 @@ mod tests {
     fn free_variables_are_found_and_local_ones_are_not() {
         assert_eq!(names("gpus * 2 > limit ? 'a' : b"), ["b", "gpus", "limit"]);
         assert_eq!(names("items.map(i, i + offset).join(',')"), ["items", "offset"]);
+        assert_eq!(names("pod.metadata.?labels[?podNamespace].orValue('') == ''"), ["pod", "podNamespace"]);
+        assert_eq!(names("pod.spec.volumes[index].name.map(i, labels[i])"), ["index", "labels", "pod"]);
         assert_eq!(names("math.ceil(ratio) > 1.0 && type(x) == int"), ["ratio", "x"]);
     }
 
     #[test]
     fn what_is_read_of_the_pod_is_known_path_by_path() {
-        let paths = |source: &str| match Expression::compile(source).unwrap().pod_use() {
-            PodUse::Paths(paths) => paths.iter().map(|path| path.join("/")).collect::<Vec<_>>(),
-            PodUse::Whole => vec!["*".to_owned()],
+        let step = |step: &Step| match step {
+            Step::Field(name) => name.clone(),
+            Step::Every => "*".to_owned(),
+            Step::Exists => ".".to_owned(),
+        };
+        let paths = |source: &str| match Expression::compile(source).unwrap().reads_of_pod() {
+            ReadSet::Paths(paths) => paths
+                .iter()
+                .map(|path| path.iter().map(step).collect::<Vec<_>>().join("/"))
+                .collect::<Vec<_>>(),
+            ReadSet::Whole => vec!["*".to_owned()],
         };
         assert_eq!(paths("gpus > 1"), Vec::<String>::new());
         assert_eq!(paths("has(pod.spec.hostNetwork) && pod.spec.hostNetwork"), ["spec/hostNetwork"]);
@@ -234,11 +250,11 @@ mod tests {
         assert_eq!(paths("size(pod) > 1"), ["*"]);
         assert_eq!(
             paths("pod.spec.containers.exists(c, c.name == 'x' || c.resources.limits.size() > n)"),
-            ["spec/containers/*/.", "spec/containers/*/name", "spec/containers/*/resources/limits"]
+            ["spec/containers/*/name", "spec/containers/*/resources/limits", "spec/containers/*/."]
         );
         assert_eq!(
             paths("pod.spec.?initContainers.orValue([]).exists(c, c.name == 'x')"),
-            ["spec/initContainers/*/.", "spec/initContainers/*/name"]
+            ["spec/initContainers/*/name", "spec/initContainers/*/."]
         );
         assert_eq!(paths("pod.spec.volumes.map(v, v)"), ["spec/volumes/*", "spec/volumes/*/."]);
     }

@@ -1,4 +1,4 @@
-//! Which pods a policy is for.
+//! The `match` of a policy.
 
 use serde_json::Value;
 
@@ -17,9 +17,9 @@ pub(crate) struct Matcher {
     pub(crate) owner_kinds: Vec<String>,
 }
 
-/// What is known of a pod besides the pod.
+/// Facts about a pod that the pod itself does not contain.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct PodContext {
     /// The namespace of the request; a pod that is being created may not name it.
     pub namespace: Option<String>,
     /// Kinds of the owners that the pod will have, for a template that has no owner yet.
@@ -28,7 +28,7 @@ pub struct Request {
     pub labels: Vec<(String, String)>,
 }
 
-/// How a policy and a pod relate.
+/// The result of matching a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Match {
     Yes,
@@ -72,7 +72,7 @@ impl Matcher {
         Ok(matcher)
     }
 
-    pub(crate) fn test(&self, pod: &Value, request: &Request) -> Match {
+    pub(crate) fn test(&self, pod: &Value, request: &PodContext) -> Match {
         let metadata = &pod["metadata"];
         let annotation = |key: &str| metadata["annotations"][key].as_str();
         let others_hold = self.labels_hold(&metadata["labels"], request)
@@ -100,19 +100,19 @@ impl Matcher {
         }
     }
 
-    fn labels_hold(&self, labels: &Value, request: &Request) -> bool {
+    fn labels_hold(&self, labels: &Value, request: &PodContext) -> bool {
         self.labels.iter().all(|(key, value)| {
             labels[key.as_str()].as_str() == Some(value)
                 || request.labels.iter().any(|(name, assumed)| name == key && assumed == value)
         })
     }
 
-    fn namespace_holds(&self, metadata: &Value, request: &Request) -> bool {
+    fn namespace_holds(&self, metadata: &Value, request: &PodContext) -> bool {
         self.namespaces.is_empty()
             || self.namespaces.iter().any(|namespace| namespace == namespace_of(metadata, request))
     }
 
-    fn owners_hold(&self, owners: &Value, request: &Request) -> bool {
+    fn owners_hold(&self, owners: &Value, request: &PodContext) -> bool {
         let owned_by = |kind: &String| {
             request.owner_kinds.contains(kind)
                 || owners
@@ -124,6 +124,6 @@ impl Matcher {
 }
 
 /// The namespace of a pod: the request's, else the pod's own, else the one that kubectl takes.
-pub(crate) fn namespace_of<'a>(metadata: &'a Value, request: &'a Request) -> &'a str {
+pub(crate) fn namespace_of<'a>(metadata: &'a Value, request: &'a PodContext) -> &'a str {
     request.namespace.as_deref().or_else(|| metadata["namespace"].as_str()).unwrap_or("default")
 }

@@ -1,184 +1,218 @@
-//! Compiling an overlay: a piece of a pod in YAML, checked against the shape of a Pod.
+//! Overlays: pieces of a pod with expressions in them, compiled into instructions.
+//!
+//! [`compile`] turns an overlay into [`Instruction`]s when a policy is loaded. Each instruction is one kind of change
+//! that the engine can make; a piece of an overlay for which there is no instruction is an error at its line.
 
-use std::sync::Arc;
+mod compile;
+mod fold;
+mod source;
+mod template;
+mod writes;
 
-use serde_json::Value;
+pub(crate) use compile::{Compiler, compile_computed};
+pub(crate) use fold::Fold;
+pub(crate) use template::{Element, Template, evaluate_key};
+pub(crate) use writes::of_instructions;
 
-use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{Content, Entry, Node};
+use super::expression::Bindings;
+use super::interpolation::Interpolation;
+use crate::core::schema::{Field, Format, Object};
 
-use super::diagnostic::{Diagnostic, suggest};
-use super::reader;
-use super::schema::{ListMerge, PodSchema, Shape, ShapeId};
-use super::scope::{Names, Scope};
-use super::template::{Edit, FieldType, Key, Template};
-use super::text::Text;
+/// An overlay for a container, or for a pod without its containers and volumes.
+pub(crate) type Instructions = Vec<Instruction>;
 
-/// What an overlay is compiled with.
-pub(crate) struct Compiler<'a> {
-    pub(crate) names: &'a Names,
-    pub(crate) scope: Scope,
+/// One change to an object of the pod.
+#[derive(Debug, Clone)]
+pub(crate) enum Instruction {
+    /// Changes to the fields of an object.
+    Object { field: &'static Field, instructions: Instructions },
+    /// A field that is one value.
+    Value { field: &'static Field, template: Template },
+    /// Entries of a map with keys of the user's choice.
+    Entries { field: &'static Field, keys: Format, entries: Vec<(Interpolation, Template)> },
+    /// Entries of the pod's annotations.
+    Annotations { field: &'static Field, keys: Format, entries: Vec<(Interpolation, StringValue)> },
+    /// Entries of a list, each of which is known by some of its fields.
+    Keyed { field: &'static Field, keys: &'static [&'static str], entries: Vec<Element> },
+    /// Entries of a list without keys.
+    Set { field: &'static Field, entries: Vec<Element> },
+    /// Environment variables.
+    Env { field: &'static Field, variables: Vec<Variable> },
+    /// Volume mounts.
+    Mounts { field: &'static Field, mounts: Vec<Element> },
+    /// Limits and requests.
+    Amounts(Vec<Amount>),
+    /// Capabilities to `add` and to `drop`.
+    Capabilities { field: &'static Field, lists: Vec<(&'static Field, Template)> },
+    /// Claims of the pod that a container uses.
+    Claims { field: &'static Field, entries: Vec<Element> },
+    /// A field whose whole value, a map or a list, one expression yields. The engine compiles that value like an
+    /// overlay that is written out.
+    Computed { object: &'static Object, field: &'static Field, expression: Interpolation },
 }
 
-impl Compiler<'_> {
-    pub(crate) fn compile(&self, node: &Node, shape: ShapeId) -> Result<Template, Diagnostic> {
-        let schema = PodSchema::get();
-        match (schema.shape(shape), &node.content) {
-            (_, Content::Scalar { value: Scalar::Null, .. }) => {
-                Err(Diagnostic::new(node.span, "an overlay adds, and nothing stands here").hint(
-                    "leave the field out, or use an expression that is `null` where it is to be left out",
-                ))
-            }
-            (_, Content::Scalar { value: Scalar::String(text), .. }) => self.string(text, node, shape),
-            (Shape::Object(fields), Content::Map(entries)) => {
-                let entry = |entry: &Entry<Node>| {
-                    let Some(field) = fields.get(&entry.key) else {
-                        let message = format!("no Pod has a field `{}` here", entry.key);
-                        return Err(Diagnostic::new(entry.span, message)
-                            .hint(suggest(&entry.key, fields.keys().map(String::as_str))));
-                    };
-                    Ok((Key::Literal(entry.key.clone()), self.compile(&entry.value, *field)?))
-                };
-                Ok(Template::Map(entries.iter().map(entry).collect::<Result<_, _>>()?))
-            }
-            (Shape::Map(values), Content::Map(entries)) => {
-                let entry = |entry: &Entry<Node>| {
-                    reader::string_key(entry)?;
-                    let key = match Text::compile(&entry.key, entry.span, self.names, self.scope)? {
-                        Text::Literal(text) => Key::Literal(text),
-                        text => Key::Text(text),
-                    };
-                    Ok::<_, Diagnostic>((key, self.compile(&entry.value, *values)?))
-                };
-                Ok(Template::Map(entries.iter().map(entry).collect::<Result<_, _>>()?))
-            }
-            (Shape::String, Content::Map(_)) => self.edit(node),
-            (Shape::List(item, merge), Content::List(items)) => {
-                let items: Vec<Template> =
-                    items.iter().map(|node| self.compile(node, *item)).collect::<Result<_, _>>()?;
-                Self::check_keys(node, *merge, &items)?;
-                Ok(Template::List(*merge, items))
-            }
-            (shape, Content::Scalar { value, .. }) => {
-                reader::unambiguous(node)?;
-                let value = match value {
-                    Scalar::Bool(value) => Value::Bool(*value),
-                    Scalar::Number(number) => Value::Number(number.clone()),
-                    Scalar::Null | Scalar::String(_) => Value::Null,
-                };
-                // Written as what it is, not as what it can be turned into: `value: 3` is an error in a pod.
-                let fits = match shape {
-                    Shape::Integer => value.is_i64(),
-                    Shape::Boolean => value.is_boolean(),
-                    Shape::Quantity => value.is_number(),
-                    Shape::IntOrString => value.is_i64(),
-                    _ => false,
-                };
-                if fits { Ok(Template::Constant(value)) } else { Err(mismatch(node, shape)) }
-            }
-            (shape, _) => Err(mismatch(node, shape)),
-        }
-    }
+/// An overlay for a pod.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PodOverlay {
+    /// The claims of the pod, which are merged before the containers that use them.
+    pub(crate) claims: Instructions,
+    pub(crate) instructions: Instructions,
+    pub(crate) volumes: Vec<Element>,
+    pub(crate) containers: Vec<NamedContainer>,
+}
 
-    fn string(&self, text: &str, node: &Node, shape: ShapeId) -> Result<Template, Diagnostic> {
-        let shape = PodSchema::get().shape(shape);
-        let field_type = match shape {
-            Shape::String => FieldType::String,
-            Shape::Integer => FieldType::Integer,
-            Shape::Boolean => FieldType::Boolean,
-            Shape::Quantity => FieldType::Quantity,
-            Shape::IntOrString => FieldType::IntOrString,
-            Shape::Object(_) | Shape::Map(_) | Shape::List(..) => FieldType::Structure,
-        };
-        match Text::compile(text, node.span, self.names, self.scope)? {
-            Text::Literal(text) => {
-                let value = Value::String(text);
-                match field_type.accept(&value) {
-                    Ok(Some(value)) if field_type != FieldType::Structure => Ok(Template::Constant(value)),
-                    _ => Err(mismatch(node, shape)),
-                }
-            }
-            Text::Mixed(_) if field_type == FieldType::Structure => Err(mismatch(node, shape)),
-            text => Ok(Template::Text(text, field_type)),
-        }
-    }
+/// A container of a pod's overlay: merged into the pod's container of that name, or added.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedContainer {
+    /// `containers` or `initContainers`.
+    pub(crate) list: &'static str,
+    pub(crate) name: Template,
+    /// Everything but the name.
+    pub(crate) instructions: Instructions,
+}
 
-    /// Entries of a keyed list need their keys, or nothing can be said about which entry is which.
-    fn check_keys(node: &Node, merge: ListMerge, items: &[Template]) -> Result<(), Diagnostic> {
-        let (ListMerge::Keyed(keys), Content::List(nodes)) = (merge, &node.content) else { return Ok(()) };
-        // `protocol` and the like have a default; the first key never has.
-        let Some(key) = keys.first() else { return Ok(()) };
-        for (item, node) in items.iter().zip(nodes) {
-            let has_key = match item {
-                Template::Map(entries) => {
-                    entries.iter().any(|(name, _)| matches!(name, Key::Literal(name) if name == key))
-                }
-                _ => false,
-            };
-            if !has_key {
-                return Err(Diagnostic::new(node.span, format!("an entry of this list needs its `{key}`")));
-            }
-        }
-        Ok(())
-    }
+/// A string, or a change to the list that a string holds.
+#[derive(Debug, Clone)]
+pub(crate) enum StringValue {
+    /// The string.
+    Text(Template),
+    /// An entry of a list with a separator.
+    List(ListEdit),
+    /// Attachments of one network in a Multus annotation.
+    Networks(NetworksEdit),
+}
 
-    fn edit(&self, node: &Node) -> Result<Template, Diagnostic> {
-        let Content::Map(entries) = &node.content else { return Err(mismatch(node, &Shape::String)) };
-        let mut text: Option<(Text, bool)> = None;
-        let mut separator = ":".to_owned();
-        let (mut network, mut count) = (None, None);
-        for Entry { key, span, value, .. } in entries {
-            let compile =
-                || Text::compile(reader::text(value, "an entry")?, value.span, self.names, self.scope);
-            match key.as_str() {
-                "$prepend" | "$append" if text.is_some() => {
-                    return Err(Diagnostic::new(*span, "one edit adds one entry, in front or at the end")
-                        .hint("write two rules for two entries"));
+/// One entry in front of, or behind, what a variable such as `LD_LIBRARY_PATH` lists.
+#[derive(Debug, Clone)]
+pub(crate) struct ListEdit {
+    pub(crate) entry: Interpolation,
+    pub(crate) separator: String,
+    pub(crate) prepend: bool,
+}
+
+/// A number of attachments of one network.
+#[derive(Debug, Clone)]
+pub(crate) struct NetworksEdit {
+    pub(crate) network: Interpolation,
+    pub(crate) count: Interpolation,
+}
+
+/// An environment variable.
+#[derive(Debug, Clone)]
+pub(crate) enum Variable {
+    /// A whole entry.
+    Entry(Element),
+    /// A change to the list that the variable's value holds.
+    List { name: Template, edit: ListEdit },
+}
+
+/// The amount of one resource.
+#[derive(Debug, Clone)]
+pub(crate) struct Amount {
+    pub(crate) resource: Interpolation,
+    pub(crate) limit: Option<Template>,
+    pub(crate) request: Option<Template>,
+}
+
+impl Instruction {
+    /// Calls `visit` with every interpolation.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        match self {
+            Self::Object { instructions, .. } => {
+                instructions.iter().for_each(|instruction| instruction.texts(visit));
+            }
+            Self::Value { template, .. } => template.texts(visit),
+            Self::Entries { entries, .. } => {
+                for (key, value) in entries {
+                    visit(key);
+                    value.texts(visit);
                 }
-                "$prepend" => text = Some((compile()?, true)),
-                "$append" => text = Some((compile()?, false)),
-                "$separator" => reader::text(value, "a separator")?.clone_into(&mut separator),
-                "$networks" => network = Some(compile()?),
-                "$count" => count = Some(compile()?),
-                _ => {
-                    let known = ["$prepend", "$append", "$separator", "$networks", "$count"];
-                    return Err(Diagnostic::new(
-                        *span,
-                        format!("a string is wanted here, and `{key}` is no edit of one"),
-                    )
-                    .hint(suggest(key, known)));
+            }
+            Self::Annotations { entries, .. } => {
+                for (key, value) in entries {
+                    visit(key);
+                    value.texts(visit);
                 }
             }
-        }
-        match (text, network, count) {
-            (Some((text, prepend)), None, None) => {
-                Ok(Template::Edit(Arc::new(Edit::Entry { text, separator, prepend })))
+            Self::Keyed { entries, .. }
+            | Self::Set { entries, .. }
+            | Self::Mounts { mounts: entries, .. }
+            | Self::Claims { entries, .. } => entries.iter().for_each(|entry| entry.0.texts(visit)),
+            Self::Env { variables, .. } => variables.iter().for_each(|variable| match variable {
+                Variable::Entry(element) => element.0.texts(visit),
+                Variable::List { name, edit } => {
+                    name.texts(visit);
+                    visit(&edit.entry);
+                }
+            }),
+            Self::Amounts(amounts) => {
+                for amount in amounts {
+                    visit(&amount.resource);
+                    amount.limit.iter().chain(&amount.request).for_each(|template| template.texts(visit));
+                }
             }
-            (None, Some(network), Some(count)) => {
-                Ok(Template::Edit(Arc::new(Edit::Networks { network, count })))
-            }
-            _ => Err(Diagnostic::new(
-                node.span,
-                "an edit is either `$prepend`, `$append`, or `$networks` with `$count`",
-            )),
+            Self::Capabilities { lists, .. } => lists.iter().for_each(|(_, template)| template.texts(visit)),
+            Self::Computed { expression, .. } => visit(expression),
         }
     }
 }
 
-fn mismatch(node: &Node, shape: &Shape) -> Diagnostic {
-    let (wanted, hint) = match shape {
-        Shape::Object(_) | Shape::Map(_) => ("a map", None),
-        Shape::List(..) => ("a list", None),
-        Shape::String => ("a string", Some("put it in quotes")),
-        Shape::Integer => ("a whole number", None),
-        Shape::Boolean => ("`true` or `false`", None),
-        Shape::Quantity => ("a quantity such as `64Gi`", None),
-        Shape::IntOrString => ("a whole number or a string", None),
-    };
-    let diagnostic = reader::expected(node, wanted);
-    let scalar = matches!(node.content, Content::Scalar { .. });
-    match hint {
-        Some(hint) if scalar => diagnostic.hint(hint),
-        _ => diagnostic,
+impl Instruction {
+    /// Calls `visit` with the separator of every edit of a list in a string.
+    pub(crate) fn separators(&self, visit: &mut dyn FnMut(&str)) {
+        match self {
+            Self::Object { instructions, .. } => {
+                instructions.iter().for_each(|instruction| instruction.separators(visit));
+            }
+            Self::Env { variables, .. } => variables.iter().for_each(|variable| {
+                if let Variable::List { edit, .. } = variable {
+                    visit(&edit.separator);
+                }
+            }),
+            Self::Annotations { entries, .. } => entries.iter().for_each(|(_, value)| match value {
+                StringValue::List(edit) => visit(&edit.separator),
+                // Multus separates networks by commas.
+                StringValue::Networks(_) => visit(","),
+                StringValue::Text(_) => {}
+            }),
+            _ => {}
+        }
+    }
+}
+
+impl PodOverlay {
+    /// Calls `visit` with every interpolation.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.claims.iter().chain(&self.instructions).for_each(|instruction| instruction.texts(visit));
+        self.volumes.iter().for_each(|volume| volume.0.texts(visit));
+        for container in &self.containers {
+            container.name.texts(visit);
+            container.instructions.iter().for_each(|instruction| instruction.texts(visit));
+        }
+    }
+}
+
+impl StringValue {
+    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        match self {
+            Self::Text(template) => template.texts(visit),
+            Self::List(edit) => visit(&edit.entry),
+            Self::Networks(edit) => {
+                visit(&edit.network);
+                visit(&edit.count);
+            }
+        }
+    }
+}
+
+impl NamedContainer {
+    /// Whether the overlay has an image for the container, without which none can be added.
+    pub(crate) fn has_image(&self, bindings: &Bindings<'_, '_>) -> bool {
+        self.instructions.iter().any(|instruction| match instruction {
+            Instruction::Value { field, template } if field.name == "image" => {
+                template.build(bindings).is_ok_and(|image| image.is_some())
+            }
+            _ => false,
+        })
     }
 }

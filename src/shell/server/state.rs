@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::core::admission::{Evaluate, OnError};
-use crate::core::engine;
+use crate::core::policy_set;
 use crate::core::policy_set::PolicySet;
 use crate::shell::telemetry::Metrics;
 
@@ -71,7 +71,7 @@ impl State {
             on_error,
             metrics: Arc::new(metrics),
             readiness: Readiness::default(),
-            evaluate: Box::new(engine::mutate),
+            evaluate: Box::new(policy_set::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             body_bytes: Arc::new(Semaphore::new(limits.body_bytes)),
             spare_body: Arc::new(Semaphore::new(1)),

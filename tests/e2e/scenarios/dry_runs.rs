@@ -5,7 +5,7 @@ use std::fs;
 
 use fabric_injector::core::engine::Outcome;
 use fabric_injector::core::manifest::{Document, Wanted, find, serve};
-use fabric_injector::core::policy::Request;
+use fabric_injector::core::policy::PodContext;
 use fabric_injector::shell::stream::RawDocuments;
 use serde_json::{Map, Value, json};
 
@@ -43,7 +43,7 @@ fn pods(case: &Case) -> Vec<(Value, Value)> {
 }
 
 /// The pod that a controller makes of a template: owner, labels, and the volumes of claims are in it by then.
-fn pod_of(template: &Value, about: &Request) -> Value {
+fn pod_of(template: &Value, about: &PodContext) -> Value {
     let mut pod = pod(NAMESPACE, "pod", template);
     let owner = |kind: &String| json!({"apiVersion": "v1", "kind": kind, "name": "owner", "uid": "owner"});
     pod["metadata"]["ownerReferences"] = about.owner_kinds.iter().map(owner).collect();

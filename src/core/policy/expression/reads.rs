@@ -1,4 +1,4 @@
-//! What an expression reads: its free variables, and how much of the pod.
+//! The names that an expression reads, and the parts of the pod and of the container among them.
 
 use std::collections::BTreeSet;
 
@@ -6,40 +6,86 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 
 use super::{NAMESPACES, TYPE_NAMES};
 
-/// How much of the pod an expression reads. Only that much is converted for it: the whole of a pod costs ten
-/// times as much as parsing it.
+/// The parts of an object that an expression reads. Only they are converted for it: the whole of a pod costs ten times
+/// as much as parsing it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PodUse {
-    /// These paths of field names, none if the expression does not name `pod`.
-    Paths(BTreeSet<Vec<String>>),
-    /// More than can be told from the text.
+pub(crate) enum ReadSet {
+    /// The values at these paths; none if the expression does not name the object.
+    Paths(BTreeSet<Path>),
+    /// The whole object.
     Whole,
 }
 
-/// Walks an expression for the variables that it reads.
-#[derive(Debug)]
-pub(super) struct Reader {
-    pub(super) names: BTreeSet<String>,
-    pub(super) pod: PodUse,
-    /// Variables of the comprehensions around the present place, and the part of the pod that each stands for.
-    local: Vec<(String, Option<Vec<String>>)>,
+/// The way from an object to a value in it.
+pub(crate) type Path = Vec<Step>;
+
+/// A step of a [`Path`].
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Step {
+    /// To the field of this name.
+    Field(String),
+    /// To every entry of a list, or every key of a map.
+    Every,
+    /// Nowhere: the expression reads only that the value exists.
+    Exists,
 }
 
-/// In a path of field names: every entry of a list.
-pub(crate) const EVERY_ENTRY: &str = "*";
-/// In a path of field names, at its end: that the value is there is all that counts.
-pub(crate) const NOTHING_OF_IT: &str = ".";
-
-impl Default for Reader {
+impl Default for ReadSet {
     fn default() -> Self {
-        Self { names: BTreeSet::new(), pod: PodUse::Paths(BTreeSet::new()), local: Vec::new() }
+        Self::Paths(BTreeSet::new())
     }
+}
+
+impl ReadSet {
+    /// Adds what another expression reads.
+    pub(crate) fn extend(&mut self, other: &Self) {
+        match (&mut *self, other) {
+            (Self::Paths(known), Self::Paths(paths)) => known.extend(paths.iter().cloned()),
+            _ => *self = Self::Whole,
+        }
+    }
+
+    fn insert(&mut self, path: Path) {
+        match self {
+            Self::Paths(paths) if !path.is_empty() => {
+                paths.insert(path);
+            }
+            _ => *self = Self::Whole,
+        }
+    }
+}
+
+/// The objects of which parts are read.
+pub(super) const ROOTS: [&str; 2] = ["pod", "container"];
+
+/// A value in one of the [`ROOTS`].
+#[derive(Debug, Clone)]
+struct Place {
+    root: usize,
+    path: Path,
+}
+
+impl Place {
+    fn step(&self, step: Step) -> Self {
+        Self { root: self.root, path: self.path.iter().cloned().chain([step]).collect() }
+    }
+}
+
+/// Walks an expression for the variables that it reads.
+#[derive(Debug, Default)]
+pub(super) struct Reader {
+    pub(super) names: BTreeSet<String>,
+    /// By [`ROOTS`].
+    pub(super) reads: [ReadSet; 2],
+    /// Variables of the comprehensions around the current expression, each with the value that it iterates over.
+    local: Vec<(String, Option<Place>)>,
 }
 
 impl Reader {
     pub(super) fn expression(&mut self, expression: &IdedExpr) {
-        if let Some(path) = self.pod_path(expression) {
-            return self.read_of_pod(path);
+        if let Some((place, keys)) = self.place(expression) {
+            self.read(place);
+            return keys.into_iter().for_each(|key| self.expression(key));
         }
         match &expression.expr {
             Expr::Unspecified | Expr::Literal(_) => {}
@@ -59,23 +105,21 @@ impl Reader {
     }
 
     fn comprehension(&mut self, comprehension: &ComprehensionExpr) {
-        let range = self.pod_path(&comprehension.iter_range);
-        match &range {
-            // What is read of the entries is told by the body; their number counts in any case.
-            Some(path) => {
-                let mut entries = with_entry(path);
-                entries.push(NOTHING_OF_IT.to_owned());
-                self.read_of_pod(entries);
-            }
-            None => self.expression(&comprehension.iter_range),
-        }
+        // With a second variable, the first one is an index.
+        let one_variable = comprehension.iter_var2.is_none();
+        let range = self.place(&comprehension.iter_range).filter(|_| one_variable);
+        let entry = if let Some((place, keys)) = range {
+            // The body says what is read of the entries; their number counts in any case.
+            let entry = place.step(Step::Every);
+            self.read(entry.step(Step::Exists));
+            keys.into_iter().for_each(|key| self.expression(key));
+            Some(entry)
+        } else {
+            self.expression(&comprehension.iter_range);
+            None
+        };
         self.expression(&comprehension.accu_init);
         let before = self.local.len();
-        // A second variable means that the first is an index.
-        let entry = range.filter(|_| comprehension.iter_var2.is_none()).map(|path| with_entry(&path));
-        if entry.is_none() {
-            self.expression(&comprehension.iter_range);
-        }
         self.local.push((comprehension.iter_var.clone(), entry));
         self.local.extend(comprehension.iter_var2.clone().map(|name| (name, None)));
         self.local.push((comprehension.accu_var.clone(), None));
@@ -85,25 +129,23 @@ impl Reader {
         self.local.truncate(before);
     }
 
-    fn read_of_pod(&mut self, path: Vec<String>) {
-        self.names.insert("pod".to_owned());
-        match &mut self.pod {
-            PodUse::Paths(paths) if !path.is_empty() => {
-                paths.insert(path);
-            }
-            pod => *pod = PodUse::Whole,
-        }
+    fn read(&mut self, place: Place) {
+        self.names.insert(ROOTS[place.root].to_owned());
+        self.reads[place.root].insert(place.path);
     }
 
-    /// The path of field names that an expression takes into the pod, if it does nothing else.
-    fn pod_path(&self, expression: &IdedExpr) -> Option<Vec<String>> {
-        let mut path = field_path(expression)?;
-        let root = path.remove(0);
-        match self.local.iter().rev().find(|(name, _)| *name == root) {
-            Some((_, Some(entry))) => Some(entry.iter().cloned().chain(path).collect()),
-            Some((_, None)) => None,
-            None => (root == "pod").then_some(path),
-        }
+    /// The value in one of the [`ROOTS`] that an expression selects, if it does nothing else, and the keys that it
+    /// computes on the way.
+    fn place<'e>(&self, expression: &'e IdedExpr) -> Option<(Place, Vec<&'e IdedExpr>)> {
+        let Selection { name, path, keys } = selection(expression)?;
+        let place = match self.local.iter().rev().find(|(known, _)| known == name) {
+            Some((_, entry)) => {
+                let entry = entry.as_ref()?;
+                Place { root: entry.root, path: entry.path.iter().cloned().chain(path).collect() }
+            }
+            None => Place { root: ROOTS.iter().position(|root| *root == name)?, path },
+        };
+        Some((place, keys))
     }
 
     fn call(&mut self, call: &CallExpr) {
@@ -127,36 +169,46 @@ impl Reader {
     }
 }
 
-fn with_entry(path: &[String]) -> Vec<String> {
-    path.iter().cloned().chain([EVERY_ENTRY.to_owned()]).collect()
+/// A variable, and the fields selected from it.
+struct Selection<'e> {
+    name: &'e str,
+    path: Path,
+    /// Computed keys. The path ends at the value that the first of them indexes, all of which is read.
+    keys: Vec<&'e IdedExpr>,
 }
 
-/// `["pod", "spec", "hostNetwork"]` for `pod.spec.hostNetwork`, `has(pod.spec.hostNetwork)`,
-/// `pod.?spec.?hostNetwork` and `pod["spec"]`.
-fn field_path(expression: &IdedExpr) -> Option<Vec<String>> {
+/// `pod` and `spec`, `hostNetwork` for `pod.spec.hostNetwork`, `has(pod.spec.hostNetwork)`,
+/// `pod.?spec.?hostNetwork` and `pod["spec"].hostNetwork`.
+fn selection(expression: &IdedExpr) -> Option<Selection<'_>> {
     match &expression.expr {
-        Expr::Ident(name) => Some(vec![name.clone()]),
+        Expr::Ident(name) => Some(Selection { name, path: Vec::new(), keys: Vec::new() }),
         Expr::Select(select) => {
-            let mut path = field_path(&select.operand)?;
-            path.push(select.field.clone());
-            Some(path)
+            let mut selection = selection(&select.operand)?;
+            selection.field(&select.field);
+            Some(selection)
         }
         Expr::Call(call) if matches!(call.func_name.as_str(), "_?._" | "_[_]" | "_[?_]") => {
             let [operand, key] = call.args.as_slice() else { return None };
-            let mut path = field_path(operand)?;
+            let mut selection = selection(operand)?;
             match &key.expr {
-                Expr::Literal(LiteralValue::String(text)) => path.push(text.inner().to_string()),
-                // A computed key: the whole of what it indexes is needed.
-                _ if path.len() > 1 => {}
-                _ => return None,
+                Expr::Literal(LiteralValue::String(text)) => selection.field(text.inner()),
+                _ => selection.keys.push(key),
             }
-            Some(path)
+            Some(selection)
         }
         // `pod.spec.?initContainers.orValue([])` is the list or an empty one.
         Expr::Call(call) if call.func_name == "orValue" && is_constant(&call.args) => {
-            field_path(call.target.as_ref()?)
+            selection(call.target.as_ref()?)
         }
         _ => None,
+    }
+}
+
+impl Selection<'_> {
+    fn field(&mut self, name: &str) {
+        if self.keys.is_empty() {
+            self.path.push(Step::Field(name.to_owned()));
+        }
     }
 }
 

@@ -1,0 +1,262 @@
+//! What merging needs in addition to a position in the pod: the rule, the values that it reads, and facts about the
+//! pod on which several fields depend.
+
+use serde_json::{Map, Value, json};
+
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::matcher::namespace_of;
+use crate::core::policy::overlay::{Element, Instruction, Template, compile_computed};
+use crate::core::policy::{ActiveRule, OnConflict, PodContext};
+use crate::core::schema::{Field, Object};
+
+use super::STAMP;
+use super::cursor::{Cursor, ListCursor, malformed, shorten};
+use super::report::{Kept, Reason, WarningKind};
+use super::volumes::PolicyVolumes;
+
+/// The API server refuses more bytes of annotations than this, keys and values together.
+pub(super) const MAX_ANNOTATIONS: usize = 256 * 1024;
+
+/// A rule that is merged into the pod.
+pub(super) struct Merge<'a, 'p> {
+    pub(super) rule: &'a str,
+    pub(super) on_conflict: OnConflict,
+    pub(super) bindings: &'a Bindings<'a, 'a>,
+    pub(super) pod: &'p mut PodFacts,
+}
+
+/// Facts about the pod that fields outside of the current one depend on.
+#[derive(Debug, Default)]
+pub(super) struct PodFacts {
+    pub(super) volumes: PolicyVolumes,
+    /// The volumes that the pod came with.
+    pub(super) own_volumes: Vec<Value>,
+    pub(super) host_network: bool,
+    /// Whether the pod has amounts of resources for all of its containers together.
+    pub(super) pod_resources: bool,
+    pub(super) namespace: String,
+    /// The size of the pod's annotations, in bytes.
+    pub(super) annotation_bytes: usize,
+    /// The names of the pod's claims.
+    pub(super) claims: Vec<String>,
+    /// Capabilities that containers have, by the policy or by themselves: pointer to the container, and name.
+    pub(super) capabilities: Vec<(String, String)>,
+    /// The parts of the pod that exclusions of other parts name.
+    pub(super) outside: Value,
+}
+
+/// What a merge does about a value of the pod that differs from the policy's.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    Keep,
+    Replace,
+}
+
+impl PodFacts {
+    /// Collects the facts about a pod. Takes the volumes out of it; [`Self::give_back_volumes`] puts them back.
+    pub(super) fn take(pod: &mut Value, context: &PodContext, stamp: &str) -> Result<Self, Reason> {
+        let annotations = pod["metadata"]["annotations"].as_object();
+        let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
+        // The stamp, which is added last, needs room as well.
+        let stamped = annotations.is_some_and(|annotations| annotations.contains_key(STAMP));
+        let stamp = if stamped { 0 } else { STAMP.len() + stamp.len() };
+        let annotation_bytes = stamp + annotations.into_iter().flatten().map(size).sum::<usize>();
+        if annotation_bytes > MAX_ANNOTATIONS {
+            return Err(Reason::AnnotationLimit { key: STAMP.to_owned() });
+        }
+        let mut facts = Self {
+            host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
+            pod_resources: pod["spec"]["resources"]
+                .as_object()
+                .is_some_and(|resources| !resources.is_empty()),
+            namespace: namespace_of(&pod["metadata"], context).to_owned(),
+            annotation_bytes,
+            ..Self::default()
+        };
+        facts.note_outside(pod);
+        facts.own_volumes = match pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
+            Some(Value::Array(volumes)) => std::mem::take(volumes),
+            None | Some(Value::Null) => Vec::new(),
+            Some(other) => return Err(malformed("spec.volumes", "a list", other)),
+        };
+        Ok(facts)
+    }
+
+    pub(super) fn give_back_volumes(&mut self, pod: &mut Value) {
+        if let Some(Value::Array(volumes)) = pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
+            *volumes = std::mem::take(&mut self.own_volumes);
+        }
+    }
+
+    /// Collects the names of the pod's claims.
+    pub(super) fn note_claims(&mut self, pod: &Value) {
+        let claims = pod["spec"]["resourceClaims"].as_array().into_iter().flatten();
+        self.claims = claims.filter_map(|claim| claim["name"].as_str().map(str::to_owned)).collect();
+    }
+
+    /// Collects the values that exclusions name by a path from the pod: the host network, and annotations that
+    /// Kubernetes reads as fields. Few pods have any.
+    pub(super) fn note_outside(&mut self, pod: &Value) {
+        let is_field = |key: &str| key.contains("alpha.kubernetes.io") || key.contains("beta.kubernetes.io");
+        let annotations = pod["metadata"]["annotations"].as_object().into_iter().flatten();
+        let annotations: Map<String, Value> = annotations
+            .filter(|(key, _)| is_field(key))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect();
+        let host_network = pod["spec"]["hostNetwork"].as_bool() == Some(true);
+        self.outside = if annotations.is_empty() && !host_network {
+            Value::Null
+        } else {
+            json!({"metadata": {"annotations": annotations}, "spec": {"hostNetwork": host_network}})
+        };
+    }
+}
+
+impl<'a, 'p> Merge<'a, 'p> {
+    pub(super) fn new(rule: &'a ActiveRule, bindings: &'a Bindings<'a, 'a>, pod: &'p mut PodFacts) -> Self {
+        Self { rule: &rule.name, on_conflict: rule.on_conflict, bindings, pod }
+    }
+
+    pub(super) fn build(&self, template: &Template) -> Result<Option<Value>, Reason> {
+        self.evaluated(template.build(self.bindings))
+    }
+
+    pub(super) fn build_element(&self, element: &Element) -> Result<Option<Value>, Reason> {
+        self.evaluated(element.build(self.bindings))
+    }
+
+    pub(super) fn evaluated<T>(&self, result: Result<T, EvaluationError>) -> Result<T, Reason> {
+        result.map_err(|error| evaluation_failed(&format!("rule `{}`", self.rule), error))
+    }
+
+    /// The instruction that the value of an expression compiles to; `None` for `null`.
+    pub(super) fn compiled(
+        &self,
+        object: &'static Object,
+        field: &'static Field,
+        expression: &Interpolation,
+    ) -> Result<Option<Instruction>, Reason> {
+        let value = self.evaluated(expression.evaluate(self.bindings))?;
+        let compiled = compile_computed(&value, field, object);
+        let failed = |message| EvaluationError { expression: expression.source(), message };
+        self.evaluated(compiled.map_err(|diagnostic| failed(diagnostic.message)))
+    }
+
+    /// Decides about a field of which the pod has another value, and reports the decision.
+    pub(super) fn settle(
+        &self,
+        cursor: &mut Cursor<'_>,
+        key: &str,
+        seen: &Value,
+        wanted: &Value,
+        what: Kept,
+    ) -> Result<Settled, Reason> {
+        let (kind, settled) = self.decision(seen, wanted, what, || cursor.pointer_to(key))?;
+        cursor.warn(key, kind, self.rule);
+        Ok(settled)
+    }
+
+    /// Decides about an entry of a list of which the pod has another value. Replaces it if the rule says so.
+    pub(super) fn settle_entry(
+        &self,
+        list: &mut ListCursor<'_>,
+        index: usize,
+        wanted: Value,
+        what: Kept,
+    ) -> Result<(), Reason> {
+        let seen = &list.entries()[index];
+        let (kind, settled) = self.decision(seen, &wanted, what, || list.pointer_to(index))?;
+        list.warn(index, kind, self.rule);
+        if settled == Settled::Replace {
+            list.replace(index, wanted);
+        }
+        Ok(())
+    }
+
+    fn decision(
+        &self,
+        seen: &Value,
+        wanted: &Value,
+        what: Kept,
+        pointer: impl Fn() -> String,
+    ) -> Result<(WarningKind, Settled), Reason> {
+        let (seen, wanted) = (brief(seen), brief(wanted));
+        match self.on_conflict {
+            OnConflict::Keep => Ok((WarningKind::Kept { what, seen, wanted }, Settled::Keep)),
+            OnConflict::Replace => Ok((WarningKind::Replaced { seen, wanted }, Settled::Replace)),
+            OnConflict::Refuse => {
+                Err(Reason::Conflict { rule: self.rule.to_owned(), path: pointer(), seen, wanted })
+            }
+        }
+    }
+
+    /// Whether another value of the pod excludes a value of a field. If so, reports that the field is left out.
+    pub(super) fn is_excluded(&self, cursor: &mut Cursor<'_>, field: &Field, wanted: &Value) -> bool {
+        let exclusion = field.overlay.excluded_by(wanted, cursor.object(), &self.pod.outside);
+        let against = match exclusion {
+            Some(exclusion) => exclusion.describe(),
+            None if needs_sidecar(field.name) && is_plain_init_container(cursor) => {
+                "no restartPolicy: Always".to_owned()
+            }
+            None if field.name == "restartPolicy" && depends_on_restart_policy(cursor) => {
+                "fields that depend on its restartPolicy".to_owned()
+            }
+            None => return false,
+        };
+        let setting = format!("{}: {}", field.name, brief(wanted));
+        let kind = WarningKind::Excluded { setting, against };
+        cursor.warn(field.name, kind, self.rule);
+        true
+    }
+
+    /// Counts bytes that are added to the annotations. A pod with no room for all that the policy adds is left alone
+    /// rather than injected in part.
+    pub(super) fn count_annotation(&mut self, key: &str, bytes: usize) -> Result<(), Reason> {
+        self.pod.annotation_bytes = self.pod.annotation_bytes.saturating_add(bytes);
+        if self.pod.annotation_bytes > MAX_ANNOTATIONS {
+            return Err(Reason::AnnotationLimit { key: key.to_owned() });
+        }
+        Ok(())
+    }
+}
+
+/// Whether the API server takes a field of an init container only if that is a native sidecar.
+fn needs_sidecar(field: &str) -> bool {
+    matches!(field, "lifecycle" | "livenessProbe" | "readinessProbe" | "startupProbe")
+}
+
+/// Whether an init container has fields that the API server takes with its present restartPolicy only.
+fn depends_on_restart_policy(container: &Cursor<'_>) -> bool {
+    const FIELDS: [&str; 5] =
+        ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "restartPolicyRules"];
+    container.get("restartPolicy").is_some() && FIELDS.iter().any(|field| container.get(field).is_some())
+}
+
+fn is_plain_init_container(container: &Cursor<'_>) -> bool {
+    container.pointer().starts_with("/spec/initContainers/")
+        && container.get("restartPolicy").and_then(Value::as_str) != Some("Always")
+}
+
+pub(super) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {
+    Reason::EvaluationFailed { place: place.to_owned(), expression: error.expression, message: error.message }
+}
+
+/// A value for a message: an environment variable by its value, everything else as it is, shortened.
+pub(super) fn brief(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
+        Value::Object(map) => variable(map).unwrap_or_else(|| value.to_string()),
+        other => other.to_string(),
+    };
+    shorten(&text)
+}
+
+fn variable(map: &Map<String, Value>) -> Option<String> {
+    map.get("name")?;
+    match (map.get("value"), map.get("valueFrom")) {
+        (Some(Value::String(text)), _) => Some(text.clone()),
+        (_, Some(source)) => Some(format!("valueFrom {source}")),
+        _ => None,
+    }
+}

@@ -1,0 +1,255 @@
+//! A position in the pod: the only way to change it.
+//!
+//! A cursor owns the path to its value and the change log, so that a change and its record cannot differ.
+
+use serde_json::{Map, Value};
+
+use crate::core::pointer::push_token;
+
+use super::log::{ChangeLog, Part};
+use super::report::{Reason, WarningKind};
+
+/// An object of the pod.
+pub(super) struct Cursor<'a> {
+    map: &'a mut Map<String, Value>,
+    log: &'a mut ChangeLog,
+}
+
+/// A list of the pod.
+pub(super) struct ListCursor<'a> {
+    list: &'a mut Vec<Value>,
+    log: &'a mut ChangeLog,
+}
+
+impl<'a> Cursor<'a> {
+    /// The pod itself.
+    pub(super) fn pod(pod: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
+        log.go_to(Part::Pod);
+        match pod {
+            Value::Object(map) => Ok(Self { map, log }),
+            other => Err(malformed("", "a map", other)),
+        }
+    }
+
+    /// A container of the pod.
+    pub(super) fn container(
+        pod: &'a mut Value,
+        log: &'a mut ChangeLog,
+        list: &'static str,
+        index: usize,
+    ) -> Result<Self, Reason> {
+        log.go_to(Part::Container(list, index));
+        match &mut pod["spec"][list][index] {
+            Value::Object(map) => Ok(Self { map, log }),
+            other => Err(malformed(log.pointer(), "a map", other)),
+        }
+    }
+
+    /// The object as it is now.
+    pub(super) fn object(&self) -> &Map<String, Value> {
+        self.map
+    }
+
+    /// The value of a field; `None` for `null` as well.
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.map.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Sets a field.
+    pub(super) fn put(&mut self, key: &str, value: Value) {
+        let may_grow = value.is_object() || value.is_array();
+        let before = self.log.enter(key);
+        if let Some(existing) = self.map.get_mut(key) {
+            let replaced = std::mem::replace(existing, value);
+            self.log.changed(Some(replaced), may_grow);
+        } else {
+            self.map.insert(key.to_owned(), value);
+            self.log.changed(None, may_grow);
+        }
+        self.log.leave(before);
+    }
+
+    /// Changes the object in a field. Without one, an object that the changes leave non-empty is added.
+    pub(super) fn within<T>(
+        &mut self,
+        key: &str,
+        change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
+    ) -> Result<T, Reason> {
+        let before = self.log.enter(key);
+        let result = match self.map.get_mut(key) {
+            Some(Value::Object(map)) => change(&mut Cursor { map, log: &mut *self.log }),
+            None | Some(Value::Null) => {
+                let mut map = Map::new();
+                self.log.start_building();
+                let result = change(&mut Cursor { map: &mut map, log: &mut *self.log });
+                self.log.stop_building();
+                self.log.leave(before);
+                if result.is_ok() && !map.is_empty() {
+                    self.put(key, Value::Object(map));
+                }
+                return result;
+            }
+            Some(other) => Err(malformed(self.log.pointer(), "a map", other)),
+        };
+        self.log.leave(before);
+        result
+    }
+
+    /// Changes the list in a field. Without one, a list that the changes leave non-empty is added.
+    pub(super) fn list<T>(
+        &mut self,
+        key: &str,
+        change: impl FnOnce(&mut ListCursor<'_>) -> Result<T, Reason>,
+    ) -> Result<T, Reason> {
+        let before = self.log.enter(key);
+        let result = match self.map.get_mut(key) {
+            Some(Value::Array(list)) => change(&mut ListCursor { list, log: &mut *self.log }),
+            None | Some(Value::Null) => {
+                let mut list = Vec::new();
+                self.log.start_building();
+                let result = change(&mut ListCursor { list: &mut list, log: &mut *self.log });
+                self.log.stop_building();
+                self.log.leave(before);
+                if result.is_ok() && !list.is_empty() {
+                    self.put(key, Value::Array(list));
+                }
+                return result;
+            }
+            Some(other) => Err(malformed(self.log.pointer(), "a list", other)),
+        };
+        self.log.leave(before);
+        result
+    }
+
+    /// Whether the policy added the object, or what it is in.
+    pub(super) fn is_added(&mut self, key: &str) -> bool {
+        let before = self.log.enter(key);
+        let added = self.log.is_added();
+        self.log.leave(before);
+        added
+    }
+
+    /// Whether the policy added the container at this pointer.
+    pub(super) fn added_container(&self, pointer: &str) -> bool {
+        self.log.added_container(pointer)
+    }
+
+    /// Whether the policy added the value of a field, or what it is in.
+    pub(super) fn was_added(&mut self, key: &str) -> bool {
+        let before = self.log.enter(key);
+        let added = self.log.was_added();
+        self.log.leave(before);
+        added
+    }
+
+    /// Adds a warning about a field.
+    pub(super) fn warn(&mut self, key: &str, kind: WarningKind, rule: &str) {
+        let before = self.log.enter(key);
+        self.log.warn(kind, rule);
+        self.log.leave(before);
+    }
+
+    /// Adds a warning about the object.
+    pub(super) fn warn_here(&mut self, kind: WarningKind, rule: &str) {
+        self.log.warn(kind, rule);
+    }
+
+    /// JSON Pointer to a field.
+    pub(super) fn pointer_to(&self, key: &str) -> String {
+        let mut pointer = self.log.pointer().to_owned();
+        push_token(&mut pointer, key);
+        pointer
+    }
+
+    /// JSON Pointer to the object.
+    pub(super) fn pointer(&self) -> &str {
+        self.log.pointer()
+    }
+}
+
+impl ListCursor<'_> {
+    /// The entries as they are now.
+    pub(super) fn entries(&self) -> &[Value] {
+        self.list
+    }
+
+    /// Appends an entry.
+    pub(super) fn push(&mut self, entry: Value) {
+        self.log.appended(self.list.len());
+        self.list.push(entry);
+    }
+
+    /// Replaces an entry.
+    pub(super) fn replace(&mut self, index: usize, entry: Value) {
+        let before = self.log.enter_index(index);
+        let may_grow = entry.is_object();
+        let replaced = std::mem::replace(&mut self.list[index], entry);
+        self.log.changed(Some(replaced), may_grow);
+        self.log.leave(before);
+    }
+
+    /// Changes the object that an entry is.
+    pub(super) fn entry<T>(
+        &mut self,
+        index: usize,
+        change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
+    ) -> Result<T, Reason> {
+        let before = self.log.enter_index(index);
+        let result = match &mut self.list[index] {
+            Value::Object(map) => change(&mut Cursor { map, log: &mut *self.log }),
+            other => Err(malformed(self.log.pointer(), "a map", other)),
+        };
+        self.log.leave(before);
+        result
+    }
+
+    /// Adds a warning about an entry.
+    pub(super) fn warn(&mut self, index: usize, kind: WarningKind, rule: &str) {
+        let before = self.log.enter_index(index);
+        self.log.warn(kind, rule);
+        self.log.leave(before);
+    }
+
+    /// Adds a warning about the list.
+    pub(super) fn warn_here(&mut self, kind: WarningKind, rule: &str) {
+        self.log.warn(kind, rule);
+    }
+
+    /// JSON Pointer to an entry.
+    pub(super) fn pointer_to(&self, index: usize) -> String {
+        format!("{}/{index}", self.log.pointer())
+    }
+}
+
+/// Appends a container to a list of the pod, with nothing but its name, for the instructions of an overlay to fill.
+pub(super) fn add_container(
+    pod: &mut Value,
+    log: &mut ChangeLog,
+    list: &'static str,
+    name: &str,
+) -> Result<usize, Reason> {
+    let entry = Value::Object(Map::from_iter([("name".to_owned(), Value::from(name))]));
+    let mut cursor = Cursor::pod(pod, log)?;
+    let index = cursor.within("spec", |spec| {
+        spec.list(list, |containers| {
+            containers.push(entry);
+            Ok(containers.entries().len() - 1)
+        })
+    })?;
+    Ok(index)
+}
+
+/// A value of another kind than a pod has there. `path` is a JSON Pointer or a field path.
+pub(super) fn malformed(path: &str, wanted: &'static str, seen: &Value) -> Reason {
+    let path = if path.is_empty() { "the pod" } else { path };
+    Reason::MalformedPod { path: path.to_owned(), wanted, seen: shorten(&seen.to_string()) }
+}
+
+/// At most 80 characters of a value, for a message.
+pub(super) fn shorten(text: &str) -> String {
+    let mut short: String = text.chars().take(80).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(80).is_some() {
+        short.push('…');
+    }
+    short
+}

@@ -1,0 +1,180 @@
+//! Injecting one pod by one policy.
+
+use serde_json::Value;
+
+use crate::core::pointer::at_pointer;
+use crate::core::policy::expression::Resolver;
+use crate::core::policy::parameter_text as plain;
+use crate::core::policy::{NoteKind, PodContext, Policy, ResolvedPolicy};
+
+use super::bindings::{PodScope, Source};
+use super::context::{PodFacts, evaluation_failed};
+use super::cursor::Cursor;
+use super::instance_type;
+use super::log::ChangeLog;
+use super::pass::Pass;
+use super::pod;
+use super::report::{Reason, Warning, WarningKind};
+use super::security;
+use super::{STAMP, Stop};
+
+/// The passes after which a policy that still changes the pod counts as one that always will.
+const MAX_PASSES: usize = 4;
+
+/// Injects the pod in place, and returns the stamp that it carries. After a [`Stop`], the log can revert the changes.
+pub(super) fn inject(
+    policy: &Policy,
+    pod: &mut Value,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<String, Stop> {
+    let selected = instance_type::selected(pod, &policy.definition().strip_prefixes);
+    let resolved =
+        policy.resolved(&selected).map_err(|error| Stop::Refuse(evaluation_failed("the policy", error)))?;
+    let injection = Injection { policy, resolved: &resolved, context, selected: &selected };
+    injection.first_pass(pod, log)?;
+    if resolved.reads_own_changes || log.warnings.iter().any(|warning| warning.kind.may_pass()) {
+        injection.repeat(pod, log)?;
+    }
+    log.drop_reverted(pod);
+    if log.is_empty()
+        && pod["metadata"]["annotations"].get(STAMP).is_some_and(|stamp| *stamp == resolved.stamp)
+    {
+        return Err(Stop::Leave(Reason::NothingToAdd));
+    }
+    stamp(&resolved.stamp, pod, log)
+}
+
+struct Injection<'a> {
+    policy: &'a Policy,
+    resolved: &'a ResolvedPolicy,
+    context: &'a PodContext,
+    /// The instance types that the pod selects.
+    selected: &'a [String],
+}
+
+impl Injection<'_> {
+    fn first_pass(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        self.pass(pod, log, |pass, gpus, log| {
+            let rules = self.resolved.rules.iter();
+            for (rule, _) in rules.zip(&pass.left_out).filter(|(_, left_out)| **left_out) {
+                log.warnings.push(about_pod(WarningKind::HostNetwork, &rule.name));
+            }
+            if !pass.applied.contains(&true) {
+                let resources = self.policy.definition().gpu_resources.clone();
+                let reason = if gpus { Reason::NothingToAdd } else { Reason::NoGpuContainer { resources } };
+                return Err(Stop::Leave(reason));
+            }
+            self.warn_about_parameters(pass, log);
+            Ok(())
+        })
+    }
+
+    /// Repeats the pass until it leaves the pod as it is. That is necessary where the policy may read what it injects
+    /// itself, and where one rule leaves out or replaces what another one adds.
+    fn repeat(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        for _ in 1..MAX_PASSES {
+            let (before, reported) = (pod.clone(), log.warnings.len());
+            self.pass(pod, log, |_, _, _| Ok(()))?;
+            let repeated = log.warnings.split_off(reported);
+            let settled = *pod == before;
+            if settled {
+                log.warnings.retain(|warning| !warning.kind.is_left_out() || repeated.contains(warning));
+            }
+            for warning in repeated {
+                if !log.warnings.contains(&warning) && (!settled || warning.kind.is_kept()) {
+                    log.warnings.push(warning);
+                }
+            }
+            if settled {
+                return Ok(());
+            }
+            log.feedback |= self.resolved.reads_own_changes;
+        }
+        Err(Stop::Refuse(Reason::NotIdempotent { path: log.last().unwrap_or_default().to_owned() }))
+    }
+
+    /// Evaluates the rules for the pod as it is, and injects them if `check` agrees. The check gets whether a
+    /// container requests GPUs.
+    fn pass(
+        &self,
+        pod: &mut Value,
+        log: &mut ChangeLog,
+        check: impl FnOnce(&Pass<'_>, bool, &mut ChangeLog) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let containers = pod::containers(pod, &self.policy.definition().gpu_resources)?;
+        let source = Source::pod(self.resolved, pod, &containers, self.context);
+        let scope = PodScope::new(source, self.resolved, None);
+        let resolver = Resolver(&scope);
+        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod)?;
+        check(&pass, containers.iter().any(|container| container.gpus > 0), log)?;
+        let mut facts = PodFacts::take(pod, self.context, &self.resolved.stamp)?;
+        let result = pass.inject(pod, &mut facts, log);
+        facts.give_back_volumes(pod);
+        result?;
+        pass.add_volumes(pod, &mut facts, log)?;
+        warn_without_root(pod, facts.capabilities, log);
+        Ok(())
+    }
+
+    /// Reports the sources of the parameter values on which an applied rule depends.
+    fn warn_about_parameters(&self, pass: &Pass<'_>, log: &mut ChangeLog) {
+        let matters = |name: &str| {
+            let mut rules = self.resolved.rules.iter().zip(&pass.applied);
+            rules.any(|(rule, applied)| *applied && rule.parameters.contains(name))
+        };
+        let selected = || self.selected.to_vec();
+        if self.policy.types_disagree(self.selected) {
+            log.warnings.push(about_pod(WarningKind::InstanceTypesDisagree { selected: selected() }, ""));
+        }
+        for note in self.resolved.notes.iter().filter(|note| matters(&note.parameter)) {
+            let (parameter, value) = (note.parameter.clone(), plain(&note.value));
+            let kind = match &note.kind {
+                NoteKind::Assumed => WarningKind::ParameterAssumed { parameter, value, selected: selected() },
+                NoteKind::Contradicts { table } => WarningKind::ParameterContradicts {
+                    parameter,
+                    value,
+                    table: plain(table),
+                    selected: selected(),
+                },
+            };
+            log.warnings.push(about_pod(kind, ""));
+        }
+    }
+}
+
+fn about_pod(kind: WarningKind, rule: &str) -> Warning {
+    Warning { path: String::new(), kind, rule: rule.to_owned() }
+}
+
+/// Reports capabilities of containers that do not run as root: they have no effect, because the kernel has no ambient
+/// capabilities in containers.
+fn warn_without_root(pod: &Value, capabilities: Vec<(String, String)>, log: &mut ChangeLog) {
+    for (path, capability) in capabilities {
+        let container = at_pointer(pod, &path).unwrap_or(&Value::Null);
+        if let Some(because) = security::not_root(pod, container) {
+            let kind = WarningKind::CapabilityWithoutRoot { capability, because };
+            log.warnings.push(Warning { path, kind, rule: String::new() });
+        }
+    }
+}
+
+/// Sets the annotation that names the policy, also on a pod to which the policy has nothing to add: a pod without it
+/// was not evaluated.
+fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<String, Stop> {
+    Cursor::pod(pod, log)?.within("metadata", |metadata| {
+        metadata.within("annotations", |annotations| {
+            match annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
+                Some(before) if before == stamp => {}
+                before => {
+                    if let Some(before) = before {
+                        annotations.warn(STAMP, WarningKind::Restamped { before }, "");
+                    }
+                    annotations.put(STAMP, Value::from(stamp));
+                }
+            }
+            Ok(())
+        })
+    })?;
+    Ok(stamp.to_owned())
+}

@@ -1,0 +1,330 @@
+//! The change log of one pod: the JSON Patch, the undoing and every report are read off it.
+
+use serde_json::Value;
+
+use crate::core::pointer::{at_pointer, push_token, unescape};
+
+use super::report::{Warning, WarningKind};
+
+/// One change that was made to the pod.
+#[derive(Debug, Clone, PartialEq)]
+struct Change {
+    /// JSON Pointer (RFC 6901) from the pod's root.
+    pointer: String,
+    /// The value that was replaced; `None` where there was none.
+    before: Option<Value>,
+}
+
+/// Something that was added, so that a change within it is part of the addition.
+#[derive(Debug, Clone, PartialEq)]
+enum Added {
+    /// The value at this pointer.
+    Value(String),
+    /// The entries of the list at this pointer, from this index on.
+    Entries(String, usize),
+}
+
+/// The part of the pod in which a change is made. Each part has its own list of additions, so that a lookup does not
+/// search those of every other container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Everything outside of containers.
+    Pod,
+    /// A container, by list and index.
+    Container(&'static str, usize),
+}
+
+/// The changes made to one pod, in order, and the warnings about it.
+#[derive(Debug)]
+pub(super) struct ChangeLog {
+    changes: Vec<Change>,
+    added: Vec<(Part, Vec<Added>)>,
+    /// Index of the current part in `added`.
+    part: usize,
+    /// JSON Pointer to the current value.
+    pointer: String,
+    /// The depth of values that are being built, and that no change has added to the pod yet.
+    building: usize,
+    pub(super) warnings: Vec<Warning>,
+    /// Whether an expression had another value after the policy changed the pod.
+    pub(super) feedback: bool,
+}
+
+impl Default for ChangeLog {
+    fn default() -> Self {
+        Self {
+            changes: Vec::with_capacity(32),
+            added: vec![(Part::Pod, Vec::new())],
+            part: 0,
+            pointer: String::with_capacity(128),
+            building: 0,
+            warnings: Vec::new(),
+            feedback: false,
+        }
+    }
+}
+
+impl ChangeLog {
+    /// Goes to the root of a part.
+    pub(super) fn go_to(&mut self, part: Part) {
+        self.part = self.added.iter().rposition(|(known, _)| *known == part).unwrap_or_else(|| {
+            self.added.push((part, Vec::new()));
+            self.added.len() - 1
+        });
+        self.pointer.clear();
+        if let Part::Container(list, index) = part {
+            self.pointer.push_str("/spec/");
+            self.pointer.push_str(list);
+            self.enter_index(index);
+        }
+    }
+
+    /// JSON Pointer to the current value.
+    pub(super) fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// Goes one step down. [`Self::leave`] goes back to the length that this returns.
+    pub(super) fn enter(&mut self, token: &str) -> usize {
+        let before = self.pointer.len();
+        push_token(&mut self.pointer, token);
+        before
+    }
+
+    /// Goes to an entry of a list.
+    pub(super) fn enter_index(&mut self, index: usize) -> usize {
+        use std::fmt::Write as _;
+        let before = self.pointer.len();
+        let _ = write!(self.pointer, "/{index}");
+        before
+    }
+
+    pub(super) fn leave(&mut self, before: usize) {
+        self.pointer.truncate(before);
+    }
+
+    /// Starts to build a value that is not part of the pod yet: changes to it are not recorded.
+    pub(super) fn start_building(&mut self) {
+        self.building += 1;
+    }
+
+    pub(super) fn stop_building(&mut self) {
+        self.building -= 1;
+    }
+
+    /// Records that the current value was added, or replaced another one.
+    pub(super) fn changed(&mut self, before: Option<Value>, may_grow: bool) {
+        if self.is_added() {
+            return;
+        }
+        // The first record of a value has what the pod came with.
+        if before.is_some() && self.changes.iter().any(|change| change.pointer == self.pointer) {
+            return;
+        }
+        if may_grow {
+            let pointer = self.pointer.clone();
+            self.added[self.part].1.push(Added::Value(pointer));
+        }
+        self.changes.push(Change { pointer: self.pointer.clone(), before });
+    }
+
+    /// Records that an entry was appended to the current list, at this index.
+    pub(super) fn appended(&mut self, index: usize) {
+        let list = self.pointer.len();
+        self.enter_index(index);
+        if !self.is_added() {
+            let list = &self.pointer[..list];
+            let known = |added: &Added| matches!(added, Added::Entries(pointer, _) if pointer == list);
+            if !self.added[self.part].1.iter().any(known) {
+                let entries = Added::Entries(list.to_owned(), index);
+                self.added[self.part].1.push(entries);
+            }
+            self.changes.push(Change { pointer: self.pointer.clone(), before: None });
+        }
+        self.leave(list);
+    }
+
+    /// Whether the current value is within something that was added.
+    pub(super) fn is_added(&self) -> bool {
+        let within =
+            |(_, added): &(Part, Vec<Added>)| added.iter().any(|added| added.contains(&self.pointer));
+        self.building > 0 || self.added.get(self.part).is_some_and(within) || within(&self.added[0])
+    }
+
+    /// Whether the policy added the container at this pointer.
+    pub(super) fn added_container(&self, pointer: &str) -> bool {
+        let within = format!("{pointer}/");
+        self.added[0].1.iter().any(|added| added.contains(&within))
+    }
+
+    /// Whether the current value, or what it is in, was added.
+    pub(super) fn was_added(&self) -> bool {
+        let added = |change: &Change| change.before.is_none() && change.pointer == self.pointer;
+        self.is_added() || self.changes.iter().any(added)
+    }
+
+    /// Adds a warning about the current value.
+    pub(super) fn warn(&mut self, kind: WarningKind, rule: &str) {
+        self.warnings.push(Warning { path: self.pointer.clone(), kind, rule: rule.to_owned() });
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Drops changes that later changes reverted.
+    pub(super) fn drop_reverted(&mut self, pod: &Value) {
+        let (changes, warnings) = (&mut self.changes, &mut self.warnings);
+        changes.retain(|change| {
+            let reverted =
+                change.before.as_ref().is_some_and(|before| at_pointer(pod, &change.pointer) == Some(before));
+            if reverted {
+                let about = |warning: &Warning| warning.path == change.pointer;
+                warnings.retain(|warning| {
+                    !(about(warning) && matches!(warning.kind, WarningKind::Replaced { .. }))
+                });
+            }
+            !reverted
+        });
+    }
+
+    /// JSON Pointer to the value that was changed last.
+    pub(super) fn last(&self) -> Option<&str> {
+        self.changes.last().map(|change| change.pointer.as_str())
+    }
+
+    /// Reverts all changes, the last one first.
+    pub(super) fn undo(self, pod: &mut Value) {
+        for change in self.changes.into_iter().rev() {
+            match change.before {
+                Some(before) => {
+                    if let Some(value) = pod.pointer_mut(&change.pointer) {
+                        *value = before;
+                    }
+                }
+                None => remove(pod, &change.pointer),
+            }
+        }
+    }
+
+    /// The changes as they are reported and sent.
+    pub(super) fn finish(self) -> (Changes, Vec<Warning>) {
+        let operations = self.changes.into_iter().map(|change| (change.pointer, change.before.is_some()));
+        (Changes(operations.collect()), self.warnings)
+    }
+}
+
+impl Added {
+    fn contains(&self, pointer: &str) -> bool {
+        match self {
+            Self::Value(added) => {
+                pointer.strip_prefix(added.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            }
+            Self::Entries(list, first) => {
+                let Some(rest) = pointer.strip_prefix(list.as_str()).and_then(|rest| rest.strip_prefix('/'))
+                else {
+                    return false;
+                };
+                rest.split_once('/')
+                    .and_then(|(index, _)| index.parse::<usize>().ok())
+                    .is_some_and(|index| index >= *first)
+            }
+        }
+    }
+}
+
+/// The pointers of the changed values, each with whether it replaced another value.
+///
+/// A value is read from the finished pod, so that the patch gives that pod by construction. Additions to lists are in
+/// order, so that every index is right when its turn comes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Changes(Vec<(String, bool)>);
+
+impl Changes {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.0.iter().map(|(pointer, replaces)| (pointer.as_str(), *replaces))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn remove(pod: &mut Value, pointer: &str) {
+    let Some((parent, token)) = pointer.rsplit_once('/') else { return };
+    match pod.pointer_mut(parent) {
+        Some(Value::Object(map)) => {
+            map.shift_remove(&*unescape(token));
+        }
+        Some(Value::Array(items)) => {
+            if let Ok(index) = token.parse::<usize>()
+                && index < items.len()
+            {
+                items.remove(index);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_within_an_addition_is_not_an_operation_of_its_own() {
+        let mut log = ChangeLog::default();
+        let change = |log: &mut ChangeLog, path: &[&str]| {
+            path.iter().for_each(|token| {
+                log.enter(token);
+            });
+            log.changed(None, true);
+        };
+        log.go_to(Part::Pod);
+        change(&mut log, &["spec", "volumes"]);
+        log.go_to(Part::Pod);
+        change(&mut log, &["spec", "volumes", "0"]);
+        log.go_to(Part::Pod);
+        change(&mut log, &["spec", "volumesX"]);
+        log.go_to(Part::Container("containers", 1));
+        log.enter("env");
+        log.appended(2);
+        log.go_to(Part::Container("containers", 1));
+        change(&mut log, &["env", "2", "value"]);
+        log.go_to(Part::Container("containers", 1));
+        change(&mut log, &["env", "1", "value"]);
+        let (changes, _) = log.finish();
+        let pointers: Vec<&str> = changes.iter().map(|(pointer, _)| pointer).collect();
+        let container = "/spec/containers/1/env";
+        assert_eq!(
+            pointers,
+            ["/spec/volumes", "/spec/volumesX", &format!("{container}/2"), &format!("{container}/1/value")]
+        );
+    }
+
+    #[test]
+    fn undo_restores_the_pod_byte_for_byte() {
+        let before = json!({"a": {"x/y": 1, "z": null}, "l": [1]});
+        let mut pod = before.clone();
+        let mut log = ChangeLog::default();
+        let at = |log: &mut ChangeLog, path: &[&str], before: Option<Value>| {
+            log.go_to(Part::Pod);
+            path.iter().for_each(|token| {
+                log.enter(token);
+            });
+            log.changed(before, true);
+        };
+        pod["l"].as_array_mut().unwrap().push(json!(2));
+        at(&mut log, &["l", "1"], None);
+        pod["a"]["q"] = json!({"r": 1});
+        at(&mut log, &["a", "q"], None);
+        let replaced = std::mem::replace(&mut pod["a"]["x/y"], json!(5));
+        at(&mut log, &["a", "x/y"], Some(replaced));
+        let replaced = std::mem::replace(&mut pod["a"]["z"], json!({}));
+        at(&mut log, &["a", "z"], Some(replaced));
+        log.undo(&mut pod);
+        assert_eq!(pod.to_string(), before.to_string());
+    }
+}

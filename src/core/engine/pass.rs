@@ -1,0 +1,274 @@
+//! One pass over a pod: which rules apply to which containers, and their injection.
+
+use serde_json::Value;
+
+use crate::core::policy::expression::{Bindings, Resolver};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::overlay::NamedContainer;
+use crate::core::policy::parameter_text as plain;
+use crate::core::policy::{ActiveRule, ResolvedPolicy};
+
+use super::Stop;
+use super::bindings::{PodScope, Source, bindings};
+use super::context::{Merge, PodFacts};
+use super::cursor::{Cursor, add_container};
+use super::log::ChangeLog;
+use super::merge::apply;
+use super::pod::Container;
+use super::report::{Kept, Reason, Warning, WarningKind};
+
+/// The rules of a policy, evaluated for a pod.
+pub(super) struct Pass<'a> {
+    policy: &'a ResolvedPolicy,
+    scope: &'a PodScope<'a>,
+    resolver: &'a Resolver<'a>,
+    containers: &'a [Container],
+    host_network: bool,
+    /// One scope for each container.
+    container_scopes: Vec<PodScope<'a>>,
+    /// One row for each container, one column for each rule.
+    selected: Vec<Vec<bool>>,
+    /// The rules that select a container.
+    pub(super) applied: Vec<bool>,
+    /// The rules that are left out because the pod uses the host network.
+    pub(super) left_out: Vec<bool>,
+}
+
+impl<'a> Pass<'a> {
+    /// Evaluates the conditions of the rules.
+    pub(super) fn new(
+        policy: &'a ResolvedPolicy,
+        scope: &'a PodScope<'a>,
+        resolver: &'a Resolver<'a>,
+        containers: &'a [Container],
+        pod: &Value,
+    ) -> Result<Self, Stop> {
+        let inner = |container| PodScope::new(Source::container(policy, pod, container), policy, Some(scope));
+        let mut pass = Self {
+            policy,
+            scope,
+            resolver,
+            containers,
+            host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
+            container_scopes: containers.iter().map(inner).collect(),
+            selected: Vec::with_capacity(containers.len()),
+            applied: vec![false; policy.rules.len()],
+            left_out: vec![false; policy.rules.len()],
+        };
+        let active = pass.active_rules()?;
+        for (row, container) in containers.iter().enumerate() {
+            let selected = pass.select(row, container, &active)?;
+            pass.selected.push(selected);
+        }
+        Ok(pass)
+    }
+
+    /// The rules whose `when` holds.
+    fn active_rules(&self) -> Result<Vec<bool>, Stop> {
+        let bindings = bindings(self.policy, self.resolver);
+        let holds = |rule: &ActiveRule| match &rule.when {
+            Some(when) => when.holds(&bindings).map_err(|error| failed(self.scope, rule, error)),
+            None => Ok(true),
+        };
+        self.policy.rules.iter().map(holds).collect()
+    }
+
+    /// The active rules that select a container.
+    fn select(&mut self, row: usize, container: &Container, active: &[bool]) -> Result<Vec<bool>, Stop> {
+        let scope = &self.container_scopes[row];
+        let resolver = Resolver(scope);
+        let bindings = bindings(self.policy, &resolver);
+        // Several rules of a policy most often have the same condition.
+        let mut last: Option<(&Interpolation, bool)> = None;
+        let mut selected = vec![false; active.len()];
+        for (column, rule) in self.policy.rules.iter().enumerate().filter(|(column, _)| active[*column]) {
+            let selects = match (&rule.containers, last) {
+                (None, _) => container.gpus > 0,
+                (Some(condition), Some((known, holds))) if known == condition => holds,
+                (Some(condition), _) => {
+                    let holds = condition.holds(&bindings).map_err(|error| failed(scope, rule, error))?;
+                    last = Some((condition, holds));
+                    holds
+                }
+            };
+            if !selects {
+                continue;
+            }
+            if rule.requires_pod_network && self.host_network {
+                self.left_out[column] = true;
+            } else {
+                selected[column] = true;
+                self.applied[column] = true;
+            }
+        }
+        Ok(selected)
+    }
+
+    fn applied_rules(&self) -> impl Iterator<Item = (usize, &'a ActiveRule)> {
+        self.policy.rules.iter().enumerate().filter(|(at, _)| self.applied[*at])
+    }
+
+    /// Injects the rules: claims, containers, and the rest of the pod.
+    pub(super) fn inject(
+        &self,
+        pod: &mut Value,
+        facts: &mut PodFacts,
+        log: &mut ChangeLog,
+    ) -> Result<(), Stop> {
+        let pod_bindings = bindings(self.policy, self.resolver);
+        self.declare_volumes(facts, &pod_bindings)?;
+        for (_, rule) in self.applied_rules().filter(|(_, rule)| !rule.pod.claims.is_empty()) {
+            let mut merge = Merge::new(rule, &pod_bindings, facts);
+            apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.claims)
+                .map_err(|reason| explained(self.scope, reason))?;
+        }
+        facts.note_claims(pod);
+        self.inject_containers(pod, facts, log)?;
+        let scope = PodScope::new(Source::injected(self.policy, pod), self.policy, Some(self.scope));
+        let resolver = Resolver(&scope);
+        let bindings = bindings(self.policy, &resolver);
+        for (_, rule) in self.applied_rules() {
+            for container in &rule.pod.containers {
+                inject_named(rule, container, &bindings, pod, facts, log)
+                    .map_err(|reason| explained(&scope, reason))?;
+            }
+            facts.note_outside(pod);
+            let mut merge = Merge::new(rule, &bindings, facts);
+            apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.instructions)
+                .map_err(|reason| explained(&scope, reason))?;
+        }
+        self.warn(&scope, &bindings, log)
+    }
+
+    fn declare_volumes(&self, facts: &mut PodFacts, bindings: &Bindings<'_, '_>) -> Result<(), Stop> {
+        for (at, rule) in self.applied_rules() {
+            for volume in &rule.pod.volumes {
+                let volume = volume.build(bindings).map_err(|error| failed(self.scope, rule, error))?;
+                if let Some(volume) = volume {
+                    facts.volumes.declare(at, volume);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn inject_containers(
+        &self,
+        pod: &mut Value,
+        facts: &mut PodFacts,
+        log: &mut ChangeLog,
+    ) -> Result<(), Stop> {
+        for (row, container) in self.containers.iter().enumerate() {
+            if !self.selected[row].contains(&true) {
+                continue;
+            }
+            let scope = &self.container_scopes[row];
+            let resolver = Resolver(scope);
+            let bindings = bindings(self.policy, &resolver);
+            let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
+            for (_, rule) in self.applied_rules().filter(|(at, _)| self.selected[row][*at]) {
+                let mut merge = Merge::new(rule, &bindings, facts);
+                apply(&mut merge, &mut cursor, &rule.container).map_err(|reason| explained(scope, reason))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Evaluates the warnings that the policy declares.
+    fn warn(
+        &self,
+        scope: &PodScope<'_>,
+        bindings: &Bindings<'_, '_>,
+        log: &mut ChangeLog,
+    ) -> Result<(), Stop> {
+        for warning in &self.policy.warnings {
+            let failed = |error| scope.explain(&format!("the warning `{}`", warning.code), error);
+            if warning.when.holds(bindings).map_err(failed)? {
+                let message = plain(&warning.message.evaluate(bindings).map_err(failed)?);
+                let kind = WarningKind::Policy { code: warning.code.clone(), message };
+                log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the volumes that are mounted by now.
+    pub(super) fn add_volumes(
+        &self,
+        pod: &mut Value,
+        facts: &mut PodFacts,
+        log: &mut ChangeLog,
+    ) -> Result<(), Stop> {
+        let missing: Vec<_> = std::mem::take(&mut facts.volumes).missing().collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let mut pod = Cursor::pod(pod, log)?;
+        pod.within("spec", |spec| {
+            spec.list("volumes", |volumes| {
+                for (volume, value) in missing {
+                    let to = value["name"].as_str().unwrap_or_default().to_owned();
+                    volumes.push(value);
+                    if to != volume.name {
+                        let kind = WarningKind::RenamedVolume { from: volume.name, to };
+                        volumes.warn_here(kind, &self.policy.rules[volume.rule].name);
+                    }
+                }
+                Ok(())
+            })
+        })?;
+        Ok(())
+    }
+}
+
+/// Merges a container of an overlay into the pod's container of that name, or adds it.
+fn inject_named(
+    rule: &ActiveRule,
+    container: &NamedContainer,
+    bindings: &Bindings<'_, '_>,
+    pod: &mut Value,
+    facts: &mut PodFacts,
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
+    facts.note_outside(pod);
+    let mut merge = Merge::new(rule, bindings, facts);
+    let Some(Value::String(name)) = merge.build(&container.name)? else { return Ok(()) };
+    let other = if container.list == "containers" { "initContainers" } else { "containers" };
+    let index = match (position(pod, container.list, &name), position(pod, other, &name)) {
+        (Some(index), _) => index,
+        (None, Some(index)) => {
+            // Names are unique among all containers of a pod.
+            let (seen, wanted) = (format!("one of {other}"), format!("{name} in {}", container.list));
+            let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
+            Cursor::container(pod, log, other, index)?.warn_here(kind, &rule.name);
+            return Ok(());
+        }
+        (None, None) if !container.has_image(bindings) => {
+            let path = format!("/spec/{}", container.list);
+            let kind = WarningKind::NoSuchContainer { name };
+            log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
+            return Ok(());
+        }
+        (None, None) => add_container(pod, log, container.list, &name)?,
+    };
+    let mut cursor = Cursor::container(pod, log, container.list, index)?;
+    apply(&mut merge, &mut cursor, &container.instructions)
+}
+
+fn position(pod: &Value, list: &str, name: &str) -> Option<usize> {
+    pod["spec"][list].as_array()?.iter().position(|container| container["name"].as_str() == Some(name))
+}
+
+fn failed(scope: &PodScope<'_>, rule: &ActiveRule, error: EvaluationError) -> Stop {
+    scope.explain(&format!("rule `{}`", rule.name), error)
+}
+
+/// A failure within an overlay, explained by the variable that it comes from.
+fn explained(scope: &PodScope<'_>, reason: Reason) -> Stop {
+    match reason {
+        Reason::EvaluationFailed { place, expression, message } => {
+            scope.explain(&place, EvaluationError { expression, message })
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,79 @@
+//! JSON Pointers (RFC 6901).
+
+use std::borrow::Cow;
+
+use json_patch::jsonptr::Token;
+use serde_json::Value;
+
+/// Appends a token to a JSON Pointer.
+pub(crate) fn push_token(pointer: &mut String, token: &str) {
+    pointer.push('/');
+    if token.contains(['~', '/']) {
+        pointer.push_str(Token::new(token).encoded());
+    } else {
+        pointer.push_str(token);
+    }
+}
+
+/// A token of a JSON Pointer without its escapes.
+pub(crate) fn unescape(token: &str) -> Cow<'_, str> {
+    if token.contains('~') {
+        Token::from_encoded(token).map_or(token.into(), |token| token.decoded().into_owned().into())
+    } else {
+        token.into()
+    }
+}
+
+/// The value at a JSON Pointer.
+pub(crate) fn at_pointer<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
+    pointer.split('/').skip(1).try_fold(root, |value, token| match value {
+        Value::Object(map) => map.get(&*unescape(token)),
+        Value::Array(items) => items.get(token.parse::<usize>().ok()?),
+        _ => None,
+    })
+}
+
+/// A JSON Pointer as a field path: `spec.containers[nim].env[UCX_TLS]`.
+pub(crate) fn field_path(pod: &Value, pointer: &str) -> String {
+    let mut path = String::new();
+    let mut value = Some(pod);
+    for token in pointer.split('/').skip(1) {
+        let token = unescape(token);
+        value = if let Some(Value::Array(items)) = value {
+            let item = token.parse::<usize>().ok().and_then(|index| items.get(index));
+            let text = |key: &str| item.and_then(|item| item[key].as_str());
+            let name = text("mountPath").or_else(|| text("name")).unwrap_or(&token);
+            path.push_str(&format!("[{name}]"));
+            item
+        } else {
+            if !token.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                path.push_str(&format!("[{token}]"));
+            } else if path.is_empty() {
+                path.push_str(&token);
+            } else {
+                path.push_str(&format!(".{token}"));
+            }
+            value.and_then(|value| value.get(&*token))
+        };
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn field_paths_name_entries_by_what_identifies_them() {
+        let pod = json!({"metadata": {"annotations": {"a/b": "c"}}, "spec": {"containers": [
+            {"name": "nim", "env": [{"name": "X"}], "volumeMounts": [{"name": "v", "mountPath": "/dev/shm"}]}]}});
+        assert_eq!(field_path(&pod, "/spec/containers/0/env/0"), "spec.containers[nim].env[X]");
+        assert_eq!(
+            field_path(&pod, "/spec/containers/0/volumeMounts/0"),
+            "spec.containers[nim].volumeMounts[/dev/shm]"
+        );
+        assert_eq!(field_path(&pod, "/metadata/annotations/a~1b"), "metadata.annotations[a/b]");
+    }
+}

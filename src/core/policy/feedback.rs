@@ -1,0 +1,139 @@
+//! Whether a policy reads what it injects itself.
+//!
+//! The API server may call a webhook again for a pod that it has changed. Where no expression reads a place that an
+//! overlay changes, every expression has the same value in that second pass, so that it changes nothing. Where one
+//! may, the engine repeats the pass until it changes nothing.
+
+use std::collections::BTreeSet;
+
+use super::expression::{Path, ReadSet, Step};
+use super::overlay::{Instruction, of_instructions};
+use super::resolved::{ResolvedPolicy, names_in};
+
+/// Whether an expression of a rule, or of a variable that a rule reads, may read a place that the policy changes.
+pub(super) fn exists(policy: &ResolvedPolicy, gpu_resources: &[String]) -> bool {
+    let reads = Reads::of(policy);
+    let mut found = edits_differ(policy);
+    writes(policy, &mut |path| found |= reads.include(&path, gpu_resources));
+    found
+}
+
+/// Whether rules edit lists in strings with different separators: one may take for a single entry what another one
+/// made of two.
+fn edits_differ(policy: &ResolvedPolicy) -> bool {
+    let mut separators: BTreeSet<String> = BTreeSet::new();
+    for rule in &policy.rules {
+        let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
+        for instruction in rule.container.iter().chain(&rule.pod.instructions).chain(named) {
+            instruction.separators(&mut |separator| {
+                separators.insert(separator.to_owned());
+            });
+        }
+    }
+    separators.len() > 1
+}
+
+/// What the rules of a policy read.
+struct Reads {
+    /// From the pod.
+    paths: ReadSet,
+    /// The built-in names among what is read.
+    names: BTreeSet<String>,
+    /// Whether a rule chooses containers by an expression of its own.
+    chooses_containers: bool,
+}
+
+impl Reads {
+    fn of(policy: &ResolvedPolicy) -> Self {
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        let mut names = BTreeSet::new();
+        let mut note = |text: &super::interpolation::Interpolation, names: &mut BTreeSet<String>| {
+            names.extend(names_in(text));
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        };
+        policy.rules.iter().for_each(|rule| rule.texts(&mut |text| note(text, &mut names)));
+        for (name, text) in policy.variables().rev() {
+            if names.contains(name) {
+                note(text, &mut names);
+            }
+        }
+        if let ReadSet::Paths(paths) = &container {
+            let of_every = |list: &str, path: &Path| {
+                let entry = [field("spec"), field(list), Step::Every];
+                ReadSet::Paths(BTreeSet::from([entry.into_iter().chain(path.iter().cloned()).collect()]))
+            };
+            for path in paths {
+                pod.extend(&of_every("containers", path));
+                pod.extend(&of_every("initContainers", path));
+            }
+        } else {
+            pod = ReadSet::Whole;
+        }
+        let chooses_containers = policy.rules.iter().any(|rule| rule.containers.is_some());
+        Self { paths: pod, names, chooses_containers }
+    }
+
+    /// Whether a change at this place may change the value of an expression.
+    fn include(&self, written: &Path, gpu_resources: &[String]) -> bool {
+        let ReadSet::Paths(paths) = &self.paths else { return true };
+        paths.iter().any(|read| overlap(read, written)) || self.includes_built_in(written, gpu_resources)
+    }
+
+    fn includes_built_in(&self, written: &Path, gpu_resources: &[String]) -> bool {
+        let names: Vec<&str> =
+            written.iter().map(|step| if let Step::Field(name) = step { name } else { "*" }).collect();
+        match names.as_slice() {
+            ["spec", "nodeSelector" | "affinity", ..] => true,
+            ["spec", "hostNetwork"] => true,
+            // A rule that chooses containers may choose the new one.
+            ["spec", "containers" | "initContainers"] => self.chooses_containers,
+            ["spec", "containers" | "initContainers", "*", "restartPolicy"] => {
+                self.names.contains("totalGpus")
+            }
+            ["spec", "containers" | "initContainers", "*", "resources"] => true,
+            ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", rest @ ..] => {
+                rest.first().is_none_or(|resource| gpu_resources.iter().any(|gpu| gpu == resource))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Calls `visit` with every place that the rules may change.
+fn writes(policy: &ResolvedPolicy, visit: &mut dyn FnMut(Path)) {
+    for rule in &policy.rules {
+        let of = |instructions: &[Instruction], place: &[Step], visit: &mut dyn FnMut(Path)| {
+            of_instructions(instructions, &place.to_vec(), visit);
+        };
+        for list in ["containers", "initContainers"] {
+            of(&rule.container, &[field("spec"), field(list), Step::Every], visit);
+        }
+        of(&rule.pod.claims, &[], visit);
+        of(&rule.pod.instructions, &[], visit);
+        if !rule.pod.volumes.is_empty() {
+            visit(vec![field("spec"), field("volumes")]);
+        }
+        for container in &rule.pod.containers {
+            let list = [field("spec"), field(container.list)];
+            visit(list.to_vec());
+            let [spec, list] = list;
+            of(&container.instructions, &[spec, list, Step::Every], visit);
+        }
+    }
+}
+
+fn field(name: &str) -> Step {
+    Step::Field(name.to_owned())
+}
+
+/// Whether one path leads to the other, or beyond it.
+fn overlap(read: &Path, written: &Path) -> bool {
+    let same = |(one, other): (&Step, &Step)| match (one, other) {
+        (Step::Field(one), Step::Field(other)) => one == other,
+        _ => true,
+    };
+    read.iter().zip(written).all(same)
+}

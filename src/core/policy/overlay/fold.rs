@@ -1,0 +1,198 @@
+//! Evaluates what does not depend on the pod, once for each set of parameter values.
+
+use serde_json::Value;
+
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::phase::{Names, Phase};
+use crate::core::schema::Format;
+
+use super::compile::solidified;
+use super::template::evaluate_key;
+use super::{
+    Amount, Element, Instruction, Instructions, ListEdit, NamedContainer, NetworksEdit, PodOverlay,
+    StringValue, Template, Variable,
+};
+
+/// The values of the parameters, and the names of a policy.
+pub(crate) struct Fold<'a, 'p, 'v> {
+    pub(crate) names: &'a Names,
+    pub(crate) fixed: &'a Bindings<'p, 'v>,
+}
+
+/// What is left of a piece of an overlay; nothing if it is `null` for these parameters.
+type Folded<T> = Result<Option<T>, EvaluationError>;
+
+impl Fold<'_, '_, '_> {
+    /// An overlay for a pod with everything evaluated that does not depend on the pod.
+    pub(crate) fn pod(&self, overlay: &PodOverlay) -> Result<PodOverlay, EvaluationError> {
+        let container = |container: &NamedContainer| {
+            let Some(name) = self.template(&container.name)? else { return Ok(None) };
+            let instructions = self.instructions(&container.instructions)?;
+            Ok(Some(NamedContainer { list: container.list, name, instructions }))
+        };
+        Ok(PodOverlay {
+            claims: self.instructions(&overlay.claims)?,
+            instructions: self.instructions(&overlay.instructions)?,
+            volumes: self.elements(&overlay.volumes)?,
+            containers: each(&overlay.containers, container)?,
+        })
+    }
+
+    /// Instructions with everything evaluated that does not depend on the pod.
+    pub(crate) fn instructions(&self, instructions: &Instructions) -> Result<Instructions, EvaluationError> {
+        each(instructions, |instruction| self.instruction(instruction))
+    }
+
+    fn instruction(&self, instruction: &Instruction) -> Folded<Instruction> {
+        Ok(Some(match instruction {
+            Instruction::Object { field, instructions } => {
+                let folded = self.instructions(instructions)?;
+                if folded.is_empty() && !instructions.is_empty() {
+                    return Ok(None);
+                }
+                Instruction::Object { field, instructions: folded }
+            }
+            Instruction::Value { field, template } => {
+                return Ok(self.template(template)?.map(|template| Instruction::Value { field, template }));
+            }
+            Instruction::Entries { field, keys, entries } => Instruction::Entries {
+                field,
+                keys: *keys,
+                entries: each(entries, |(key, value)| self.entry(key, *keys, self.template(value)?))?,
+            },
+            Instruction::Annotations { field, keys, entries } => Instruction::Annotations {
+                field,
+                keys: *keys,
+                entries: each(entries, |(key, value)| self.entry(key, *keys, self.string(value)?))?,
+            },
+            Instruction::Keyed { field, keys, entries } => {
+                Instruction::Keyed { field, keys, entries: self.elements(entries)? }
+            }
+            Instruction::Set { field, entries } => {
+                Instruction::Set { field, entries: self.elements(entries)? }
+            }
+            Instruction::Env { field, variables } => {
+                Instruction::Env { field, variables: each(variables, |variable| self.variable(variable))? }
+            }
+            Instruction::Mounts { field, mounts } => {
+                Instruction::Mounts { field, mounts: self.elements(mounts)? }
+            }
+            Instruction::Amounts(amounts) => {
+                Instruction::Amounts(each(amounts, |amount| self.amount(amount))?)
+            }
+            Instruction::Capabilities { field, lists } => {
+                let list = |(list, template): &(_, _)| {
+                    Ok(self.template(template)?.map(|template| (*list, template)))
+                };
+                Instruction::Capabilities { field, lists: each(lists, list)? }
+            }
+            Instruction::Claims { field, entries } => {
+                Instruction::Claims { field, entries: self.elements(entries)? }
+            }
+            Instruction::Computed { .. } => instruction.clone(),
+        }))
+    }
+
+    /// A template; `None` if it is `null`.
+    fn template(&self, template: &Template) -> Folded<Template> {
+        if self.is_fixed(template) {
+            return Ok(template.build(self.fixed)?.map(Template::Constant));
+        }
+        Ok(Some(solidified(match template {
+            Template::Object(object, fields) => {
+                let field = |(field, value): &(_, Template)| {
+                    Ok(Some((*field, self.template(value)?.unwrap_or(Template::Constant(Value::Null)))))
+                };
+                Template::Object(object, each(fields, field)?)
+            }
+            Template::Map(keys, entries) => {
+                let entry = |(key, value): &(_, _)| self.entry(key, *keys, self.template(value)?);
+                Template::Map(*keys, each(entries, entry)?)
+            }
+            Template::List(items) => Template::List(self.elements(items)?),
+            Template::Constant(_) | Template::Computed(..) => template.clone(),
+        })))
+    }
+
+    fn elements(&self, elements: &[Element]) -> Result<Vec<Element>, EvaluationError> {
+        each(elements, |element| self.element(element))
+    }
+
+    fn element(&self, element: &Element) -> Folded<Element> {
+        if self.is_fixed(&element.0) {
+            return Ok(element.build(self.fixed)?.map(|value| Element(Template::Constant(value))));
+        }
+        let folded = self.template(&element.0)?;
+        let complete = |template: &Template| match template {
+            Template::Object(_, fields) => {
+                fields.iter().all(|(_, value)| !matches!(value, Template::Constant(Value::Null)))
+            }
+            _ => true,
+        };
+        Ok(folded.filter(complete).map(Element))
+    }
+
+    fn entry<T>(&self, key: &Interpolation, keys: Format, value: Option<T>) -> Folded<(Interpolation, T)> {
+        let Some(value) = value else { return Ok(None) };
+        if key.phase(self.names) != Phase::Fixed {
+            return Ok(Some((key.clone(), value)));
+        }
+        Ok(evaluate_key(key, keys, self.fixed)?.map(|key| (Interpolation::Literal(key), value)))
+    }
+
+    fn string(&self, value: &StringValue) -> Folded<StringValue> {
+        Ok(match value {
+            StringValue::Text(template) => self.template(template)?.map(StringValue::Text),
+            StringValue::List(edit) => Some(StringValue::List(self.list_edit(edit)?)),
+            StringValue::Networks(NetworksEdit { network, count }) => {
+                let (network, count) = (self.text(network)?, self.text(count)?);
+                Some(StringValue::Networks(NetworksEdit { network, count }))
+            }
+        })
+    }
+
+    fn variable(&self, variable: &Variable) -> Folded<Variable> {
+        Ok(match variable {
+            Variable::Entry(element) => self.element(element)?.map(Variable::Entry),
+            Variable::List { name, edit } => {
+                let edit = self.list_edit(edit)?;
+                self.template(name)?.map(|name| Variable::List { name, edit })
+            }
+        })
+    }
+
+    fn list_edit(&self, edit: &ListEdit) -> Result<ListEdit, EvaluationError> {
+        Ok(ListEdit { entry: self.text(&edit.entry)?, ..edit.clone() })
+    }
+
+    fn amount(&self, amount: &Amount) -> Folded<Amount> {
+        let fold = |template: &Option<Template>| {
+            template.as_ref().map_or(Ok(None), |template| self.template(template))
+        };
+        let resource = self.entry(&amount.resource, Format::ResourceName, Some(()))?;
+        let (limit, request) = (fold(&amount.limit)?, fold(&amount.request)?);
+        Ok(resource.map(|(resource, ())| Amount { resource, limit, request }))
+    }
+
+    /// A text that reads parameters only, as the literal that it is with these parameters.
+    pub(crate) fn text(&self, text: &Interpolation) -> Result<Interpolation, EvaluationError> {
+        if matches!(text, Interpolation::Literal(_)) || text.phase(self.names) != Phase::Fixed {
+            return Ok(text.clone());
+        }
+        Ok(match text.evaluate(self.fixed)? {
+            Value::String(value) => Interpolation::Literal(value),
+            _ => text.clone(),
+        })
+    }
+
+    fn is_fixed(&self, template: &Template) -> bool {
+        let mut fixed = true;
+        template.texts(&mut |text| fixed &= text.phase(self.names) == Phase::Fixed);
+        fixed
+    }
+}
+
+fn each<T, U>(items: &[T], fold: impl Fn(&T) -> Folded<U>) -> Result<Vec<U>, EvaluationError> {
+    items.iter().filter_map(|item| fold(item).transpose()).collect()
+}

@@ -1,0 +1,75 @@
+//! The names that an expression can read, and when their values are known.
+
+use std::collections::BTreeMap;
+
+use super::expression::Expression;
+
+/// When a value is known. An expression of a later phase can read the values of all earlier ones, but [`Phase::Container`] and
+/// [`Phase::Injected`] know nothing of each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    /// Parameters and the instance type: the same for every pod that selects it.
+    Fixed,
+    /// The pod before anything is injected.
+    Pod,
+    /// One container of it.
+    Container,
+    /// The pod after its containers were injected.
+    Injected,
+}
+
+impl Phase {
+    /// Whether an expression of this phase can read a name of `other`.
+    pub(crate) fn may_read(self, other: Phase) -> bool {
+        other <= self && !(self == Phase::Injected && other == Phase::Container)
+    }
+
+    pub(crate) fn describe(self) -> &'static str {
+        match self {
+            Phase::Fixed | Phase::Pod => "everywhere",
+            Phase::Container => "for a container (`containers` and `container`)",
+            Phase::Injected => "after the containers were injected (`pod` and `warnings`)",
+        }
+    }
+}
+
+/// The names that the engine defines.
+pub(crate) const BUILT_IN: &[(&str, Phase)] = &[
+    ("instanceType", Phase::Fixed),
+    ("pod", Phase::Pod),
+    // Not `namespace`, which is a reserved word of CEL.
+    ("podNamespace", Phase::Pod),
+    ("hostNetwork", Phase::Pod),
+    ("totalGpus", Phase::Pod),
+    ("gpus", Phase::Container),
+    ("container", Phase::Container),
+    ("podRequests", Phase::Injected),
+];
+
+/// The names that the expressions of a policy can read.
+#[derive(Debug, Clone)]
+pub(crate) struct Names(BTreeMap<String, Phase>);
+
+impl Names {
+    pub(crate) fn built_in() -> Self {
+        Self(BUILT_IN.iter().map(|(name, phase)| ((*name).to_owned(), *phase)).collect())
+    }
+
+    /// Adds a name; false if it is taken.
+    pub(crate) fn add(&mut self, name: &str, phase: Phase) -> bool {
+        self.0.insert(name.to_owned(), phase).is_none()
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<Phase> {
+        self.0.get(name).copied()
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The latest phase among the names that an expression reads.
+    pub(crate) fn phase_of(&self, expression: &Expression) -> Phase {
+        expression.names().iter().filter_map(|name| self.get(name)).max().unwrap_or(Phase::Fixed)
+    }
+}

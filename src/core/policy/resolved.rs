@@ -1,0 +1,306 @@
+//! A policy whose parameters have the values for one instance type, with everything evaluated that does not depend on
+//! the pod.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+
+use super::definition::{Definition, OnConflict, Rule};
+use super::expression::{Bindings, Expression, ReadSet};
+use super::feedback;
+use super::interpolation::{EvaluationError, Interpolation};
+use super::overlay::{Fold, Instructions, PodOverlay};
+use super::parameter::{Parameter, ParameterType};
+use super::phase::Phase;
+
+/// A policy for one instance type, or for several that agree.
+#[derive(Debug)]
+pub(crate) struct ResolvedPolicy {
+    /// Parameters and fixed variables.
+    pub(crate) bindings: Bindings<'static, 'static>,
+    pub(crate) pod_variables: Vec<(String, Interpolation)>,
+    pub(crate) container_variables: Vec<(String, Interpolation)>,
+    pub(crate) injected_variables: Vec<(String, Interpolation)>,
+    pub(crate) rules: Vec<ActiveRule>,
+    pub(crate) warnings: Vec<ActiveWarning>,
+    /// Remarks about the sources of the parameter values.
+    pub(crate) notes: Vec<Note>,
+    /// `<policy>@<digest>`.
+    pub(crate) stamp: String,
+    /// Whether an expression may read what the policy itself injects, so that one pass may not be enough.
+    pub(crate) reads_own_changes: bool,
+    /// The names that some expression reads.
+    reads: BTreeSet<String>,
+    pub(crate) reads_of_pod: ReadSet,
+    pub(crate) reads_of_container: ReadSet,
+}
+
+/// A rule whose condition is not false for these parameters.
+#[derive(Debug)]
+pub(crate) struct ActiveRule {
+    pub(crate) name: String,
+    pub(crate) when: Option<Interpolation>,
+    pub(crate) containers: Option<Interpolation>,
+    pub(crate) requires_pod_network: bool,
+    pub(crate) on_conflict: OnConflict,
+    pub(crate) container: Instructions,
+    pub(crate) pod: PodOverlay,
+    /// The parameters that it depends on.
+    pub(crate) parameters: BTreeSet<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct ActiveWarning {
+    pub(crate) code: String,
+    pub(crate) when: Interpolation,
+    pub(crate) message: Interpolation,
+}
+
+/// A remark about the value of a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Note {
+    pub(crate) parameter: String,
+    pub(crate) value: Value,
+    pub(crate) kind: NoteKind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum NoteKind {
+    /// The parameter has a table by instance type, and neither that nor the operator gave the value.
+    Assumed,
+    /// The operator's value differs from that of the table.
+    Contradicts { table: Value },
+}
+
+/// The values of the parameters, and remarks about them.
+#[derive(Debug, PartialEq)]
+pub(super) struct ParameterValues {
+    values: Vec<Value>,
+    notes: Vec<Note>,
+}
+
+/// The value that a table has for all selected instance types, if they agree.
+pub(super) fn agreed<'p>(parameter: &'p Parameter, selected: &[String]) -> Option<&'p Value> {
+    let (first, others) = selected.split_first()?;
+    let value = parameter.for_instance_type(first)?;
+    others.iter().all(|other| parameter.for_instance_type(other) == Some(value)).then_some(value)
+}
+
+impl ParameterValues {
+    pub(super) fn resolve(
+        definition: &Definition,
+        overrides: &BTreeMap<String, Value>,
+        selected: &[String],
+    ) -> Self {
+        let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
+        for parameter in &definition.parameters {
+            let table = agreed(parameter, selected);
+            let (value, kind) = match (overrides.get(&parameter.name), table) {
+                (Some(set), Some(table)) if set != table => {
+                    (set, Some(NoteKind::Contradicts { table: table.clone() }))
+                }
+                (Some(set), _) => (set, None),
+                (None, Some(table)) => (table, None),
+                (None, None) => (&parameter.default, parameter.has_table().then_some(NoteKind::Assumed)),
+            };
+            if let Some(kind) = kind {
+                resolved.notes.push(Note { parameter: parameter.name.clone(), value: value.clone(), kind });
+            }
+            resolved.values.push(value.clone());
+        }
+        resolved
+    }
+}
+
+impl ResolvedPolicy {
+    pub(super) fn new(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selected: &[String],
+    ) -> Result<Self, EvaluationError> {
+        let ParameterValues { values, notes } = parameters;
+        let mut bindings = Bindings::new();
+        let instance_type = if let [one] = selected { one.as_str() } else { "" };
+        bindings.set("instanceType", &Value::from(instance_type));
+        for (parameter, value) in definition.parameters.iter().zip(&values) {
+            match (parameter.kind, value.as_f64()) {
+                (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
+                _ => bindings.set(&parameter.name, value),
+            }
+        }
+        let mut policy = Self {
+            bindings,
+            pod_variables: Vec::new(),
+            container_variables: Vec::new(),
+            injected_variables: Vec::new(),
+            rules: Vec::new(),
+            warnings: Vec::new(),
+            notes,
+            stamp: stamp(definition, &values),
+            reads_own_changes: false,
+            reads: BTreeSet::new(),
+            reads_of_pod: ReadSet::default(),
+            reads_of_container: ReadSet::default(),
+        };
+        policy.bind_variables(definition)?;
+        policy.fold_rules(definition)?;
+        policy.reads_own_changes = feedback::exists(&policy, &definition.gpu_resources);
+        policy.fold_warnings(definition)?;
+        policy.drop_unread_variables();
+        policy.collect_reads();
+        Ok(policy)
+    }
+
+    fn bind_variables(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for variable in &definition.variables {
+            let target = match variable.phase {
+                Phase::Fixed => {
+                    let value = variable.value.evaluate(&self.bindings)?;
+                    self.bindings.set(&variable.name, &value);
+                    continue;
+                }
+                Phase::Pod => &mut self.pod_variables,
+                Phase::Container => &mut self.container_variables,
+                Phase::Injected => &mut self.injected_variables,
+            };
+            target.push((variable.name.clone(), variable.value.clone()));
+        }
+        Ok(())
+    }
+
+    fn fold_rules(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for rule in &definition.rules {
+            let mut when = rule.when.clone();
+            if let Some(condition) = &rule.when
+                && condition.phase(&definition.names) == Phase::Fixed
+            {
+                if !condition.holds(&self.bindings)? {
+                    continue;
+                }
+                when = None;
+            }
+            let fold = Fold { names: &definition.names, fixed: &self.bindings };
+            let active = ActiveRule {
+                name: rule.name.clone(),
+                when,
+                containers: rule.containers.clone(),
+                requires_pod_network: rule.requires_pod_network,
+                on_conflict: rule.on_conflict,
+                container: fold.instructions(&rule.container)?,
+                pod: fold.pod(&rule.pod)?,
+                parameters: parameters_of(rule, definition),
+            };
+            active.texts(&mut |text| self.reads.extend(names_in(text)));
+            self.rules.push(active);
+        }
+        Ok(())
+    }
+
+    fn fold_warnings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for warning in &definition.warnings {
+            let fixed = warning.when.phase(&definition.names) == Phase::Fixed;
+            if fixed && !warning.when.holds(&self.bindings)? {
+                continue;
+            }
+            let fold = Fold { names: &definition.names, fixed: &self.bindings };
+            let message = fold.text(&warning.message)?;
+            for text in [&warning.when, &message] {
+                self.reads.extend(names_in(text));
+            }
+            let (code, when) = (warning.code.clone(), warning.when.clone());
+            self.warnings.push(ActiveWarning { code, when, message });
+        }
+        Ok(())
+    }
+
+    /// Drops the variables that no expression reads, directly or through another variable.
+    fn drop_unread_variables(&mut self) {
+        // A variable reads those before it.
+        for variables in
+            [&mut self.injected_variables, &mut self.container_variables, &mut self.pod_variables]
+        {
+            for at in (0..variables.len()).rev() {
+                if self.reads.contains(&variables[at].0) {
+                    self.reads.extend(names_in(&variables[at].1));
+                } else {
+                    variables.remove(at);
+                }
+            }
+        }
+    }
+
+    /// Whether an expression reads this name.
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        self.reads.contains(name)
+    }
+
+    fn collect_reads(&mut self) {
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        self.texts(&mut |text| {
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        });
+        (self.reads_of_pod, self.reads_of_container) = (pod, container);
+    }
+
+    /// Calls `visit` with every variable that depends on the pod.
+    pub(crate) fn variables(&self) -> impl DoubleEndedIterator<Item = &(String, Interpolation)> {
+        self.pod_variables.iter().chain(&self.container_variables).chain(&self.injected_variables)
+    }
+
+    /// Calls `visit` with every interpolation that is evaluated for a pod.
+    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.variables().for_each(|(_, text)| visit(text));
+        self.rules.iter().for_each(|rule| rule.texts(visit));
+        for warning in &self.warnings {
+            visit(&warning.when);
+            visit(&warning.message);
+        }
+    }
+}
+
+impl ActiveRule {
+    /// Calls `visit` with every interpolation of the rule.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.when.iter().chain(&self.containers).for_each(&mut *visit);
+        self.container.iter().for_each(|instruction| instruction.texts(visit));
+        self.pod.texts(visit);
+    }
+}
+
+/// The names that the expressions of a text read.
+pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
+    text.expressions().flat_map(Expression::names).cloned()
+}
+
+/// The parameters that a rule depends on, directly or through variables.
+fn parameters_of(rule: &Rule, definition: &Definition) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    rule.texts(&mut |text| names.extend(names_in(text)));
+    for variable in definition.variables.iter().rev() {
+        if names.contains(&variable.name) {
+            names.extend(names_in(&variable.value));
+        }
+    }
+    names.retain(|name| definition.parameters.iter().any(|parameter| parameter.name == *name));
+    names
+}
+
+/// `<policy>@<12 hex digits>` over the text of the policy and the values of its parameters.
+fn stamp(definition: &Definition, values: &[Value]) -> String {
+    let named: Map<String, Value> = definition
+        .parameters
+        .iter()
+        .zip(values)
+        .map(|(parameter, value)| (parameter.name.clone(), value.clone()))
+        .collect();
+    let mut hash = Sha256::new();
+    hash.update(definition.text.as_bytes());
+    hash.update([0]);
+    hash.update(Value::Object(named).to_string().as_bytes());
+    let digest = hash.finalize().iter().take(6).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    format!("{}@{digest}", definition.name)
+}

@@ -1,0 +1,149 @@
+//! Trying a policy on sample pods when it is loaded.
+//!
+//! The engine refuses a pod for which an expression fails or the policy is not idempotent. A policy for which that
+//! happens with a sample pod is an error at its line, before any real pod comes.
+
+use serde_json::{Value, json};
+
+use crate::core::engine::{Mutation, Outcome, Reason, inject};
+use crate::core::pointer::unescape;
+use crate::core::policy::{Diagnostic, Parameter, PodContext, Policy, SourceError};
+use crate::core::yaml::Span;
+
+/// Tries a policy.
+pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
+    let context = context(policy);
+    for (what, pod) in samples(policy) {
+        let pod = match inject(policy, pod, &context).outcome {
+            Outcome::Mutated(mutated) if mutated.reads_own_changes => {
+                let message = format!(
+                    "the policy is not idempotent: an expression has another value after a sample pod ({what}) was \
+                     injected, which changes the pod again"
+                );
+                let operations = mutated.operations();
+                let last =
+                    operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
+                let needle = last.map(|last| named_in_policy(last.pointer, last.value));
+                return Err(error(policy, message, NOT_IDEMPOTENT, needle));
+            }
+            Outcome::Mutated(mutated) => mutated.pod,
+            Outcome::Unchanged { .. } => continue,
+            Outcome::Refused { reason } => {
+                refused(policy, &what, reason)?;
+                continue;
+            }
+        };
+        if let Mutation { outcome: Outcome::Mutated(again), .. } = inject(policy, pod, &context) {
+            let operations = again.operations();
+            let needle = operations.list.first().map(|first| named_in_policy(first.pointer, first.value));
+            let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
+            let message = format!(
+                "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
+            );
+            return Err(error(policy, message, NOT_IDEMPOTENT, needle));
+        }
+    }
+    Ok(())
+}
+
+const NOT_IDEMPOTENT: &str = "a value must not depend on what the policy itself adds";
+
+/// An error for a refusal that is the policy's fault. A rule with `onConflict: refuse` may refuse a sample.
+fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
+    match reason {
+        Reason::EvaluationFailed { place, expression, message } => Err(error(
+            policy,
+            format!("`{expression}` of {place} fails for a sample pod ({what}): {message}"),
+            "look at the values of the parameters, and guard what a pod may lack with `has(…)` or `.?`",
+            Some(expression),
+        )),
+        Reason::NotIdempotent { path } => {
+            let needle = path.trim_end_matches(']').rsplit(['.', '[']).next().map(str::to_owned);
+            let message = format!(
+                "the policy is not idempotent: each time that a sample pod ({what}) is injected, `{path}` changes"
+            );
+            Err(error(policy, message, NOT_IDEMPOTENT, needle))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn error(policy: &Policy, message: String, hint: &str, needle: Option<String>) -> SourceError {
+    let definition = policy.definition();
+    let rules = definition.text.find("\n  rules:").map_or(0, |at| at + 3);
+    let span = Span { length: 5, ..crate::core::yaml::span_at(&definition.text, rules) };
+    let mut diagnostic = Diagnostic::new(span, message).hint(hint);
+    diagnostic.needle = needle.map(Into::into);
+    SourceError::new(&definition.file, &definition.text, diagnostic)
+}
+
+/// The text by which the policy most likely names what an operation changes: the name of an entry, or its key.
+fn named_in_policy(pointer: &str, value: &Value) -> String {
+    let token = unescape(pointer.rsplit('/').next().unwrap_or_default());
+    let entry = value.as_array().and_then(|items| items.first()).unwrap_or(value);
+    match entry["name"].as_str().or_else(|| entry["mountPath"].as_str()) {
+        Some(name) => name.to_owned(),
+        None => token.into_owned(),
+    }
+}
+
+/// The context in which the policy matches a sample.
+pub(crate) fn context(policy: &Policy) -> PodContext {
+    let matcher = &policy.definition().matcher;
+    PodContext {
+        namespace: matcher.namespaces.first().cloned(),
+        owner_kinds: matcher.owner_kinds.first().cloned().into_iter().collect(),
+        labels: Vec::new(),
+    }
+}
+
+/// A pod that a policy matches, of the first instance type that it knows. Tables begin with types that have the fabric.
+pub(crate) fn sample(policy: &Policy) -> Value {
+    let instance_type = policy.definition().parameters.iter().flat_map(Parameter::instance_types).next();
+    let sample = samples_on(policy, instance_type).into_iter().next();
+    sample.map(|(_, pod)| pod).unwrap_or_default()
+}
+
+/// Pods of several kinds that the policy matches, for each instance type that it knows.
+fn samples(policy: &Policy) -> Vec<(String, Value)> {
+    let mut types: Vec<Option<&str>> = vec![None];
+    types.extend(policy.known_instance_types().map(Some));
+    types.into_iter().flat_map(|instance_type| samples_on(policy, instance_type)).collect()
+}
+
+fn samples_on(policy: &Policy, instance_type: Option<&str>) -> Vec<(String, Value)> {
+    let definition = policy.definition();
+    let matcher = &definition.matcher;
+    let metadata = json!({
+        "name": "sample",
+        "labels": pairs(&matcher.labels),
+        "annotations": pairs(matcher.any_annotation.get(..1).unwrap_or_default()),
+    });
+    let gpu = definition.gpu_resources.first().map_or("gpu", String::as_str);
+    let container = |name: &str, count: u32| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
+    let specs = [
+        ("one container with 8 GPUs", json!({"containers": [container("a", 8)]})),
+        ("two containers", json!({"containers": [container("a", 4), container("b", 3)]})),
+        ("a hostNetwork pod", json!({"hostNetwork": true, "containers": [container("a", 8)]})),
+        (
+            "init containers",
+            json!({"initContainers": [container("i", 8)], "containers": [container("a", 1)]}),
+        ),
+        ("no GPU", json!({"containers": [{"name": "a", "image": "i"}]})),
+    ];
+    let on_type = |(what, spec): (&str, Value)| {
+        let mut pod = json!({"metadata": metadata, "spec": spec});
+        let Some(instance_type) = instance_type else { return (what.to_owned(), pod) };
+        pod["spec"]["nodeSelector"] = json!({"node.kubernetes.io/instance-type": instance_type});
+        (format!("{what} on {instance_type}"), pod)
+    };
+    specs.into_iter().map(on_type).collect()
+}
+
+fn pairs(entries: &[(String, String)]) -> Value {
+    entries
+        .iter()
+        .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}

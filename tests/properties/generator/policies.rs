@@ -1,0 +1,215 @@
+//! Policies at random, as text.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::author::{Author, Kind, Known, Phase};
+use super::expressions::Expr;
+use super::pools::{GPU, INSTANCE_TYPES, NAMESPACES, OPT_OUT, OTHER_GPU, TRIGGER, VOLUMES};
+use super::{Dice, container_overlays, pod_overlays, yaml};
+
+/// A policy and the expressions in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Policy {
+    pub(crate) document: Value,
+    /// Each by its text, without `${` and `}`.
+    pub(crate) expressions: BTreeMap<String, Expr>,
+    /// When the value of each variable is known.
+    pub(crate) phases: BTreeMap<String, Phase>,
+}
+
+impl Policy {
+    /// A policy of which the expressions are not known.
+    pub(crate) fn of(document: Value) -> Self {
+        Self { document, expressions: BTreeMap::new(), phases: BTreeMap::new() }
+    }
+
+    pub(crate) fn text(&self) -> String {
+        yaml::text(&self.document)
+    }
+
+    /// Whether every expression of the policy is known.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.expressions.is_empty() || !self.text().contains("${")
+    }
+}
+
+/// A policy that is meant to load.
+pub(crate) fn policy(dice: &mut Dice) -> Policy {
+    let matcher = matcher(dice);
+    let gpus = if dice.chance(30) { json!([GPU, OTHER_GPU]) } else { json!([GPU]) };
+    let wild = if dice.chance(25) { 70 } else { 3 };
+    let mut author = Author { dice, known: Vec::new(), expressions: BTreeMap::new(), wild };
+    let parameters = parameters(&mut author);
+    let variables = variables(&mut author);
+    let warnings = warnings(&mut author);
+    let rules: Vec<Value> = (0..=author.dice.below(5)).map(|at| rule(&mut author, at)).collect();
+    let mut spec = json!({
+        "provider": "test", "description": "generated", "gpuResources": gpus,
+        "instanceTypes": {"stripPrefixes": ["ml."]}, "match": matcher,
+    });
+    for (key, value) in [("parameters", parameters), ("variables", variables)] {
+        if !value.is_empty() {
+            spec[key] = value.into();
+        }
+    }
+    if !warnings.is_empty() {
+        spec["warnings"] = warnings.into();
+    }
+    spec["rules"] = rules.into();
+    let document = json!({
+        "apiVersion": "fabric-injector.io/v1alpha1", "kind": "FabricPolicy",
+        "metadata": {"name": "generated"}, "spec": spec,
+    });
+    let phases = author.known.iter().map(|known| (known.name.clone(), known.phase)).collect();
+    Policy { document, expressions: author.expressions, phases }
+}
+
+fn matcher(dice: &mut Dice) -> Value {
+    let mut matcher = json!({"anyAnnotation": {TRIGGER: "true"}});
+    if dice.chance(30) {
+        matcher["exceptAnnotation"] = json!({OPT_OUT: "true"});
+    }
+    match dice.below(12) {
+        0 => matcher["namespaces"] = json!(dice.some(&NAMESPACES, 80)),
+        1 => matcher["ownerKinds"] = json!(["Job", "StatefulSet"]),
+        2 => {
+            matcher.as_object_mut().map(|matcher| matcher.remove("anyAnnotation"));
+            matcher["namespaces"] = json!(NAMESPACES);
+        }
+        _ => {}
+    }
+    if matcher["namespaces"] == json!([]) {
+        matcher["namespaces"] = json!(["default"]);
+    }
+    matcher
+}
+
+fn parameters(author: &mut Author<'_>) -> Map<String, Value> {
+    let all = [
+        ("ratio", Kind::Ratio, "number", json!(2), json!(0.5)),
+        ("count", Kind::Integer, "integer", json!(1), json!(4)),
+        ("interface", Kind::Text, "string", json!("eth0"), json!("no")),
+        ("perhaps", Kind::Perhaps, "string", Value::Null, json!("given")),
+        ("flag", Kind::Boolean, "boolean", json!(true), json!(false)),
+        ("size", Kind::Quantity, "quantity", json!("64Gi"), json!("1Gi")),
+        ("links", Kind::Texts, "stringList", json!(["eth1", "eth2"]), json!(["role"])),
+    ];
+    let mut parameters = Map::new();
+    for (name, kind, type_name, default, other) in all {
+        if !author.dice.chance(40) {
+            continue;
+        }
+        let mut parameter = json!({"type": type_name, "description": "generated"});
+        if !default.is_null() {
+            parameter["default"] = default;
+        }
+        if author.dice.chance(40) {
+            parameter["byInstanceType"] = json!({author.dice.pick(&INSTANCE_TYPES[..3]): other});
+        }
+        parameters.insert(name.to_owned(), parameter);
+        author.known.push(Known { name: name.to_owned(), kind, phase: Phase::Fixed });
+    }
+    parameters
+}
+
+fn variables(author: &mut Author<'_>) -> Map<String, Value> {
+    let mut variables = Map::new();
+    for at in 0..author.dice.below(4) {
+        let name = format!("v{at}");
+        let phase = author.dice.pick(&[Phase::Fixed, Phase::Pod, Phase::Pod, Phase::Container, Phase::Final]);
+        let kind = author.dice.pick(&[Kind::Boolean, Kind::Text, Kind::Integer, Kind::Perhaps]);
+        let expression = author.expression(kind, phase);
+        // What it reads says when its value is known; a wider phase than planned does no harm.
+        let phase = phase_of(&expression, author);
+        let text = author.write(expression);
+        variables.insert(name.clone(), text.into());
+        author.known.push(Known { name, kind, phase });
+    }
+    variables
+}
+
+/// When the value of an expression is known, by the names in its text.
+fn phase_of(expression: &Expr, author: &Author<'_>) -> Phase {
+    let source = expression.source();
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let reads = |name: &str| {
+        source.match_indices(name).any(|(at, _)| {
+            let (before, after) = (&source[..at], &source[at + name.len()..]);
+            !before.ends_with(|c: char| is_part(c) || c == '.' || c == '?') && !after.starts_with(is_part)
+        })
+    };
+    let of = |wanted: Phase, built_in: &[&str]| {
+        built_in.iter().any(|name| reads(name))
+            || author.known.iter().any(|known| known.phase == wanted && reads(&known.name))
+    };
+    if of(Phase::Final, &["podRequests"]) {
+        Phase::Final
+    } else if of(Phase::Container, &["gpus", "container"]) {
+        Phase::Container
+    } else if of(Phase::Pod, &["pod", "podNamespace", "hostNetwork", "totalGpus"]) {
+        Phase::Pod
+    } else {
+        Phase::Fixed
+    }
+}
+
+fn warnings(author: &mut Author<'_>) -> Vec<Value> {
+    let mut warnings = Vec::new();
+    if author.dice.chance(25) {
+        let condition = author.condition(Phase::Final, 1);
+        let when = author.write(condition);
+        let text = author.text(Phase::Final);
+        let message = format!("seen: {}", author.write(text));
+        warnings.push(json!({"code": "generated", "when": when, "message": message}));
+    }
+    warnings
+}
+
+fn rule(author: &mut Author<'_>, at: usize) -> Value {
+    let mut rule = json!({"name": format!("rule-{at}")});
+    if author.dice.chance(35) {
+        let condition = author.condition(Phase::Pod, 2);
+        rule["when"] = author.write(condition).into();
+    }
+    if author.dice.chance(30) {
+        let condition = author.condition(Phase::Container, 2);
+        rule["containers"] = author.write(condition).into();
+    }
+    if author.dice.chance(12) {
+        rule["requiresPodNetwork"] = json!(true);
+    }
+    match author.dice.below(10) {
+        0 => rule["onConflict"] = json!("replace"),
+        1 => rule["onConflict"] = json!("refuse"),
+        2 => rule["onConflict"] = json!("keep"),
+        _ => {}
+    }
+    let mut volumes: Vec<&str> = Vec::new();
+    if author.dice.chance(30) {
+        volumes.push(author.dice.pick(&VOLUMES));
+        if author.dice.chance(30) {
+            volumes.extend(
+                VOLUMES.iter().filter(|name| **name != volumes[0]).take(1).copied().collect::<Vec<_>>(),
+            );
+        }
+    }
+    let mounted = if author.dice.chance(90) { volumes.clone() } else { Vec::new() };
+    let container = container_overlays::overlay(author, Phase::Container, &mounted);
+    let provided = if author.dice.chance(90) { volumes } else { Vec::new() };
+    let pod = if author.dice.chance(45) || !provided.is_empty() {
+        pod_overlays::overlay(author, &provided)
+    } else {
+        json!({})
+    };
+    if pod != json!({}) {
+        rule["pod"] = pod.clone();
+    }
+    if !container.is_empty() {
+        rule["container"] = container.into();
+    } else if pod == json!({}) {
+        rule["container"] = json!({"env": [{"name": "A", "value": "1"}]});
+    }
+    rule
+}

@@ -1,0 +1,265 @@
+//! What a policy asks for, worked out from its document and the pod alone: which rules apply to which containers, and
+//! the values of their overlays.
+
+use serde_json::{Map, Value, json};
+
+use crate::adapter::Context;
+use crate::generator::author::Phase;
+use crate::generator::containers::gpus;
+use crate::generator::expressions::{Names, plain};
+use crate::generator::pods;
+use crate::generator::policies::Policy;
+use crate::generator::pools::INSTANCE_TYPE;
+use crate::generator::{defaults, items};
+
+/// What a rule asks for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) rule: String,
+    /// Lists and indexes of the containers that the rule selects, each with what the container is to have.
+    pub(crate) containers: Vec<(&'static str, usize, Value)>,
+    /// What the pod is to have.
+    pub(crate) pod: Value,
+}
+
+/// What a policy asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Demand {
+    pub(crate) asked: Vec<Asked>,
+    /// Rules that are left out, since the pod uses the host's network.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Whether the pod is one of the policy's.
+pub(crate) fn matches(policy: &Policy, pod: &Value, context: &Context) -> bool {
+    let matcher = &policy.document["spec"]["match"];
+    let annotations = &pod["metadata"]["annotations"];
+    let has = |(key, value): (&String, &Value)| annotations[key] == *value;
+    let pairs = |key: &str| matcher[key].as_object().into_iter().flatten();
+    let any = matcher["anyAnnotation"].is_null() || pairs("anyAnnotation").any(has);
+    let except = pairs("exceptAnnotation").any(has);
+    let namespace = json!(namespace(pod, context));
+    let namespaces = matcher["namespaces"].is_null() || items(&matcher["namespaces"]).contains(&namespace);
+    let owners: Vec<&Value> =
+        items(&pod["metadata"]["ownerReferences"]).iter().map(|owner| &owner["kind"]).collect();
+    let kinds = matcher["ownerKinds"].is_null()
+        || items(&matcher["ownerKinds"]).iter().any(|kind| owners.contains(&kind));
+    any && !except && namespaces && kinds
+}
+
+fn namespace(pod: &Value, context: &Context) -> String {
+    let own = || pod["metadata"]["namespace"].as_str().map(str::to_owned);
+    context.namespace.clone().or_else(own).unwrap_or_else(|| "default".to_owned())
+}
+
+/// What the policy asks for. `after` is the pod as it came out, in which the requests of the finished pod are counted.
+pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Context) -> Demand {
+    let spec = &policy.document["spec"];
+    // Expressions see the pod with the API server's defaults, whether it has been there or not.
+    let mut completed = pod.clone();
+    defaults::complete(&mut completed);
+    let pod = &completed;
+    let resources: Vec<String> =
+        items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    let mut fixed = Names::new(fixed(spec, pod));
+    policy.add_variables(Phase::Fixed, &mut fixed);
+    let mut of_pod = Names::within(
+        &fixed,
+        vec![
+            ("pod".to_owned(), pod.clone()),
+            ("podNamespace".to_owned(), namespace(pod, context).into()),
+            ("hostNetwork".to_owned(), (pod["spec"]["hostNetwork"] == true).into()),
+            ("totalGpus".to_owned(), scheduled(pod, |container| gpus(container, &resources)).into()),
+        ],
+    );
+    policy.add_variables(Phase::Pod, &mut of_pod);
+    let mut finished = Names::within(&of_pod, vec![("podRequests".to_owned(), requests(after))]);
+    policy.add_variables(Phase::Final, &mut finished);
+
+    let mut demand = Demand::default();
+    for rule in items(&spec["rules"]) {
+        let name = rule["name"].as_str().unwrap_or_default().to_owned();
+        if rule["when"].as_str().is_some_and(|when| policy.evaluate(when, &of_pod) != true) {
+            continue;
+        }
+        let mut containers = Vec::new();
+        for (list, at, container) in pods::containers(pod) {
+            let mut names = Names::within(
+                &of_pod,
+                vec![
+                    ("gpus".to_owned(), gpus(container, &resources).into()),
+                    ("container".to_owned(), container.clone()),
+                ],
+            );
+            policy.add_variables(Phase::Container, &mut names);
+            let selects = match rule["containers"].as_str() {
+                Some(condition) => policy.evaluate(condition, &names) == true,
+                None => gpus(container, &resources) > 0,
+            };
+            if selects {
+                let wanted = policy.build(&rule["container"], &names).unwrap_or_default();
+                containers.push((list, at, wanted));
+            }
+        }
+        if containers.is_empty() {
+            continue;
+        }
+        if rule["requiresPodNetwork"] == true && pod["spec"]["hostNetwork"] == true {
+            demand.left_out.push(name);
+            continue;
+        }
+        let pod = policy.build(&rule["pod"], &finished).unwrap_or_default();
+        demand.asked.push(Asked { rule: name, containers, pod });
+    }
+    demand
+}
+
+/// The instance type and the parameters.
+fn fixed(spec: &Value, pod: &Value) -> Vec<(String, Value)> {
+    let selected = instance_types(pod);
+    let instance_type = if let [one] = selected.as_slice() { one.as_str() } else { "" };
+    let mut names = vec![("instanceType".to_owned(), json!(instance_type))];
+    for (name, parameter) in spec["parameters"].as_object().into_iter().flatten() {
+        let table = parameter["byInstanceType"].as_object();
+        let of = |selected: &String| {
+            table?.iter().find(|(key, _)| key.to_lowercase() == *selected).map(|(_, value)| value)
+        };
+        let values: Vec<Option<&Value>> = selected.iter().map(of).collect();
+        let agreed = values
+            .first()
+            .copied()
+            .flatten()
+            .filter(|first| values.iter().all(|value| *value == Some(*first)));
+        names.push((name.clone(), agreed.unwrap_or(&parameter["default"]).clone()));
+    }
+    names
+}
+
+fn instance_types(pod: &Value) -> Vec<String> {
+    let spec = &pod["spec"];
+    let of_affinity = || {
+        let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+        let expressions = items(terms).iter().flat_map(|term| items(&term["matchExpressions"]));
+        expressions.flat_map(|expression| items(&expression["values"]).to_vec()).collect::<Vec<_>>()
+    };
+    let selected = match &spec["nodeSelector"][INSTANCE_TYPE] {
+        Value::Null => of_affinity(),
+        selected => vec![selected.clone()],
+    };
+    selected.iter().filter_map(|name| Some(name.as_str()?.to_lowercase())).collect()
+}
+
+/// What the scheduler counts for a pod: containers and sidecars together, or more if an init container needs more.
+fn scheduled(pod: &Value, amount: impl Fn(&Value) -> i64) -> i64 {
+    let (mut sidecars, mut peak) = (0, 0);
+    for container in items(&pod["spec"]["initContainers"]) {
+        if container["restartPolicy"] == "Always" {
+            sidecars += amount(container);
+        } else {
+            peak = peak.max(sidecars + amount(container));
+        }
+    }
+    peak.max(sidecars + items(&pod["spec"]["containers"]).iter().map(amount).sum::<i64>())
+}
+
+/// What the pod requests of each resource of a vendor.
+fn requests(pod: &Value) -> Value {
+    let mut names: Vec<String> = Vec::new();
+    for (_, _, container) in pods::containers(pod) {
+        for list in ["limits", "requests"] {
+            let keys = container["resources"][list].as_object().into_iter().flat_map(Map::keys);
+            names.extend(keys.filter(|key| key.contains('/')).cloned());
+        }
+    }
+    let total = |name: String| {
+        let count = scheduled(pod, |container| gpus(container, std::slice::from_ref(&name)));
+        (name, json!(count))
+    };
+    names.into_iter().map(total).collect::<Map<_, _>>().into()
+}
+
+impl Policy {
+    fn add_variables(&self, phase: Phase, names: &mut Names<'_>) {
+        let variables = self.document["spec"]["variables"].as_object();
+        for (name, text) in variables.into_iter().flatten() {
+            if self.phases.get(name) == Some(&phase) {
+                let value = self.evaluate(text.as_str().unwrap_or_default(), names);
+                names.push(name, value);
+            }
+        }
+    }
+
+    /// The value of a text: of the expression in it, or the text with the values of its expressions in it.
+    fn evaluate(&self, text: &str, names: &Names<'_>) -> Value {
+        let mut pieces: Vec<(bool, String)> = Vec::new();
+        let mut rest = text;
+        let mut literal = String::new();
+        while let Some(at) = rest.find("${") {
+            literal.push_str(&rest[..at]);
+            if literal.ends_with('$') {
+                literal.push('{');
+                rest = &rest[at + 2..];
+                continue;
+            }
+            let source = self.expressions.keys().filter(|source| {
+                rest[at + 2..].strip_prefix(source.as_str()).is_some_and(|rest| rest.starts_with('}'))
+            });
+            let source = source.max_by_key(|source| source.len()).unwrap_or_else(|| panic!("{text}"));
+            pieces.push((false, std::mem::take(&mut literal)));
+            pieces.push((true, source.clone()));
+            rest = &rest[at + 3 + source.len()..];
+        }
+        literal.push_str(rest);
+        pieces.push((false, literal));
+        pieces.retain(|(expression, text)| *expression || !text.is_empty());
+        let value = |source: &String| self.expressions[source].value(names);
+        if let [(true, source)] = pieces.as_slice() {
+            return value(source);
+        }
+        let mut out = String::new();
+        for (expression, text) in &pieces {
+            match expression.then(|| value(text)) {
+                Some(Value::Null) => return Value::Null,
+                Some(value) => out.push_str(&plain(&value)),
+                None => out.push_str(text),
+            }
+        }
+        out.into()
+    }
+
+    /// The value of an overlay; `None` if it is left out.
+    fn build(&self, overlay: &Value, names: &Names<'_>) -> Option<Value> {
+        match overlay {
+            Value::Null => None,
+            Value::String(text) => Some(self.evaluate(text, names)).filter(|value| !value.is_null()),
+            Value::Object(map) => {
+                let mut built = Map::new();
+                for (key, value) in map {
+                    let key = self.evaluate(key, names);
+                    if let (false, Some(value)) = (key.is_null(), self.build(value, names)) {
+                        built.insert(plain(&key), value);
+                    }
+                }
+                let edits = map.keys().any(|key| key.starts_with('$') && !key.starts_with("${"));
+                let lost = if edits { built.len() < map.len() } else { built.is_empty() && !map.is_empty() };
+                (!lost).then(|| built.into())
+            }
+            Value::Array(list) => {
+                let built: Vec<Value> =
+                    list.iter().filter_map(|item| self.build_entry(item, names)).collect();
+                (!built.is_empty() || list.is_empty()).then(|| built.into())
+            }
+            other => Some(other.clone()),
+        }
+    }
+
+    /// The value of an entry of a list: left out as soon as one of its own fields is.
+    fn build_entry(&self, entry: &Value, names: &Names<'_>) -> Option<Value> {
+        let built = self.build(entry, names)?;
+        let whole = match (entry, &built) {
+            (Value::Object(entry), Value::Object(built)) => entry.len() == built.len(),
+            _ => true,
+        };
+        whole.then_some(built)
+    }
+}
