@@ -51,7 +51,6 @@ pub enum NextCa {
     Unusable,
     /// It can sign.
     Usable {
-        /// Its validity.
         lifetime: Lifetime,
         /// It is in the registered `caBundle`.
         trusted: bool,
@@ -124,8 +123,8 @@ fn change(ca: Lifetime, next: Lifetime, overlap: Duration) -> Duration {
     next.start + overlap.min(left / 2).min(next.length() / 4)
 }
 
-/// Whether a replica starts to serve a certificate whose CA it has seen in `caBundle` for this time. `served_until` is
-/// the end of the certificate that it serves now.
+/// Returns whether a replica starts to serve a certificate whose CA it has seen in `caBundle` for this time.
+/// `served_until` is the end of the certificate that it serves now.
 pub fn may_serve(trusted_for: Duration, served_until: Option<Duration>, now: Duration) -> bool {
     trusted_for >= PROPAGATION || served_until.is_some_and(|end| end <= now.saturating_add(PROPAGATION))
 }
