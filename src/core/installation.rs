@@ -7,7 +7,7 @@ use crate::core::yaml;
 
 /// The rendered chart.
 const RENDERED: &str = include_str!("../../deploy/manifests/fabric-injector.yaml");
-/// Its namespace.
+/// The namespace in the rendered chart.
 const NAMESPACE: &str = "fabric-injector";
 /// The directory in which the Deployment mounts policies of the operator.
 const POLICIES: &str = "/etc/fabric-injector/policies";
@@ -48,7 +48,7 @@ pub struct Installation {
     pub guard: GuardAction,
     /// The `multinodeNetworking` block.
     pub settings: Value,
-    /// The names of built-in policies, if there are policies of the operator as well.
+    /// The names of built-in policies, in addition to policies of the operator.
     pub built_in: Vec<String>,
     /// The policies of the operator: file name and text.
     pub policies: Vec<(String, String)>,

@@ -25,8 +25,8 @@ use super::selection::SelectionArguments;
 pub(super) struct Arguments {
     #[command(flatten)]
     selection: SelectionArguments,
-    /// The namespace of the installation, whose pods are not injected; the default one is printed as well, another one
-    /// has to exist
+    /// The namespace of the installation, whose pods are not injected; the command prints the default one too, another
+    /// one has to exist
     #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = own_namespace)]
     namespace: String,
     /// The image of the server [default: that of this version]

@@ -71,7 +71,7 @@ pub(super) fn dns_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Whether the text has the characters of a DNS label.
+/// Returns whether the text has the characters of a DNS label.
 fn is_label(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')

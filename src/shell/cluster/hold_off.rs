@@ -17,8 +17,8 @@ pub(super) struct HoldOff {
 }
 
 impl HoldOff {
-    /// Whether the replica registers its condition. The policies that were loaded last win, until the rollout that
-    /// reaches this replica has had time to finish.
+    /// Returns whether the replica registers its condition. The policies that were loaded last win, until the rollout
+    /// that reaches this replica has had time to finish.
     pub(super) fn may_register(&mut self, owner: ConditionOwner, wanted: &str, now: Instant) -> bool {
         match owner {
             ConditionOwner::ThisReplica | ConditionOwner::Unmanaged => true,
@@ -54,7 +54,7 @@ mod tests {
         assert!(!hold_off.may_register(other, "old", later + ROLLOUT / 2));
         assert!(hold_off.may_register(other, "old", later + ROLLOUT), "the other replica is gone");
         hold_off.record("old");
-        // This replica loads them as well.
+        // This replica loads them too.
         assert!(!hold_off.may_register(other, "old", later + ROLLOUT * 2));
         assert!(hold_off.may_register(other, "new", later + ROLLOUT * 2));
         hold_off.record("new");

@@ -40,7 +40,7 @@ pub(super) struct Previous {
     pub(super) until: SystemTime,
 }
 
-/// What a step does, for the log.
+/// The change that a step makes, for the log.
 pub(super) fn sentence(step: Step) -> &'static str {
     match step {
         Step::Renew => "renewed the serving certificate",

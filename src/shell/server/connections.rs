@@ -42,7 +42,7 @@ impl Connection {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the next response is the last.
+    /// Returns whether the next response is the last.
     pub(super) fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
@@ -61,7 +61,7 @@ impl Connection {
         InFlight(Arc::clone(self))
     }
 
-    /// Whether the connection has had a request.
+    /// Returns whether the connection has had a request.
     pub(super) fn has_had_request(&self) -> bool {
         self.has_had_request.load(Ordering::Relaxed)
     }
@@ -111,7 +111,7 @@ impl Connections {
         Self { most, open: Mutex::default() }
     }
 
-    /// Whether a request is in flight on any of them.
+    /// Returns whether a request is in flight on any of them.
     pub(super) fn any_busy(&self) -> bool {
         self.open().by_number.values().any(|connection| connection.idle().is_none())
     }
