@@ -7,7 +7,7 @@ pub mod cli;
 pub mod cluster;
 mod files;
 mod pem;
-pub mod selection;
+pub mod policy_sources;
 pub mod server;
 pub mod stream;
 pub mod telemetry;

@@ -10,7 +10,7 @@ mod parse;
 mod policies;
 mod render;
 mod report;
-mod selection;
+mod policy_sources;
 mod serve;
 
 use std::process::ExitCode;

@@ -7,12 +7,12 @@ use crate::core::installation::{GuardAction, Installation};
 use crate::core::registration;
 use crate::core::yaml;
 use crate::shell::builtin;
-use crate::shell::selection::Selection;
+use crate::shell::policy_sources::PolicySources;
 
 use super::Status;
 use super::output::Output;
 use super::parse::namespace;
-use super::selection::SelectionArguments;
+use super::policy_sources::PolicyArguments;
 
 /// Print the objects that install the webhook without Helm and kustomize
 ///
@@ -24,7 +24,7 @@ use super::selection::SelectionArguments;
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
-    selection: SelectionArguments,
+    policies: PolicyArguments,
     /// The namespace of the installation, whose pods are not injected; the default one is printed as well, another one
     /// has to exist
     #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = own_namespace)]
@@ -70,7 +70,7 @@ enum Guard {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
-    let sources = Selection::from(arguments.selection.clone()).read()?;
+    let sources = PolicySources::from(arguments.policies.clone()).read()?;
     let policies = sources.compile()?;
     let definitions = policies.policies().iter().map(crate::core::policy::Policy::definition);
     let (built_in, own): (Vec<_>, Vec<_>) = definitions.partition(|definition| {

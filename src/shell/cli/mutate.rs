@@ -13,14 +13,14 @@ use serde_json::Value;
 use crate::core::manifest::RawDocument;
 use crate::core::manifest::{self, Document, DocumentError, Served, Wanted};
 use crate::core::policy_set::PolicySet;
-use crate::shell::selection::Selection;
+use crate::shell::policy_sources::PolicySources;
 use crate::shell::stream::RawDocuments;
 
 use super::Status;
 use super::output::Output;
 use super::render::{self, Before, Format, Rendered};
 use super::report::{self, Place};
-use super::selection::SelectionArguments;
+use super::policy_sources::PolicyArguments;
 
 /// Serve the pods of manifests as the webhook would, and print the result
 #[derive(Debug, Args)]
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     files: Vec<String>,
     #[command(flatten)]
-    selection: SelectionArguments,
+    policies: PolicyArguments,
     /// The form of the output; without it, each document in the form that it came in
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -53,7 +53,7 @@ enum ReportFormat {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
-    let policies = Selection::from(arguments.selection.clone()).load()?;
+    let policies = PolicySources::from(arguments.policies.clone()).load()?;
     let mut run = Run { arguments, policies: &policies, output, status: Status::Done, before: FIRST };
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };

@@ -4,7 +4,7 @@ use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use crate::shell::builtin;
-use crate::shell::selection::listing;
+use crate::shell::policy_sources::listing;
 
 use super::Status;
 use super::output::Output;

@@ -48,7 +48,7 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
         None => None,
         Some(options) => {
             // Errors of policies are reported before the API server is reached.
-            configuration::selection(arguments)?.read()?.compile()?;
+            configuration::policy_sources(arguments)?.read()?.compile()?;
             tokio::select! {
                 reconciler = Reconciler::start(options) => Some(reconciler?),
                 _ = stops.recv() => return Ok(Ended::Drained),

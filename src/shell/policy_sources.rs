@@ -23,7 +23,7 @@ const VALUES: Allowed = Allowed { what: "values file", mebibytes: 4, pipes: fals
 
 /// What an operator chose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct PolicySources {
     /// Names of built-in policies, paths of policy files, and folders of them.
     pub policies: Vec<String>,
     /// The path of a values file.
@@ -34,7 +34,7 @@ pub struct Selection {
 
 /// The files of a selection as they were read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sources {
+pub struct RawPolicies {
     /// Name and text of each policy file.
     policies: Vec<(String, String)>,
     /// Path and text of the values file.
@@ -42,13 +42,13 @@ pub struct Sources {
     sets: Vec<String>,
 }
 
-impl Selection {
+impl PolicySources {
     /// Reads all files, as often as one likes: none may be a pipe.
-    pub fn read(&self) -> anyhow::Result<Sources> {
+    pub fn read(&self) -> anyhow::Result<RawPolicies> {
         self.read_files(false)
     }
 
-    fn read_files(&self, pipes: bool) -> anyhow::Result<Sources> {
+    fn read_files(&self, pipes: bool) -> anyhow::Result<RawPolicies> {
         let mut policies = Vec::new();
         for name in &self.policies {
             policies.extend(read_policies(name, Allowed { pipes, ..POLICY })?);
@@ -57,7 +57,7 @@ impl Selection {
             Some(path) => Some((path.clone(), read_file(path, Allowed { pipes, ..VALUES })?)),
             None => None,
         };
-        Ok(Sources { policies, values, sets: self.sets.clone() })
+        Ok(RawPolicies { policies, values, sets: self.sets.clone() })
     }
 
     /// Reads all files once, pipes as well, and makes the set of policies of them.
@@ -66,7 +66,7 @@ impl Selection {
     }
 }
 
-impl Sources {
+impl RawPolicies {
     /// Makes the set of policies: all of them, or an error.
     pub fn compile(&self) -> anyhow::Result<PolicySet> {
         Ok(PolicySet::new(self.chosen()?)?)
