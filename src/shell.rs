@@ -1,5 +1,4 @@
-//! The shells around the core: the command line, the server, the reconciler of its registration, and the files and
-//! telemetry that they use.
+//! The program around the core: the command line, the server, the reconciler of its registration, files and telemetry.
 
 pub mod authority;
 pub mod builtin;

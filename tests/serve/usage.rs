@@ -56,7 +56,7 @@ fn options_that_belong_together_are_asked_for() {
         assert_eq!(run.status, Some(2), "{options:?}");
         assert!(run.stderr.contains(word), "no `{word}` in\n{}", run.stderr);
     }
-    assert_refused(&["--client-ca", "a.crt"], &["`--client-ca` needs a certificate for the server as well"]);
+    assert_refused(&["--client-ca", "a.crt"], &["`--client-ca` also needs a certificate for the server"]);
 }
 
 #[test]

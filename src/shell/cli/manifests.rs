@@ -9,7 +9,7 @@ use crate::core::yaml;
 use crate::shell::builtin;
 use crate::shell::policy_sources::PolicySources;
 
-use super::Status;
+use super::ExitStatus;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy_sources::PolicyArguments;
@@ -25,8 +25,8 @@ use super::policy_sources::PolicyArguments;
 pub(super) struct Arguments {
     #[command(flatten)]
     policies: PolicyArguments,
-    /// The namespace of the installation, whose pods are not injected; the default one is printed as well, another one
-    /// has to exist
+    /// The namespace of the installation, whose pods are not injected; the output includes the default one, another
+    /// one has to exist
     #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = own_namespace)]
     namespace: String,
     /// The image of the server [default: that of this version]
@@ -69,7 +69,7 @@ enum Guard {
     None,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let sources = PolicySources::from(arguments.policies.clone()).read()?;
     let policies = sources.compile()?;
     let definitions = policies.policies().iter().map(crate::core::policy::Policy::definition);
@@ -102,7 +102,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let objects = installation.objects()?;
     let documents: Vec<String> = objects.iter().map(yaml::write).collect();
     output.data(documents.join("---\n").as_bytes())?;
-    Ok(Status::Done)
+    Ok(ExitStatus::Done)
 }
 
 /// The size of a ConfigMap, less some room for its metadata.

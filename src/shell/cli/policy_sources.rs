@@ -1,8 +1,7 @@
-//! The options that choose policies: `--policy`, `--values` and `--set`.
+//! The options `--policy`, `--values` and `--set`.
 
 use crate::shell::policy_sources::PolicySources;
 
-/// The options that choose policies.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct PolicyArguments {
     /// A built-in policy, a policy file, or a folder of them; may be given several times

@@ -17,7 +17,7 @@ pub(super) struct HoldOff {
 }
 
 impl HoldOff {
-    /// Whether the replica registers its condition. The policies that were loaded last win, until the rollout that
+    /// Returns true if the replica registers its condition. The policies that were loaded last win, until the rollout that
     /// reaches this replica has had time to finish.
     pub(super) fn may_register(&mut self, owner: ConditionOwner, wanted: &str, now: Instant) -> bool {
         match owner {
@@ -29,7 +29,7 @@ impl HoldOff {
         }
     }
 
-    /// Takes note of a condition that was written; an attempt that met a conflict does not count.
+    /// Records a condition that was written; an attempt that met a conflict does not count.
     pub(super) fn record(&mut self, wanted: &str) {
         self.registered = Some(wanted.to_owned());
         self.other_since = None;
@@ -54,7 +54,7 @@ mod tests {
         assert!(!hold_off.may_register(other, "old", later + ROLLOUT / 2));
         assert!(hold_off.may_register(other, "old", later + ROLLOUT), "the other replica is gone");
         hold_off.record("old");
-        // This replica loads them as well.
+        // This replica loads them too.
         assert!(!hold_off.may_register(other, "old", later + ROLLOUT * 2));
         assert!(hold_off.may_register(other, "new", later + ROLLOUT * 2));
         hold_off.record("new");

@@ -40,7 +40,7 @@ pub(super) struct Previous {
     pub(super) until: SystemTime,
 }
 
-/// What a step does, for the log.
+/// The description of a step in the log.
 pub(super) fn sentence(step: Step) -> &'static str {
     match step {
         Step::Renew => "renewed the serving certificate",
@@ -107,7 +107,7 @@ impl Rotation {
         Ok(Some((next, step)))
     }
 
-    /// The shortest time that is left of what is in use.
+    /// The shortest time that is left of the certificates in use.
     pub(super) fn time_left(&self, now: SystemTime) -> Duration {
         time_left(&self.serving.cert, now).min(time_left(&self.ca.cert, now))
     }

@@ -33,7 +33,7 @@ pub(super) struct BufferedBody {
 }
 
 /// Reads a body. `length` is its `content-length`, if there is one.
-pub(super) async fn read(
+pub(super) async fn read_body(
     state: &State,
     mut body: Body,
     length: Option<usize>,
@@ -93,7 +93,7 @@ struct MemoryPermit {
 }
 
 impl MemoryPermit {
-    /// Whether there is memory for more bytes.
+    /// Acquires memory for more bytes; false if there is none.
     async fn extend(&mut self, state: &State, bytes: usize, deadline: Instant) -> bool {
         if self.spare.is_some() {
             return true;

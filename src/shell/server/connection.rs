@@ -98,7 +98,7 @@ struct Service {
 }
 
 impl Service {
-    /// Whether a response is the last of its connection, so that it has `connection: close`.
+    /// Returns true if a response is the last of its connection, so that it has `connection: close`.
     fn should_close(&self) -> bool {
         let leaving = |phase: &watch::Receiver<Phase>| *phase.borrow() >= Phase::Leaving;
         self.phase.as_ref().is_some_and(|phase| leaving(phase) || self.connection.ends())

@@ -37,7 +37,7 @@ pub struct Config {
     pub admin_listen: SocketAddr,
     /// The source of the certificate.
     pub tls: TlsSource,
-    /// The policies.
+    /// The policies and values, which are reloaded when they change.
     pub policy_sources: PolicySources,
     /// The response for a pod on which the policy or the program fails.
     pub on_error: OnError,
@@ -173,7 +173,8 @@ impl Server {
 
     fn start_reloads(&self) -> Vec<JoinHandle<()>> {
         let (state, settings) = (&self.state, &self.tls);
-        let policies = PolicyFiles { policy_sources: self.config.policy_sources.clone(), state: Arc::clone(state) };
+        let policies =
+            PolicyFiles { policy_sources: self.config.policy_sources.clone(), state: Arc::clone(state) };
         let policies = reload::watch(policies, Arc::clone(state), self.sources.clone());
         let mut tasks = vec![tokio::spawn(policies)];
         match &self.config.tls {

@@ -19,7 +19,7 @@ const MAX_CONNECTIONS: usize = 1_024;
 /// Answer the admission reviews of an API server over HTTPS
 ///
 /// Without a certificate, the server creates one in memory, listens on loopback only, and prints a command that posts a
-/// sample review. Without a policy as well, it uses `aws-efa`.
+/// sample review. If there is no policy either, it uses `aws-efa`.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "The server reloads certificates, policies and values when their files change.\n\n\
