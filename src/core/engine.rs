@@ -71,7 +71,7 @@ pub struct Mutated {
     pub pod: Value,
     /// The stamp that it carries.
     pub stamp: String,
-    /// Whether an expression had another value after the policy changed the pod, so that another pass was necessary.
+    /// True if an expression had another value after the policy changed the pod, so that another pass was necessary.
     pub(crate) reads_own_changes: bool,
     changes: Changes,
 }

@@ -1,4 +1,4 @@
-//! Manifests: the pod templates in a document, and their injection.
+//! The documents of a manifest: finds their pod templates and injects them.
 
 mod document;
 mod templates;

@@ -92,12 +92,11 @@ impl PolicySet {
         set
     }
 
-    /// Whether a policy may match a pod in this JSON text. If not, none does.
+    /// Returns whether a policy may match a pod in this JSON text. If not, none does.
     pub(crate) fn may_concern(&self, json: &str) -> bool {
         !self.others.is_empty() || self.sought.iter().any(|finder| finder.find(json.as_bytes()).is_some())
     }
 
-    /// The policies.
     pub fn policies(&self) -> &[Policy] {
         &self.policies
     }
@@ -155,7 +154,7 @@ fn select<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Res
     Ok(first)
 }
 
-/// Whether the pod names Windows, or is a host process of it.
+/// Returns whether the pod names Windows, or is a host process of it.
 fn is_windows(spec: &Value) -> bool {
     let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
     let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());

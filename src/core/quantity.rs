@@ -11,8 +11,8 @@ pub struct Quantity(i128);
 const NANO: i128 = 1_000_000_000;
 
 impl Quantity {
-    /// Reads a quantity as the API server does; `None` for anything that is not one, or that is larger than
-    /// any quantity may be.
+    /// Reads a quantity as the API server does. Returns `None` for text that is no quantity, and for numbers that no
+    /// resource reaches.
     pub fn parse(text: &str) -> Option<Self> {
         let (negative, unsigned) = match text.as_bytes().first()? {
             b'-' => (true, &text[1..]),
@@ -26,7 +26,7 @@ impl Quantity {
         Some(Self(if negative { -magnitude } else { magnitude }))
     }
 
-    /// Reads a quantity from a JSON string or number.
+    /// Reads a quantity from a JSON string or number. Returns `None` for any other value.
     pub fn from_value(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Self::parse(text),
@@ -38,23 +38,23 @@ impl Quantity {
         }
     }
 
-    /// Whether it is some whole number of `unit`.
+    /// Returns true if the quantity is a whole number of `unit`.
     pub fn is_multiple_of(self, unit: Self) -> bool {
         unit.0 != 0 && self.0 % unit.0 == 0
     }
 
-    /// Whether it is less than zero.
+    /// Returns true if the quantity is less than zero.
     pub fn is_negative(self) -> bool {
         self.0 < 0
     }
 
-    /// The quantity as a count of whole things; `None` if it is negative, fractional or beyond `i64`.
+    /// The quantity as a whole number; `None` if it is negative, fractional or beyond `i64`.
     pub fn as_count(self) -> Option<i64> {
         (self.0 >= 0 && self.0 % NANO == 0).then(|| i64::try_from(self.0 / NANO).ok()).flatten()
     }
 }
 
-/// Whether two JSON values are the same quantity, in whatever form each is written.
+/// Returns true if two JSON values are the same quantity, such as `1Gi` and `1024Mi`, or are equal.
 pub fn same_quantity(left: &Value, right: &Value) -> bool {
     match (Quantity::from_value(left), Quantity::from_value(right)) {
         (Some(left), Some(right)) => left.cmp(&right) == Ordering::Equal,
@@ -62,7 +62,7 @@ pub fn same_quantity(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// What a suffix multiplies by.
+/// The multiplier of a suffix.
 #[derive(Clone, Copy)]
 enum Scale {
     /// A factor in billionths.
@@ -99,7 +99,7 @@ fn suffix_scale(suffix: &str) -> Option<Scale> {
     }
 }
 
-/// `number` times its scale in billionths; fractions of a billionth are rounded up, as the API server does.
+/// `number` times `scale`, in billionths. Fractions of a billionth are rounded up, as the API server does.
 fn scaled(number: &str, scale: Scale) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() || whole.len() > 18 || fraction.len() > 18 {

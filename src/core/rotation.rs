@@ -51,7 +51,6 @@ pub enum NextCa {
     Unusable,
     /// It can sign.
     Usable {
-        /// Its validity.
         lifetime: Lifetime,
         /// It is in the registered `caBundle`.
         trusted: bool,
@@ -124,8 +123,8 @@ fn change(ca: Lifetime, next: Lifetime, overlap: Duration) -> Duration {
     next.start + overlap.min(left / 2).min(next.length() / 4)
 }
 
-/// Whether a replica starts to serve a certificate whose CA it has seen in `caBundle` for this time. `served_until` is
-/// the end of the certificate that it serves now.
+/// Returns whether a replica starts to serve a certificate whose CA it has seen in `caBundle` for this time.
+/// `served_until` is the end of the certificate that it serves now.
 pub fn may_serve(trusted_for: Duration, served_until: Option<Duration>, now: Duration) -> bool {
     trusted_for >= PROPAGATION || served_until.is_some_and(|end| end <= now.saturating_add(PROPAGATION))
 }
@@ -142,7 +141,7 @@ mod tests {
         Durations { certificate: DAY.saturating_mul(30), ca: DAY.saturating_mul(365), overlap: HOUR };
 
     fn lifetime(age: Duration, left: Duration) -> Lifetime {
-        Lifetime { start: NOW - age, end: NOW + left }
+        Lifetime { start: NOW.saturating_sub(age), end: NOW + left }
     }
 
     fn certificates(ca: Lifetime, next: NextCa) -> Certificates {
@@ -180,11 +179,11 @@ mod tests {
     #[test]
     fn a_certificate_that_ends_with_its_ca_is_not_renewed() {
         let ca = lifetime(DAY, HOUR);
-        let serving = |end: Duration| Some(Lifetime { start: NOW - DAY, end });
+        let serving = |end: Duration| Some(Lifetime { start: NOW.saturating_sub(DAY), end });
         let next = NextCa::Usable { lifetime: lifetime(SECOND, DAY), trusted: false };
         let state = |end| Certificates { serving: serving(end), ..certificates(ca, next) };
         assert_eq!(next_step(&state(ca.end), DEFAULTS, NOW), None);
-        assert_eq!(next_step(&state(ca.end - SECOND), DEFAULTS, NOW), Some(Step::Renew));
+        assert_eq!(next_step(&state(ca.end.saturating_sub(SECOND)), DEFAULTS, NOW), Some(Step::Renew));
     }
 
     #[test]
@@ -206,6 +205,6 @@ mod tests {
         assert!(!may_serve(SECOND, None, NOW));
         assert!(!may_serve(SECOND, Some(NOW + HOUR), NOW));
         assert!(may_serve(SECOND, Some(NOW + SECOND), NOW));
-        assert!(may_serve(SECOND, Some(NOW - SECOND), NOW));
+        assert!(may_serve(SECOND, Some(NOW.saturating_sub(SECOND)), NOW));
     }
 }

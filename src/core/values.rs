@@ -10,7 +10,7 @@ use crate::core::yaml::{self, Content, Entry, Node, Span};
 
 const BLOCK: &str = "multinodeNetworking";
 
-/// A values file, as far as it concerns this program.
+/// The settings of a values file for each provider.
 #[derive(Debug)]
 pub struct Values {
     file: String,
@@ -27,10 +27,10 @@ struct Provider {
 }
 
 impl Values {
-    /// Reads a values file; everything outside of the `multinodeNetworking` block is not ours.
+    /// Reads a values file. Everything outside the `multinodeNetworking` block is ignored.
     pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
         let fail = |diagnostic| SourceError::new(file, text, diagnostic);
-        // Helm takes the last of two equal keys; only in our own block that is an error.
+        // If a key is repeated, Helm uses the last one. That is an error only inside the block.
         let root = yaml::read_node_with_duplicates(text).map_err(|error| fail(error.into()))?;
         let mut providers = Vec::new();
         let mut blocks = match root.as_ref().map(|root| &root.content) {
@@ -39,7 +39,7 @@ impl Values {
         };
         if let [_, second, ..] = blocks.as_slice() {
             return Err(fail(
-                Diagnostic::new(second.span, format!("`{BLOCK}` stands twice")).hint("keep one of them"),
+                Diagnostic::new(second.span, format!("`{BLOCK}` appears twice")).hint("keep one of them"),
             ));
         }
         let Some(block) = blocks.pop() else {
@@ -57,7 +57,7 @@ impl Values {
         Ok(Self { file: file.to_owned(), text: text.to_owned(), providers })
     }
 
-    /// The provider that is enabled. More than one is an error, and so is one that no policy is for.
+    /// The name of the enabled provider, if there is one. More than one is an error.
     pub fn enabled(&self) -> Result<Option<&str>, SourceError> {
         let mut enabled = self.providers.iter().filter(|provider| provider.enabled == Some(true));
         let first = enabled.next();
@@ -70,7 +70,7 @@ impl Values {
         }
     }
 
-    /// Checks every block against the policies that there are for its provider.
+    /// Checks the block of each provider against the parameters of its policies.
     pub fn check(&self, definitions: &[&Definition]) -> Result<(), SourceError> {
         for provider in &self.providers {
             let own: Vec<&&Definition> =
@@ -96,13 +96,13 @@ impl Values {
         Ok(())
     }
 
-    /// What the file sets for a policy.
+    /// The values of the policy's parameters that the file sets.
     pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Value>, SourceError> {
         let mut overrides = BTreeMap::new();
         for provider in self.providers.iter().filter(|provider| provider.name == definition.provider) {
             for Entry { key, value, .. } in &provider.settings {
                 let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
-                // An empty value in a values file means that it is not set.
+                // In a values file, an empty value means that the parameter is not set.
                 let is_null = value.to_value().is_null();
                 if let Some(parameter) = parameter.filter(|_| !is_null) {
                     let value = Parameter::read_value(parameter, value).map_err(|error| self.error(error))?;

@@ -145,7 +145,7 @@ impl Authority {
 }
 
 impl KeyPair {
-    /// Returns true if the private key matches the certificate.
+    /// Returns whether the private key matches the certificate.
     pub(crate) fn matches(&self) -> bool {
         let Ok(key) = rcgen::KeyPair::from_pem(&self.key) else { return false };
         let Ok(der) = CertificateDer::from_pem_slice(self.cert.as_bytes()) else { return false };

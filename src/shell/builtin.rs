@@ -2,16 +2,16 @@
 
 use crate::core::policy::{Definition, SourceError};
 
-/// A policy file that is part of the program.
+/// A policy file that is compiled into the program.
 #[derive(Debug, Clone, Copy)]
 pub struct BuiltIn {
-    /// Its name.
+    /// The name of the policy, which is also that of its file.
     pub name: &'static str,
-    /// The provider that it is for.
+    /// The YAML text of the file.
     pub text: &'static str,
 }
 
-/// Every built-in policy, by name. The files are those in the folder `policies`.
+/// All built-in policies, sorted by name. The files are in the folder `policies`.
 pub const POLICIES: &[BuiltIn] = &[
     BuiltIn { name: "aws-efa", text: include_str!("../../policies/aws-efa.yaml") },
     BuiltIn { name: "azure-infiniband", text: include_str!("../../policies/azure-infiniband.yaml") },
@@ -19,16 +19,16 @@ pub const POLICIES: &[BuiltIn] = &[
     BuiltIn { name: "oci-sriov", text: include_str!("../../policies/oci-sriov.yaml") },
 ];
 
-/// The policy of a server that was told nothing: the cloud that most people have.
+/// The policy that `serve` uses if no option or variable names one.
 pub const DEFAULT: &str = "aws-efa";
 
-/// The built-in policy of this name.
+/// Returns the built-in policy with this name.
 pub fn find(name: &str) -> Option<BuiltIn> {
     POLICIES.iter().find(|policy| policy.name == name).copied()
 }
 
 impl BuiltIn {
-    /// Reads the policy.
+    /// Parses the text.
     pub fn definition(self) -> Result<Definition, SourceError> {
         Definition::read(&format!("policies/{}.yaml", self.name), self.text)
     }

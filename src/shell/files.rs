@@ -1,4 +1,4 @@
-//! Reading files that an operator named: never more than they may hold, and never waiting for them.
+//! Reads files whose paths come from the operator: with a limit on their size, and without blocking on pipes.
 
 use std::fs::OpenOptions;
 use std::io::Read;
@@ -8,18 +8,18 @@ use std::path::Path;
 use anyhow::{Context, ensure};
 use rustix::fs::OFlags;
 
-/// What a file may be.
+/// The limits on a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Allowed {
-    /// What it is, in the singular.
+    /// The noun for the file in messages, in the singular.
     pub(crate) what: &'static str,
-    /// How large it may be.
+    /// The largest size.
     pub(crate) mebibytes: u64,
-    /// Whether it may be a pipe or a terminal. Whoever writes there may take any time.
+    /// True if the file can be a pipe or a terminal. Reading one blocks until its writer has closed it.
     pub(crate) pipes: bool,
 }
 
-/// Reads the file at `path`, which is called `name` in messages.
+/// Reads the file at `path`. Messages call it `name`.
 pub(crate) fn read_bounded(name: &Path, path: &Path, allowed: Allowed) -> anyhow::Result<Vec<u8>> {
     let Allowed { what, mebibytes, pipes } = allowed;
     let name = name.display();
@@ -27,12 +27,12 @@ pub(crate) fn read_bounded(name: &Path, path: &Path, allowed: Allowed) -> anyhow
     let mut options = OpenOptions::new();
     options.read(true);
     if !pipes {
-        // To open a pipe is to wait for its writer.
+        // Without this flag, opening a pipe blocks until a writer opens it.
         options.custom_flags(OFlags::NONBLOCK.bits().cast_signed());
     }
     let file = options.open(path).with_context(cannot)?;
     let kind = file.metadata().with_context(cannot)?;
-    // Reading a folder fails by itself.
+    // Reading a folder fails below, with the error of the operating system.
     ensure!(pipes || kind.is_file() || kind.is_dir(), "{name} is not a regular file");
     let most = mebibytes << 20;
     let mut bytes = Vec::new();

@@ -1,17 +1,17 @@
-//! Cutting a stream of YAML or JSON into documents without holding more than one of them.
+//! Splits a stream of YAML or JSON into documents, with one document in memory at a time.
 
 use std::io::{self, BufRead};
 
 use crate::core::manifest::RawDocument;
 
-/// The largest document that is read, in bytes. The API server takes 3 MiB; a `List` may hold many objects.
+/// The largest document, in bytes. The API server accepts 3 MiB, but a `List` can hold many objects.
 pub const MAX_DOCUMENT: usize = 64 * 1024 * 1024;
 
-/// What can go wrong while reading.
+/// The reason why a document cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The operating system says so.
+    /// The operating system returned an error.
     #[error("cannot be read: {0}")]
     Io(#[from] io::Error),
     /// A document is larger than [`MAX_DOCUMENT`].
@@ -23,14 +23,14 @@ pub enum ReadError {
 #[derive(Debug)]
 pub struct RawDocuments<R> {
     reader: R,
-    /// Read already, and the beginning of the next piece.
+    /// The beginning of the next document, if it was read together with the one before.
     pending: Vec<u8>,
     line: usize,
     done: bool,
 }
 
 impl<R: BufRead> RawDocuments<R> {
-    /// Documents of `reader`.
+    /// Creates an iterator over the documents of `reader`.
     pub fn new(reader: R) -> Self {
         Self { reader, pending: Vec::new(), line: 1, done: false }
     }
@@ -39,9 +39,9 @@ impl<R: BufRead> RawDocuments<R> {
         let mut bytes = std::mem::take(&mut self.pending);
         let line = self.line;
         let mut json = Json::default();
-        // Of several JSON values on one line the next one may be here already.
+        // If a line has several JSON values, `bytes` can already hold the whole next value.
         let mut end = json.feed(&bytes);
-        // Comments and directives in front of the first marker belong to the document behind it.
+        // Comments and directives before the first `---` belong to the document after it.
         let mut only_head = bytes.is_empty() || is_head(&bytes);
         while end.is_none() {
             let start = bytes.len();
@@ -64,7 +64,7 @@ impl<R: BufRead> RawDocuments<R> {
             only_head &= is_head(added);
             end = json.feed(added).map(|end| start + end);
         }
-        // One JSON value ends here; what follows on the line belongs to the next.
+        // The JSON value ends here; the rest of the line belongs to the next document.
         if let Some(end) = end
             && !bytes[end..].iter().all(u8::is_ascii_whitespace)
         {
@@ -76,7 +76,7 @@ impl<R: BufRead> RawDocuments<R> {
 }
 
 impl<R: BufRead> RawDocuments<R> {
-    /// Reads on to the next marker line without keeping anything.
+    /// Reads up to the next `---` line and discards the bytes.
     fn skip_document(&mut self) -> Result<(), ReadError> {
         let mut part = Vec::new();
         let mut line_start = false;
@@ -97,7 +97,7 @@ impl<R: BufRead> RawDocuments<R> {
     }
 }
 
-/// Whether a line holds nothing but blanks, a comment or a directive.
+/// Returns true for a line that is blank, a comment or a directive.
 fn is_head(line: &[u8]) -> bool {
     matches!(line.trim_ascii().first(), None | Some(b'#' | b'%'))
 }
@@ -111,7 +111,7 @@ impl<R: BufRead> Iterator for RawDocuments<R> {
         }
         match self.next_document() {
             Ok(piece) => piece.map(Ok),
-            // What comes behind the document can still be read.
+            // The documents after this one can still be read.
             Err(ReadError::TooLarge) => Some(Err(ReadError::TooLarge)),
             Err(error) => {
                 self.done = true;
@@ -122,13 +122,13 @@ impl<R: BufRead> Iterator for RawDocuments<R> {
     }
 }
 
-/// Whether a line begins a new YAML document: `---` and then nothing or a blank. YAML allows no scalar to
-/// contain such a line, so that no parser is needed to see it.
+/// Returns true for a line that begins a YAML document: `---`, then nothing or a blank. No YAML scalar can contain
+/// such a line, so finding it needs no parser.
 fn is_separator(line: &[u8]) -> bool {
     line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }
 
-/// Follows the braces of a stream that begins like JSON, to find where its first value ends.
+/// Counts the braces of a stream that begins like JSON, to find the end of its first value.
 #[derive(Debug, Default)]
 struct Json {
     state: State,
@@ -139,19 +139,19 @@ struct Json {
 
 #[derive(Debug, Default, PartialEq)]
 enum State {
-    /// Nothing but blanks so far.
+    /// All bytes so far are blanks.
     #[default]
     Blank,
-    /// Behind the opening brace: a quote or a closing brace makes it JSON, anything else YAML.
+    /// After the opening brace: a quote or a closing brace makes it JSON, any other byte YAML.
     Opened,
-    /// Inside of an object.
+    /// Inside an object.
     Inside,
-    /// Not JSON, or past its end.
+    /// The stream is not JSON, or the value has ended.
     Over,
 }
 
 impl Json {
-    /// Goes on over more bytes; the offset behind the end of the value, once it ends.
+    /// Reads more bytes. Returns the offset after the end of the value, if it ends in them.
     fn feed(&mut self, bytes: &[u8]) -> Option<usize> {
         for (at, byte) in bytes.iter().enumerate() {
             match self.state {

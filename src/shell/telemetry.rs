@@ -4,6 +4,7 @@ pub mod logs;
 mod metrics;
 mod process;
 #[cfg_attr(not(feature = "otlp"), path = "telemetry/no_traces.rs")]
-pub mod traces;
+pub(crate) mod traces;
 
-pub use metrics::{Answered, Metrics, Reloaded, Shed};
+pub use metrics::Metrics;
+pub(crate) use metrics::{Answered, Reloaded, Shed};

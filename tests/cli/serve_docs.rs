@@ -191,7 +191,7 @@ fn every_log_line_stands_in_the_table_with_its_fields() {
 /// Each constant of the server that limits something, and its place in the page: the row of the table of limits, or none
 /// for the text.
 const LIMITS: &[(&str, Option<&str>, &str)] = &[
-    ("AGE: Duration = Duration::from_mins(5)", None, "| `5m` |"),
+    ("age: Duration::from_mins(5)", None, "| `5m` |"),
     ("MAX_HEAD: u32 = 16 << 10", Some("head of a request"), "16 KiB"),
     ("MAX_STREAMS: u32 = 256", Some("concurrent requests on a connection (HTTP/2)"), "256"),
     (

@@ -30,7 +30,7 @@ fn a_value_that_means_nothing_is_named_with_its_option() {
         ("--admin-listen", "localhost", "write an address and a port"),
         ("--shutdown-delay", "5", "write a duration with its unit"),
         ("--drain-timeout", "soon", "write a duration with its unit"),
-        ("--max-connection-age", "0s", "more than nothing"),
+        ("--max-connection-age", "0s", "longer than zero"),
         ("--max-in-flight", "0", "a number from 1 to 1000000"),
         ("--max-connections", "many", "a number from 1 to 1000000"),
         ("--on-error", "ignore", "--on-error"),
@@ -56,7 +56,7 @@ fn options_that_belong_together_are_asked_for() {
         assert_eq!(run.status, Some(2), "{options:?}");
         assert!(run.stderr.contains(word), "no `{word}` in\n{}", run.stderr);
     }
-    assert_refused(&["--client-ca", "a.crt"], &["`--client-ca` also needs a certificate for the server"]);
+    assert_refused(&["--client-ca", "a.crt"], &["`--client-ca` needs a certificate for the server"]);
 }
 
 #[test]

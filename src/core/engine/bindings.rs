@@ -50,7 +50,12 @@ impl Source {
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             namespace: read("podNamespace", &|| Value::from(namespace_of(&pod["metadata"], context))),
             part: read("pod", &|| {
-                with_labels(part_of(pod, &policy.reads_of_pod, &Shape::Object(schema::pod())), context)
+                let mut part = part_of(pod, &policy.reads_of_pod, &Shape::Object(schema::pod()));
+                // A pod without it is malformed, which other code reports.
+                if part["spec"].is_null() {
+                    part["spec"] = Value::Object(Map::new());
+                }
+                with_labels(part, context)
             }),
         }
     }

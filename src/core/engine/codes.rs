@@ -41,12 +41,12 @@ impl Reason {
         }
     }
 
-    /// Whether the pod asks for the fabric in a way that means nothing.
+    /// Returns whether the pod asks for the fabric in a way that means nothing.
     pub fn is_near_miss(&self) -> bool {
         matches!(self, Self::TriggerValue { .. })
     }
 
-    /// Whether the fault lies with the policy or this program rather than with the pod.
+    /// Returns whether the fault lies with the policy or this program rather than with the pod.
     pub fn is_fault(&self) -> bool {
         matches!(self, Self::EvaluationFailed { .. } | Self::NotIdempotent { .. })
     }

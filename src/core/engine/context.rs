@@ -1,5 +1,5 @@
-//! What merging needs in addition to a position in the pod: the rule, the values that it reads, and facts about the
-//! pod on which several fields depend.
+//! The context of a merge: the rule, the values that its expressions read, and facts about the pod on which several
+//! fields depend.
 
 use serde_json::{Map, Value, json};
 
@@ -33,20 +33,20 @@ pub(super) struct PodFacts {
     /// The volumes that the pod came with.
     pub(super) own_volumes: Vec<Value>,
     pub(super) host_network: bool,
-    /// Whether the pod has amounts of resources for all of its containers together.
+    /// True if the pod has amounts of resources for all of its containers together.
     pub(super) pod_resources: bool,
     pub(super) namespace: String,
     /// The size of the pod's annotations, in bytes.
     pub(super) annotation_bytes: usize,
     /// The names of the pod's claims.
     pub(super) claims: Vec<String>,
-    /// Capabilities that containers have, by the policy or by themselves: pointer to the container, and name.
+    /// Capabilities that containers have, by the policy or on their own: pointer to the container, and name.
     pub(super) capabilities: Vec<(String, String)>,
     /// The parts of the pod that exclusions of other parts name.
     pub(super) outside: Value,
 }
 
-/// What a merge does about a value of the pod that differs from the policy's.
+/// The decision about a value of the pod that differs from the policy's.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     Keep,
@@ -58,7 +58,7 @@ impl PodFacts {
     pub(super) fn take(pod: &mut Value, context: &PodContext, stamp: &str) -> Result<Self, Reason> {
         let annotations = pod["metadata"]["annotations"].as_object();
         let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
-        // The stamp, which is added last, needs room as well.
+        // The stamp, which is added last, needs room too.
         let stamped = annotations.is_some_and(|annotations| annotations.contains_key(STAMP));
         let stamp = if stamped { 0 } else { STAMP.len() + stamp.len() };
         let annotation_bytes = stamp + annotations.into_iter().flatten().map(size).sum::<usize>();
@@ -191,7 +191,7 @@ impl<'a, 'p> Merge<'a, 'p> {
         }
     }
 
-    /// Whether another value of the pod excludes a value of a field. If so, reports that the field is left out.
+    /// Returns whether another value of the pod excludes a value of a field. If so, reports that the field is left out.
     pub(super) fn is_excluded(&self, cursor: &mut Cursor<'_>, field: &Field, wanted: &Value) -> bool {
         let exclusion = field.overlay.excluded_by(wanted, cursor.object(), &self.pod.outside);
         let against = match exclusion {
@@ -221,12 +221,12 @@ impl<'a, 'p> Merge<'a, 'p> {
     }
 }
 
-/// Whether the API server takes a field of an init container only if that is a native sidecar.
+/// Returns whether the API server takes a field of an init container only if that is a native sidecar.
 fn needs_sidecar(field: &str) -> bool {
     matches!(field, "lifecycle" | "livenessProbe" | "readinessProbe" | "startupProbe")
 }
 
-/// Whether an init container has fields that the API server takes with its present restartPolicy only.
+/// Returns whether an init container has fields that the API server takes with its present restartPolicy only.
 fn depends_on_restart_policy(container: &Cursor<'_>) -> bool {
     const FIELDS: [&str; 5] =
         ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "restartPolicyRules"];

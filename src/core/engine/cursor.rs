@@ -50,7 +50,7 @@ impl<'a> Cursor<'a> {
         self.map
     }
 
-    /// The value of a field; `None` for `null` as well.
+    /// The value of a field; `None` also for `null`.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
         self.map.get(key).filter(|value| !value.is_null())
     }
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
         result
     }
 
-    /// Whether the policy added the object, or what it is in.
+    /// Returns whether the policy added the object, or what it is in.
     pub(super) fn is_added(&mut self, key: &str) -> bool {
         let before = self.log.enter(key);
         let added = self.log.is_added();
@@ -129,12 +129,12 @@ impl<'a> Cursor<'a> {
         added
     }
 
-    /// Whether the policy added the container at this pointer.
+    /// Returns whether the policy added the container at this pointer.
     pub(super) fn added_container(&self, pointer: &str) -> bool {
         self.log.added_container(pointer)
     }
 
-    /// Whether the policy added the value of a field, or what it is in.
+    /// Returns whether the policy added the value of a field, or what it is in.
     pub(super) fn was_added(&mut self, key: &str) -> bool {
         let before = self.log.enter(key);
         let added = self.log.was_added();

@@ -36,7 +36,7 @@ fn put(
         None if field.is_absent(&wanted) => return Ok(()),
         // The API server completes a pod before it calls a webhook, so that a manifest gets the same result.
         None if cursor.is_added(field.name) => None,
-        None if field.default == Default::Computed => Some(Value::from("the API server's default")),
+        None if field.default == Default::Computed => Some(Value::from(pull_policy(cursor))),
         None => field.static_default(),
     };
     match seen {
@@ -48,6 +48,20 @@ fn put(
     }
     cursor.put(field.name, wanted);
     Ok(())
+}
+
+/// The `imagePullPolicy` that the API server computes for a container: that of the tag of its image. No other field that
+/// is one value has a computed default.
+fn pull_policy(container: &Cursor<'_>) -> &'static str {
+    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    let (reference, digest) =
+        image.split_once('@').map_or((image, false), |(reference, _)| (reference, true));
+    let name = reference.rsplit('/').next().unwrap_or_default();
+    match name.split_once(':') {
+        Some((_, "latest")) => "Always",
+        None if !digest => "Always",
+        _ => "IfNotPresent",
+    }
 }
 
 /// Merges entries of a map with keys of the user's choice.

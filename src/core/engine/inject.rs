@@ -82,7 +82,9 @@ impl Injection<'_> {
                 log.warnings.retain(|warning| !warning.kind.is_left_out() || repeated.contains(warning));
             }
             for warning in repeated {
-                if !log.warnings.contains(&warning) && (!settled || warning.kind.is_kept()) {
+                if !log.warnings.contains(&warning)
+                    && (!settled || warning.kind.is_kept() || warning.kind.is_left_out())
+                {
                     log.warnings.push(warning);
                 }
             }

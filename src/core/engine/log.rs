@@ -46,7 +46,7 @@ pub(super) struct ChangeLog {
     /// The depth of values that are being built, and that no change has added to the pod yet.
     building: usize,
     pub(super) warnings: Vec<Warning>,
-    /// Whether an expression had another value after the policy changed the pod.
+    /// True if an expression had another value after the policy changed the pod.
     pub(super) feedback: bool,
 }
 
@@ -144,20 +144,20 @@ impl ChangeLog {
         self.leave(list);
     }
 
-    /// Whether the current value is within something that was added.
+    /// Returns whether the current value is within something that was added.
     pub(super) fn is_added(&self) -> bool {
         let within =
             |(_, added): &(Part, Vec<Added>)| added.iter().any(|added| added.contains(&self.pointer));
         self.building > 0 || self.added.get(self.part).is_some_and(within) || within(&self.added[0])
     }
 
-    /// Whether the policy added the container at this pointer.
+    /// Returns whether the policy added the container at this pointer.
     pub(super) fn added_container(&self, pointer: &str) -> bool {
         let within = format!("{pointer}/");
         self.added[0].1.iter().any(|added| added.contains(&within))
     }
 
-    /// Whether the current value, or what it is in, was added.
+    /// Returns whether the current value, or what it is in, was added.
     pub(super) fn was_added(&self) -> bool {
         let added = |change: &Change| change.before.is_none() && change.pointer == self.pointer;
         self.is_added() || self.changes.iter().any(added)

@@ -55,7 +55,7 @@ fn is_privileged(container: &Cursor<'_>) -> bool {
     container.get("securityContext").is_some_and(|context| context["privileged"] == true)
 }
 
-/// Whether the container has a block device at a path, or of a volume.
+/// Returns whether the container has a block device at a path, or of a volume.
 fn has_device(container: &Cursor<'_>, path: &str, volume: &str) -> bool {
     let devices = container.get("volumeDevices").and_then(Value::as_array);
     devices.is_some_and(|devices| {

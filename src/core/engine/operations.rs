@@ -10,9 +10,8 @@ use super::summary;
 pub struct Operation<'a> {
     /// JSON Pointer from the pod's root.
     pub pointer: &'a str,
-    /// Whether it replaces another value.
+    /// True if it replaces another value.
     pub replaces: bool,
-    /// The value.
     pub value: &'a Value,
 }
 
@@ -21,7 +20,6 @@ pub struct Operation<'a> {
 pub struct Operations<'a> {
     /// The pod as it is now.
     pub(super) pod: &'a Value,
-    /// The operations.
     pub list: Vec<Operation<'a>>,
 }
 

@@ -124,14 +124,16 @@ impl<'a> Pass<'a> {
         }
         facts.note_claims(pod);
         self.inject_containers(pod, facts, log)?;
+        for (_, rule) in self.applied_rules() {
+            for container in &rule.pod.containers {
+                inject_named(rule, container, &pod_bindings, pod, facts, log)
+                    .map_err(|reason| explained(self.scope, reason))?;
+            }
+        }
         let scope = PodScope::new(Source::injected(self.policy, pod), self.policy, Some(self.scope));
         let resolver = Resolver(&scope);
         let bindings = bindings(self.policy, &resolver);
         for (_, rule) in self.applied_rules() {
-            for container in &rule.pod.containers {
-                inject_named(rule, container, &bindings, pod, facts, log)
-                    .map_err(|reason| explained(&scope, reason))?;
-            }
             facts.note_outside(pod);
             let mut merge = Merge::new(rule, &bindings, facts);
             apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.instructions)

@@ -66,7 +66,7 @@ fn gpus(container: &Value, gpu_resources: &[String], path: impl Fn() -> String) 
     Ok(total)
 }
 
-/// What a container asks for of a resource, and in which of the two lists it says so.
+/// The amount of a resource that a container requests, and the list that has it.
 pub(super) fn amount<'c>(container: &'c Value, resource: &str) -> Option<(&'static str, &'c Value)> {
     ["limits", "requests"].into_iter().find_map(|list| {
         let amount = &container["resources"][list][resource];
@@ -74,7 +74,7 @@ pub(super) fn amount<'c>(container: &'c Value, resource: &str) -> Option<(&'stat
     })
 }
 
-/// What the scheduler counts for a pod, from what each container asks for: containers and native sidecars
+/// The amount that the scheduler counts for a pod, from the amount of each container: containers and native sidecars
 /// run together; an init container runs with the sidecars that were started before it.
 pub(super) fn scheduled(pod: &Value, amount_of: impl Fn(&'static str, usize, &Value) -> i64) -> i64 {
     let mut sidecars: i64 = 0;
@@ -99,12 +99,12 @@ fn items<'p>(pod: &'p Value, list: &str) -> &'p [Value] {
     pod["spec"][list].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether an init container is a native sidecar.
+/// Returns whether an init container is a native sidecar.
 fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"].as_str() == Some("Always")
 }
 
-/// What the pod requests of every extended resource, as the scheduler counts it.
+/// The pod's requests of extended resources, as the scheduler counts them.
 pub(super) fn requests(pod: &Value) -> Value {
     let mut names: Vec<&str> = Vec::new();
     for list in LISTS {

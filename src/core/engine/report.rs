@@ -1,4 +1,4 @@
-//! Why a pod came out as it did: every reason and warning has a stable code and a sentence for people.
+//! The reasons and warnings of a report. Each has a stable code and a sentence.
 
 use std::fmt;
 
@@ -6,83 +6,39 @@ use serde_json::Value;
 
 use crate::core::pointer::field_path;
 
-/// Why a pod was left alone or refused.
+/// The reason for which a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reason {
-    /// No policy is for this pod.
+    /// No policy matches the pod.
     NoPolicyMatches,
-    /// The trigger's annotation is there with a value that means nothing.
-    TriggerValue {
-        /// The annotation.
-        key: String,
-        /// Its value.
-        seen: String,
-        /// The value that triggers.
-        wanted: String,
-    },
-    /// An annotation takes the pod out.
-    OptedOut {
-        /// The annotation.
-        key: String,
-        /// Its value.
-        value: String,
-    },
-    /// The kubelet's copy of a static pod, which nobody can change.
+    /// The trigger's annotation has a value that does not trigger.
+    TriggerValue { key: String, seen: String, wanted: String },
+    /// An annotation excludes the pod.
+    OptedOut { key: String, value: String },
+    /// The kubelet's copy of a static pod, which cannot be changed.
     MirrorPod,
     /// A Windows pod, for which the API server refuses Linux security settings.
     WindowsPod,
-    /// No container asks for a GPU, and no rule is for pods without.
-    NoGpuContainer {
-        /// The resources that count as GPUs.
-        resources: Vec<String>,
-    },
-    /// The pod has all that it needs already.
+    /// No container requests a GPU, and no rule applies to pods without GPUs.
+    NoGpuContainer { resources: Vec<String> },
+    /// The pod has everything that the policy would add.
     NothingToAdd,
-    /// With what the policy adds, the annotations would be larger than the API server takes.
-    AnnotationLimit {
-        /// The annotation that has no place.
-        key: String,
-    },
-    /// The pod is not what the API server takes; it will say so itself.
-    MalformedPod {
-        /// Field path.
-        path: String,
-        /// What a pod has there.
-        wanted: &'static str,
-        /// What is there.
-        seen: String,
-    },
-    /// More than one policy is for this pod.
-    SeveralPoliciesMatch {
-        /// Their names.
-        policies: Vec<String>,
-    },
-    /// A rule with `onConflict: refuse` met a value of the pod's own.
-    Conflict {
-        /// The rule.
-        rule: String,
-        /// Field path.
-        path: String,
-        /// The pod's value.
-        seen: String,
-        /// The policy's value.
-        wanted: String,
-    },
+    /// With the additions of the policy, the annotations would exceed the API server's limit.
+    AnnotationLimit { key: String },
+    /// A value of the pod has the wrong type, for which the API server refuses the pod.
+    MalformedPod { path: String, wanted: &'static str, seen: String },
+    /// More than one policy matches the pod.
+    SeveralPoliciesMatch { policies: Vec<String> },
+    /// The pod has another value than a rule with `onConflict: refuse`.
+    Conflict { rule: String, path: String, seen: String, wanted: String },
     /// The policy changes its own result each time that it is applied.
     NotIdempotent {
         /// JSON Pointer to a value that changes again.
         path: String,
     },
     /// An expression of the policy has no value for this pod.
-    EvaluationFailed {
-        /// The rule or variable.
-        place: String,
-        /// The expression.
-        expression: String,
-        /// What is wrong.
-        message: String,
-    },
+    EvaluationFailed { place: String, expression: String, message: String },
 }
 
 impl Reason {
@@ -149,14 +105,13 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Something that the user should know about a pod that was served.
+/// A fact about a pod that its author should know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Field path within the pod, as in `spec.containers[nim].env[UCX_TLS]`; empty if it is about the whole.
+    /// Field path within the pod, as in `spec.containers[nim].env[UCX_TLS]`; empty for the whole pod.
     pub path: String,
-    /// What it is.
     pub kind: WarningKind,
-    /// The rule of the policy, empty if none in particular.
+    /// The rule of the policy; empty if the warning is not about one rule.
     pub rule: String,
 }
 
@@ -164,64 +119,24 @@ pub struct Warning {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// The pod's own value stays. The code says which kind of value.
-    Kept {
-        /// What was kept.
-        what: Kept,
-        /// The pod's value.
-        seen: String,
-        /// The policy's value.
-        wanted: String,
-    },
-    /// The policy's value took the place of the pod's, as the rule says.
-    Replaced {
-        /// The pod's value.
-        seen: String,
-        /// The policy's value.
-        wanted: String,
-    },
-    /// The policy's volume took another name, because the pod uses its name for something else.
-    RenamedVolume {
-        /// The policy's name.
-        from: String,
-        /// The name it has now.
-        to: String,
-    },
-    /// A mount was left out, since the pod has no such volume.
-    MountWithoutVolume {
-        /// The volume.
-        volume: String,
-    },
-    /// Neither the operator nor the instance type gave a parameter that depends on it.
-    ParameterAssumed {
-        /// The parameter.
-        parameter: String,
-        /// The default that was taken.
-        value: String,
-        /// The instance types that the pod selects.
-        selected: Vec<String>,
-    },
-    /// The operator's value is not the one that fits the selected instance type.
-    ParameterContradicts {
-        /// The parameter.
-        parameter: String,
-        /// The operator's value.
-        value: String,
-        /// The value for the instance type.
-        table: String,
-        /// The instance types that the pod selects.
-        selected: Vec<String>,
-    },
-    /// The pod selects instance types for which a parameter differs.
-    InstanceTypesDisagree {
-        /// The instance types that the pod selects.
-        selected: Vec<String>,
-    },
-    /// A capability that the kernel will not grant.
+    /// The pod's value stays. The code names the kind of value.
+    Kept { what: Kept, seen: String, wanted: String },
+    /// The policy's value replaced the pod's.
+    Replaced { seen: String, wanted: String },
+    /// The policy's volume has another name, because the pod uses its name for another volume.
+    RenamedVolume { from: String, to: String },
+    /// A mount was left out, because the pod has no such volume.
+    MountWithoutVolume { volume: String },
+    /// Neither the operator nor the instance type gave the value of a parameter with a table.
+    ParameterAssumed { parameter: String, value: String, selected: Vec<String> },
+    /// The operator's value differs from that of the selected instance type.
+    ParameterContradicts { parameter: String, value: String, table: String, selected: Vec<String> },
+    /// The pod selects instance types with different values.
+    InstanceTypesDisagree { selected: Vec<String> },
+    /// A capability that the kernel does not grant.
     CapabilityWithoutRoot {
-        /// The capability.
         capability: String,
-        /// What says that the container does not run as root.
+        /// The setting by which the container does not run as root.
         because: String,
     },
     /// A value was left out, because the API server refuses it next to another value of the pod.
@@ -232,38 +147,24 @@ pub enum WarningKind {
         against: String,
     },
     /// A container was not added: the overlay has no image for it, and the pod has no container of that name.
-    NoSuchContainer {
-        /// The name of the container.
-        name: String,
-    },
+    NoSuchContainer { name: String },
     /// A claim was left out, because the pod has no claim of that name.
-    ClaimWithoutPodClaim {
-        /// The name of the claim.
-        claim: String,
-    },
+    ClaimWithoutPodClaim { claim: String },
     /// The pod had the stamp of another policy, or of another version of this one.
     Restamped {
         /// The stamp that the pod came with.
         before: String,
     },
     /// Huge pages were left out: the API server requires a request for CPU or memory next to them.
-    HugePagesAlone {
-        /// The resource.
-        resource: String,
-    },
+    HugePagesAlone { resource: String },
     /// A rule that needs NICs in the pod's own network was left out for a hostNetwork pod.
     HostNetwork,
     /// A warning that the policy itself declares.
-    Policy {
-        /// Its code.
-        code: String,
-        /// Its message.
-        message: String,
-    },
+    Policy { code: String, message: String },
 }
 
 impl WarningKind {
-    /// Whether a value was left out because of the rest of the pod, which another rule may change.
+    /// Returns whether a value was left out because of the rest of the pod, which another rule may change.
     pub(super) fn is_left_out(&self) -> bool {
         matches!(
             self,
@@ -275,12 +176,12 @@ impl WarningKind {
         )
     }
 
-    /// Whether a value of the pod was kept.
+    /// Returns whether a value of the pod was kept.
     pub(super) fn is_kept(&self) -> bool {
         matches!(self, Self::Kept { .. })
     }
 
-    /// Whether another pass may come to another result.
+    /// Returns whether another pass may come to another result.
     pub(super) fn may_pass(&self) -> bool {
         self.is_left_out() || matches!(self, Self::Replaced { .. })
     }
@@ -289,13 +190,10 @@ impl WarningKind {
 /// The kinds of values of the pod that can be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// An environment variable.
     Env,
-    /// A volume mount.
     Mount,
     /// The amount of a resource.
     Device,
-    /// An annotation.
     Annotation,
     /// A container with the name of one of the policy's.
     Container,

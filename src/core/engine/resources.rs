@@ -89,7 +89,7 @@ fn is_huge_pages(resource: &str) -> bool {
     resource.starts_with("hugepages-")
 }
 
-/// Whether the limit of a resource can be more than its request.
+/// Returns whether the limit of a resource can be more than its request.
 pub(crate) fn can_overcommit(resource: &str) -> bool {
     !is_huge_pages(resource) && !is_extended_resource(resource)
 }
@@ -189,7 +189,7 @@ fn amount<'c>(resources: &'c Cursor<'_>, list: &str, resource: &str) -> Option<&
     resources.get(list)?.get(resource).filter(|amount| !amount.is_null())
 }
 
-/// Whether the policy added the limit of a resource.
+/// Returns whether the policy added the limit of a resource.
 fn is_added(resources: &mut Cursor<'_>, resource: &str) -> bool {
     resources.within("limits", |limits| Ok(limits.was_added(resource))).unwrap_or(false)
 }
@@ -207,7 +207,7 @@ fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
     has("cpu") || has("memory")
 }
 
-/// Whether a quantity is at most another one.
+/// Returns whether a quantity is at most another one.
 fn at_most(less: &Value, more: &Value) -> bool {
     Quantity::from_value(less).zip(Quantity::from_value(more)).is_some_and(|(less, more)| less <= more)
 }

@@ -18,7 +18,7 @@ pub(super) struct PolicyVolume {
     pub(super) rule: usize,
     /// The entry, under its final name once that is known.
     value: Value,
-    /// Whether the pod came with this volume.
+    /// True if the pod came with this volume.
     in_pod: bool,
     resolved: Option<String>,
     used: bool,
@@ -95,7 +95,7 @@ fn candidates(name: &str) -> impl Iterator<Item = String> + '_ {
     })
 }
 
-/// Whether a volume of the pod is the policy's: it has everything that the policy's has, except for the name.
+/// Returns whether a volume of the pod is the policy's: it has everything that the policy's has, except for the name.
 pub(super) fn is_volume(existing: &Value, wanted: &Value) -> bool {
     let mut wanted = wanted.clone();
     wanted["name"] = existing["name"].clone();

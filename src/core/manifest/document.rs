@@ -1,4 +1,4 @@
-//! One document of a stream: reading it, serving its pods, and writing it again if that changed it.
+//! One document of a stream: reads it and injects its pod templates.
 
 use json_patch::{Patch, PatchOperation};
 use serde_json::Value;
@@ -9,42 +9,42 @@ use crate::core::yaml;
 
 use super::templates::{self, Found};
 
-/// The bytes of one document with the marker line and comments around it: all raw documents of a stream, put
-/// together again, are the stream.
+/// The bytes of one document, with its `---` line and its comments. All raw documents of a stream, concatenated, are
+/// the stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawDocument {
-    /// The bytes, the `---` line in front of them included.
+    /// The bytes, with the `---` line before them.
     pub bytes: Vec<u8>,
-    /// The line of the stream on which the document begins, from 1.
+    /// The line of the stream on which the document begins, counted from 1.
     pub line: usize,
 }
 
-/// How a document is written.
+/// The syntax of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
-    /// YAML.
+    /// YAML, as kubectl reads it.
     Yaml,
-    /// JSON.
+    /// JSON, which is also written as JSON.
     Json,
 }
 
-/// A document that was read.
+/// A document after parsing.
 #[derive(Debug)]
 pub struct Document {
-    /// How it is written.
+    /// The syntax in which the document was read and is written.
     pub syntax: Syntax,
-    /// Its value; `None` if there is nothing but blanks and comments.
+    /// The value; `None` for a document of blanks and comments.
     pub value: Option<Value>,
-    /// Marker line and comments in front of the first line with content, in bytes.
+    /// The length of the `---` line and the comments before the first line with content, in bytes.
     head: usize,
     duplicate_key: Option<yaml::Error>,
 }
 
-/// A document that cannot be used, and the line of the stream where that shows.
+/// The reason why a document cannot be read or written, with its position in the stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
 pub struct DocumentError {
-    /// What is wrong.
+    /// The reason, without the position.
     pub message: String,
     /// The line in the stream.
     pub line: usize,
@@ -52,37 +52,38 @@ pub struct DocumentError {
     pub column: usize,
 }
 
-/// What became of one pod template.
+/// The result of the injection of one pod template.
 #[derive(Debug)]
 pub struct Template {
-    /// JSON Pointer from the document's root.
+    /// The JSON Pointer from the document's root to the template.
     pub pointer: String,
-    /// What became of it.
+    /// The mutation of the template.
     pub mutation: Mutation,
-    /// What was added, one line for each container and one for the pod; if it was [`Wanted`].
+    /// A summary of the added fields, one line for each container and one for the pod. Empty unless
+    /// [`Wanted::summary`] is set.
     pub added: Vec<String>,
 }
 
-/// What is wanted of served pods besides the document with them in it. Each costs time, so each is asked for.
+/// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// A copy of the pod in each mutation, so that its patch can be had.
+    /// Keep a copy of the pod in each mutation, for its patch.
     pub patches: bool,
-    /// What was added, in words.
+    /// Write a summary of the added fields.
     pub summary: bool,
 }
 
-/// A document whose pods were served.
+/// The result of the injection of all pod templates of a document.
 #[derive(Debug, Default)]
 pub struct Served {
-    /// What became of each template.
+    /// The results, in the order of the document.
     pub templates: Vec<Template>,
-    /// The document as it is now, if any template changed.
+    /// The changed document; `None` if no template changed.
     pub value: Option<Value>,
 }
 
 impl Served {
-    /// What changed, paths from the document's root. Needs [`Wanted::patches`].
+    /// The patches of all templates, with paths from the document's root. Needs [`Wanted::patches`].
     pub fn patch(&self) -> Patch {
         let of_template = |template: &Template| {
             let operations = match &template.mutation.outcome {
@@ -95,14 +96,14 @@ impl Served {
         Patch(self.templates.iter().flat_map(of_template).collect())
     }
 
-    /// Whether a pod of the document must not be created.
+    /// Returns true if a policy refuses a pod of the document.
     pub fn refused(&self) -> bool {
         self.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Refused { .. }))
     }
 }
 
 impl Document {
-    /// Reads a piece of a stream.
+    /// Parses a raw document.
     pub fn read(piece: &RawDocument) -> Result<Self, DocumentError> {
         let text = std::str::from_utf8(&piece.bytes).map_err(|error| {
             let before = String::from_utf8_lossy(&piece.bytes[..error.valid_up_to()]);
@@ -125,7 +126,7 @@ impl Document {
         Ok(Self { syntax: Syntax::Yaml, value, head: head(&piece.bytes), duplicate_key })
     }
 
-    /// The marker line and the comments with which the document begins, kept when it is written anew.
+    /// The `---` line and the comments at the beginning of the document. They are kept when it is written again.
     pub fn head<'p>(&self, piece: &'p RawDocument) -> &'p [u8] {
         &piece.bytes[..self.head]
     }
@@ -135,7 +136,7 @@ fn at_line(error: yaml::Error, first: usize) -> DocumentError {
     DocumentError { message: error.message, line: first + error.span.line - 1, column: error.span.column }
 }
 
-/// Length of the leading lines that hold nothing but a marker, directives, blanks or a comment.
+/// The length of the leading lines that have only a `---`, directives, blanks or a comment, in bytes.
 fn head(bytes: &[u8]) -> usize {
     let mut length = 0;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -149,9 +150,9 @@ fn head(bytes: &[u8]) -> usize {
     length
 }
 
-/// Serves every pod template of a document.
+/// Injects every pod template of a document.
 ///
-/// An error means that the document cannot be written anew without losing something of it.
+/// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values.
 pub fn serve(
     policies: &PolicySet,
     document: &mut Document,
@@ -196,13 +197,13 @@ pub fn serve(
     Ok(served)
 }
 
-/// JSON is read by a parser that takes the last of two equal keys without a word; that of YAML tells.
+/// Parses JSON as YAML to find a repeated key, which the JSON parser accepts without an error.
 fn duplicate_key_of_json(piece: &RawDocument) -> Option<yaml::Error> {
     let text = std::str::from_utf8(&piece.bytes).ok()?;
     yaml::read_value(text).ok()?.duplicate_key
 }
 
-/// An operation with the path of its template in front.
+/// The operation with the pointer of its template before its path.
 fn moved(operation: PatchOperation, pointer: &str) -> Option<PatchOperation> {
     let path = |path: &dyn ToString| format!("{pointer}{}", path.to_string()).parse().ok();
     Some(match operation {
@@ -218,7 +219,7 @@ fn moved(operation: PatchOperation, pointer: &str) -> Option<PatchOperation> {
     })
 }
 
-/// Whether a reason means that the manifest itself is wrong.
+/// Returns true if the manifest itself is wrong.
 pub(crate) fn is_bad_input(mutation: &Mutation) -> bool {
     matches!(mutation.outcome, Outcome::Unchanged { reason: Reason::MalformedPod { .. }, .. })
 }

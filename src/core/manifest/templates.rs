@@ -1,5 +1,5 @@
-//! Finding the pods in a manifest by their shape: whatever has a `spec` with a list of `containers` is a pod
-//! or the template of one, in whatever kind of workload it stands.
+//! Finds the pods in a manifest by their shape: a map with a `spec` that has a list of `containers` is a pod or a pod
+//! template, in any kind of workload.
 
 use serde_json::Value;
 
@@ -7,26 +7,26 @@ use crate::core::admission::creates_pod;
 use crate::core::pointer::push_token;
 use crate::core::policy::PodContext;
 
-/// A pod or pod template inside of a document.
+/// A pod or pod template in a document.
 #[derive(Debug, Clone)]
 pub struct Found {
-    /// JSON Pointer from the document's root; empty if the document is the pod.
+    /// The JSON Pointer from the document's root; empty if the document is the pod.
     pub pointer: String,
-    /// What is known of the pods that come from it.
+    /// The namespace, owners and labels that the pods of the template get from their controller.
     pub request: PodContext,
 }
 
-/// What encloses the value at hand.
+/// The object and the field that enclose the current value.
 #[derive(Debug, Clone, Default)]
 struct Around<'v> {
     api_version: &'v str,
     kind: &'v str,
     namespace: Option<&'v str>,
-    /// `("mpiReplicaSpecs", "Launcher")` inside of such a field of the Kubeflow kinds.
+    /// Field and role in a workload of Kubeflow, such as `("mpiReplicaSpecs", "Launcher")`.
     replica: Option<(&'v str, &'v str)>,
 }
 
-/// Every pod template of a document, in the order of the document.
+/// Returns every pod template of a document, in the order of the document.
 pub fn find(document: &Value) -> Vec<Found> {
     let mut found = Vec::new();
     if document["kind"] == "AdmissionReview" {
@@ -37,8 +37,8 @@ pub fn find(document: &Value) -> Vec<Found> {
     found
 }
 
-/// The pod of a review, if the webhook would serve it. A review that was written by hand may leave its kind to the
-/// object.
+/// The pod of a review, if the webhook injects it. In a review that was written by hand, only the object may have a
+/// kind.
 fn reviewed_pod(review: &Value) -> Option<Found> {
     let request = &review["request"];
     let kind = request["kind"]["kind"].as_str().or_else(|| request["object"]["kind"].as_str());
@@ -99,7 +99,7 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
     }
 }
 
-/// What the controller of a template adds to the pods that it makes, as far as policies look at it.
+/// The properties that policies match and that a pod gets from the controller of its template.
 fn request(around: &Around<'_>) -> PodContext {
     let owner = match (around.kind, around.replica) {
         ("CronJob" | "JobSet" | "TrainJob", _) => "Job",
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_are_found_wherever_they_stand() {
+    fn templates_are_found_at_any_depth() {
         let template = json!({"spec": {"containers": []}});
         assert_eq!(pointers(&template), [""]);
         let workload = json!({"apiVersion": "example.io/v1", "kind": "Unheard",

@@ -20,7 +20,7 @@ pub struct Policy {
     /// For pods that select no instance type, and for types that no table knows.
     general: Arc<ResolvedPolicy>,
     by_instance_type: HashMap<String, Arc<ResolvedPolicy>>,
-    /// Whether an expression reads `instanceType`.
+    /// True if an expression reads `instanceType`.
     reads_instance_type: bool,
     /// For combinations of types, and for types that no table knows if one is read.
     others: RwLock<HashMap<Vec<String>, Arc<ResolvedPolicy>>>,
@@ -123,7 +123,7 @@ impl Policy {
         Ok(resolved)
     }
 
-    /// Whether a parameter with a table has different values (or none) for the selected types.
+    /// Returns whether a parameter with a table has different values (or none) for the selected types.
     pub(crate) fn types_disagree(&self, selected: &[String]) -> bool {
         selected.len() > 1
             && self

@@ -1,4 +1,4 @@
-//! What is wrong with a policy or a values file, and where.
+//! Errors in a policy or a values file, each with its position.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::core::yaml::{self, Span};
 
-/// One mistake in a file: what, where, and what to do.
+/// An error in a file: message, position and remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What is wrong, naming the value seen.
+    /// The error, with the value that was found.
     pub message: String,
-    /// Where; the beginning of the file if it concerns the whole.
+    /// The position; the start of the file for an error about the whole of it.
     pub span: Span,
-    /// What to do, where that is not plain from the message.
+    /// The remedy, where the message does not imply it.
     pub hint: Option<String>,
-    /// The text that is meant, at or behind `span`, where only that much can be told.
+    /// The text that the error is about, at or after `span`, where the exact position is not known.
     pub(crate) needle: Option<Box<str>>,
 }
 
@@ -44,16 +44,14 @@ impl From<yaml::Error> for Diagnostic {
 pub struct SourceError {
     /// The name of the file as the user wrote it.
     pub file: Box<str>,
-    /// Its text.
     pub text: Box<str>,
-    /// The mistake.
     pub diagnostic: Diagnostic,
 }
 
 impl SourceError {
     pub(crate) fn new(file: &str, text: &str, mut diagnostic: Diagnostic) -> Self {
         if let Some(needle) = diagnostic.needle.take() {
-            diagnostic.span = find_behind(text, diagnostic.span, &needle);
+            diagnostic.span = find_after(text, diagnostic.span, &needle);
         }
         Self { file: file.into(), text: text.into(), diagnostic }
     }
@@ -80,8 +78,8 @@ impl fmt::Display for SourceError {
     }
 }
 
-/// Where `needle` stands first at or behind `span`; `span` if it does not.
-fn find_behind(text: &str, span: Span, needle: &str) -> Span {
+/// The first position of `needle` at or after `span`, or `span`.
+fn find_after(text: &str, span: Span, needle: &str) -> Span {
     let start = byte_offset(text, span.line.max(1), span.column.max(1));
     let length = needle.chars().count().max(1);
     match text[start..].find(needle).filter(|_| !needle.is_empty()) {
@@ -90,7 +88,7 @@ fn find_behind(text: &str, span: Span, needle: &str) -> Span {
     }
 }
 
-/// Where in `text` a line and column begin; the end of the line for a column beyond it.
+/// The byte offset of a line and column; the end of the line for a column beyond it.
 fn byte_offset(text: &str, line: usize, column: usize) -> usize {
     let mut start = 0;
     for _ in 1..line {
@@ -103,17 +101,17 @@ fn byte_offset(text: &str, line: usize, column: usize) -> usize {
     start + content.char_indices().nth(column - 1).map_or(content.len(), |(at, _)| at)
 }
 
-/// The name among `known` that a mistyped one most likely meant.
+/// The known name that is nearest to a mistyped one.
 pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
-        .map(|candidate| (edit_distance(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .map(|candidate| (strsim::levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
         .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
         .min()
         .map(|(_, candidate)| candidate)
 }
 
-/// A hint that names the likely meaning, or all that would be right.
+/// A hint with the nearest known name, or with all known names.
 pub(crate) fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
     if let Some(closest) = closest(name, known.iter().copied()) {
@@ -122,24 +120,9 @@ pub(crate) fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     known.sort_unstable();
     let listed: Vec<String> = known.iter().take(24).map(|name| format!("`{name}`")).collect();
     if listed.is_empty() {
-        return "nothing may stand here".to_owned();
+        return "no field is allowed here".to_owned();
     }
     format!("known here: {}{}", listed.join(", "), if known.len() > 24 { ", …" } else { "" })
-}
-
-fn edit_distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    for (i, l) in left.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, r) in right.iter().enumerate() {
-            let substitution = diagonal + usize::from(l != *r);
-            diagonal = row[j + 1];
-            row[j + 1] = substitution.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

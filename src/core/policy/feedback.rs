@@ -1,4 +1,4 @@
-//! Whether a policy reads what it injects itself.
+//! Policies that read what they inject.
 //!
 //! The API server may call a webhook again for a pod that it has changed. Where no expression reads a place that an
 //! overlay changes, every expression has the same value in that second pass, so that it changes nothing. Where one
@@ -10,7 +10,7 @@ use super::expression::{Path, ReadSet, Step};
 use super::overlay::{Instruction, of_instructions};
 use super::resolved::{ResolvedPolicy, names_in};
 
-/// Whether an expression of a rule, or of a variable that a rule reads, may read a place that the policy changes.
+/// Returns whether an expression of a rule, or of a variable that a rule reads, may read a place that the policy changes.
 pub(super) fn exists(policy: &ResolvedPolicy, gpu_resources: &[String]) -> bool {
     let reads = Reads::of(policy);
     let mut found = edits_differ(policy);
@@ -18,7 +18,7 @@ pub(super) fn exists(policy: &ResolvedPolicy, gpu_resources: &[String]) -> bool 
     found
 }
 
-/// Whether rules edit lists in strings with different separators: one may take for a single entry what another one
+/// Returns whether rules edit lists in strings with different separators: one may take for a single entry what another one
 /// made of two.
 fn edits_differ(policy: &ResolvedPolicy) -> bool {
     let mut separators: BTreeSet<String> = BTreeSet::new();
@@ -33,13 +33,13 @@ fn edits_differ(policy: &ResolvedPolicy) -> bool {
     separators.len() > 1
 }
 
-/// What the rules of a policy read.
+/// The places of a pod that the rules of a policy read.
 struct Reads {
     /// From the pod.
     paths: ReadSet,
     /// The built-in names among what is read.
     names: BTreeSet<String>,
-    /// Whether a rule chooses containers by an expression of its own.
+    /// True if a rule chooses containers by an expression of its own.
     chooses_containers: bool,
 }
 
@@ -76,7 +76,7 @@ impl Reads {
         Self { paths: pod, names, chooses_containers }
     }
 
-    /// Whether a change at this place may change the value of an expression.
+    /// Returns whether a change at this place may change the value of an expression.
     fn include(&self, written: &Path, gpu_resources: &[String]) -> bool {
         let ReadSet::Paths(paths) = &self.paths else { return true };
         paths.iter().any(|read| overlap(read, written)) || self.includes_built_in(written, gpu_resources)
@@ -129,7 +129,7 @@ fn field(name: &str) -> Step {
     Step::Field(name.to_owned())
 }
 
-/// Whether one path leads to the other, or beyond it.
+/// Returns whether one path leads to the other, or beyond it.
 fn overlap(read: &Path, written: &Path) -> bool {
     let same = |(one, other): (&Step, &Step)| match (one, other) {
         (Step::Field(one), Step::Field(other)) => one == other,

@@ -74,7 +74,6 @@ pub(crate) struct NamedContainer {
 /// A string, or a change to the list that a string holds.
 #[derive(Debug, Clone)]
 pub(crate) enum StringValue {
-    /// The string.
     Text(Template),
     /// An entry of a list with a separator.
     List(ListEdit),
@@ -206,7 +205,7 @@ impl StringValue {
 }
 
 impl NamedContainer {
-    /// Whether the overlay has an image for the container, without which none can be added.
+    /// Returns whether the overlay has an image for the container, without which none can be added.
     pub(crate) fn has_image(&self, bindings: &Bindings<'_, '_>) -> bool {
         self.instructions.iter().any(|instruction| match instruction {
             Instruction::Value { field, template } if field.name == "image" => {

@@ -1,4 +1,4 @@
-//! Parameters: what an operator may set, and the value that an instance type gives.
+//! Parameters: values that an operator can set, with tables by instance type.
 
 use serde_json::{Number, Value};
 
@@ -16,7 +16,6 @@ pub enum ParameterType {
     Integer,
     /// Any number; CEL's `double`.
     Number,
-    /// A string.
     String,
     /// `true` or `false`.
     Boolean,
@@ -47,7 +46,6 @@ impl ParameterType {
 pub struct Parameter {
     /// Its name, the key in a values file.
     pub name: String,
-    /// Its type.
     pub kind: ParameterType,
     /// One sentence for people.
     pub description: String,
@@ -95,7 +93,7 @@ impl Parameter {
                 let key = entry.key.to_lowercase();
                 if parameter.by_instance_type.iter().any(|(known, _)| *known == key) {
                     let message =
-                        format!("the instance type `{}` stands twice, letter case aside", entry.key);
+                        format!("the instance type `{}` is declared twice, letter case aside", entry.key);
                     return Err(Diagnostic::new(entry.span, message));
                 }
                 parameter.by_instance_type.push((key, value));

@@ -19,7 +19,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Whether an expression of this phase can read a name of `other`.
+    /// Returns whether an expression of this phase can read a name of `other`.
     pub(crate) fn may_read(self, other: Phase) -> bool {
         other <= self && !(self == Phase::Injected && other == Phase::Container)
     }

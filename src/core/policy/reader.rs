@@ -1,11 +1,11 @@
-//! Reading a YAML tree field by field, so that whatever is wrong is told with its place.
+//! Reading a YAML tree field by field. Every error has its position.
 
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Entry, Node, Span};
 
 use super::diagnostic::{Diagnostic, closest, suggest};
 
-/// The fields of one map. Every field that nobody asked for is an error in the end.
+/// The fields of one map. [`Fields::finish`] fails for a field that was not read.
 pub(crate) struct Fields<'n> {
     what: &'static str,
     span: Span,
@@ -14,7 +14,7 @@ pub(crate) struct Fields<'n> {
 }
 
 impl<'n> Fields<'n> {
-    /// `what` names the map in messages: "a rule", "`spec`".
+    /// The fields of a map. `what` is its name in messages: "a rule", "`spec`".
     pub(crate) fn of(node: &'n Node, what: &'static str) -> Result<Self, Diagnostic> {
         Ok(Self { what, span: node.span, left: entries(node, what)?.iter().collect(), known: Vec::new() })
     }
@@ -29,7 +29,7 @@ impl<'n> Fields<'n> {
         if let Some(node) = self.optional(key) {
             return Ok(node);
         }
-        // Most often it is there, and misspelt.
+        // Most often it is misspelled.
         let misspelt = self.left.iter().find(|entry| closest(&entry.key, [key]).is_some());
         Err(match misspelt {
             Some(entry) => Diagnostic::new(entry.span, format!("{} has no field `{}`", self.what, entry.key))
@@ -39,7 +39,7 @@ impl<'n> Fields<'n> {
         })
     }
 
-    /// Complains about the first field that was not asked for.
+    /// Fails for the first field that was not read.
     pub(crate) fn finish(self) -> Result<(), Diagnostic> {
         let Some(entry) = self.left.iter().min_by_key(|entry| (entry.span.line, entry.span.column)) else {
             return Ok(());
@@ -60,7 +60,7 @@ pub(crate) fn entries<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>
     }
 }
 
-/// Refuses a key that is a string only because a key has to be one: `on` would become `true`.
+/// Fails for a key that YAML reads as another type: `on` would become `true`.
 pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
     if !entry.converted {
         return Ok(());
@@ -77,7 +77,6 @@ pub(crate) fn items<'n>(node: &'n Node, what: &str) -> Result<&'n [Node], Diagno
     }
 }
 
-/// A string.
 pub(crate) fn text<'n>(node: &'n Node, what: &str) -> Result<&'n str, Diagnostic> {
     match &node.content {
         Content::Scalar { value: Scalar::String(text), .. } => Ok(text),
@@ -110,10 +109,10 @@ pub(crate) fn boolean(node: &Node, what: &str) -> Result<bool, Diagnostic> {
     }
 }
 
-/// Refuses a plain scalar that YAML 1.1 and YAML 1.2 read differently.
+/// Fails for a plain scalar that YAML 1.1 and YAML 1.2 read differently.
 ///
-/// A tree remembers the value and not the spelling, so only what a spelling gives away can be told: `true` and
-/// `false` come from words of four or five letters.
+/// A tree has the value and not the spelling, so that the length of the scalar decides: `true` and `false` come from
+/// words of four or five letters.
 pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
     let Content::Scalar { value, plain: true } = &node.content else { return Ok(()) };
     let spelled_out = match value {
@@ -132,7 +131,7 @@ pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
         .hint("write `true`, `false` or a decimal number, or put it in quotes"))
 }
 
-/// What was expected, what is there, and how the former is written.
+/// An error with the expected kind of value, the value that was found, and how to write the expected one.
 pub(crate) fn expected(node: &Node, what: &str) -> Diagnostic {
     let diagnostic = Diagnostic::new(node.span, format!("expected {what}, found {}", node.describe()));
     let how = [

@@ -28,7 +28,7 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) notes: Vec<Note>,
     /// `<policy>@<digest>`.
     pub(crate) stamp: String,
-    /// Whether an expression may read what the policy itself injects, so that one pass may not be enough.
+    /// True if an expression may read what the policy itself injects, so that one pass may not be enough.
     pub(crate) reads_own_changes: bool,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
@@ -230,7 +230,7 @@ impl ResolvedPolicy {
         }
     }
 
-    /// Whether an expression reads this name.
+    /// Returns whether an expression reads this name.
     pub(crate) fn reads(&self, name: &str) -> bool {
         self.reads.contains(name)
     }

@@ -17,7 +17,7 @@ const LAST_APPLIED: &str = "fabric-injector.io/last-applied-hash";
 /// so that replicas that still run do not overwrite a certificate from another source.
 const CERTIFICATE_SECRET: &str = "fabric-injector.io/certificate-secret";
 
-/// Returns true if the replicas that share this Secret manage a configuration.
+/// Returns whether the replicas that share this Secret manage a configuration.
 pub(crate) fn is_managed_by(configuration: &Value, secret: &str) -> bool {
     configuration["metadata"]["annotations"][CERTIFICATE_SECRET] == secret
 }

@@ -14,12 +14,12 @@ const SAMPLES: &str = include_str!("../../../tests/control-plane/declarations/po
 const EXISTING: &str = include_str!("../../../tests/control-plane/declarations/existing.json");
 const ANSWERS: &str = include_str!("../../../tests/control-plane/declarations/kubernetes.json");
 
-/// Returns true if the tables accept the whole pod.
+/// Returns whether the tables accept the whole pod.
 fn accepted(value: &Value) -> bool {
     check_new(value, &Shape::Object(pod())).is_ok() && !excluded(value, pod(), value)
 }
 
-/// Returns true if another field of the pod excludes a field of an object or of the objects in it.
+/// Returns whether another field of the pod excludes a field of an object or of the objects in it.
 fn excluded(value: &Value, object: &Object, root: &Value) -> bool {
     let Some(fields) = value.as_object() else { return false };
     fields.iter().any(|(name, field_value)| {

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use super::{Object, Shape, same};
 
-/// Returns true if `existing` has every field of `wanted`. It can have more: a memory volume of the pod with a size limit
+/// Returns whether `existing` has every field of `wanted`. It can have more: a memory volume of the pod with a size limit
 /// covers a memory volume of an overlay without one.
 pub(crate) fn covers(existing: &Value, wanted: &Value, shape: &Shape) -> bool {
     match (shape, existing, wanted) {

@@ -36,7 +36,7 @@ pub(crate) fn complete(value: &mut Value, shape: &Shape) {
     }
 }
 
-/// Returns true if `existing` in a pod is equal to `wanted` in an overlay. Defaults count as present, quantities are
+/// Returns whether `existing` in a pod is equal to `wanted` in an overlay. Defaults count as present, quantities are
 /// compared by value, and a field that the API server computes is not compared where the overlay leaves it out.
 pub(crate) fn same(existing: &Value, wanted: &Value, shape: &Shape) -> bool {
     match (shape, existing, wanted) {

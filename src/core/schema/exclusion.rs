@@ -60,7 +60,7 @@ impl Literal {
     }
 }
 
-/// Returns true if the API server treats a value as absent. `false` and `0` are values.
+/// Returns whether the API server treats a value as absent. `false` and `0` are values.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -71,7 +71,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Returns true if `holds` does for a value at `path`.
+/// Returns whether `holds` does for a value at `path`.
 fn any_at(value: &Value, path: &str, holds: &impl Fn(&Value) -> bool) -> bool {
     match value {
         value if path.is_empty() => holds(value),

@@ -1,4 +1,4 @@
-//! From YAML text to a tree, within bounds that no input can exceed.
+//! Reads YAML text into a tree, within limits on depth and size.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,62 +6,62 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::scalar::{self, Scalar};
 
-/// How deep lists and maps may nest: the limit of the JSON parser, so that both inputs behave alike.
+/// The deepest nesting of lists and maps: the limit of the JSON parser, so that YAML and JSON are accepted alike.
 const MAX_DEPTH: usize = 128;
-/// How much all aliases of a document together may add: nodes, a long text counting as many. Real manifests
-/// add some tens.
+/// The number of nodes that all aliases of a document together can add; a long text counts as several nodes.
+/// Manifests in use add some tens.
 const MAX_ALIASED_NODES: usize = 100_000;
-/// How much may be kept for aliases to come, counted alike.
+/// The number of nodes that are kept for later aliases, counted in the same way.
 const MAX_ANCHORED_NODES: usize = 200_000;
-/// So many bytes of text count as one node.
+/// The number of bytes of text that count as one node.
 const BYTES_PER_NODE: usize = 64;
 
-/// A place in a text. Lines and columns count from 1, columns in characters.
+/// A range of characters in a line. Lines and columns count from 1, columns in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
-    /// Line of the first character.
+    /// The line number.
     pub line: usize,
-    /// Column of the first character.
+    /// The column of the first character.
     pub column: usize,
-    /// How many characters of that line belong to it, at least 1.
+    /// The number of characters, at least 1.
     pub length: usize,
 }
 
-/// Text that is not a tree this program can use.
+/// The reason why a text cannot be read, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} at line {}, column {}", span.line, span.column)]
 pub struct Error {
-    /// What is wrong, without the place.
+    /// The reason, without the position.
     pub message: String,
-    /// Where.
+    /// The position of the first character that is wrong.
     pub span: Span,
 }
 
-/// A tree that YAML events can build.
+/// A tree that is built from the events of the parser.
 pub(super) trait Tree: Clone {
     fn scalar(value: Scalar, plain: bool, span: Span) -> Self;
     fn list(items: Vec<Self>, span: Span) -> Self;
     fn map(entries: Vec<Entry<Self>>, span: Span) -> Self;
-    /// The entries of a map, for the merge key `<<`.
+    /// The entries of a map, for the merge key `<<`. `None` if this is no map.
     fn entries(self) -> Option<Vec<Entry<Self>>>;
-    /// The items of a list, for the merge key `<<`.
+    /// The items of a list, for the merge key `<<`. `None` if this is no list.
     fn items(self) -> Option<Vec<Self>>;
 }
 
-/// A key of a map, where it stands, and its value.
+/// A key of a map with its position and its value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry<T> {
     /// The key, converted to a string as JSON needs it.
     pub key: String,
-    /// Where the key stands.
+    /// The position of the key.
     pub span: Span,
-    /// Whether the key was no string as it stood there, as `true` from `on`.
+    /// True if the text of the key is no string in YAML, such as `on`, which is the boolean `true`.
     pub converted: bool,
-    /// The value.
+    /// The value of the key.
     pub value: T,
 }
 
-/// What a document holds, and the first key that a map of it repeats.
+/// The root of a document, and the first key that appears twice in one map.
 pub(super) struct Document<T> {
     /// `None` for a document of blanks and comments.
     pub(super) root: Option<T>,
@@ -112,14 +112,14 @@ pub(super) fn read<T: Tree>(text: &str) -> Result<Document<T>, Error> {
 fn scan_error(error: &saphyr_parser::ScanError) -> Error {
     let marker = error.marker();
     let span = Span { line: marker.line().max(1), column: marker.col() + 1, length: 1 };
-    // The parser has a limit of its own for flow style.
+    // For flow style, the parser has its own limit.
     if error.info().contains("recursion") {
         return Error { message: format!("nested more than {MAX_DEPTH} levels deep"), span };
     }
     Error { message: format!("not valid YAML: {}", error.info()), span }
 }
 
-/// The place of a byte offset.
+/// The position of a byte offset.
 pub(super) fn span_at(text: &str, offset: usize) -> Span {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -150,14 +150,14 @@ enum Collection<T> {
 struct PendingKey {
     text: String,
     span: Span,
-    /// Read from something other than a string, as `true` from `on`.
+    /// True if the text is no string in YAML, such as `on`, which is the boolean `true`.
     converted: bool,
     merges: bool,
 }
 
 struct MapBuilder<T> {
     entries: Vec<Entry<T>>,
-    /// A key without its value, and whether it is the merge key.
+    /// The key whose value has not been read yet.
     pending: Option<PendingKey>,
     merges: Vec<Entry<T>>,
 }
@@ -172,7 +172,7 @@ struct Frame<T> {
     collection: Collection<T>,
     anchor: usize,
     span: Span,
-    /// Nodes of the document before this collection, to know how many an alias of it stands for.
+    /// The number of nodes before this collection, to compute the size of an alias of it.
     nodes_before: usize,
 }
 
@@ -247,7 +247,7 @@ impl<T: Tree> Builder<T> {
         self.finish(node, frame.anchor, size, frame.span)
     }
 
-    /// The entries of a map with those that `<<` brings in; the map's own win.
+    /// The entries of a map and those that `<<` merges into it. The map's own entries take precedence.
     fn merged(&mut self, map: MapBuilder<T>) -> Vec<Entry<T>> {
         let mut entries = map.entries;
         if !map.merges.is_empty() {
@@ -256,7 +256,7 @@ impl<T: Tree> Builder<T> {
         }
         if self.duplicate_key.is_none() {
             self.duplicate_key = first_duplicate(&entries).map(|entry| Error {
-                message: format!("the key `{}` stands twice in one map", entry.key),
+                message: format!("the key `{}` appears twice in one map", entry.key),
                 span: entry.span,
             });
         }
@@ -265,7 +265,7 @@ impl<T: Tree> Builder<T> {
 
     fn alias(&mut self, id: usize, span: Span) -> Result<(), Error> {
         let Some((node, size)) = self.anchors.get(&id) else {
-            return Err(Error { message: "an alias stands inside of what it names".to_owned(), span });
+            return Err(Error { message: "an alias is inside the node that it refers to".to_owned(), span });
         };
         self.aliased_nodes += size;
         self.nodes += size;
@@ -277,10 +277,10 @@ impl<T: Tree> Builder<T> {
         self.finish(node, 0, 0, span)
     }
 
-    /// Puts a complete node where it belongs.
+    /// Adds a complete node to the collection that encloses it.
     fn finish(&mut self, node: T, anchor: usize, size: usize, span: Span) -> Result<(), Error> {
         if anchor > 0 {
-            // Each anchored part is kept, and an anchor inside of an anchor keeps its part twice.
+            // Each anchored node is kept as a copy, so nodes with an anchor inside an anchored node are kept twice.
             self.anchored_nodes += size;
             if self.anchored_nodes > MAX_ANCHORED_NODES {
                 let message = format!("anchors hold more than {MAX_ANCHORED_NODES} nodes");
@@ -316,7 +316,7 @@ fn merge_into<T: Tree>(map: &mut MapBuilder<T>, node: T, span: Span) -> Result<(
         };
         map.merges.extend(entries);
     }
-    // Of several sources the first one counts.
+    // If several sources have a key, the first one takes precedence.
     let mut seen = HashSet::new();
     map.merges.retain(|entry| seen.insert(entry.key.clone()));
     Ok(())
@@ -324,12 +324,12 @@ fn merge_into<T: Tree>(map: &mut MapBuilder<T>, node: T, span: Span) -> Result<(
 
 /// The first entry whose key an earlier entry already has.
 pub(super) fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
-    // Nearly every map of a manifest is small; a set is worth its cost only for the large ones.
+    // Most maps of a manifest are small. A set is faster only for large ones.
     if entries.len() <= 16 {
         return entries.iter().enumerate().find_map(|(at, entry)| {
             let key = entry.key.as_bytes();
             let same = |earlier: &Entry<T>| {
-                // Lengths and last letters tell most keys apart without comparing them.
+                // Most keys differ in their length or their last letter, which is faster to compare.
                 let other = earlier.key.as_bytes();
                 other.len() == key.len() && other.last() == key.last() && other == key
             };

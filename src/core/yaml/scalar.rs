@@ -1,21 +1,21 @@
-//! What a plain scalar means, as kubectl understands it.
+//! The value of a plain scalar, as kubectl reads it.
 //!
-//! kubectl reads manifests through sigs.k8s.io/yaml, whose fork of go-yaml v2 follows YAML 1.1: `on` is a
-//! boolean, `0755` is octal, `1_000` is a number. Reading a manifest by YAML 1.2 rules would silently give it
-//! another meaning here than it has in the cluster.
+//! kubectl reads manifests with sigs.k8s.io/yaml, whose fork of go-yaml v2 follows YAML 1.1: `on` is a boolean,
+//! `0755` is octal, `1_000` is a number. By the rules of YAML 1.2, a manifest would have other values here than in
+//! the cluster.
 
 use serde_json::Number;
 
 /// The value of a scalar that is neither a list nor a map.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Scalar {
-    /// `null`, `~` or nothing at all.
+    /// `null`, `~` or no text.
     Null,
     /// A boolean, the YAML 1.1 spellings among them.
     Bool(bool),
     /// An integer or a floating-point number.
     Number(Number),
-    /// Anything else.
+    /// Any other text.
     String(String),
 }
 
@@ -26,7 +26,8 @@ pub fn resolve(text: &str) -> Scalar {
         .unwrap_or_else(|| Scalar::String(text.to_owned()))
 }
 
-/// Whether a plain scalar with this text would be read as something other than this very string.
+/// Returns whether kubectl or another reader of YAML 1.1 reads a plain scalar with this text as another value than
+/// the string.
 pub fn is_ambiguous(text: &str) -> bool {
     keyword(text).is_some()
         || number(text).is_some()
@@ -36,7 +37,8 @@ pub fn is_ambiguous(text: &str) -> bool {
         || text == "="
 }
 
-/// Dates, and numbers to the base of 60: strings to kubectl, but not to every reader of YAML 1.1.
+/// Returns true for dates and for numbers to the base of 60: strings for kubectl, but not for every reader of
+/// YAML 1.1.
 fn is_time(text: &str) -> bool {
     let digits = text.trim_start_matches(['+', '-']);
     let sexagesimal = digits.contains(':')
@@ -49,8 +51,8 @@ fn is_time(text: &str) -> bool {
     sexagesimal || date
 }
 
-/// Whether YAML 1.1 and YAML 1.2 (core schema) disagree about this plain scalar, so that the author of a
-/// policy has to say which he means.
+/// Returns whether the scalar has different values in YAML 1.1 and YAML 1.2 (core schema). The author of a policy has
+/// to write such a scalar in another way.
 pub fn versions_disagree(text: &str) -> bool {
     match resolve(text) {
         Scalar::Bool(_) => !matches!(text, "true" | "True" | "TRUE" | "false" | "False" | "FALSE"),
@@ -62,14 +64,14 @@ pub fn versions_disagree(text: &str) -> bool {
     }
 }
 
-/// `.inf` and `.nan`: numbers in YAML that JSON, and so the API server, cannot hold.
+/// Returns true for `.inf` and `.nan`, which are numbers in YAML and have no form in JSON.
 pub fn is_unrepresentable(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN")
 }
 
 fn keyword(text: &str) -> Option<Scalar> {
-    // Cheap way out for the many strings that are far longer than any keyword.
+    // Most strings are longer than any keyword.
     if text.len() > 5 {
         return None;
     }

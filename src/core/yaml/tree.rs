@@ -1,4 +1,4 @@
-//! The two trees that YAML is read into: plain JSON values for manifests, nodes with places for policies.
+//! The two trees that YAML is read into: JSON values for manifests, and nodes with positions for policies.
 
 use serde_json::{Map, Value};
 
@@ -46,33 +46,33 @@ impl Tree for Value {
     }
 }
 
-/// A value together with the place where it stands, for messages that show the line.
+/// A value with its position, for messages that show the line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
-    /// Where the value begins.
+    /// The position of the value.
     pub span: Span,
-    /// The value.
+    /// The value itself.
     pub content: Content,
 }
 
-/// What a [`Node`] holds.
+/// The value of a [`Node`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Content {
-    /// A scalar, and whether it was written without quotes.
+    /// A string, number, boolean or null.
     Scalar {
-        /// Its value by the rules of YAML 1.1.
+        /// The value by the rules of YAML 1.1.
         value: Scalar,
-        /// Whether it stood there without quotes or tag.
+        /// True if the text has neither quotes nor a tag.
         plain: bool,
     },
-    /// A list.
+    /// A list, in the order of the text.
     List(Vec<Node>),
     /// A map, in the order of the text.
     Map(Vec<Entry<Node>>),
 }
 
 impl Node {
-    /// The value without places.
+    /// The value without positions.
     pub fn to_value(&self) -> Value {
         match &self.content {
             Content::Scalar { value, .. } => Value::scalar(value.clone(), false, self.span),
@@ -83,7 +83,7 @@ impl Node {
         }
     }
 
-    /// What the node is, in words for a message.
+    /// A description of the node for messages, such as ``the string `a` ``.
     pub fn describe(&self) -> String {
         match &self.content {
             Content::Scalar { value: Scalar::Null, .. } => "nothing".to_owned(),

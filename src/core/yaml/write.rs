@@ -66,7 +66,7 @@ fn write_list(out: &mut String, items: &[Value], level: usize) {
     }
 }
 
-/// One item after its indentation: `- ` and the value, whose further lines stand one level deeper.
+/// One item after its indentation: `- ` and the value. The further lines of the value are one level deeper.
 fn write_item(out: &mut String, item: &Value, level: usize) {
     out.push_str("- ");
     match item {
@@ -108,7 +108,7 @@ fn write_scalar(out: &mut String, value: &Value, level: usize) {
 }
 
 /// Writes a string plain where every YAML version reads it back unchanged, as a block where it has several
-/// lines and a block may stand (`level` is given), quoted otherwise.
+/// lines and the place allows a block (`level` is given), quoted otherwise.
 fn write_string(out: &mut String, text: &str, level: Option<usize>) {
     if is_plain_safe(text) {
         out.push_str(text);
@@ -140,7 +140,7 @@ fn is_plain_safe(text: &str) -> bool {
         && !scalar::is_ambiguous(text)
 }
 
-/// A block keeps every line as it is, so it must hold nothing that a reader would strip or refuse.
+/// Returns whether a block can hold the text: no reader strips or refuses a part of it.
 fn is_block_safe(text: &str) -> bool {
     text.contains('\n')
         && !text.starts_with([' ', '\n', '\t'])
@@ -167,7 +167,7 @@ fn write_block(out: &mut String, text: &str, level: usize) {
             out.push_str(line);
         }
     }
-    // The caller ends the last line; only the surplus ones of `|+` are left to write.
+    // The caller ends the last line, so only the further line breaks of `|+` are written here.
     for _ in 1..(text.len() - body.len()) {
         out.push('\n');
     }

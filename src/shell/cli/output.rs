@@ -46,7 +46,7 @@ impl Output {
         Ok(())
     }
 
-    /// Returns true if standard output is a terminal and `NO_COLOR` is not set.
+    /// Returns whether standard output is a terminal and `NO_COLOR` is not set.
     pub(super) fn data_has_colour() -> bool {
         AutoStream::choice(&io::stdout()) != ColorChoice::Never
     }
@@ -57,7 +57,7 @@ pub(super) fn log_stream() -> io::Result<File> {
     io::stderr().as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// Returns true if an error means that the reader of the output has closed it.
+/// Returns whether an error means that the reader of the output has closed it.
 pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

@@ -69,7 +69,7 @@ pub(super) fn dns_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns true if the text has the characters of a DNS label.
+/// Returns whether the text has the characters of a DNS label.
 fn is_label(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')

@@ -24,7 +24,7 @@ pub(super) fn check(trusted: &str, cert: &str, name: &str, now: SystemTime) -> a
     Ok(())
 }
 
-/// Returns true if `bundle` contains this certificate. Both are PEM.
+/// Returns whether `bundle` contains this certificate, PEM both.
 pub(super) fn contains(bundle: &str, cert: &str) -> bool {
     let (Ok(all), Ok(sought)) =
         (pem::certificates("the CAs", bundle.as_bytes()), pem::certificates("the CA", cert.as_bytes()))

@@ -17,8 +17,8 @@ pub(super) struct HoldOff {
 }
 
 impl HoldOff {
-    /// Returns true if the replica registers its condition. The policies that were loaded last win, until the rollout that
-    /// reaches this replica has had time to finish.
+    /// Returns whether the replica registers its condition. The policies that were loaded last win, until the rollout
+    /// that reaches this replica has had time to finish.
     pub(super) fn may_register(&mut self, owner: ConditionOwner, wanted: &str, now: Instant) -> bool {
         match owner {
             ConditionOwner::ThisReplica | ConditionOwner::Unmanaged => true,

@@ -248,7 +248,7 @@ impl Reconciler {
     }
 }
 
-/// Returns true if another client changed an object at the same time, so that the reconciliation has to be repeated.
+/// Returns whether another client changed an object at the same time, so that the reconciliation has to be repeated.
 pub(crate) fn is_conflict(error: &anyhow::Error) -> bool {
     error.is::<Conflict>()
 }

@@ -40,7 +40,7 @@ pub(super) struct Previous {
     pub(super) until: SystemTime,
 }
 
-/// The description of a step in the log.
+/// The change that a step makes, for the log.
 pub(super) fn sentence(step: Step) -> &'static str {
     match step {
         Step::Renew => "renewed the serving certificate",

@@ -93,7 +93,7 @@ struct MemoryPermit {
 }
 
 impl MemoryPermit {
-    /// Acquires memory for more bytes; false if there is none.
+    /// Returns whether there is memory for more bytes.
     async fn extend(&mut self, state: &State, bytes: usize, deadline: Instant) -> bool {
         if self.spare.is_some() {
             return true;

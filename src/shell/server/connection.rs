@@ -44,18 +44,13 @@ pub struct Timeouts {
     pub closing: Duration,
 }
 
-impl Timeouts {
-    /// The default for the age.
-    pub const AGE: Duration = Duration::from_mins(5);
-}
-
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
             handshake: Duration::from_secs(5),
             head: Duration::from_secs(10),
             idle: Duration::from_mins(1),
-            age: Self::AGE,
+            age: Duration::from_mins(5),
             closing: Duration::from_secs(35),
         }
     }
@@ -98,7 +93,7 @@ struct Service {
 }
 
 impl Service {
-    /// Returns true if a response is the last of its connection, so that it has `connection: close`.
+    /// Returns whether a response is the last of its connection, so that it has `connection: close`.
     fn should_close(&self) -> bool {
         let leaving = |phase: &watch::Receiver<Phase>| *phase.borrow() >= Phase::Leaving;
         self.phase.as_ref().is_some_and(|phase| leaving(phase) || self.connection.ends())

@@ -42,7 +42,7 @@ impl Connection {
         self.ends.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the next response is the last.
+    /// Returns whether the next response is the last.
     pub(super) fn ends(&self) -> bool {
         self.ends.load(Ordering::Relaxed)
     }
@@ -110,7 +110,7 @@ impl Connections {
         Self { most, open: Mutex::default() }
     }
 
-    /// Returns true if a request is in flight on any of them.
+    /// Returns whether a request is in flight on any of them.
     pub(super) fn any_busy(&self) -> bool {
         self.open().by_number.values().any(|connection| connection.idle().is_none())
     }

@@ -15,8 +15,16 @@ use crate::shell::telemetry::Metrics;
 
 use super::connection::{self, Context, Phase, Timeouts};
 use super::connections::Connections;
-use super::run::Ended;
 use super::tls::TlsSettings;
+
+/// The end of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// Every request was answered.
+    Drained,
+    /// Requests were cut off.
+    CutOff,
+}
 
 /// Opens the port of an option.
 pub(super) async fn bind(option: &str, address: SocketAddr) -> anyhow::Result<TcpListener> {

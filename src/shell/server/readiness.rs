@@ -18,7 +18,7 @@ const BEFORE_EXPIRY: Duration = Duration::from_mins(1);
 
 /// The state of a server that its readiness depends on.
 #[derive(Debug, Default)]
-pub struct Readiness {
+pub(super) struct Readiness {
     listening: AtomicBool,
     stopping: AtomicBool,
     validity: ArcSwapOption<Validity>,
@@ -28,11 +28,11 @@ pub struct Readiness {
 
 /// One line of `/readyz?verbose`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Check {
-    pub name: &'static str,
-    pub ok: bool,
+pub(super) struct Check {
+    pub(super) name: &'static str,
+    pub(super) ok: bool,
     /// The observed state, for people.
-    pub detail: String,
+    pub(super) detail: String,
 }
 
 impl Readiness {
@@ -71,7 +71,7 @@ impl Readiness {
 
     /// The checks, all of which have to pass. The wall clock decides about the certificate, because a monotonic clock
     /// stops while the machine is suspended.
-    pub fn checks(&self, now: SystemTime, policies: usize) -> Vec<Check> {
+    pub(super) fn checks(&self, now: SystemTime, policies: usize) -> Vec<Check> {
         let stopping = self.stopping.load(Ordering::Relaxed);
         let listening = self.listening.load(Ordering::Relaxed);
         vec![
@@ -92,7 +92,7 @@ impl Readiness {
 
     /// The errors of reloads and of the reconciliation. They do not affect readiness, because the previous version is
     /// still in use.
-    pub fn failures(&self) -> BTreeMap<&'static str, String> {
+    pub(super) fn failures(&self) -> BTreeMap<&'static str, String> {
         self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 }

@@ -17,7 +17,7 @@ use crate::shell::cluster::Reconciler;
 use crate::shell::policy_sources::{PolicySources, RawPolicies};
 
 use super::connection::Timeouts;
-use super::port::{OpenPort, Port, bind};
+use super::port::{Ended, OpenPort, Port, bind};
 use super::sources::{
     CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, stamps,
 };
@@ -51,15 +51,6 @@ pub struct Config {
     pub max_connections: usize,
     /// The timeouts of a connection.
     pub timeouts: Timeouts,
-}
-
-/// The end of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// Every request was answered.
-    Drained,
-    /// Requests were cut off.
-    CutOff,
 }
 
 /// A signal to stop: the first one begins the shutdown, the second one ends the program at once.

@@ -91,11 +91,6 @@ impl State {
         &self.metrics
     }
 
-    /// The checks behind `/readyz`.
-    pub fn readiness(&self) -> &Readiness {
-        &self.readiness
-    }
-
     pub(super) fn evaluate(&self) -> &Evaluate {
         &*self.evaluate
     }

@@ -73,7 +73,7 @@ struct PolicyLabels {
 
 /// The reason why a review was answered without evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shed {
+pub(crate) enum Shed {
     /// Too many requests in flight.
     InFlight,
     /// Too much memory in request or response bodies.
@@ -96,7 +96,7 @@ impl Shed {
 
 /// The files that are reloaded when they change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reloaded {
+pub(crate) enum Reloaded {
     /// The certificate with its key, and the client CA.
     Certificate,
     /// Policies and values.
@@ -107,7 +107,7 @@ impl Reloaded {
     const ALL: [Self; 2] = [Self::Certificate, Self::Policies];
 
     /// The name in metrics, logs and `/readyz`.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Certificate => "certificate",
             Self::Policies => "policies",
@@ -121,7 +121,7 @@ const HANDSHAKE_FAILURES: &[&str] = &["timeout", "client_certificate", "protocol
 const CONNECTIONS_CLOSED: &[&str] = &["age", "idle", "evicted", "stuck"];
 
 /// The code of a rejected request.
-pub type Answered = &'static str;
+pub(crate) type Answered = &'static str;
 
 /// The codes of rejected requests.
 const REJECTED: &[Answered] = &[
@@ -287,7 +287,7 @@ impl Metrics {
     }
 
     /// Records the policies in use.
-    pub fn policies_in_use(&self, set: &PolicySet) {
+    pub(crate) fn policies_in_use(&self, set: &PolicySet) {
         self.policies.clear();
         for policy in set.policies() {
             let definition = policy.definition();
@@ -305,7 +305,7 @@ impl Metrics {
     }
 
     /// Counts an answered review.
-    pub fn reviewed(&self, record: &Record, took: Duration) {
+    pub(crate) fn reviewed(&self, record: &Record, took: Duration) {
         let labels = ReviewLabels {
             policy: record.policy.clone().unwrap_or_default().into(),
             outcome: record.outcome.name(),
@@ -320,61 +320,61 @@ impl Metrics {
     }
 
     /// Counts a rejected request.
-    pub fn rejected(&self, reason: Answered) {
+    pub(crate) fn rejected(&self, reason: Answered) {
         self.rejected.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// Counts a review that was answered without evaluation.
-    pub fn shed(&self, why: Shed) {
+    pub(crate) fn shed(&self, why: Shed) {
         self.shed.get_or_create(&ReasonLabel { reason: why.name() }).inc();
     }
 
     /// Counts a request as in flight until the guard is dropped.
-    pub fn in_flight(&self) -> InFlight {
+    pub(crate) fn in_flight(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
     }
 
     /// Counts a connection as open until the guard is dropped.
-    pub fn connection(&self) -> InFlight {
+    pub(crate) fn connection(&self) -> InFlight {
         self.connections.inc();
         InFlight(self.connections.clone())
     }
 
     /// Counts a TLS handshake.
-    pub fn handshake(&self) {
+    pub(crate) fn handshake(&self) {
         self.handshakes.inc();
     }
 
     /// Counts a failed TLS handshake.
-    pub fn handshake_failed(&self, reason: &'static str) {
+    pub(crate) fn handshake_failed(&self, reason: &'static str) {
         self.handshake_failures.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// Counts a connection that the server closes.
-    pub fn closed(&self, reason: &'static str) {
+    pub(crate) fn closed(&self, reason: &'static str) {
         self.closed.get_or_create(&ReasonLabel { reason }).inc();
     }
 
     /// Records the expiry of the serving certificate, in seconds since the epoch.
-    pub fn certificate_expires(&self, at: f64) {
+    pub(crate) fn certificate_expires(&self, at: f64) {
         self.certificate_expiry.set(at);
     }
 
     /// Counts a reload.
-    pub fn reloaded(&self, what: Reloaded, success: bool) {
+    pub(crate) fn reloaded(&self, what: Reloaded, success: bool) {
         let (what, result) = (what.name(), if success { "success" } else { "failure" });
         self.reloads.get_or_create(&ReloadLabels { what, result }).inc();
         self.last_reload.get_or_create(&WhatLabel { what }).set(i64::from(success));
     }
 
     /// Counts a change to an object.
-    pub fn registration_changed(&self, object: &'static str) {
+    pub(crate) fn registration_changed(&self, object: &'static str) {
         self.registration_changes.get_or_create(&ObjectLabel { object }).inc();
     }
 
     /// Counts a failed reconciliation.
-    pub fn registration_failed(&self) {
+    pub(crate) fn registration_failed(&self) {
         self.registration_failures.inc();
     }
 
@@ -389,7 +389,7 @@ impl Metrics {
 
 /// A guard that decrements a gauge when it is dropped.
 #[derive(Debug)]
-pub struct InFlight(Gauge);
+pub(crate) struct InFlight(Gauge);
 
 impl Drop for InFlight {
     fn drop(&mut self) {

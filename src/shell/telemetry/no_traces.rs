@@ -1,36 +1,38 @@
 //! The interface of the traces, for a program that is built without the feature `otlp`.
 
+#![expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "the interface of `traces.rs`")]
+
 use hyper::{HeaderMap, Method, StatusCode};
 
 use crate::core::admission::Record;
 
 /// Exports nothing.
 #[derive(Debug)]
-pub struct Exporter;
+pub(crate) struct Exporter;
 
 impl Exporter {
     /// Does nothing.
-    pub fn install() -> anyhow::Result<Self> {
+    pub(crate) fn install() -> anyhow::Result<Self> {
         Ok(Self)
     }
 
     /// Does nothing.
-    pub fn finish(self) {}
+    pub(crate) fn finish(self) {}
 }
 
 /// Records nothing.
 #[derive(Debug)]
-pub struct ReviewSpan;
+pub(crate) struct ReviewSpan;
 
 impl ReviewSpan {
     /// Does nothing.
-    pub fn begin(_: &Method, _: &HeaderMap) -> Self {
+    pub(crate) fn begin(_: &Method, _: &HeaderMap) -> Self {
         Self
     }
 
     /// Does nothing.
-    pub fn reviewed(self, _: &Record) {}
+    pub(crate) fn reviewed(self, _: &Record) {}
 
     /// Does nothing.
-    pub fn rejected(self, _: StatusCode, _: &'static str) {}
+    pub(crate) fn rejected(self, _: StatusCode, _: &'static str) {}
 }

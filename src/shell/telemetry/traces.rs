@@ -53,11 +53,11 @@ static TRACER: OnceLock<SdkTracer> = OnceLock::new();
 
 /// Exports spans on a thread of its own. Reviews do not wait for it; spans that do not fit into its queue are lost.
 #[derive(Debug)]
-pub struct Exporter(Option<SdkTracerProvider>);
+pub(crate) struct Exporter(Option<SdkTracerProvider>);
 
 impl Exporter {
     /// Starts the export, if the environment names a collector.
-    pub fn install() -> anyhow::Result<Self> {
+    pub(crate) fn install() -> anyhow::Result<Self> {
         let Some((name, endpoint)) = setting("ENDPOINT") else { return Ok(Self(None)) };
         let uri = endpoint.parse().ok().filter(|uri: &Uri| uri.host().is_some());
         let is_https = match uri.as_ref().and_then(Uri::scheme_str) {
@@ -89,7 +89,7 @@ impl Exporter {
     }
 
     /// Exports the remaining spans, for a limited time.
-    pub fn finish(self) {
+    pub(crate) fn finish(self) {
         if let Some(provider) = self.0 {
             let _ = provider.shutdown_with_timeout(LAST_EXPORT);
         }
@@ -138,11 +138,11 @@ fn tls() -> anyhow::Result<Arc<ClientConfig>> {
 /// The span of a review, from the head of the request to the response. It ends when it is dropped, so that a client
 /// that disconnects leaves a span without a response.
 #[derive(Debug)]
-pub struct ReviewSpan(Option<Span>);
+pub(crate) struct ReviewSpan(Option<Span>);
 
 impl ReviewSpan {
     /// Starts a span in the trace that the headers name, or in a new one.
-    pub fn begin(method: &Method, headers: &HeaderMap) -> Self {
+    pub(crate) fn begin(method: &Method, headers: &HeaderMap) -> Self {
         let Some(tracer) = TRACER.get().filter(|_| method == Method::POST) else { return Self(None) };
         let parent =
             TraceContextPropagator::new().extract_with_context(&Context::new(), &HeaderExtractor(headers));
@@ -155,7 +155,7 @@ impl ReviewSpan {
     }
 
     /// Ends the span with the outcome of the review. It contains no message and nothing else that may quote the pod.
-    pub fn reviewed(self, record: &Record) {
+    pub(crate) fn reviewed(self, record: &Record) {
         let Some(mut span) = self.0 else { return };
         let Record { uid, namespace, name, policy, outcome, reason, operations, .. } = record;
         let texts = [
@@ -181,7 +181,7 @@ impl ReviewSpan {
     }
 
     /// Ends the span of a rejected request.
-    pub fn rejected(self, status: StatusCode, reason: &'static str) {
+    pub(crate) fn rejected(self, status: StatusCode, reason: &'static str) {
         let Some(mut span) = self.0 else { return };
         span.set_attribute(KeyValue::new("reason", reason));
         if status.is_server_error() {

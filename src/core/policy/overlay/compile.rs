@@ -33,8 +33,8 @@ impl Compiler<'_> {
 
     /// Compiles an overlay for a pod.
     ///
-    /// Volumes and claims are chosen before the containers that use them are injected, so that they cannot depend on
-    /// what the containers request.
+    /// The requests of the pod are counted after its containers are injected, so that neither containers nor the volumes
+    /// and claims that they use can depend on them.
     pub(crate) fn pod(&self, node: &Node) -> Result<PodOverlay, Diagnostic> {
         let source = Source::read(node, self.names, Phase::Injected)?;
         let mut overlay = PodOverlay::default();
@@ -46,7 +46,7 @@ impl Compiler<'_> {
                 overlay.instructions.push(instruction(&entry.value, field, schema::pod())?);
                 continue;
             }
-            for early in ["volumes", "resourceClaims"] {
+            for early in ["volumes", "resourceClaims", "containers", "initContainers"] {
                 if let Some(source) = entry.value.get(early) {
                     source.check_phase(self.names, Phase::Pod)?;
                 }

@@ -20,7 +20,7 @@ pub(crate) struct Fold<'a, 'p, 'v> {
     pub(crate) fixed: &'a Bindings<'p, 'v>,
 }
 
-/// What is left of a piece of an overlay; nothing if it is `null` for these parameters.
+/// A piece of an overlay for these parameters; `None` if it is `null`.
 type Folded<T> = Result<Option<T>, EvaluationError>;
 
 impl Fold<'_, '_, '_> {

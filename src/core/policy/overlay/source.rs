@@ -1,4 +1,4 @@
-//! What an overlay is compiled from: the YAML of a policy, or the value of an expression.
+//! The source of an overlay: the YAML of a policy, or the value of an expression.
 
 use serde_json::Value;
 

@@ -22,7 +22,6 @@ pub(crate) enum Template {
     Object(&'static Object, Vec<(&'static Field, Template)>),
     /// An object with keys of the user's choice.
     Map(Format, Vec<(Interpolation, Template)>),
-    /// A list.
     List(Vec<Element>),
 }
 
@@ -100,8 +99,8 @@ impl Element {
     }
 }
 
-/// Builds an object. Without a field that the API server requires, the whole object is left out; without any of its
-/// fields as well, where `all` is set.
+/// Builds an object. If a field that the API server requires is left out, the object is too. With `all`, that holds for
+/// each of its fields.
 fn build_object(
     object: &'static Object,
     fields: &[(&'static Field, Template)],
@@ -172,7 +171,7 @@ pub(crate) fn evaluate_key(
         .map_err(|message| EvaluationError { expression: key.source(), message })
 }
 
-/// Whether a field of this shape holds an object or a list.
+/// Returns whether a field of this shape holds an object or a list.
 pub(crate) fn is_structure(shape: &Shape) -> bool {
     matches!(shape, Shape::Object(_) | Shape::Atomic(_) | Shape::Map { .. } | Shape::List { .. })
 }

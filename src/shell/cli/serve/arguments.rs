@@ -19,7 +19,7 @@ const MAX_CONNECTIONS: usize = 1_024;
 /// Answer the admission reviews of an API server over HTTPS
 ///
 /// Without a certificate, the server creates one in memory, listens on loopback only, and prints a command that posts a
-/// sample review. If there is no policy either, it uses `aws-efa`.
+/// sample review. If it has no policy either, it uses `aws-efa`.
 #[derive(Debug, Args)]
 #[command(
     after_long_help = "The server reloads certificates, policies and values when their files change.\n\n\
@@ -82,8 +82,8 @@ pub(crate) struct Arguments {
     /// The age at which the server closes a connection, so that load spreads over all replicas
     #[arg(long, value_name = "DURATION", default_value = "5m", env = "FABRIC_INJECTOR_MAX_CONNECTION_AGE", value_parser = positive_duration, hide_env_values = true)]
     pub(super) max_connection_age: Duration,
-    /// Concurrent requests whose body has arrived; the server answers more with 429, or admits their pods unchanged with
-    /// `--on-error allow`
+    /// Concurrent requests whose body has arrived; the server answers more with 429, or admits their pods unchanged
+    /// with `--on-error allow`
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = count, hide_env_values = true)]
     pub(super) max_in_flight: usize,
     /// Concurrent connections; beyond them, the server closes the one that has been idle for longest

@@ -29,7 +29,7 @@ impl Configuration {
         let source = source(arguments)?;
         if source.is_none() && arguments.client_ca.is_some() {
             bail!(
-                "`--client-ca` also needs a certificate for the server\nhint: add `--tls-dir DIR`, or `--tls-cert` and `--tls-key`"
+                "`--client-ca` needs a certificate for the server\nhint: add `--tls-dir DIR`, or `--tls-cert` and `--tls-key`"
             );
         }
         let host = if source.is_some() { [0, 0, 0, 0] } else { [127, 0, 0, 1] };

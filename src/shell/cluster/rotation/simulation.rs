@@ -91,7 +91,7 @@ impl World {
         let now = self.clock(self.pods[at].skew);
         let names = [NAME.to_owned()];
         let pod = &mut self.pods[at];
-        let elapsed = self.time - pod.started;
+        let elapsed = self.time.saturating_sub(pod.started);
         pod.phase = match std::mem::replace(&mut pod.phase, Phase::Done) {
             Phase::ReadBundle => {
                 pod.replica.observe(&self.bundle.content, now, elapsed);
@@ -136,7 +136,7 @@ impl World {
     /// those that were registered a moment ago.
     fn check(&mut self) {
         let now = self.clock(0.0);
-        self.late_bundles.retain(|(replaced, _)| self.time - *replaced < LAG);
+        self.late_bundles.retain(|(replaced, _)| self.time.saturating_sub(*replaced) < LAG);
         for pod in &self.pods {
             let Some(serving) = &pod.serving else { continue };
             let validity = Validity::of("", serving.cert.as_bytes()).unwrap();
@@ -178,8 +178,8 @@ impl World {
         }
     }
 
-    fn handle(&mut self, event: Event) {
-        match event {
+    fn handle(&mut self, event: &Event) {
+        match *event {
             Event::Tick { part, seed } => self.tick(part, seed),
             Event::Restart { pod, durations, skew } => {
                 let pod = pod % self.pods.len();
@@ -248,10 +248,10 @@ proptest! {
             pods: pods.collect(),
             verified: HashMap::new(),
         };
-        for event in events {
+        for event in &events {
             world.handle(event);
             for pod in &world.pods {
-                let waited = world.time - pod.started;
+                let waited = world.time.saturating_sub(pod.started);
                 prop_assert!(
                     pod.serving.is_some() || waited < START,
                     "a replica has no certificate after {waited:?}"
