@@ -1,6 +1,7 @@
 //! The policies and values that an operator names, and the set of policies that they make.
 //!
-//! Reading and compiling are separate steps, so that a server can read files often and compile them only after a change.
+//! Reading and compiling are separate steps, so that a server can read files often and compile them only when they
+//! change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -191,7 +192,8 @@ fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("{path} cannot be read"))
 }
 
-/// Checks that the values file names known policies only, and enables no other provider than that of the policies in use.
+/// Checks that the values file names known policies only, and enables no other provider than that of the policies
+/// in use.
 fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&str>) -> anyhow::Result<()> {
     let built_in =
         builtin::POLICIES.iter().map(|policy| policy.definition()).collect::<Result<Vec<_>, _>>()?;

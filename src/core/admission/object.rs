@@ -8,8 +8,8 @@ use serde::de::{
 };
 use serde_json::{Map, Number, Value};
 
-/// The object of a review without its `managedFields`, which are a third of a request and are not used. A patch consists
-/// of changes, so that it keeps fields that were not read.
+/// The object of a review without its `managedFields`, which are a third of a request and are not used. A patch
+/// consists of changes, so that it keeps fields that were not read.
 #[derive(Debug, Default)]
 pub(super) struct RequestObject(pub(super) Value);
 

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::{Object, Shape, same};
 
-/// Returns whether `existing` has every field of `wanted`. It can have more: a memory volume of the pod with a size limit
-/// covers a memory volume of an overlay without one.
+/// Returns whether `existing` has every field of `wanted`. It can have more: a memory volume of the pod with a size
+/// limit covers a memory volume of an overlay without one.
 pub(crate) fn covers(existing: &Value, wanted: &Value, shape: &Shape) -> bool {
     match (shape, existing, wanted) {
         (Shape::Object(object) | Shape::Atomic(object), Value::Object(existing), Value::Object(wanted)) => {

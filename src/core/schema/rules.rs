@@ -169,7 +169,8 @@ pub(crate) fn resource_amount(name: &str, amount: &Value) -> Result<(), String> 
     Ok(())
 }
 
-/// Returns whether a resource belongs to a device plugin. It is counted in whole numbers, and its request equals its limit.
+/// Returns whether a resource belongs to a device plugin. It is counted in whole numbers, and its request equals
+/// its limit.
 pub(crate) fn is_extended_resource(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/")
 }

@@ -26,7 +26,7 @@ pub fn resolve(text: &str) -> Scalar {
         .unwrap_or_else(|| Scalar::String(text.to_owned()))
 }
 
-/// Returns whether kubectl or another reader of YAML 1.1 reads a plain scalar with this text as another value than
+/// Returns true if kubectl or another reader of YAML 1.1 reads a plain scalar with this text as another value than
 /// the string.
 pub fn is_ambiguous(text: &str) -> bool {
     keyword(text).is_some()
@@ -51,7 +51,7 @@ fn is_time(text: &str) -> bool {
     sexagesimal || date
 }
 
-/// Returns whether the scalar has different values in YAML 1.1 and YAML 1.2 (core schema). The author of a policy has
+/// Returns true if the scalar has different values in YAML 1.1 and YAML 1.2 (core schema). The author of a policy has
 /// to write such a scalar in another way.
 pub fn versions_disagree(text: &str) -> bool {
     match resolve(text) {

@@ -140,7 +140,7 @@ fn is_plain_safe(text: &str) -> bool {
         && !scalar::is_ambiguous(text)
 }
 
-/// Returns whether a block can hold the text: no reader strips or refuses a part of it.
+/// Returns true if a block can hold the text: no reader strips or refuses a part of it.
 fn is_block_safe(text: &str) -> bool {
     text.contains('\n')
         && !text.starts_with([' ', '\n', '\t'])
