@@ -8,7 +8,7 @@ use axum::extract::Request;
 use axum::routing::post;
 use fabric_injector::core::admission::OnError;
 use fabric_injector::shell::authority::Authority;
-use fabric_injector::shell::selection::Selection;
+use fabric_injector::shell::policy_sources::PolicySources;
 use fabric_injector::shell::server::{Config, Limits, MAX_BODY, Server, Timeouts, TlsSource};
 use fabric_injector::shell::telemetry::logs;
 use hyper::{Response, header};
@@ -39,7 +39,7 @@ pub(crate) fn serve() {
         listen: (loopback, 0).into(),
         admin_listen: (loopback, 0).into(),
         tls: TlsSource::Memory(issued),
-        selection: Selection { policies: vec!["aws-efa".to_owned()], ..Selection::default() },
+        policy_sources: PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() },
         on_error: OnError::Deny,
         shutdown_delay: Duration::ZERO,
         drain_timeout: Duration::ZERO,

@@ -42,7 +42,7 @@ pub(super) enum Agreed {
 }
 
 impl Replica {
-    /// Takes note of the registered `caBundle`, PEM, at `elapsed` since the start of the replica.
+    /// Records the registered `caBundle`, PEM, at `elapsed` since the start of the replica.
     pub(super) fn observe(&mut self, bundle: &str, now: SystemTime, elapsed: Duration) {
         let is_first = !std::mem::replace(&mut self.has_observed, true);
         let before = std::mem::take(&mut self.trusted);
@@ -84,7 +84,7 @@ impl Replica {
         })
     }
 
-    /// Takes note of the content of the Secret.
+    /// Records the content of the Secret.
     pub(super) fn record(&mut self, rotation: &Rotation) {
         self.known = Some(rotation.clone());
     }
