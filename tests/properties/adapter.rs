@@ -8,6 +8,7 @@ use fabric_injector::core::manifest::{Document, RawDocument, Wanted, serve};
 use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::core::quantity::Quantity;
+use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
 pub(crate) use fabric_injector::core::engine::STAMP;
@@ -58,6 +59,18 @@ impl Result {
 pub(crate) fn load(text: &str) -> std::result::Result<Loaded, String> {
     let definition = Definition::read("generated.yaml", text).map_err(|error| error.to_string())?;
     PolicySet::new(vec![(definition, BTreeMap::new())]).map(Loaded).map_err(|error| error.to_string())
+}
+
+/// Resources that the built-in policies request.
+pub(crate) const DEVICES: [&str; 3] =
+    ["vpc.amazonaws.com/efa", "nvidia.com/mlnxnics", "rdma/hca_shared_devices_a"];
+
+/// The built-in policies.
+pub(crate) fn built_in() -> Vec<Loaded> {
+    let load = |policy: &builtin::BuiltIn| {
+        Loaded(PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap())
+    };
+    builtin::POLICIES.iter().map(load).collect()
 }
 
 /// Injects a pod.

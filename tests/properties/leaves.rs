@@ -7,6 +7,7 @@ use crate::generator::defaults::ZERO_IS_NOTHING;
 use crate::generator::expressions::plain;
 use crate::generator::{items, pods};
 use crate::model::{Asked, Demand};
+use crate::places::{Place, class, clean, tokens, without_list};
 
 /// A pod after injection, and what was said of it.
 pub(crate) struct Outcome<'a> {
@@ -16,9 +17,6 @@ pub(crate) struct Outcome<'a> {
     /// Whether the policy edits lists inside of strings, which may change what another of its rules set.
     pub(crate) edits: bool,
 }
-
-/// A place in a pod: the keys of maps, and of lists what identifies the entry.
-type Place = Vec<String>;
 
 /// The keys by which entries of lists are known, from the Kubernetes API; a list with no keys is a set.
 const LISTS: [(&str, &[&str]); 15] = [
@@ -45,26 +43,6 @@ pub(crate) fn first_missing(demand: &Demand, outcome: &Outcome<'_>) -> Option<(S
         let missing = outcome.of_rule(asked)?;
         Some((class(&missing), format!("{} of {}", missing.join("/"), asked.rule)))
     })
-}
-
-/// The kind of field: the place without the names of entries.
-fn class(place: &Place) -> String {
-    let lists = [
-        "containers",
-        "initContainers",
-        "env",
-        "volumeMounts",
-        "limits",
-        "requests",
-        "annotations",
-        "labels",
-    ];
-    let mut tokens: Vec<&str> = Vec::new();
-    for token in place {
-        let name = tokens.last().is_some_and(|last| lists.contains(last));
-        tokens.push(if name { "*" } else { token });
-    }
-    tokens.join("/")
 }
 
 impl Outcome<'_> {
@@ -154,6 +132,12 @@ impl Outcome<'_> {
                 None => here(self, place),
             },
             scalar if same(after, scalar) => None,
+            // The API server takes 0 for the default of a probe's numbers.
+            Value::Number(zero)
+                if zero.as_i64() == Some(0) && place.iter().any(|key| key.ends_with("Probe")) =>
+            {
+                None
+            }
             Value::Bool(false)
                 if after.is_null()
                     && place.last().is_some_and(|key| ZERO_IS_NOTHING.contains(&key.as_str())) =>
@@ -193,7 +177,9 @@ impl Outcome<'_> {
             Some(found) if list == "volumeMounts" => self.missing_of_mount(entry, found, place),
             Some(found) => {
                 let mut entry = entry.clone();
-                keys.iter().for_each(|key| drop(entry.as_object_mut().map(|entry| entry.shift_remove(*key))));
+                for key in keys {
+                    entry.as_object_mut().map(|entry| entry.shift_remove(*key));
+                }
                 self.missing(&entry, found, place)
             }
         };
@@ -250,30 +236,6 @@ impl Outcome<'_> {
     }
 }
 
-/// A limit and its request are reported once.
-pub(crate) fn without_list(place: &[String]) -> Place {
-    place.iter().map(|token| if token == "requests" { "limits".to_owned() } else { token.clone() }).collect()
-}
-
-/// `spec.containers[main].env[A]` in pieces.
-pub(crate) fn tokens(path: &str) -> Place {
-    let mut tokens = vec![String::new()];
-    let mut inside = false;
-    for c in path.chars() {
-        match c {
-            '[' if !inside => {
-                inside = true;
-                tokens.push(String::new());
-            }
-            ']' if inside => inside = false,
-            '.' if !inside => tokens.push(String::new()),
-            c => tokens.last_mut().unwrap().push(c),
-        }
-    }
-    tokens.retain(|token| !token.is_empty());
-    tokens
-}
-
 /// An amount of 0 asks for nothing.
 fn is_no_amount(place: &Place, wanted: &Value) -> bool {
     let in_amounts = place.last().is_some_and(|last| last == "limits" || last == "requests");
@@ -306,7 +268,7 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
     let text = after.as_str().unwrap_or_default();
     let of = |key: &str| edit.get(key).map(plain);
     if let Some(network) = of("$networks") {
-        let count = edit["$count"].as_u64().unwrap_or(0) as usize;
+        let count = edit["$count"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         let name = network.rsplit('/').next().unwrap_or_default().to_owned();
         return text.matches(name.as_str()).count() >= count;
     }
@@ -318,13 +280,4 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
 fn bare(capability: &Value) -> String {
     let name = plain(capability).to_uppercase();
     name.strip_prefix("CAP_").map_or(name.clone(), str::to_owned)
-}
-
-/// A path without double and trailing slashes.
-pub(crate) fn clean(path: &str) -> String {
-    if !path.starts_with('/') {
-        return path.to_owned();
-    }
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty() && *part != ".").collect();
-    format!("/{}", parts.join("/"))
 }

@@ -1,4 +1,4 @@
-//! Runs all properties over generated pairs. `FABRIC_PAIRS` is how many, `FABRIC_SEED` where to begin.
+//! Checks every property for generated pairs. `FABRIC_PAIRS` is how many, `FABRIC_SEED` where to begin.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,121 +8,179 @@ use serde_json::{Value, json};
 use crate::adapter::{self, Context, Result as Outcome};
 use crate::generator::policies::{Policy, policy};
 use crate::generator::{Dice, pods, yaml};
-use crate::properties::{ALL, Failure, Group, Pair, Property};
-use crate::rules;
+use crate::pair::{Failure, Group, Pair, Property};
+use crate::properties::ALL;
 use crate::shrink::shrink;
+use crate::validity::refusals;
 
 /// As many pods are paired with one policy.
 const PODS: usize = 20;
-/// Different counterexamples that are made small and shown.
+/// As many kinds of counterexamples are made small and shown.
 const SHOWN: usize = 60;
 
+/// A counterexample, and how many of its kind there are.
+struct Found {
+    times: usize,
+    seed: u64,
+    policy: Policy,
+    pod: Value,
+    context: Context,
+    detail: String,
+}
+
 /// What became of the pairs.
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Tally {
     policies: usize,
     loaded: usize,
-    refusals: BTreeMap<String, usize>,
     pairs: usize,
+    /// Why policies are refused.
+    refused: BTreeMap<String, usize>,
     outcomes: BTreeMap<String, usize>,
-    invalid: BTreeMap<String, usize>,
+    /// Pods of the generator that are not valid.
+    invalid: Vec<String>,
+    /// By property and kind.
+    found: BTreeMap<(&'static str, String), Found>,
 }
 
-fn number(variable: &str, otherwise: u64) -> u64 {
+pub(crate) fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// Every property for every pair; a failure shows each kind of counterexample once, as small as can be found.
+/// A failure shows each kind of counterexample once, as small as can be found.
 #[test]
 fn every_property_holds_for_every_pair_of_policy_and_pod() {
     let pairs = usize::try_from(number("FABRIC_PAIRS", 3_000)).unwrap();
-    let mut seed = number("FABRIC_SEED", 1);
+    let first = number("FABRIC_SEED", 1);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let tally = std::thread::scope(|scope| {
+        let work = |worker: usize| {
+            let seeds = (first..).skip(worker).step_by(workers);
+            move || run(seeds, pairs.div_ceil(workers))
+        };
+        let running: Vec<_> = (0..workers).map(|worker| scope.spawn(work(worker))).collect();
+        running.into_iter().map(|worker| worker.join().unwrap()).fold(Tally::default(), Tally::with)
+    });
+    println!("{} of {} policies load, {} pairs", tally.loaded, tally.policies, tally.pairs);
+    println!("{:#?}\nrefused when they are loaded: {:#?}", tally.outcomes, tally.refused);
+    assert_eq!(tally.invalid, Vec::<String>::new(), "the generator makes valid pods");
+    assert!(tally.loaded * 2 > tally.policies, "most policies load");
+    let mutated = tally.outcomes.get("mutated").copied().unwrap_or_default();
+    assert!(mutated * 3 > tally.pairs, "many pods are injected");
+    assert!(tally.found.is_empty(), "{}", tally.report());
+}
+
+/// Checks as many pairs, with policies and pods from these seeds.
+fn run(seeds: impl Iterator<Item = u64>, pairs: usize) -> Tally {
     let mut tally = Tally::default();
-    let mut found: BTreeMap<(&str, String), (usize, u64, Group, Value, Context, String)> = BTreeMap::new();
-    while tally.pairs < pairs {
-        seed += 1;
+    for seed in seeds {
+        if tally.pairs >= pairs {
+            break;
+        }
         let mut dice = Dice::new(seed);
         tally.policies += 1;
-        let Some(group) = load(policy(&mut dice), &mut tally) else { continue };
-        tally.loaded += 1;
-        for _ in 0..PODS.min(pairs - tally.pairs) {
-            tally.pairs += 1;
-            let mut pod = pods::pod(&mut dice);
-            for refusal in crate::validity::refusals(&pod) {
-                *tally.invalid.entry(refusal).or_default() += 1;
+        let group = match Group::load(&policy(&mut dice)) {
+            Ok(group) => group,
+            Err(why) => {
+                *tally.refused.entry(kind(&why)).or_default() += 1;
+                continue;
             }
+        };
+        tally.loaded += 1;
+        for _ in 0..PODS {
+            let mut pod = pods::pod(&mut dice);
+            tally.invalid.extend(refusals(&pod));
             if dice.chance(4) {
                 pods::request_without_limit(&mut pod);
             }
             let context = context(&mut dice, &pod);
-            let pair = Pair::new(&group, pod, context);
-            *tally.outcomes.entry(pair.first.outcome.name()).or_default() += 1;
-            for (name, property) in ALL {
-                let Err(Failure { class, detail }) = property(&pair) else { continue };
-                let entry = found.entry((name, class)).or_insert_with(|| {
-                    let again = Group::load(&group.policy).unwrap();
-                    (0, seed, again, pair.pod.clone(), pair.context.clone(), detail)
-                });
-                entry.0 += 1;
-            }
+            tally.check(seed, &Pair::new(&group, pod, context));
         }
     }
-    println!("{tally:#?}");
-    assert!(tally.loaded * 2 > tally.policies, "most policies load: {tally:#?}");
-    assert!(tally.invalid.is_empty(), "the generator makes valid pods: {tally:#?}");
-    let mut report = String::new();
-    for ((name, class), (times, seed, group, pod, context, detail)) in found.iter().take(SHOWN) {
-        let property = ALL.iter().find(|(known, _)| known == name).unwrap().1;
-        let (policy, pod) = smallest(property, class, &group.policy, pod, context);
-        let again = check(property, &group.policy, &policy, &pod, context);
-        let detail = again.map_or_else(|| detail.clone(), |failure| failure.detail);
-        let _ = write!(
-            report,
-            "\n=== {name} [{class}], {times} times, first with seed {seed}\n{detail}\n--- policy\n{}--- pod, {context:?}\n{}",
-            yaml::text(&policy),
-            yaml::text(&pod)
-        );
-    }
-    let kinds: Vec<String> =
-        found.iter().map(|((name, class), (times, ..))| format!("{times:6} {name} [{class}]")).collect();
-    assert!(found.is_empty(), "{}\n{report}", kinds.join("\n"));
-}
-
-fn load(policy: Policy, tally: &mut Tally) -> Option<Group> {
-    match Group::load(&policy) {
-        Ok(group) => Some(group),
-        Err(why) => {
-            let line = why.lines().next().unwrap_or_default();
-            let words: Vec<&str> = line.split('`').step_by(2).collect();
-            let words = words.join("_");
-            let sample = words.split_once('(').map_or("", |(before, _)| before);
-            let kind = words.split_once(')').map_or(words.as_str(), |(_, after)| after);
-            *tally
-                .refusals
-                .entry(format!("{sample}{}", kind.split('{').next().unwrap_or_default()))
-                .or_default() += 1;
-            None
-        }
-    }
-}
-
-impl Group {
-    pub(crate) fn load(policy: &Policy) -> Result<Self, String> {
-        let loaded = adapter::load(&policy.text())?;
-        let variant = |document: Option<Value>| {
-            document.and_then(|document| adapter::load(&yaml::text(&document)).ok())
-        };
-        let permuted = variant(rules::permuted(&policy.document));
-        let curious = variant(Some(rules::curious(&policy.document)));
-        Ok(Self { policy: policy.clone(), loaded, permuted, curious })
-    }
+    tally
 }
 
 fn context(dice: &mut Dice, pod: &Value) -> Context {
     let own = pod["metadata"]["namespace"].as_str().map(str::to_owned);
-    Context {
-        namespace: if dice.chance(50) { own.or(Some("default".to_owned())) } else { own },
-        ..Context::default()
+    let namespace = if dice.chance(50) { own.or(Some("default".to_owned())) } else { own };
+    Context { namespace, ..Context::default() }
+}
+
+/// The first line of a message without the names in it.
+fn kind(message: &str) -> String {
+    let line = message.lines().next().unwrap_or_default();
+    let words: Vec<&str> = line.split('`').step_by(2).collect();
+    let text = words.join("_");
+    let outside = text.split(['(', ')']).step_by(2).collect::<String>();
+    outside.split('{').next().unwrap_or_default().to_owned()
+}
+
+impl Tally {
+    fn check(&mut self, seed: u64, pair: &Pair<'_>) {
+        self.pairs += 1;
+        *self.outcomes.entry(pair.first.outcome.name()).or_default() += 1;
+        for (name, property) in ALL {
+            let Err(Failure { class, detail }) = property(pair) else { continue };
+            let found = self.found.entry((name, class)).or_insert_with(|| Found {
+                times: 0,
+                seed,
+                policy: pair.group.policy.clone(),
+                pod: pair.pod.clone(),
+                context: pair.context.clone(),
+                detail,
+            });
+            found.times += 1;
+        }
+    }
+
+    /// Both together.
+    fn with(mut self, other: Self) -> Self {
+        self.policies += other.policies;
+        self.loaded += other.loaded;
+        self.pairs += other.pairs;
+        self.invalid.extend(other.invalid);
+        for (key, times) in other.refused {
+            *self.refused.entry(key).or_default() += times;
+        }
+        for (key, times) in other.outcomes {
+            *self.outcomes.entry(key).or_default() += times;
+        }
+        for (key, found) in other.found {
+            let times = self.found.get(&key).map_or(0, |found| found.times) + found.times;
+            self.found.entry(key).or_insert(found).times = times;
+        }
+        self
+    }
+
+    fn report(&self) -> String {
+        let mut report = String::new();
+        for ((name, class), found) in &self.found {
+            let _ = writeln!(report, "{:6} {name} [{class}]", found.times);
+        }
+        for ((name, class), found) in self.found.iter().take(SHOWN) {
+            let property = ALL.iter().find(|(known, _)| known == name).unwrap().1;
+            let (policy, pod) = found.smallest(property, class);
+            let again = check(property, &found.policy, &policy, &pod, &found.context);
+            let detail = again.map_or_else(|| found.detail.clone(), |failure| failure.detail);
+            let Found { times, seed, context, .. } = found;
+            let (policy, pod) = (yaml::text(&policy), yaml::text(&pod));
+            let _ = write!(
+                report,
+                "\n=== {name} [{class}], {times} times, first with seed {seed}\n{detail}\n\
+                 --- policy\n{policy}--- pod, {context:?}\n{pod}"
+            );
+        }
+        report
+    }
+}
+
+impl Found {
+    fn smallest(&self, property: Property, class: &str) -> (Value, Value) {
+        shrink(&self.policy.document, &self.pod, &|policy, pod| {
+            let valid = refusals(pod).is_empty();
+            let failure = valid.then(|| check(property, &self.policy, policy, pod, &self.context)).flatten();
+            failure.is_some_and(|failure| failure.class == class)
+        })
     }
 }
 
@@ -139,46 +197,26 @@ fn check(
     property(&Pair::new(&group, pod.clone(), context.clone())).err()
 }
 
-fn smallest(
-    property: Property,
-    class: &str,
-    whole: &Policy,
-    pod: &Value,
-    context: &Context,
-) -> (Value, Value) {
-    shrink(&whole.document, pod, &|policy, pod| {
-        let has_containers = pod["spec"]["containers"].as_array().is_some_and(|list| !list.is_empty());
-        has_containers
-            && crate::validity::refusals(pod).is_empty()
-            && check(property, whole, policy, pod, context).is_some_and(|failure| failure.class == class)
-    })
-}
-
 /// Whatever arrives as JSON is answered, and comes back as it came if it is not injected.
 #[test]
-fn pods_that_are_none_are_answered() {
-    let pairs = number("FABRIC_PAIRS", 3_000);
+fn what_is_no_pod_is_answered() {
     let mut dice = Dice::new(number("FABRIC_SEED", 1));
-    let mut answered = 0;
-    while answered < pairs {
+    let mut left = number("FABRIC_PAIRS", 3_000) / 2;
+    while left > 0 {
         let Ok(group) = Group::load(&policy(&mut dice)) else { continue };
         for _ in 0..PODS {
             let pod = pods::pod(&mut dice);
             let pod = pods::broken(&mut dice, pod);
-            answered += 1;
+            left = left.saturating_sub(1);
             let pair = Pair::new(&group, pod.clone(), Context::default());
             assert!(pair.took.as_secs() < 1, "{pod}");
+            let case = || format!("{}\n{}", group.policy.text(), yaml::text(&pod));
             match &pair.first.outcome {
                 Outcome::Unchanged { pod: after, .. } => assert_eq!(after.to_string(), pod.to_string()),
                 Outcome::Mutated { pod: after, patch, .. } => {
                     let mut patched = pod.clone();
                     let applied = json_patch::patch(&mut patched, patch);
-                    assert!(
-                        applied.is_ok() && patched == *after,
-                        "{patch}\n{}\n{}",
-                        group.policy.text(),
-                        yaml::text(&pod)
-                    );
+                    assert!(applied.is_ok() && patched == *after, "{patch}\n{}", case());
                 }
                 Outcome::Refused { .. } => {}
             }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::adapter::{Injection, Result as Outcome, STAMP};
 use crate::generator::{items, pods};
-use crate::leaves::tokens;
+use crate::places::tokens;
 
 /// The first statement that is not true.
 pub(crate) fn agree(policy: &str, before: &Value, injection: &Injection) -> Option<(String, String)> {

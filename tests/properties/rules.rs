@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::generator::items;
-use crate::leaves::clean;
+use crate::places::clean;
 
 /// The policy with two neighbouring rules in the other order, if there are two that touch nothing in common.
 pub(crate) fn permuted(document: &Value) -> Option<Value> {

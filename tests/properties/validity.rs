@@ -226,7 +226,7 @@ impl Refusals {
             match limits.get(resource).and_then(|limit| compare_amounts(request, limit)) {
                 None if is_extended(resource) => self.add("request without limit", &place),
                 Some(order) if is_extended(resource) && order.is_ne() => {
-                    self.add("request and limit differ", &place)
+                    self.add("request and limit differ", &place);
                 }
                 Some(order) if order.is_gt() => self.add("request above its limit", &place),
                 _ => {}

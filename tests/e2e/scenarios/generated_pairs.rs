@@ -153,7 +153,7 @@ pub(super) async fn the_api_server_accepts_each_generated_pod_with_the_webhook(c
         };
         *counts.entry(kind).or_default() += 1;
     }
-    println!("{all} pairs: {counts:?}");
+    eprintln!("{all} pairs: {counts:?}");
     assert!(report.is_empty(), "{counts:?} of {all}\n{report}");
     let count = |kind: &str| counts.get(kind).copied().unwrap_or_default();
     assert!(count("injected") * 2 > all, "most of them are injected: {counts:?}");

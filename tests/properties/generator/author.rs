@@ -304,13 +304,13 @@ impl Author<'_> {
             3 => literal(self.dice.pick(&LABELS)),
             4 => name("podNamespace"),
             5 => Expr::Text(Box::new(self.integer(phase))),
-            6 => self.joined(),
+            6 => Self::joined(),
             _ => self.text_of_pod(phase),
         }
     }
 
     /// Names of containers, joined.
-    fn joined(&mut self) -> Expr {
+    fn joined() -> Expr {
         Expr::Joined {
             list: Box::new(field("pod", &["spec", "containers"], None, json!([]))),
             variable: "c".to_owned(),

@@ -165,7 +165,8 @@ impl Expr {
             }
             Self::Devices(gpus, ratio) => {
                 let product = number(gpus, names) * number(ratio, names);
-                json!(((product * 1e9).round() / 1e9).ceil() as i64)
+                let count = ((product * 1e9).round() / 1e9).ceil();
+                serde_json::from_str(&format!("{count:.0}")).unwrap()
             }
             Self::StartsWith(text, prefix) => {
                 text.value(names).as_str().is_some_and(|text| text.starts_with(prefix)).into()

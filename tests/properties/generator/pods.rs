@@ -12,8 +12,8 @@ use super::{Dice, items};
 
 /// A pod that the API server would take, most often one that the policies of these tests match.
 pub(crate) fn pod(dice: &mut Dice) -> Value {
-    let volumes: Vec<Value> =
-        VOLUMES.iter().filter_map(|name| dice.chance(35).then(|| volume(name, dice.chance(50)))).collect();
+    let names = dice.some(&VOLUMES, 35);
+    let volumes: Vec<Value> = names.into_iter().map(|name| volume(name, dice.chance(50))).collect();
     let host_network = dice.chance(20);
     let mut containers: Vec<Value> = Vec::new();
     let mut init: Vec<Value> = Vec::new();
@@ -34,7 +34,9 @@ pub(crate) fn pod(dice: &mut Dice) -> Value {
         }
     }
     without_port_conflicts(&mut containers, host_network);
-    init.iter_mut().for_each(|one| without_port_conflicts(std::slice::from_mut(one), host_network));
+    for one in &mut init {
+        without_port_conflicts(std::slice::from_mut(one), host_network);
+    }
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata(dice), "spec": {}});
     let spec = &mut pod["spec"];
     spec["containers"] = containers.into();

@@ -17,21 +17,24 @@ pub(crate) struct Policy {
     pub(crate) expressions: BTreeMap<String, Expr>,
     /// When the value of each variable is known.
     pub(crate) phases: BTreeMap<String, Phase>,
+    /// Whether the values of all expressions can be worked out.
+    pub(crate) known: bool,
 }
 
 impl Policy {
     /// A policy of which the expressions are not known.
     pub(crate) fn of(document: Value) -> Self {
-        Self { document, expressions: BTreeMap::new(), phases: BTreeMap::new() }
+        let known = !yaml::text(&document).contains("${");
+        Self { document, expressions: BTreeMap::new(), phases: BTreeMap::new(), known }
+    }
+
+    /// A policy of which nothing is known.
+    pub(crate) fn unknown() -> Self {
+        Self { known: false, ..Self::of(Value::Null) }
     }
 
     pub(crate) fn text(&self) -> String {
         yaml::text(&self.document)
-    }
-
-    /// Whether every expression of the policy is known.
-    pub(crate) fn is_known(&self) -> bool {
-        !self.expressions.is_empty() || !self.text().contains("${")
     }
 }
 
@@ -63,7 +66,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         "metadata": {"name": "generated"}, "spec": spec,
     });
     let phases = author.known.iter().map(|known| (known.name.clone(), known.phase)).collect();
-    Policy { document, expressions: author.expressions, phases }
+    Policy { document, expressions: author.expressions, phases, known: true }
 }
 
 fn matcher(dice: &mut Dice) -> Value {

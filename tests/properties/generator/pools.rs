@@ -30,8 +30,12 @@ pub(crate) const WRITTEN_LABELS: [&str; 3] = ["fabric", "example.com/tier", "x"]
 pub(crate) const ANNOTATIONS: [&str; 2] = ["read.me/a", "read.me/b"];
 pub(crate) const WRITTEN_ANNOTATIONS: [&str; 4] =
     ["net.test/interfaces", "note", "devices.test/container.main", "net.test/mtu_1"];
-pub(crate) const IMAGES: [&str; 4] =
-    ["registry.test/train:1", "registry.test/train", "train:latest", "registry.test:5000/x@sha256:aa"];
+pub(crate) const IMAGES: [&str; 4] = [
+    "registry.test/train:1",
+    "registry.test/train",
+    "train:latest",
+    "registry.test:5000/x@sha256:0000000000000000000000000000000000000000000000000000000000000000",
+];
 
 /// The volumes that policies and pods may have: each name with its definition in either of two flavours.
 pub(crate) fn volume(name: &str, other: bool) -> Value {

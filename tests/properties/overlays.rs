@@ -1,0 +1,41 @@
+//! Each field of an overlay is there afterwards, or is reported.
+
+use crate::adapter::{self, Result as Outcome};
+use crate::generator::defaults;
+use crate::leaves;
+use crate::model;
+use crate::pair::{Pair, Verdict, fail};
+use crate::validity::refusals;
+
+pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
+    let Some(after) = pair.after() else { return Ok(()) };
+    let settled = match &pair.first.outcome {
+        Outcome::Unchanged { reason, .. } => *reason == "nothing_to_add",
+        _ => true,
+    };
+    // A request without its limit is what a policy may mend.
+    let valid = refusals(&pair.pod).iter().all(|refusal| refusal.starts_with("request without limit"));
+    if !settled || !valid || !pair.group.policy.known {
+        return Ok(());
+    }
+    // A request that is not there is the limit to the API server.
+    let mut completed = after.clone();
+    defaults::complete(&mut completed);
+    let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
+    for rule in &demand.left_out {
+        let said = |warning: &adapter::Warning| {
+            warning.code == "host_network" && warning.text.contains(rule.as_str())
+        };
+        if !pair.first.warnings.iter().any(said) {
+            return fail("rule left out without a warning", rule.as_str());
+        }
+    }
+    let text = pair.group.policy.text();
+    let edits = text.contains("$prepend") || text.contains("$append");
+    let outcome =
+        leaves::Outcome { before: &pair.pod, after: &completed, warnings: &pair.first.warnings, edits };
+    match leaves::first_missing(&demand, &outcome) {
+        Some((class, detail)) => fail(class, detail),
+        None => Ok(()),
+    }
+}
