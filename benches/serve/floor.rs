@@ -15,7 +15,7 @@ use hyper::{Response, header};
 use tokio::sync::mpsc;
 use tokio::time::Duration;
 
-/// What makes this program the floor.
+/// The argument that makes this program the floor.
 pub(crate) const ARGUMENT: &str = "--floor";
 
 const ANSWER: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"4a1b8f3e-7c52-4d1e-9a63-0f5be2d7c816","allowed":true}}"#;
