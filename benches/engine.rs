@@ -1,6 +1,6 @@
-//! What serving a pod costs, beside a bare `serde_json` parse of the same bytes.
+//! The cost of injecting a pod, next to a bare `serde_json` parse of the same bytes.
 //!
-//! `cargo bench --bench engine`. Each `serve` row is parse, mutate and patch together, from bytes to bytes; its
+//! `cargo bench --bench engine`. Each `inject` row is parse, mutate and patch together, from bytes to bytes; its
 //! ratio to the `parse` row of the same size is the figure to look at.
 
 #![allow(
@@ -115,7 +115,7 @@ fn policies(name: &str, count: usize) -> PolicySet {
 }
 
 /// From the bytes of a pod to the bytes of its patch.
-fn serve(policies: &PolicySet, bytes: &[u8]) -> Vec<u8> {
+fn inject(policies: &PolicySet, bytes: &[u8]) -> Vec<u8> {
     let pod: Value = serde_json::from_slice(bytes).expect("JSON");
     match mutate(policies, pod, &PodContext::default()).outcome {
         Outcome::Mutated(mutated) => mutated.operations().to_json(),
@@ -123,7 +123,7 @@ fn serve(policies: &PolicySet, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The floor: reading the pod and letting it go again, which serving it does as well.
+/// The floor: parsing the pod and dropping it, which injecting it includes.
 #[divan::bench(args = [1, 10, 100])]
 fn parse(bencher: Bencher<'_, '_>, containers: usize) {
     let bytes = pod(containers, TRIGGER, INSTANCE_TYPES[0]);
@@ -131,28 +131,28 @@ fn parse(bencher: Bencher<'_, '_>, containers: usize) {
 }
 
 #[divan::bench(args = [1, 10, 100], consts = [0, 1, 2, 3])]
-fn serve_containers<const POLICY: usize>(bencher: Bencher<'_, '_>, containers: usize) {
+fn inject_containers<const POLICY: usize>(bencher: Bencher<'_, '_>, containers: usize) {
     let policies = policies(builtin::POLICIES[POLICY].name, 1);
     let bytes = pod(containers, TRIGGER, INSTANCE_TYPES[POLICY]);
-    assert!(!serve(&policies, &bytes).is_empty(), "the pod is served");
-    bencher.bench(|| serve(&policies, black_box(&bytes)));
+    assert!(!inject(&policies, &bytes).is_empty(), "the pod is injected");
+    bencher.bench(|| inject(&policies, black_box(&bytes)));
 }
 
 #[divan::bench(args = [1, 10, 100])]
-fn serve_among_policies(bencher: Bencher<'_, '_>, count: usize) {
+fn inject_among_policies(bencher: Bencher<'_, '_>, count: usize) {
     let policies = policies("aws-efa", count);
     let bytes = pod(1, TRIGGER, INSTANCE_TYPES[0]);
-    bencher.bench(|| serve(&policies, black_box(&bytes)));
+    bencher.bench(|| inject(&policies, black_box(&bytes)));
 }
 
 #[divan::bench(args = [1, 10, 100])]
 fn pass_among_policies(bencher: Bencher<'_, '_>, count: usize) {
     let policies = policies("aws-efa", count);
     let bytes = pod(1, "example.com/other", INSTANCE_TYPES[0]);
-    bencher.bench(|| serve(&policies, black_box(&bytes)));
+    bencher.bench(|| inject(&policies, black_box(&bytes)));
 }
 
-/// What `mutate` alone costs, without parsing and without writing the patch.
+/// The cost of `mutate` alone, without parsing and without writing the patch.
 #[divan::bench(consts = [0, 1, 2, 3])]
 fn mutate_only<const POLICY: usize>(bencher: Bencher<'_, '_>) {
     let policies = policies(builtin::POLICIES[POLICY].name, 1);

@@ -1,5 +1,4 @@
-//! What a stream of 10,000 documents costs through the binary, beside reading the same documents and doing
-//! nothing with them.
+//! The cost of a stream of 10,000 documents through the program, next to reading the same documents only.
 //!
 //! `cargo bench --bench stream`. Prints, for one triggered pod, 10,000 triggered ones and 10,000 others: wall
 //! clock of the process (median of five), its largest resident memory, and the time of the bare read.

@@ -4,7 +4,7 @@
 
 pub mod admission;
 pub mod engine;
-pub mod installation;
+pub(crate) mod installation;
 pub mod manifest;
 mod pointer;
 pub mod policy;

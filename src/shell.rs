@@ -1,5 +1,4 @@
-//! The shells around the core: the command line, the server, the reconciler of its registration, and the files and
-//! telemetry that they use.
+//! The program around the core: the command line, the server, the reconciler of its registration, files and telemetry.
 
 pub mod authority;
 pub mod builtin;
@@ -7,7 +6,7 @@ pub mod cli;
 pub mod cluster;
 mod files;
 mod pem;
-pub mod selection;
+pub mod policy_sources;
 pub mod server;
 pub mod stream;
 pub mod telemetry;

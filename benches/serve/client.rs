@@ -1,4 +1,4 @@
-//! What drives a server: a few HTTP/2 connections, each with many requests in flight, as from API servers.
+//! The load on a server: a few HTTP/2 connections, each with many requests in flight, as from API servers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub(crate) struct Client {
     connections: Vec<SendRequest<Full<Bytes>>>,
 }
 
-/// What came of a load.
+/// The result of a load.
 pub(crate) struct Load {
     pub(crate) latencies: Vec<Duration>,
 }
@@ -85,7 +85,7 @@ async fn one_after_another(mut sender: SendRequest<Full<Bytes>>, body: Bytes, en
     latencies
 }
 
-/// Who the server is makes no difference here.
+/// A verifier that accepts any server.
 #[derive(Debug)]
 struct Anything;
 

@@ -8,14 +8,14 @@ use axum::extract::Request;
 use axum::routing::post;
 use fabric_injector::core::admission::OnError;
 use fabric_injector::shell::authority::Authority;
-use fabric_injector::shell::selection::Selection;
+use fabric_injector::shell::policy_sources::PolicySources;
 use fabric_injector::shell::server::{Config, Limits, MAX_BODY, Server, Timeouts, TlsSource};
 use fabric_injector::shell::telemetry::logs;
 use hyper::{Response, header};
 use tokio::sync::mpsc;
 use tokio::time::Duration;
 
-/// What makes this program the floor.
+/// The argument that makes this program the floor.
 pub(crate) const ARGUMENT: &str = "--floor";
 
 const ANSWER: &[u8] = br#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"4a1b8f3e-7c52-4d1e-9a63-0f5be2d7c816","allowed":true}}"#;
@@ -39,7 +39,7 @@ pub(crate) fn serve() {
         listen: (loopback, 0).into(),
         admin_listen: (loopback, 0).into(),
         tls: TlsSource::Memory(issued),
-        selection: Selection { policies: vec!["aws-efa".to_owned()], ..Selection::default() },
+        policy_sources: PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() },
         on_error: OnError::Deny,
         shutdown_delay: Duration::ZERO,
         drain_timeout: Duration::ZERO,

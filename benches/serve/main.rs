@@ -1,5 +1,5 @@
-//! What a review costs through the server, beside a floor: the same server, whose handler reads the body and
-//! answers `allowed: true`.
+//! The cost of a review through the server, next to a floor: the same server, whose handler reads the body and answers
+//! `allowed: true`.
 //!
 //! `cargo bench --bench serve`. Both run as processes of their own and are driven over TLS and HTTP/2 from this
 //! one, in turns. Prints for each payload requests a second, CPU seconds of the server for 1,000 requests, the

@@ -9,7 +9,6 @@ use std::time::Duration;
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The program.
     Server,
     /// The same server stack with a handler that does nothing.
     Floor,

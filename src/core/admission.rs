@@ -1,32 +1,33 @@
-//! AdmissionReview, `admission.k8s.io/v1`: a request in, the answer to it out.
+//! AdmissionReview, `admission.k8s.io/v1`: from the bytes of a request to an [`Answer`].
 //!
-//! Pure: bytes in, an [`Answer`] out. What carries the bytes, counts and logs is [`crate::shell::server`].
+//! The module is pure: [`crate::shell::server`] transports the bytes, logs and counts.
 
 mod answer;
 mod object;
 mod response;
 mod review;
 
-pub use answer::{Answer, Evaluate, Record, answer, answer_without_evaluation};
+pub(crate) use answer::answer_without_evaluation;
+pub use answer::{Answer, Evaluate, Record, answer};
 pub use response::{OnError, Response, respond};
 pub(crate) use review::creates_pod;
 pub use review::{BadReview, sample as sample_review};
 
-/// What became of a request, as far as logs and metrics tell them apart.
+/// The outcome of a review in logs and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Outcome {
-    /// The pod was served.
+pub enum ReviewOutcome {
+    /// The pod is injected.
     Mutated,
-    /// The object is as it came.
+    /// The object is admitted unchanged.
     Unchanged,
-    /// The pod must not be created; its author can mend it.
+    /// The pod is denied, and its author can correct it.
     Refused,
-    /// A fault of the policy or of this program kept the pod from being served.
+    /// A fault in the policy or in this program keeps the pod from being injected.
     Failed,
 }
 
-impl Outcome {
-    /// The stable name, for programs.
+impl ReviewOutcome {
+    /// The stable name, for logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutated => "mutated",

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::core::registration::{self, Condition};
 use crate::core::yaml;
 
-/// The rendered chart.
+/// The rendered chart, with its default values.
 const RENDERED: &str = include_str!("../../deploy/manifests/fabric-injector.yaml");
 /// The namespace in the rendered chart.
 const NAMESPACE: &str = "fabric-injector";
@@ -15,7 +15,7 @@ const POLICIES: &str = "/etc/fabric-injector/policies";
 /// A bug in the built-in manifests.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum BadChart {
+pub(crate) enum BadChart {
     /// They cannot be parsed.
     #[error("the built-in manifests cannot be read: {}", .0.message)]
     Yaml(yaml::Error),
@@ -26,7 +26,7 @@ pub enum BadChart {
 
 /// The action of the guard on a pod that was not injected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GuardAction {
+pub(crate) enum GuardAction {
     /// There is no guard.
     None,
     /// The API server warns the client.
@@ -35,33 +35,31 @@ pub enum GuardAction {
     Deny,
 }
 
-/// The choices of the operator.
+/// An installation with the choices of the operator.
 #[derive(Debug, Clone)]
-pub struct Installation {
-    /// The namespace of the installation.
-    pub namespace: String,
+pub(crate) struct Installation {
+    pub(crate) namespace: String,
     /// The image, if not that of this version.
-    pub image: Option<String>,
+    pub(crate) image: Option<String>,
     /// `Fail` or `Ignore`.
-    pub failure_policy: &'static str,
-    /// The action of the guard.
-    pub guard: GuardAction,
+    pub(crate) failure_policy: &'static str,
+    pub(crate) guard: GuardAction,
     /// The `multinodeNetworking` block.
-    pub settings: Value,
-    /// The names of built-in policies, in addition to policies of the operator.
-    pub built_in: Vec<String>,
+    pub(crate) settings: Value,
+    /// The names of built-in policies that are in use together with policies of the operator.
+    pub(crate) built_in: Vec<String>,
     /// The policies of the operator: file name and text.
-    pub policies: Vec<(String, String)>,
+    pub(crate) policies: Vec<(String, String)>,
     /// The condition of the webhook.
-    pub condition: Condition,
+    pub(crate) condition: Condition,
     /// The conditions of the guard.
-    pub guard_conditions: [Condition; 2],
+    pub(crate) guard_conditions: [Condition; 2],
 }
 
 impl Installation {
     /// The objects, in the order of their creation. They include the namespace only if it is the default one: another
     /// one may have pods that violate its labels, and must not be deleted with the installation.
-    pub fn objects(&self) -> Result<Vec<Value>, BadChart> {
+    pub(crate) fn objects(&self) -> Result<Vec<Value>, BadChart> {
         let mut objects = Vec::new();
         for document in RENDERED.split("\n---\n") {
             let Some(mut object) = yaml::read_value(document).map_err(BadChart::Yaml)?.root else { continue };

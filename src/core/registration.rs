@@ -6,11 +6,9 @@
 mod changes;
 mod conditions;
 
-pub use changes::{
-    ConditionOwner, ca_bundle, guard_changes, is_managed_by, register, register_guard, service,
-    webhook_changes,
-};
-pub use conditions::{GPUS, MATCHES, guard_conditions, webhook_condition};
+pub use changes::{ConditionOwner, ca_bundle, guard_changes, service, webhook_changes};
+pub(crate) use changes::{is_managed_by, register, register_guard};
+pub use conditions::{MATCHES, guard_conditions, webhook_condition};
 
 /// One of the `matchConditions` of a webhook or of a ValidatingAdmissionPolicy.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -69,21 +69,18 @@ pub(crate) struct Object {
 /// A field of an [`Object`].
 #[derive(Debug)]
 pub(crate) struct Field {
-    /// Its name.
     pub(crate) name: &'static str,
-    /// What it holds.
     pub(crate) shape: Shape,
-    /// Whether the API server refuses an object without it.
+    /// If true, the API server refuses an object without the field.
     pub(crate) required: bool,
     /// The most entries that the API server accepts in a list.
     pub(crate) at_most: Option<usize>,
     /// The value that the API server fills in.
     pub(crate) default: Default,
-    /// Whether an overlay can set it.
     pub(crate) overlay: Overlay,
 }
 
-/// What a field holds.
+/// The type of the value of a field.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
     /// An object with the fields of a type. Two objects become one field by field.
@@ -94,17 +91,13 @@ pub(crate) enum Shape {
     Map {
         /// The form of a key.
         keys: Format,
-        /// What a key holds.
         values: &'static Shape,
     },
-    /// A list.
     List {
-        /// What an entry holds.
         items: &'static Shape,
         /// How two lists become one.
         merge: ListMerge,
     },
-    /// A string.
     Text(Format),
     /// A whole number within bounds, both of which it may be.
     Integer(i64, i64),
@@ -136,13 +129,11 @@ pub(crate) enum Default {
     Absent,
     /// The empty value of the type: `""`, `0` or `false`. The API server leaves a field with that value out.
     Empty,
-    /// A string.
     Text(&'static str),
-    /// A string, which also takes the place of `""`.
+    /// A string, which also replaces `""`.
     TextForEmpty(&'static str),
-    /// A number.
     Integer(i64),
-    /// A number, which also takes the place of `0`.
+    /// A number, which also replaces `0`.
     IntegerForZero(i64),
     /// `true` or `false`.
     Boolean(bool),
@@ -152,14 +143,14 @@ pub(crate) enum Default {
     Computed,
 }
 
-/// Whether an overlay can set a field.
+/// The condition under which an overlay can set a field.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Overlay {
-    /// It can, and the pod stays valid whatever else it has.
+    /// An overlay can set it, and every valid pod stays valid.
     Settable,
-    /// It can, unless the pod has one of these values next to it.
+    /// An overlay can set it, unless the pod has one of these values in another field.
     Unless(&'static [Exclusion]),
-    /// It cannot: the reason, to be read after "an overlay cannot set `x`: ".
+    /// No overlay can set it, for this reason, which follows "an overlay cannot set `x`: ".
     Refused(&'static str),
 }
 
@@ -169,7 +160,7 @@ pub(crate) struct Exclusion {
     /// The value of the field that is excluded; any value if `None`.
     pub(crate) value: Option<Literal>,
     /// JSON Pointer to the other field. It starts at the pod if it has a leading `/`, else at the object that has this
-    /// field. A `*` at the end of a segment stands for any rest: `containers/*/ports` are the ports of all containers.
+    /// field. A `*` at the end of a segment matches any rest: `containers/*/ports` are the ports of all containers.
     pub(crate) path: &'static str,
     /// The value of the other field; any value if `None`.
     pub(crate) is: Option<Literal>,
@@ -178,9 +169,7 @@ pub(crate) struct Exclusion {
 /// A scalar of an [`Exclusion`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Literal {
-    /// A string.
     Text(&'static str),
-    /// `true` or `false`.
     Boolean(bool),
 }
 

@@ -1,4 +1,4 @@
-//! The command line: a thin shell around the engine.
+//! The command line.
 
 mod certs;
 mod check;
@@ -8,9 +8,9 @@ mod mutate;
 mod output;
 mod parse;
 mod policies;
+mod policy_sources;
 mod render;
 mod report;
-mod selection;
 mod serve;
 
 use std::process::ExitCode;
@@ -37,23 +37,23 @@ enum Command {
     Manifests(manifests::Arguments),
 }
 
-/// How a command ends.
+/// The exit status of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Status {
-    /// Done, whether or not anything changed.
+enum ExitStatus {
+    /// The command has finished, with or without changes.
     Done,
-    /// A pod was refused, or requests were cut off when the server ended.
+    /// A pod was refused, or the server cut off requests at its end.
     Refused,
-    /// Bad usage, input or policy.
+    /// The usage, the input or a policy is invalid.
     Bad,
 }
 
-impl From<Status> for ExitCode {
-    fn from(status: Status) -> Self {
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
         match status {
-            Status::Done => ExitCode::SUCCESS,
-            Status::Refused => ExitCode::from(1),
-            Status::Bad => ExitCode::from(2),
+            ExitStatus::Done => ExitCode::SUCCESS,
+            ExitStatus::Refused => ExitCode::from(1),
+            ExitStatus::Bad => ExitCode::from(2),
         }
     }
 }
@@ -63,9 +63,9 @@ pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Help and version go to standard output and are no error; clap knows which is which.
+            // Help and version are no errors: clap writes them to standard output.
             let _ = error.print();
-            return if error.use_stderr() { Status::Bad.into() } else { Status::Done.into() };
+            return if error.use_stderr() { ExitStatus::Bad.into() } else { ExitStatus::Done.into() };
         }
     };
     let mut output = Output::standard();
@@ -76,10 +76,10 @@ pub fn run() -> ExitCode {
         Command::Check(arguments) => check::run(arguments, &mut output),
         Command::Manifests(arguments) => manifests::run(arguments, &mut output),
         Command::Serve(arguments) => {
-            // Other threads log to the streams that an output holds.
+            // The output locks the stream to which other threads log.
             drop(output);
             match serve::run(arguments) {
-                // What they could not write because nobody reads it, nobody waits for.
+                // No flush: log lines without a reader must not delay the exit.
                 Ok(status) => return status.into(),
                 Err(error) => {
                     output = Output::standard();
@@ -91,11 +91,11 @@ pub fn run() -> ExitCode {
     let result = result.and_then(|status| output.flush().map(|()| status));
     match result {
         Ok(status) => status.into(),
-        // Whoever reads our output has seen enough.
-        Err(error) if output::is_broken_pipe(&error) => Status::Done.into(),
+        // The reader of the output has closed it.
+        Err(error) if output::is_broken_pipe(&error) => ExitStatus::Done.into(),
         Err(error) => {
             output.error(&error);
-            Status::Bad.into()
+            ExitStatus::Bad.into()
         }
     }
 }

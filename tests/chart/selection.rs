@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use fabric_injector::shell::selection::Selection;
+use fabric_injector::shell::policy_sources::PolicySources;
 use serde_json::{Value, json};
 
 use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};
@@ -11,7 +11,7 @@ use crate::helm::Helm;
 use crate::objects::Objects;
 
 /// Lays the files of every `ConfigMap` where it is mounted, below this folder, and reads what the arguments name.
-fn selection(objects: &Objects, folder: &Path) -> Selection {
+fn policy_sources(objects: &Objects, folder: &Path) -> PolicySources {
     let spec = &objects.pod()["spec"];
     for mount in objects.server()["volumeMounts"].as_array().unwrap() {
         let volumes = spec["volumes"].as_array().unwrap();
@@ -32,13 +32,13 @@ fn selection(objects: &Objects, folder: &Path) -> Selection {
     let named = |option: &str| -> Vec<String> {
         arguments.iter().filter_map(|argument| argument.strip_prefix(option)).map(below).collect()
     };
-    Selection { policies: named("--policy="), values: named("--values=").pop(), sets: Vec::new() }
+    PolicySources { policies: named("--policy="), values: named("--values=").pop(), sets: Vec::new() }
 }
 
 /// The names of the policies that are in use.
 fn loaded(helm: &Helm, values: &Value) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
-    let set = selection(&render(helm, values), folder.path()).load().unwrap();
+    let set = policy_sources(&render(helm, values), folder.path()).load().unwrap();
     set.policies().iter().map(|policy| policy.name().to_owned()).collect()
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_th
     let overrides = |settings: Value| {
         let values = with(enabled("aws"), &json!({"multinodeNetworking": {"aws": settings}}));
         let folder = tempfile::tempdir().unwrap();
-        let set = selection(&render(helm, &values), folder.path()).load().unwrap();
+        let set = policy_sources(&render(helm, &values), folder.path()).load().unwrap();
         json!(set.policies()[0].overrides())
     };
     assert_eq!(overrides(json!({})), json!({}));

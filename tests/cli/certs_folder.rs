@@ -7,7 +7,7 @@ use std::path::Path;
 use cel::{Context, Program};
 use fabric_injector::core::admission::sample_review;
 use fabric_injector::shell::builtin;
-use fabric_injector::shell::selection::Selection;
+use fabric_injector::shell::policy_sources::PolicySources;
 use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use serde_json::{Value, json};
 
@@ -180,8 +180,10 @@ fn the_development_server_starts_and_answers_the_development_webhook() {
     assert_eq!(server.get_until("/readyz", "ok"), "ok\n");
     let url = webhook()["clientConfig"]["url"].as_str().unwrap().to_owned();
     let host = url.strip_prefix("https://").unwrap().split(':').next().unwrap().to_owned();
-    let set =
-        Selection { policies: vec![variables["FABRIC_INJECTOR_POLICY"].clone()], ..Selection::default() };
+    let set = PolicySources {
+        policies: vec![variables["FABRIC_INJECTOR_POLICY"].clone()],
+        ..PolicySources::default()
+    };
     let review = sample_review(&set.load().unwrap().policies()[0]);
     let ca = folder.path().join(&variables["FABRIC_INJECTOR_TLS_DIR"]).join("ca.crt");
     let answer = server.post(&ca, &host, &review);

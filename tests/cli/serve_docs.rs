@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fabric_injector::core::admission::{OnError, sample_review};
 use fabric_injector::shell::builtin;
-use fabric_injector::shell::selection::Selection;
+use fabric_injector::shell::policy_sources::PolicySources;
 use fabric_injector::shell::server::{Limits, MAX_BODY, State};
 use serde_json::{Value, json};
 
@@ -59,8 +59,8 @@ fn quoted(cell: &str) -> Vec<String> {
 }
 
 fn state() -> State {
-    let selection = Selection { policies: vec![builtin::DEFAULT.to_owned()], ..Selection::default() };
-    State::new(selection.load().unwrap(), OnError::Deny, Limits::default())
+    let sources = PolicySources { policies: vec![builtin::DEFAULT.to_owned()], ..PolicySources::default() };
+    State::new(sources.load().unwrap(), OnError::Deny, Limits::default())
 }
 
 /// The source files of a part of the program.
@@ -284,8 +284,8 @@ fn every_limit_of_the_server_is_told() {
 #[test]
 fn a_server_that_was_told_nothing_answers_its_sample_with_the_fast_network() {
     for policy in ["aws-efa", "azure-infiniband", "oci-sriov"] {
-        let selection = Selection { policies: vec![policy.to_owned()], ..Selection::default() };
-        let set = selection.load().unwrap();
+        let sources = PolicySources { policies: vec![policy.to_owned()], ..PolicySources::default() };
+        let set = sources.load().unwrap();
         let review = sample_review(&set.policies()[0]).to_string();
         let run = run(&["mutate", "--policy", policy, "-o", "review", "-q"], &review).exits(0);
         let response = &run.values()[0]["response"];
@@ -325,9 +325,9 @@ fn a_log_line_has_every_key_once_and_tells_what_the_table_says() {
         "--log",
         "fabric_injector=debug",
     ]));
-    let set = Selection {
+    let set = PolicySources {
         policies: vec![folder.path().join("lab.yaml").display().to_string()],
-        ..Selection::default()
+        ..PolicySources::default()
     };
     let mut review = sample_review(&set.load().unwrap().policies()[0]);
     let ca = folder.path().join("tls/ca.crt");

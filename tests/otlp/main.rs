@@ -147,7 +147,7 @@ fn spans_depend_on_no_filter_of_log_lines_and_hold_nothing_of_the_pod() {
     let folder = folder();
     let documented: BTreeSet<_> = table("| attribute | meaning |").into_iter().collect();
     // No batch leaves before the server ends.
-    for filter in ["fabric_injector::shell::cli=info", "trace"] {
+    for filter in ["fabric_injector::shell::server::run=info", "trace"] {
         let collector = Collector::start(None);
         let endpoint = format!("http://127.0.0.1:{}/v1/traces", collector.port);
         let variables = [
@@ -276,9 +276,9 @@ fn what_is_wrong_with_a_variable_is_told_before_a_port_is_opened() {
     let cases: &[(&[(&str, &str)], &str)] = &[
         (
             &[("OTEL_EXPORTER_OTLP_ENDPOINT", "localhost:4317")],
-            "`OTEL_EXPORTER_OTLP_ENDPOINT` is no address of a collector",
+            "`OTEL_EXPORTER_OTLP_ENDPOINT` is not the URL of a collector",
         ),
-        (&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "by `http/protobuf` only"),
+        (&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "the protocol is `http/protobuf`"),
         (&[secure], "needs `OTEL_EXPORTER_OTLP_CERTIFICATE`"),
         (&[secure, ("OTEL_EXPORTER_OTLP_CERTIFICATE", "gone.crt")], "gone.crt cannot be read"),
         (&[secure, ("OTEL_EXPORTER_OTLP_CERTIFICATE", "tls/tls.key")], "has no certificate in it"),

@@ -55,7 +55,7 @@ async fn a_pod_for_which_the_policy_has_no_value_is_allowed_with_a_warning_if_th
     let server = Server::on_error(OnError::Allow);
     let before = server.scrape();
     let response = server.review(&review_of(&pod_that_fails())).await;
-    assert_unchanged(&response, &["fabric-injector: NOT served, the pod has no fast network: `${int("]);
+    assert_unchanged(&response, &["fabric-injector: NOT injected, the pod has no fast network: `${int("]);
     assert_eq!(Value::from(audit(&response)), json!({"outcome": "failed: evaluation_failed"}));
     assert_failed(&server.scrape(), &before, "lab", "evaluation_failed");
 }
@@ -66,7 +66,7 @@ async fn a_fault_is_told_shortly_whatever_it_says() {
     let response = Server::evaluating(OnError::Deny, failing()).review(&review_of(&pod())).await;
     assert!(denied(&response, 500).contains("`a + b` of rule `x`"), "{response}");
     let response = Server::evaluating(OnError::Allow, failing()).review(&review_of(&pod())).await;
-    assert_unchanged(&response, &["NOT served"]);
+    assert_unchanged(&response, &["NOT injected"]);
 }
 
 #[tokio::test]
@@ -76,13 +76,13 @@ async fn a_panic_is_answered_with_the_uid() {
         let before = server.scrape();
         let response = server.review(&review_of(&pod)).await;
         let message = denied(&response, 500);
-        assert!(message.contains("which is a bug of it"), "{message}");
+        assert!(message.contains("which is a bug of fabric-injector"), "{message}");
         assert_failed(&server.scrape(), &before, "", "panic");
 
         let server = Server::evaluating(OnError::Allow, panicking());
         let before = server.scrape();
         let response = server.review(&review_of(&pod)).await;
-        assert_unchanged(&response, &["NOT served, the pod has no fast network"]);
+        assert_unchanged(&response, &["NOT injected, the pod has no fast network"]);
         assert_failed(&server.scrape(), &before, "", "panic");
     }
 }

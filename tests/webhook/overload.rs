@@ -116,7 +116,7 @@ async fn one_request_too_many_is_allowed_with_a_warning_if_the_operator_says_so(
     let server = &busy.server;
     let (failed, unconcerned) =
         (reviews("", "failed", "overload"), reviews("", "unchanged", "no_policy_matches"));
-    let too_many = "NOT served, the pod has no fast network: overloaded: too many requests at once";
+    let too_many = "NOT injected, the pod has no fast network: overloaded: too many requests at once";
     // A pod that no policy is for loses nothing.
     for (pod, warnings, series) in
         [(pod(), [too_many].as_slice(), failed), (other_pod(), [].as_slice(), unconcerned)]
@@ -225,7 +225,7 @@ async fn one_byte_too_many_is_allowed_with_a_warning_if_the_operator_says_so() {
     let response = server.review(&review_of(&pod())).await;
     assert_unchanged(
         &response,
-        &["NOT served, the pod has no fast network: overloaded: too many bytes of requests"],
+        &["NOT injected, the pod has no fast network: overloaded: too many bytes of requests"],
     );
     let failed = reviews("", "failed", "overload");
     server.scrape().rose(&before, &[(&shed("memory"), 1), (&failed, 1), (ANSWERED, 1)]);

@@ -10,7 +10,7 @@ use fabric_injector::core::admission::{Evaluate, OnError};
 use fabric_injector::core::engine;
 use fabric_injector::core::policy::{Definition, PodContext as About};
 use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::shell::selection::Selection;
+use fabric_injector::shell::policy_sources::PolicySources;
 use fabric_injector::shell::server::{self, Limits, State};
 use http_body_util::BodyExt as _;
 use hyper::{HeaderMap, Method, Request, header};
@@ -187,8 +187,8 @@ impl Server {
 
 /// A built-in policy, with parameters set as `--set` does.
 pub(crate) fn load(policy: &str, sets: &[String]) -> PolicySet {
-    let selection = Selection { policies: vec![policy.to_owned()], values: None, sets: sets.to_vec() };
-    selection.load().unwrap()
+    let sources = PolicySources { policies: vec![policy.to_owned()], values: None, sets: sets.to_vec() };
+    sources.load().unwrap()
 }
 
 /// The engine itself, for an evaluator that does something else besides.

@@ -155,7 +155,7 @@ fn a_review_for_which_no_time_is_left_is_not_begun() {
             assert_eq!(reply.header("retry-after"), "1");
             now.rose(&before, &[(&shed("deadline"), 1)]);
         } else {
-            assert_unchanged(&reply.response(UID), &["NOT served, the pod has no fast network"]);
+            assert_unchanged(&reply.response(UID), &["NOT injected, the pod has no fast network"]);
             let failed = reviews("", "failed", "overload");
             now.rose(&before, &[(&shed("deadline"), 1), (&failed, 1), (ANSWERED, 1)]);
         }

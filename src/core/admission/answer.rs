@@ -1,4 +1,4 @@
-//! From the bytes of a request to the answer and what is to be recorded of it.
+//! The answer to a review, and its record for logs and metrics.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -9,58 +9,55 @@ use crate::core::engine::{self, Mutation};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
-use super::Outcome;
-use super::object::Object;
+use super::ReviewOutcome;
+use super::object::RequestObject;
 use super::response::{MAX_MESSAGE, OnError, Response, cut, respond};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
-/// What serves a pod: [`crate::core::policy_set::mutate`], or in a test something that fails.
+/// The function that injects a pod: [`crate::core::policy_set::mutate`], or in a test one that fails.
 pub type Evaluate = dyn Fn(&PolicySet, Value, &PodContext) -> Mutation + Send + Sync;
 
 /// The answer to a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    /// The AdmissionReview to send back, as JSON.
+    /// The AdmissionReview with the response, as JSON.
     pub body: Vec<u8>,
-    /// What to log and count.
     pub record: Record,
 }
 
-/// What to log and count of a review.
+/// The record of a review, for logs and metrics.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The request's uid.
     pub uid: String,
-    /// The request's namespace.
+    /// The namespace of the request.
     pub namespace: Option<String>,
-    /// Name of the pod, or what its name will begin with.
+    /// The name of the pod, or `generateName` with a `*`.
     pub name: Option<String>,
-    /// The policy that is for the pod.
+    /// The policy that matches the pod.
     pub policy: Option<String>,
-    /// What became of the request.
-    pub outcome: Outcome,
-    /// Why, as a stable code; none for a pod that was served.
+    pub outcome: ReviewOutcome,
+    /// The stable code of the reason; none for an injected pod.
     pub reason: Option<&'static str>,
-    /// Why, as a sentence.
+    /// The reason as a sentence.
     pub message: Option<String>,
-    /// Whether the object may be created.
+    /// If true, the API server may create the object.
     pub allowed: bool,
-    /// Operations of the patch.
+    /// The number of operations in the patch.
     pub operations: usize,
-    /// Codes of the warnings.
+    /// The codes of the warnings.
     pub warnings: Vec<String>,
 }
 
 impl Record {
-    /// The reasons of a record that are not the engine's: code and outcome of each.
-    pub const REASONS: &[(&str, Outcome)] = &[
-        ("not_a_new_pod", Outcome::Unchanged),
-        ("unsupported_version", Outcome::Refused),
-        ("panic", Outcome::Failed),
-        ("overload", Outcome::Failed),
+    /// The codes of the reasons that are not the engine's, with the outcome of each.
+    pub const REASONS: &[(&str, ReviewOutcome)] = &[
+        ("not_a_new_pod", ReviewOutcome::Unchanged),
+        ("unsupported_version", ReviewOutcome::Refused),
+        ("panic", ReviewOutcome::Failed),
+        ("overload", ReviewOutcome::Failed),
     ];
 
-    fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: Outcome) -> Self {
+    fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: ReviewOutcome) -> Self {
         Self {
             uid: request.uid.clone(),
             namespace: named(request.namespace.as_deref()),
@@ -82,8 +79,8 @@ impl Record {
 
 /// Answers a review.
 ///
-/// An error means that the body could not be read as a request; everything else is answered with the uid of
-/// the request, also when `evaluate` panics.
+/// Returns an error only if the body cannot be read as a request. Each other answer has the uid of the request, even if
+/// `evaluate` panics.
 pub fn answer(
     policies: &PolicySet,
     evaluate: &Evaluate,
@@ -91,30 +88,31 @@ pub fn answer(
     body: &[u8],
 ) -> Result<Answer, BadReview> {
     let body = text(body)?;
-    // Most of what is not for any policy can be told from the bytes; its object need not be built.
+    // The bytes of most pods show that no policy matches them, so that their objects are not built.
     if policies.may_concern(body) {
-        let (version, mut request) = review::read::<Object>(body)?;
+        let (version, mut request) = review::parse::<RequestObject>(body)?;
         let object = request.object.take();
-        Ok(of_other_request(&version, &request)
-            .unwrap_or_else(|| of_pod(policies, evaluate, on_error, &request, object.unwrap_or_default().0)))
+        Ok(answer_other_request(&version, &request).unwrap_or_else(|| {
+            answer_pod(policies, evaluate, on_error, &request, object.unwrap_or_default().0)
+        }))
     } else {
-        let (version, request) = review::read::<IgnoredAny>(body)?;
+        let (version, request) = review::parse::<IgnoredAny>(body)?;
         let reason = engine::Reason::NoPolicyMatches.code();
-        Ok(of_other_request(&version, &request).unwrap_or_else(|| allowed(&request, reason)))
+        Ok(answer_other_request(&version, &request).unwrap_or_else(|| allowed(&request, reason)))
     }
 }
 
-/// Answers a review for which there is no time or room: as `on_error` says for a pod that a policy may be for, and
-/// allowed for anything else.
-pub fn answer_without_evaluation(
+/// Answers a review for which there is no time or memory: by `on_error` if a policy may match the pod, and allowed
+/// otherwise.
+pub(crate) fn answer_without_evaluation(
     policies: &PolicySet,
     on_error: OnError,
     body: &[u8],
     why: &str,
 ) -> Result<Answer, BadReview> {
     let body = text(body)?;
-    let (version, request) = review::read::<IgnoredAny>(body)?;
-    Ok(of_other_request(&version, &request).unwrap_or_else(|| {
+    let (version, request) = review::parse::<IgnoredAny>(body)?;
+    Ok(answer_other_request(&version, &request).unwrap_or_else(|| {
         if policies.may_concern(body) {
             failed(&request, on_error, "overload", format!("overloaded: {why}"))
         } else {
@@ -123,7 +121,7 @@ pub fn answer_without_evaluation(
     }))
 }
 
-/// A name as it is logged, if it is there: none in Kubernetes is longer than 253 characters.
+/// The logged form of a name; none if it is empty. Names in Kubernetes have at most 253 characters.
 fn named(name: Option<&str>) -> Option<String> {
     let name = name.filter(|name| !name.is_empty())?;
     Some(cut(name.to_owned(), 256))
@@ -133,15 +131,15 @@ fn text(body: &[u8]) -> Result<&str, BadReview> {
     std::str::from_utf8(body).map_err(|error| BadReview::NotJson(error.to_string()))
 }
 
-/// The answer to a request that is not about a new pod, or that comes in a version we do not speak.
-fn of_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Answer> {
+/// The answer to a request that does not create a pod or has an unsupported version; none for other requests.
+fn answer_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Answer> {
     if version != V1 {
         let why = format!(
             "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
         );
-        let response = Response::refuse(&request.uid, 400, "BadRequest", &why);
-        let record = Record::new(request, &response, Outcome::Refused).because("unsupported_version");
-        // In the version of the request, since its sender reads no other.
+        let response = Response::deny(&request.uid, 400, "BadRequest", &why);
+        let record = Record::new(request, &response, ReviewOutcome::Refused).because("unsupported_version");
+        // The sender reads no other version than that of its request.
         return Some(Answer { body: response.to_json_of(version), record });
     }
     (!request.creates_pod()).then(|| allowed(request, "not_a_new_pod"))
@@ -149,23 +147,23 @@ fn of_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<A
 
 fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Answer {
     let response = Response::allow(&request.uid);
-    let record = Record::new(request, &response, Outcome::Unchanged).because(reason);
+    let record = Record::new(request, &response, ReviewOutcome::Unchanged).because(reason);
     Answer { body: response.to_json(), record }
 }
 
 fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Answer {
     let mut response = Response::fault(&request.uid, on_error, &why);
     response.audit_annotations.insert("outcome", format!("failed: {reason}"));
-    let record = Record { message: Some(why), ..Record::new(request, &response, Outcome::Failed) };
+    let record = Record { message: Some(why), ..Record::new(request, &response, ReviewOutcome::Failed) };
     Answer { body: response.to_json(), record: record.because(reason) }
 }
 
-/// Serves the pod of a request.
-fn of_pod(
+/// Injects the pod of a request.
+fn answer_pod(
     policies: &PolicySet,
     evaluate: &Evaluate,
     on_error: OnError,
-    request: &AdmissionRequest<Object>,
+    request: &AdmissionRequest<RequestObject>,
     pod: Value,
 ) -> Answer {
     let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
@@ -175,19 +173,19 @@ fn of_pod(
         namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
         ..PodContext::default()
     };
-    // A fault in serving one pod must not take down the connection on which others are being served.
-    let served = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, &about)));
-    let Ok(mutation) = served else {
-        let why = "fabric-injector itself failed on this pod, which is a bug of it; its log says where";
+    // A panic on one pod must not close a connection that serves other requests.
+    let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, &about)));
+    let Ok(mutation) = evaluated else {
+        let why = "internal error on this pod, which is a bug of fabric-injector; see its log";
         let Answer { body, record } = failed(request, on_error, "panic", why.to_owned());
         return Answer { body, record: Record { name, ..record } };
     };
     let response = respond(&request.uid, &mutation, on_error);
     let (outcome, reason) = match &mutation.outcome {
-        engine::Outcome::Mutated(_) => (Outcome::Mutated, None),
-        engine::Outcome::Unchanged { reason, .. } => (Outcome::Unchanged, Some(reason)),
-        engine::Outcome::Refused { reason } if reason.is_fault() => (Outcome::Failed, Some(reason)),
-        engine::Outcome::Refused { reason } => (Outcome::Refused, Some(reason)),
+        engine::Outcome::Mutated(_) => (ReviewOutcome::Mutated, None),
+        engine::Outcome::Unchanged { reason, .. } => (ReviewOutcome::Unchanged, Some(reason)),
+        engine::Outcome::Refused { reason } if reason.is_fault() => (ReviewOutcome::Failed, Some(reason)),
+        engine::Outcome::Refused { reason } => (ReviewOutcome::Refused, Some(reason)),
     };
     let operations = match &mutation.outcome {
         engine::Outcome::Mutated(mutated) => mutated.operation_count(),

@@ -1,4 +1,4 @@
-//! Reading the object of a review.
+//! Reads the object of a review.
 
 use std::cell::Cell;
 use std::fmt;
@@ -8,39 +8,39 @@ use serde::de::{
 };
 use serde_json::{Map, Number, Value};
 
-/// The object of a review without its `managedFields`: a third of what an API server sends, which nobody here
-/// looks at. A patch is made of what changed, so that what was not read is not lost.
+/// The object of a review without its `managedFields`, which are a third of a request and are not used. A patch
+/// consists of changes, so that it keeps fields that were not read.
 #[derive(Debug, Default)]
-pub(super) struct Object(pub(super) Value);
+pub(super) struct RequestObject(pub(super) Value);
 
-impl<'de> Deserialize<'de> for Object {
+impl<'de> Deserialize<'de> for RequestObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let left = Cell::new(MOST_VALUES);
-        Reader { place: Place::Root, left: &left }.deserialize(deserializer).map(Self)
+        ObjectReader { position: Position::Root, left: &left }.deserialize(deserializer).map(Self)
     }
 }
 
-/// Values that an object may have. A pod has some hundreds; in memory each takes up to a hundred bytes, also an empty
-/// map, of which two bytes are sent.
+/// The most values that an object may have. A pod has some hundreds. In memory each value takes up to a hundred bytes,
+/// even an empty map, which takes two bytes in the request.
 const MOST_VALUES: usize = 500_000;
 
-/// Where in the object a value stands, as far as that decides what of it is read.
+/// The position of a value in the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Root,
     Metadata,
     Elsewhere,
 }
 
-/// Reads one value and what is in it.
+/// Reads one value and the values in it.
 #[derive(Debug, Clone, Copy)]
-struct Reader<'l> {
-    place: Place,
-    /// How many values may still come.
+struct ObjectReader<'l> {
+    position: Position,
+    /// The number of values that may follow.
     left: &'l Cell<usize>,
 }
 
-impl<'de> DeserializeSeed<'de> for Reader<'_> {
+impl<'de> DeserializeSeed<'de> for ObjectReader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -52,7 +52,7 @@ impl<'de> DeserializeSeed<'de> for Reader<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Reader<'_> {
+impl<'de> Visitor<'de> for ObjectReader<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,7 +89,9 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Reader { place: Place::Elsewhere, ..self })? {
+        while let Some(item) =
+            items.next_element_seed(ObjectReader { position: Position::Elsewhere, ..self })?
+        {
             list.push(item);
         }
         Ok(Value::Array(list))
@@ -100,12 +102,12 @@ impl<'de> Visitor<'de> for Reader<'_> {
         // The many maps of a large pod are its variables and mounts, which have two entries.
         let mut map = Map::with_capacity(2);
         loop {
-            if self.place == Place::Metadata && key == "managedFields" {
+            if self.position == Position::Metadata && key == "managedFields" {
                 entries.next_value::<IgnoredAny>()?;
             } else {
-                let is_metadata = self.place == Place::Root && key == "metadata";
-                let place = if is_metadata { Place::Metadata } else { Place::Elsewhere };
-                let value = entries.next_value_seed(Reader { place, ..self })?;
+                let is_metadata = self.position == Position::Root && key == "metadata";
+                let position = if is_metadata { Position::Metadata } else { Position::Elsewhere };
+                let value = entries.next_value_seed(ObjectReader { position, ..self })?;
                 map.insert(key, value);
             }
             match entries.next_key()? {
@@ -129,7 +131,7 @@ mod tests {
             "spec": {"list": [1, -2, 1.5, "text", true, null, {}, []], "managedFields": 1, "metadata": {"managedFields": 2}},
             "big": 18_446_744_073_709_551_615_u64,
         });
-        let Object(read) = serde_json::from_str(&whole.to_string()).unwrap();
+        let RequestObject(read) = serde_json::from_str(&whole.to_string()).unwrap();
         let mut wanted = whole;
         wanted["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
         assert_eq!(read, wanted);
@@ -146,7 +148,7 @@ mod tests {
             "{\"metadata\":\"x\"}",
             "{\"metadata\":[{\"managedFields\":1}]}",
         ] {
-            let Object(read) = serde_json::from_str(text).unwrap();
+            let RequestObject(read) = serde_json::from_str(text).unwrap();
             assert_eq!(read.to_string(), text);
         }
     }
@@ -154,8 +156,8 @@ mod tests {
     #[test]
     fn an_object_of_very_many_values_is_not_built() {
         let list = |count: usize| format!("[{}0]", "{},".repeat(count - 2));
-        assert!(serde_json::from_str::<Object>(&list(MOST_VALUES)).is_ok());
-        let error = serde_json::from_str::<Object>(&list(MOST_VALUES + 1)).unwrap_err();
+        assert!(serde_json::from_str::<RequestObject>(&list(MOST_VALUES)).is_ok());
+        let error = serde_json::from_str::<RequestObject>(&list(MOST_VALUES + 1)).unwrap_err();
         assert!(error.to_string().starts_with("the object has more than 500000 values"), "{error}");
     }
 }

@@ -1,7 +1,6 @@
 //! The response of an AdmissionReview.
 //!
-//! Written by hand rather than by `kube`'s type: that one writes the patch as a list of numbers, where the API
-//! documents base64.
+//! It does not use the type of `kube`, which writes the patch as a list of numbers instead of base64.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -14,19 +13,20 @@ use crate::core::engine::{self, Mutation};
 
 use super::review::V1;
 
-/// The API asks for warnings of at most 120 characters, and cuts all of them at 4,096.
+/// The length of a warning that the API recommends, in characters.
 const MAX_WARNING: usize = 120;
+/// The length of all warnings together, beyond which the API server cuts them.
 const MAX_WARNINGS: usize = 4_096;
-/// What is said of a refused pod repeats values of the pod, which may be of any length.
+/// The length of a message. Messages contain values of the pod, which may have any length.
 pub(super) const MAX_MESSAGE: usize = 1_024;
 
-/// What is answered when a fault of the policy or of this program keeps a pod from being served.
+/// The response for a pod that cannot be injected because of a fault in the policy or in this program.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The pod is refused: a multi-node job that silently runs on TCP costs more than one that does not start.
+    /// The pod is denied: a multi-node job that silently runs on TCP costs more than one that does not start.
     #[default]
     Deny,
-    /// The pod is let through as it came, with a warning.
+    /// The pod is admitted unchanged, with a warning.
     Allow,
 }
 
@@ -34,44 +34,44 @@ pub enum OnError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Response {
-    /// The request's.
+    /// The uid of the request.
     pub uid: String,
-    /// Whether the pod may be created.
+    /// If true, the API server may create the object.
     pub allowed: bool,
-    /// Why not.
+    /// The reason for which the object is denied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
-    /// `JSONPatch`, with a patch only.
+    pub status: Option<ResponseStatus>,
+    /// `JSONPatch` if there is a patch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch_type: Option<&'static str>,
-    /// The JSON Patch, base64.
+    /// The JSON Patch in base64.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<String>,
-    /// What `kubectl` shows to the user.
+    /// The warnings, which `kubectl` shows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// What the audit log keeps.
+    /// The annotations of the event in the audit log.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub audit_annotations: BTreeMap<&'static str, String>,
 }
 
-/// The `status` of a response that refuses, of the API's kind `Status`.
+/// The `status` of a response that denies, of the API's kind `Status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[expect(clippy::struct_field_names, reason = "the API calls the field so")]
-pub struct Status {
+pub struct ResponseStatus {
     /// Always `Failure`.
     pub status: &'static str,
-    /// What to change.
+    /// The reason and the remedy, which the API server shows to its client.
     pub message: String,
-    /// The API's name for the code.
+    /// The API's name for `code`.
     pub reason: &'static str,
-    /// The HTTP status that the API server gives to its client.
+    /// The HTTP status that the API server returns to its client.
     pub code: u16,
 }
 
 impl Response {
-    /// Allows the object as it is.
-    pub fn allow(uid: &str) -> Self {
+    /// Allows the object unchanged.
+    pub(crate) fn allow(uid: &str) -> Self {
         Self {
             uid: uid.to_owned(),
             allowed: true,
@@ -83,32 +83,32 @@ impl Response {
         }
     }
 
-    /// Refuses the object; `reason` is the API's name for the HTTP status `code`.
-    pub(super) fn refuse(uid: &str, code: u16, reason: &'static str, why: &dyn Display) -> Self {
+    /// Denies the object; `reason` is the API's name for the HTTP status `code`.
+    pub(super) fn deny(uid: &str, code: u16, reason: &'static str, why: &dyn Display) -> Self {
         let message = cut(format!("fabric-injector: {why}"), MAX_MESSAGE);
-        let status = Some(Status { status: "Failure", message, reason, code });
+        let status = Some(ResponseStatus { status: "Failure", message, reason, code });
         Self { allowed: false, status, ..Self::allow(uid) }
     }
 
-    /// The answer to a fault: refused or allowed, as the operator wants it.
+    /// The response to a fault, which `on_error` decides.
     pub(super) fn fault(uid: &str, on_error: OnError, why: &dyn Display) -> Self {
         match on_error {
-            OnError::Deny => Self::refuse(uid, 500, "InternalError", why),
+            OnError::Deny => Self::deny(uid, 500, "InternalError", why),
             OnError::Allow => {
                 let warnings = within_limits([format!(
-                    "fabric-injector: NOT served, the pod has no fast network: {why}"
+                    "fabric-injector: NOT injected, the pod has no fast network: {why}"
                 )]);
                 Self { warnings, ..Self::allow(uid) }
             }
         }
     }
 
-    /// The AdmissionReview around the response, as JSON.
+    /// The AdmissionReview with the response, as JSON.
     pub fn to_json(&self) -> Vec<u8> {
         self.to_json_of(V1)
     }
 
-    /// The same in another version of AdmissionReview, for whoever does not read `v1`.
+    /// The same in another version of AdmissionReview, for a client that does not read `v1`.
     pub(super) fn to_json_of(&self, api_version: &str) -> Vec<u8> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
@@ -119,7 +119,7 @@ impl Response {
         }
         let warnings: usize = self.warnings.iter().map(String::len).sum();
         let mut text = Vec::with_capacity(512 + warnings + self.patch.as_ref().map_or(0, String::len));
-        // Serialising strings into memory cannot fail.
+        // Serializing strings into memory cannot fail.
         let _ = serde_json::to_writer(
             &mut text,
             &Review { api_version, kind: "AdmissionReview", response: self },
@@ -128,13 +128,13 @@ impl Response {
     }
 }
 
-/// The answer for one pod.
+/// The response for one pod.
 pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
     let mut messages: Vec<String> =
         mutation.warnings.iter().map(|warning| format!("fabric-injector: {warning}")).collect();
     let (mut response, outcome) = match &mutation.outcome {
         engine::Outcome::Mutated(mutated) => {
-            // What the user has to act on comes first, in case that not all has place.
+            // Warnings come before the additions, because the list may be cut.
             let operations = mutated.operations();
             let added = operations.summary();
             messages.extend(added.into_iter().map(|line| format!("fabric-injector: added to {line}")));
@@ -143,7 +143,7 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
             (response, format!("mutated by {}", mutated.stamp))
         }
         engine::Outcome::Unchanged { reason, .. } => {
-            // Somebody asked for the fabric and does not get it: say so.
+            // The pod asks for the fabric and does not get it.
             if mutation.policy.is_some() || reason.is_near_miss() {
                 messages.push(format!("fabric-injector: left alone: {reason}"));
             }
@@ -153,7 +153,7 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
             (Response::fault(uid, on_error, reason), format!("failed: {}", reason.code()))
         }
         engine::Outcome::Refused { reason } => {
-            (Response::refuse(uid, 403, "Forbidden", reason), format!("refused: {}", reason.code()))
+            (Response::deny(uid, 403, "Forbidden", reason), format!("refused: {}", reason.code()))
         }
     };
     if response.warnings.is_empty() {
@@ -169,7 +169,7 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
     response
 }
 
-/// Warnings as the API takes them: the first ones that have place, and how many more there are.
+/// The first warnings, within the limits of the API, and the number of the others.
 pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<String> {
     const MORE: usize = "fabric-injector: and 18446744073709551615 more".len();
     let mut left = MAX_WARNINGS - MORE;
@@ -187,7 +187,7 @@ pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<S
     warnings
 }
 
-/// Cuts a text to a number of bytes, control characters out.
+/// Cuts a text to a number of bytes, and replaces control characters with blanks.
 pub(super) fn cut(mut text: String, most: usize) -> String {
     if text.contains(char::is_control) {
         text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

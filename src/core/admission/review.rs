@@ -1,4 +1,4 @@
-//! Reading an AdmissionReview.
+//! Parses an AdmissionReview.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,44 +11,39 @@ use serde_json::{Value, json};
 use crate::core::policy::Policy;
 use crate::core::validate;
 
-/// The version of AdmissionReview that is answered.
+/// The supported version of AdmissionReview.
 pub(super) const V1: &str = "admission.k8s.io/v1";
 
-/// A body that is no AdmissionReview that could be answered as such.
+/// A body to which no AdmissionReview can be the answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadReview {
     /// It is not JSON.
     #[error("the body is not JSON: {0}")]
     NotJson(String),
-    /// It is JSON, but not of the shape of an AdmissionReview.
+    /// It is JSON without the fields of an AdmissionReview.
     #[error("the body is not an AdmissionReview: {0}")]
     NotReview(String),
     /// It is another kind of object.
     #[error("the body is a `{kind}` of `{api_version}`; send an AdmissionReview of `{V1}`")]
-    OtherKind {
-        /// Its version.
-        api_version: String,
-        /// Its kind.
-        kind: String,
-    },
+    OtherKind { api_version: String, kind: String },
     /// It is an AdmissionReview without a request.
     #[error("the AdmissionReview has no `request`")]
     NoRequest,
-    /// The request has no uid, by which its answer would be known.
+    /// The request has no uid, which the response has to repeat.
     #[error("the request of the AdmissionReview has no `uid`")]
     NoUid,
-    /// The uid is longer than any that an API server makes.
+    /// The uid is longer than those of an API server.
     #[error("the `uid` of the request is longer than {MAX_UID} bytes")]
     LongUid,
 }
 
-/// An answer repeats the uid, so that it must not be of any length. That of an API server has 36 bytes.
+/// The length of a uid, which the response repeats. Those of an API server have 36 bytes.
 const MAX_UID: usize = 256;
-/// As much as an answer repeats of what else a stranger sent.
+/// The length of any other part of a request in a message.
 const MAX_SHOWN: usize = 256;
 
-/// A structure that is written as a map. Serde would read one from a list as well.
+/// A structure that is written as a map. Serde would also read one from a list.
 #[derive(Debug)]
 struct OnlyMap<T>(T);
 
@@ -90,50 +85,47 @@ struct Envelope<O> {
     api_version: String,
     #[serde(default)]
     kind: String,
-    // By name, since `Option<O>` inside of a generic type would ask for `O: Default`.
+    // By path: `default` without one requires `O: Default` in a generic type.
     #[serde(default = "Option::default")]
     request: Option<OnlyMap<AdmissionRequest<O>>>,
 }
 
-/// The `request` of an AdmissionReview, as far as it is looked at. `O` is what its object is read as.
+/// The fields of the `request` of an AdmissionReview that the webhook reads. `O` is the type of its object.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AdmissionRequest<O> {
-    /// By this the API server knows the answer.
+    /// The identifier that the response repeats.
     pub(super) uid: String,
-    /// What is created, changed or deleted.
+    /// The kind of the object.
     pub(super) kind: GroupVersionKind,
-    /// `status`, `binding` and the like; none for the object itself.
+    /// A subresource such as `status` or `binding`; none for the object itself.
     #[serde(default)]
     pub(super) sub_resource: Option<String>,
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub(super) operation: String,
-    /// Absent when the API server will make a name of `generateName`.
+    /// Absent if the API server generates the name from `generateName`.
     #[serde(default)]
     pub(super) name: Option<String>,
-    /// The namespace; that of the object may be empty still.
+    /// The namespace, which may be absent from the object.
     #[serde(default)]
     pub(super) namespace: Option<String>,
-    /// Nothing will be stored. Makes no difference: there are no side effects.
+    /// A dry run makes no difference: the webhook has no side effects.
     #[serde(default)]
     #[expect(dead_code, reason = "read so that one of another type, or two of them, are refused")]
     dry_run: Option<bool>,
-    /// The object, absent when it is deleted.
+    /// Absent if the object is deleted.
     #[serde(default = "Option::default")]
     pub(super) object: Option<O>,
 }
 
-/// Group, version and kind of an object.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct GroupVersionKind {
     /// Empty for the core group.
     #[serde(default)]
     pub(super) group: String,
-    /// The version.
     #[serde(default)]
     #[expect(dead_code, reason = "read so that one of another type, or two of them, are refused")]
     version: String,
-    /// The kind.
     pub(super) kind: String,
 }
 
@@ -143,14 +135,14 @@ impl<O> AdmissionRequest<O> {
     }
 }
 
-/// Whether a request creates a pod. Anything else is not ours to change: most of a pod's spec is immutable once it
-/// exists.
+/// Returns whether a request creates a pod. The webhook changes nothing else: most of the spec of a pod is immutable
+/// after its creation.
 pub(crate) fn creates_pod(operation: &str, group: &str, kind: &str, sub_resource: Option<&str>) -> bool {
     operation == "CREATE" && kind == "Pod" && group.is_empty() && sub_resource.is_none_or(str::is_empty)
 }
 
-/// Reads a review: the version that it names, and its request.
-pub(super) fn read<O: DeserializeOwned>(body: &str) -> Result<(String, AdmissionRequest<O>), BadReview> {
+/// Parses the version and the request of a review.
+pub(super) fn parse<O: DeserializeOwned>(body: &str) -> Result<(String, AdmissionRequest<O>), BadReview> {
     let OnlyMap::<Envelope<O>>(envelope) = serde_json::from_str(body).map_err(|error| {
         if error.is_data() {
             BadReview::NotReview(shown(&error.to_string()))
@@ -173,12 +165,12 @@ pub(super) fn read<O: DeserializeOwned>(body: &str) -> Result<(String, Admission
     Ok((api_version, request))
 }
 
-/// As much of what a stranger sent as an answer may repeat.
+/// The part of a text from the client that a message may contain.
 fn shown(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(MAX_SHOWN).collect()
 }
 
-/// A review of a pod that a policy serves: something to try a server with.
+/// A review of a pod that a policy matches, to test a server with.
 pub fn sample(policy: &Policy) -> Value {
     let mut pod = validate::sample(policy);
     pod["apiVersion"] = "v1".into();

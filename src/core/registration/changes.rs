@@ -18,7 +18,7 @@ const LAST_APPLIED: &str = "fabric-injector.io/last-applied-hash";
 const CERTIFICATE_SECRET: &str = "fabric-injector.io/certificate-secret";
 
 /// Returns whether the replicas that share this Secret manage a configuration.
-pub fn is_managed_by(configuration: &Value, secret: &str) -> bool {
+pub(crate) fn is_managed_by(configuration: &Value, secret: &str) -> bool {
     configuration["metadata"]["annotations"][CERTIFICATE_SECRET] == secret
 }
 
@@ -105,7 +105,7 @@ fn guard_changes_of_any_version(guard: &Value, conditions: &[Condition]) -> Chan
 }
 
 /// Sets the condition of a new webhook configuration, with its hash.
-pub fn register(configuration: &mut Value, condition: &Condition) -> Result<(), PatchError> {
+pub(crate) fn register(configuration: &mut Value, condition: &Condition) -> Result<(), PatchError> {
     let mut changes = Changes::default();
     for (at, entry) in entries(configuration) {
         changes.condition(&["webhooks", &at.to_string()], entry, condition);
@@ -115,7 +115,7 @@ pub fn register(configuration: &mut Value, condition: &Condition) -> Result<(), 
 }
 
 /// Sets the conditions of a new guard.
-pub fn register_guard(guard: &mut Value, conditions: &[Condition]) -> Result<(), PatchError> {
+pub(crate) fn register_guard(guard: &mut Value, conditions: &[Condition]) -> Result<(), PatchError> {
     let changes = guard_changes_of_any_version(guard, conditions);
     json_patch::patch(guard, &changes.0)
 }

@@ -12,7 +12,7 @@ use super::Condition;
 /// The name of the condition that a policy matches the pod.
 pub const MATCHES: &str = "policy-matches-pod";
 /// The name of the condition that the pod requests GPUs.
-pub const GPUS: &str = "requests-gpus";
+const GPUS: &str = "requests-gpus";
 
 /// The comparison with the annotation of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,12 +14,12 @@ const SAMPLES: &str = include_str!("../../../tests/control-plane/declarations/po
 const EXISTING: &str = include_str!("../../../tests/control-plane/declarations/existing.json");
 const ANSWERS: &str = include_str!("../../../tests/control-plane/declarations/kubernetes.json");
 
-/// Whether the tables accept a whole pod.
+/// Returns whether the tables accept the whole pod.
 fn accepted(value: &Value) -> bool {
     check_new(value, &Shape::Object(pod())).is_ok() && !excluded(value, pod(), value)
 }
 
-/// Whether a field of an object or of the objects in it is excluded by another field of the pod.
+/// Returns whether another field of the pod excludes a field of an object or of the objects in it.
 fn excluded(value: &Value, object: &Object, root: &Value) -> bool {
     let Some(fields) = value.as_object() else { return false };
     fields.iter().any(|(name, field_value)| {
@@ -224,7 +224,7 @@ fn fields_on_the_way<'a>(pointer: &str, pod_value: &'a Value) -> Vec<(&'static F
     fields
 }
 
-/// What the API server refuses in a pod that it accepts otherwise is excluded, and every exclusion is needed.
+/// The exclusions cover each value that the API server refuses in an otherwise valid pod, and each exclusion is needed.
 #[test]
 fn what_a_pod_refuses_is_excluded() {
     let existing: Vec<Value> = serde_json::from_str(EXISTING).unwrap();

@@ -1,4 +1,4 @@
-//! Whether a value of an overlay is one that the API server accepts.
+//! Checks that the API server accepts a value of an overlay.
 
 use serde_json::{Map, Value};
 
@@ -124,7 +124,7 @@ fn check_complete(fields: &Map<String, Value>, object: &Object) -> Result<(), In
 }
 
 impl Object {
-    /// Whether an object of this type has a value for a field.
+    /// Returns whether an object of this type has a value for a field.
     fn is_set(&self, fields: &Map<String, Value>, name: &str) -> bool {
         let value = fields.get(name);
         value.is_some_and(|value| self.field(name).is_none_or(|field| !field.is_absent(value)))
@@ -132,7 +132,7 @@ impl Object {
 }
 
 impl Field {
-    /// Whether the API server takes this value of the field for none.
+    /// Returns whether the API server treats this value of the field as absent.
     pub(crate) fn is_absent(&self, value: &Value) -> bool {
         let empty_is_absent = matches!(self.default, Default::Empty | Default::Computed);
         match (&self.shape, value) {

@@ -1,11 +1,11 @@
-//! Whether a value of the pod contains a value of an overlay.
+//! Checks that a value of the pod contains a value of an overlay.
 
 use serde_json::{Map, Value};
 
 use super::{Object, Shape, same};
 
-/// Whether `existing` has everything that `wanted` has. It can have more: an author who asks for a memory volume gets
-/// one also where the pod's has a size limit.
+/// Returns whether `existing` has every field of `wanted`. It can have more: a memory volume of the pod with a size
+/// limit covers a memory volume of an overlay without one.
 pub(crate) fn covers(existing: &Value, wanted: &Value, shape: &Shape) -> bool {
     match (shape, existing, wanted) {
         (Shape::Object(object) | Shape::Atomic(object), Value::Object(existing), Value::Object(wanted)) => {

@@ -36,8 +36,8 @@ pub(crate) fn complete(value: &mut Value, shape: &Shape) {
     }
 }
 
-/// Whether a pod that has `existing` has what an overlay wants. Defaults count as present, quantities are compared by
-/// value, and a field that the API server computes is not compared where the overlay leaves it out.
+/// Returns whether `existing` in a pod is equal to `wanted` in an overlay. Defaults count as present, quantities are
+/// compared by value, and a field that the API server computes is not compared where the overlay leaves it out.
 pub(crate) fn same(existing: &Value, wanted: &Value, shape: &Shape) -> bool {
     match (shape, existing, wanted) {
         (Shape::Object(object) | Shape::Atomic(object), Value::Object(existing), Value::Object(wanted)) => {

@@ -1,4 +1,4 @@
-//! Which values of a pod exclude a value of an overlay.
+//! The values of a pod that exclude a value of an overlay.
 
 use serde_json::{Map, Value};
 
@@ -60,7 +60,7 @@ impl Literal {
     }
 }
 
-/// Whether the API server treats a value as absent. `false` and `0` are values.
+/// Returns whether the API server treats a value as absent. `false` and `0` are values.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -71,7 +71,7 @@ fn is_nothing(value: &Value) -> bool {
     }
 }
 
-/// Whether `holds` for a value at `path`.
+/// Returns whether `holds` does for a value at `path`.
 fn any_at(value: &Value, path: &str, holds: &impl Fn(&Value) -> bool) -> bool {
     match value {
         value if path.is_empty() => holds(value),
@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use crate::core::schema::shapes::{FALSE, NOT_ON_WINDOWS, TRUE};
 
-    const BESIDE: Overlay = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
-    const ABOVE: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
+    const SIBLING: Overlay = Overlay::Unless(&[Exclusion::new(FALSE, "privileged", TRUE)]);
+    const ANCESTOR: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
     const CAPABILITY: Overlay =
         Overlay::Unless(&[Exclusion::new(FALSE, "capabilities/add/*", Some(Literal::Text("CAP_SYS_ADMIN")))]);
     const PORTS: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
@@ -120,12 +120,12 @@ mod tests {
     fn a_path_starts_at_the_object_or_at_the_pod() {
         let pod = json!({"spec": {"hostPID": true, "os": {"name": "windows"}}});
         let object = json!({"privileged": true});
-        assert!(BESIDE.excluded_by(&json!(false), fields(&object), &pod).is_some());
-        assert!(BESIDE.excluded_by(&json!(true), fields(&object), &pod).is_none());
-        assert!(BESIDE.excluded_by(&json!(false), fields(&json!({})), &pod).is_none());
-        assert!(ABOVE.excluded_by(&json!(1), fields(&object), &pod).is_some());
+        assert!(SIBLING.excluded_by(&json!(false), fields(&object), &pod).is_some());
+        assert!(SIBLING.excluded_by(&json!(true), fields(&object), &pod).is_none());
+        assert!(SIBLING.excluded_by(&json!(false), fields(&json!({})), &pod).is_none());
+        assert!(ANCESTOR.excluded_by(&json!(1), fields(&object), &pod).is_some());
         assert!(
-            ABOVE
+            ANCESTOR
                 .excluded_by(&json!(1), fields(&object), &json!({"spec": {"os": {"name": "linux"}}}))
                 .is_none()
         );

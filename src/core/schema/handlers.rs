@@ -1,4 +1,4 @@
-//! What the kubelet does to a container: `Probe`, `Lifecycle` and their handlers.
+//! `Probe`, `Lifecycle` and their handlers.
 
 use super::shapes::{ANY, COUNT, atomic, list, newer, one_of};
 use super::{Default, Field, Format, Object, Shape};

@@ -27,7 +27,7 @@ fn require(holds: bool, message: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(message.to_owned()) }
 }
 
-/// The first value that comes a second time.
+/// The first value that occurs twice.
 fn repeated<'a>(mut values: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let mut seen = HashSet::new();
     values.find(|value| !seen.insert(*value))
@@ -151,7 +151,7 @@ pub(super) fn resources(object: &Fields) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a container can have this amount of a resource.
+/// Checks that a container can have this amount of a resource.
 pub(crate) fn resource_amount(name: &str, amount: &Value) -> Result<(), String> {
     let quantity = Quantity::from_value(amount);
     require(
@@ -169,7 +169,8 @@ pub(crate) fn resource_amount(name: &str, amount: &Value) -> Result<(), String> 
     Ok(())
 }
 
-/// Whether a resource is one of a device plugin. It is counted in whole numbers, and its request equals its limit.
+/// Returns whether a resource belongs to a device plugin. It is counted in whole numbers, and its request equals
+/// its limit.
 pub(crate) fn is_extended_resource(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/")
 }

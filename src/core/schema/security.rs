@@ -4,7 +4,7 @@ use super::shapes::{ANY, FALSE, ID, NOT_ON_WINDOWS, TRUE, atomic, list, one_of, 
 use super::{Default, Exclusion, Field, Format, Literal, Object, Shape, rules};
 
 const FOR_LINUX: &[Exclusion] = &[NOT_ON_WINDOWS];
-const FOR_WINDOWS: &str = "it is for pods on Windows";
+const FOR_WINDOWS: &str = "it applies to pods on Windows only";
 
 /// The profile of a container and the deprecated annotation for it have to agree.
 const SECCOMP_ANNOTATION: Exclusion =

@@ -14,7 +14,7 @@ use crate::shell::authority::Authority;
 use crate::shell::files::read_bounded;
 use crate::shell::pem;
 
-use super::Status;
+use super::ExitStatus;
 use super::output::Output;
 use super::parse::dns_name;
 
@@ -43,7 +43,7 @@ pub(super) struct Arguments {
     renew: bool,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let folder = &arguments.folder;
     let path = |name: &str| folder.join(name);
     ensure!(folder.is_dir() || !folder.exists(), "{} is a file, not a directory", folder.display());
@@ -86,7 +86,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         path("ca.crt").display(),
         path("ca.key").display()
     ));
-    Ok(Status::Done)
+    Ok(ExitStatus::Done)
 }
 
 /// The CA of the directory, else a new one; and whether it is new.

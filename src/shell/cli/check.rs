@@ -8,7 +8,7 @@ use crate::core::engine::STAMP;
 use crate::shell::builtin;
 use crate::shell::cluster::{DryRun, dry_run};
 
-use super::Status;
+use super::ExitStatus;
 use super::output::Output;
 use super::parse::{annotation, namespace};
 
@@ -36,7 +36,7 @@ pub(super) struct Arguments {
     gpu_resource: Option<String>,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the runtime cannot be started")?;
     let pod = pod(arguments)?;
@@ -49,7 +49,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         Ok(pod) => pod,
         Err(message) => {
             output.message(&format!("error: the API server rejects the pod: {message}"));
-            return Ok(Status::Refused);
+            return Ok(ExitStatus::Refused);
         }
     };
     let Some(stamp) = pod["metadata"]["annotations"][STAMP].as_str() else {
@@ -66,10 +66,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             )
         };
         output.message(&format!("hint: {hint}"));
-        return Ok(Status::Refused);
+        return Ok(ExitStatus::Refused);
     };
     output.data(format!("injected by {stamp}\n").as_bytes())?;
-    Ok(Status::Done)
+    Ok(ExitStatus::Done)
 }
 
 /// A pod that complies with the restricted Pod Security Standard, so that every namespace admits it.

@@ -7,12 +7,12 @@ use crate::core::installation::{GuardAction, Installation};
 use crate::core::registration;
 use crate::core::yaml;
 use crate::shell::builtin;
-use crate::shell::selection::Selection;
+use crate::shell::policy_sources::PolicySources;
 
-use super::Status;
+use super::ExitStatus;
 use super::output::Output;
 use super::parse::namespace;
-use super::selection::SelectionArguments;
+use super::policy_sources::PolicyArguments;
 
 /// Print the objects that install the webhook without Helm and kustomize
 ///
@@ -24,8 +24,8 @@ use super::selection::SelectionArguments;
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
-    selection: SelectionArguments,
-    /// The namespace of the installation, whose pods are not injected; the command prints the default one too, another
+    policies: PolicyArguments,
+    /// The namespace of the installation, whose pods are not injected; the output includes the default one, another
     /// one has to exist
     #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = own_namespace)]
     namespace: String,
@@ -69,8 +69,8 @@ enum Guard {
     None,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
-    let sources = Selection::from(arguments.selection.clone()).read()?;
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let sources = PolicySources::from(arguments.policies.clone()).read()?;
     let policies = sources.compile()?;
     let definitions = policies.policies().iter().map(crate::core::policy::Policy::definition);
     let (built_in, own): (Vec<_>, Vec<_>) = definitions.partition(|definition| {
@@ -102,7 +102,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let objects = installation.objects()?;
     let documents: Vec<String> = objects.iter().map(yaml::write).collect();
     output.data(documents.join("---\n").as_bytes())?;
-    Ok(Status::Done)
+    Ok(ExitStatus::Done)
 }
 
 /// The size of a ConfigMap, less some room for its metadata.

@@ -1,4 +1,4 @@
-//! `fabric-injector mutate`: the engine over manifests, as a dry run.
+//! `fabric-injector mutate`: injects the pods of manifests.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -13,16 +13,16 @@ use serde_json::Value;
 use crate::core::manifest::RawDocument;
 use crate::core::manifest::{self, Document, DocumentError, Served, Wanted};
 use crate::core::policy_set::PolicySet;
-use crate::shell::selection::Selection;
+use crate::shell::policy_sources::PolicySources;
 use crate::shell::stream::RawDocuments;
 
-use super::Status;
+use super::ExitStatus;
 use super::output::Output;
+use super::policy_sources::PolicyArguments;
 use super::render::{self, Before, Format, Rendered};
-use super::report::{self, Place};
-use super::selection::SelectionArguments;
+use super::report::{self, Location};
 
-/// Serve the pods of manifests as the webhook would, and print the result
+/// Inject the pods of manifests as the webhook would, and print the result
 #[derive(Debug, Args)]
 #[command(after_long_help = "Exit status: 0 done, whether or not anything changed; 1 a pod was refused; \
     2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output.")]
@@ -32,7 +32,7 @@ pub(super) struct Arguments {
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     files: Vec<String>,
     #[command(flatten)]
-    selection: SelectionArguments,
+    policies: PolicyArguments,
     /// The form of the output; without it, each document in the form that it came in
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
@@ -52,9 +52,9 @@ enum ReportFormat {
     Json,
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
-    let policies = Selection::from(arguments.selection.clone()).load()?;
-    let mut run = Run { arguments, policies: &policies, output, status: Status::Done, before: FIRST };
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let policies = PolicySources::from(arguments.policies.clone()).load()?;
+    let mut run = Run { arguments, policies: &policies, output, status: ExitStatus::Done, before: FIRST };
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
     for file in files {
@@ -63,17 +63,16 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(run.status)
 }
 
-/// How much of a stream is worked on at a time: enough to keep all processors busy, little enough to hold.
+/// The documents of a stream that are injected at the same time: enough for all processors, few enough for memory.
 const MAX_BATCH: usize = 256;
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
-/// One run of the command.
 struct Run<'a> {
     arguments: &'a Arguments,
     policies: &'a PolicySet,
     output: &'a mut Output,
-    status: Status,
-    /// What was put out so far.
+    status: ExitStatus,
+    /// The end of the output so far.
     before: Before,
 }
 
@@ -99,7 +98,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Serves the documents of a stream, some at a time on all processors, and puts them out in their order.
+    /// Injects the documents of a stream in batches, on all processors, and prints them in their order.
     fn stream(&mut self, name: &str, reader: impl BufRead) -> anyhow::Result<()> {
         let mut documents = RawDocuments::new(reader).peekable();
         let mut number = 0;
@@ -121,7 +120,7 @@ impl Run<'_> {
                 }
             }
             for processed in self.process_all(name, number, &batch) {
-                self.put_out(processed)?;
+                self.print(processed)?;
             }
             number += batch.len();
             if let Some(error) = failure {
@@ -156,7 +155,7 @@ impl Run<'_> {
         })
     }
 
-    fn put_out(&mut self, processed: Processed) -> anyhow::Result<()> {
+    fn print(&mut self, processed: Processed) -> anyhow::Result<()> {
         let Processed { rendered, lines, error, status } = processed;
         let separator = rendered.separator(self.arguments.output, self.before);
         self.output.data(separator)?;
@@ -174,24 +173,24 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Tells of bad input and goes on with the next document.
+    /// Reports invalid input; the command continues with the next document.
     fn bad(&mut self, message: &str) {
-        self.status = Status::Bad;
+        self.status = ExitStatus::Bad;
         self.output.error(&anyhow::anyhow!("{message}"));
     }
 }
 
-/// What came of one document, ready to be written.
+/// The output for one document.
 struct Processed {
     rendered: Rendered,
-    /// The report.
+    /// The lines of the report.
     lines: Vec<String>,
-    /// Why it could not be served.
+    /// The reason for which the document could not be processed.
     error: Option<String>,
-    status: Status,
+    status: ExitStatus,
 }
 
-/// Reads, serves and renders one document. Knows nothing of the other ones, so that several threads can.
+/// Reads, injects and renders one document, independent of the others.
 fn process(
     arguments: &Arguments,
     policies: &PolicySet,
@@ -203,7 +202,7 @@ fn process(
         rendered: Rendered::default(),
         lines: Vec::new(),
         error: Some(format!("{file}: document {number}: {error}")),
-        status: Status::Bad,
+        status: ExitStatus::Bad,
     };
     let mut document = match Document::read(raw) {
         Ok(document) => document,
@@ -218,23 +217,23 @@ fn process(
         patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
         summary: !arguments.quiet,
     };
-    let served = match manifest::serve(policies, &mut document, raw, wanted) {
-        Ok(served) => served,
+    let injected = match manifest::serve(policies, &mut document, raw, wanted) {
+        Ok(injected) => injected,
         Err(error) => return bad(error),
     };
     let name = format!("{file}, document {number}");
-    let rendered = render(arguments.output, &name, raw, &document, before.as_ref(), &served);
+    let rendered = render(arguments.output, &name, raw, &document, before.as_ref(), &injected);
     let mut lines = Vec::new();
-    let mut status = if served.refused() { Status::Refused } else { Status::Done };
-    for template in &served.templates {
+    let mut status = if injected.refused() { ExitStatus::Refused } else { ExitStatus::Done };
+    for template in &injected.templates {
         if manifest::is_bad_input(&template.mutation) {
-            status = Status::Bad;
+            status = ExitStatus::Bad;
         }
-        let place = Place { file, document: number, object: &object };
+        let location = Location { file, document: number, object: &object };
         match (arguments.quiet, arguments.report) {
             (true, _) => {}
-            (false, ReportFormat::Text) => lines.extend(report::human(place, template)),
-            (false, ReportFormat::Json) => lines.push(report::machine(place, template)),
+            (false, ReportFormat::Text) => lines.extend(report::text(location, template)),
+            (false, ReportFormat::Json) => lines.push(report::json(location, template)),
         }
     }
     Processed { rendered, lines, error: None, status }
@@ -246,23 +245,23 @@ fn render(
     raw: &RawDocument,
     document: &Document,
     before: Option<&Value>,
-    served: &Served,
+    injected: &Served,
 ) -> Rendered {
     let before = before.unwrap_or(&Value::Null);
     let plain = |content| Rendered { content, json: false, marked: true };
-    match (format, &served.value) {
-        (Some(Format::Review), _) => plain(render::review(before, served)),
-        _ if served.refused() => Rendered::default(),
-        (Some(Format::Patch), Some(_)) => plain(render::patch(served)),
+    match (format, &injected.value) {
+        (Some(Format::Review), _) => plain(render::review(before, injected)),
+        _ if injected.refused() => Rendered::default(),
+        (Some(Format::Patch), Some(_)) => plain(render::patch(injected)),
         (Some(Format::Diff), Some(after)) => {
             plain(render::diff(name, before, after, Output::data_has_colour()))
         }
         (Some(Format::Patch | Format::Diff), None) => Rendered::default(),
-        (format, _) => render::document(format, raw, document, served),
+        (format, _) => render::document(format, raw, document, injected),
     }
 }
 
-/// `Job/train`, from whatever the document says of itself.
+/// The kind and name of a document, such as `Job/train`.
 fn object_name(document: &Value) -> String {
     let kind = document["kind"].as_str().unwrap_or("object");
     let metadata = &document["metadata"];
@@ -273,7 +272,7 @@ fn object_name(document: &Value) -> String {
     .replace(char::is_control, " ")
 }
 
-/// A file, or the manifests directly in a folder, by name.
+/// The path itself, or the manifests in a directory, sorted by name and without those of its subdirectories.
 fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let shown = path.display();
     let kind = fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?;

@@ -1,4 +1,4 @@
-//! The one module that prints. Data goes to standard output, everything else to standard error.
+//! Standard output, for data, and standard error, for everything else. No other module prints.
 
 use std::fs::File;
 use std::io::{self, BufWriter, StderrLock, StdoutLock, Write};
@@ -7,9 +7,8 @@ use std::os::fd::AsFd;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
-/// Where the program writes to.
 pub(super) struct Output {
-    /// Bytes go out as they are: a manifest may hold escape sequences of its own.
+    /// No colours are removed: a manifest may contain escape sequences.
     data: BufWriter<StdoutLock<'static>>,
     messages: BufWriter<AutoStream<StderrLock<'static>>>,
 }
@@ -22,12 +21,12 @@ impl Output {
         }
     }
 
-    /// Writes data as it is.
+    /// Writes data unchanged.
     pub(super) fn data(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         Ok(self.data.write_all(bytes)?)
     }
 
-    /// Writes one line to standard error. That nobody reads it is no reason to stop.
+    /// Writes one line to standard error, and ignores an error: standard error may have no reader.
     pub(super) fn message(&mut self, line: &str) {
         let _ = writeln!(self.messages, "{line}");
     }
@@ -40,25 +39,25 @@ impl Output {
         let _ = self.messages.flush();
     }
 
-    /// Both streams, data first, so that on a terminal they appear in order.
+    /// Flushes the data first, so that a terminal shows it before the messages.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         self.data.flush()?;
         let _ = self.messages.flush();
         Ok(())
     }
 
-    /// Whether data may be coloured: a person reads it, and has not said `NO_COLOR`.
+    /// Returns whether standard output is a terminal and `NO_COLOR` is not set.
     pub(super) fn data_has_colour() -> bool {
         AutoStream::choice(&io::stdout()) != ColorChoice::Never
     }
 }
 
-/// Where log lines go to: standard error without its lock, which a thread would hold for as long as nobody reads.
+/// Standard error for log lines, without its lock, which a thread would hold for as long as the reader is slow.
 pub(super) fn log_stream() -> io::Result<File> {
     io::stderr().as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// Whether an error means that the reader of our output has gone away.
+/// Returns whether an error means that the reader of the output has closed it.
 pub(super) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

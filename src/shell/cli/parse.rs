@@ -4,12 +4,10 @@ use std::net::{IpAddr, SocketAddr};
 
 use tokio::time::Duration;
 
-/// An address with a port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "write an address and a port, such as `0.0.0.0:8443` or `[::]:8443`".to_owned())
 }
 
-/// A duration with its unit.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|_| "write a duration with its unit, such as `5s`, `500ms` or `2m`".to_owned())

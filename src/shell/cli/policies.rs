@@ -1,12 +1,12 @@
-//! `fabric-injector policies`: what is built in.
+//! `fabric-injector policies`: the built-in policies.
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
 
 use crate::shell::builtin;
-use crate::shell::selection::listing;
+use crate::shell::policy_sources::listing;
 
-use super::Status;
+use super::ExitStatus;
 use super::output::Output;
 
 /// List the built-in policies, or print one
@@ -25,7 +25,7 @@ enum Command {
     },
 }
 
-pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<Status> {
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     match &arguments.command {
         None => output.data(listing()?.as_bytes())?,
         Some(Command::Show { name }) => match builtin::find(name) {
@@ -33,5 +33,5 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             None => bail!("there is no built-in policy `{name}`\n{}", listing()?),
         },
     }
-    Ok(Status::Done)
+    Ok(ExitStatus::Done)
 }

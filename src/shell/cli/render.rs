@@ -1,4 +1,4 @@
-//! The forms in which a document can be put out.
+//! The formats of the output.
 
 use anstyle::{AnsiColor, Style};
 use serde_json::Value;
@@ -8,7 +8,6 @@ use crate::core::admission::{OnError, Response, respond};
 use crate::core::manifest::{Document, RawDocument, Served, Syntax};
 use crate::core::yaml;
 
-/// `-o`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
     /// Every document, the changed ones in YAML
@@ -23,31 +22,31 @@ pub(super) enum Format {
     Review,
 }
 
-/// The end of what was put out so far, as far as that decides how the next document may follow.
+/// The end of the output so far, which decides how the next document follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Before {
-    /// Whether nothing was put out yet.
+    /// True if there is no output yet.
     pub(super) nothing: bool,
-    /// Whether the last document was JSON.
+    /// True if the last document is JSON.
     pub(super) json: bool,
-    /// Whether the last line is complete.
+    /// True if the last line is complete.
     pub(super) line_ended: bool,
 }
 
-/// What a document is put out as.
+/// A document in the format of the output.
 #[derive(Debug, Default)]
 pub(super) struct Rendered {
     pub(super) content: Vec<u8>,
-    /// Whether the content is JSON.
+    /// True if the content is JSON.
     pub(super) json: bool,
-    /// Whether the content needs no marker line in front: it has one, or there is nothing to mark.
+    /// True if the content needs no `---` before it: it begins with one, or is empty.
     pub(super) marked: bool,
 }
 
 impl Rendered {
-    /// What has to stand between what was put out before and this document.
+    /// The text between the output so far and this document.
     pub(super) fn separator(&self, format: Option<Format>, before: Before) -> &'static [u8] {
-        // JSON values follow one another without a marker, unless the output is to be YAML.
+        // JSON values need no marker between them, except in YAML output.
         let follows =
             (self.json && before.json && format != Some(Format::Yaml)) || format == Some(Format::Json);
         match (before.nothing || self.content.is_empty() || follows, before.line_ended, self.marked) {
@@ -59,16 +58,16 @@ impl Rendered {
     }
 }
 
-/// A document in one of the forms that keep documents: YAML, JSON, or (`None`) the form that it came in.
+/// A document in YAML or JSON, or without a format in that of the input.
 pub(super) fn document(
     format: Option<Format>,
     raw: &RawDocument,
     document: &Document,
-    served: &Served,
+    injected: &Served,
 ) -> Rendered {
     let from_json = document.syntax == Syntax::Json;
     let to_json = format == Some(Format::Json) || (format.is_none() && from_json);
-    let content = match (&served.value, to_json) {
+    let content = match (&injected.value, to_json) {
         (Some(value), true) => pretty(value, raw),
         (Some(value), false) => {
             let mut out = document.head(raw).to_vec();
@@ -78,23 +77,23 @@ pub(super) fn document(
         (None, true) if !from_json => {
             document.value.as_ref().map(|value| pretty(value, raw)).unwrap_or_default()
         }
-        // Escapes of JSON that kubectl's YAML does not know.
+        // kubectl reads these escapes in JSON, but not in YAML.
         (None, false) if from_json && format == Some(Format::Yaml) && has_escapes(&raw.bytes) => {
             document.value.as_ref().map(|value| yaml::write(value).into_bytes()).unwrap_or_default()
         }
         (None, _) => raw.bytes.clone(),
     };
-    // A marker in front of nothing would make a document of it.
-    let nothing = served.value.is_none() && document.value.is_none();
+    // After a marker, empty content would be a document.
+    let nothing = injected.value.is_none() && document.value.is_none();
     let marked = nothing || starts_with_marker(&content);
-    Rendered { json: to_json || (from_json && served.value.is_none()), marked, content }
+    Rendered { json: to_json || (from_json && injected.value.is_none()), marked, content }
 }
 
 fn has_escapes(json: &[u8]) -> bool {
     json.windows(2).any(|pair| pair == b"\\/" || pair == b"\\u")
 }
 
-/// Whether the first line that is no comment or directive is a `---`.
+/// Returns whether the first line that is no comment or directive is a `---`.
 fn starts_with_marker(content: &[u8]) -> bool {
     let mut lines = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     lines.find(|line| !matches!(line.first(), None | Some(b'#' | b'%'))).is_some_and(|line| {
@@ -102,7 +101,7 @@ fn starts_with_marker(content: &[u8]) -> bool {
     })
 }
 
-/// JSON on one line if it came so, else indented.
+/// JSON on one line if the input has one line, else indented.
 fn pretty(value: &Value, raw: &RawDocument) -> Vec<u8> {
     let one_line = !raw.bytes.trim_ascii().contains(&b'\n');
     let text = if one_line { serde_json::to_vec(value) } else { serde_json::to_vec_pretty(value) };
@@ -112,21 +111,21 @@ fn pretty(value: &Value, raw: &RawDocument) -> Vec<u8> {
 }
 
 /// The JSON Patch of a changed document, on one line.
-pub(super) fn patch(served: &Served) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&served.patch()).unwrap_or_default();
+pub(super) fn patch(injected: &Served) -> Vec<u8> {
+    let mut line = serde_json::to_vec(&injected.patch()).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// The responses of the webhook for the pods of a document, one a line.
-pub(super) fn review(document: &Value, served: &Served) -> Vec<u8> {
+/// The responses of the webhook for the pods of a document, one on each line.
+pub(super) fn review(document: &Value, injected: &Served) -> Vec<u8> {
     let uid = document["request"]["uid"].as_str().unwrap_or_default();
-    let mut responses: Vec<Response> = served
+    let mut responses: Vec<Response> = injected
         .templates
         .iter()
         .map(|template| respond(uid, &template.mutation, OnError::default()))
         .collect();
-    // Every review is answered, also one of something that is not served.
+    // A review without a pod also has a response.
     if responses.is_empty() && document["kind"] == "AdmissionReview" {
         responses.push(Response::allow(uid));
     }
@@ -138,8 +137,7 @@ pub(super) fn review(document: &Value, served: &Served) -> Vec<u8> {
     lines
 }
 
-/// A unified diff of a document before and after, both written in one style so that only what was added
-/// differs.
+/// A unified diff of a document. Both versions are written in one style, so that only the additions differ.
 pub(super) fn diff(name: &str, before: &Value, after: &Value, colour: bool) -> Vec<u8> {
     let (before, after) = (yaml::write(before), yaml::write(after));
     let diff = TextDiff::from_lines(&before, &after);

@@ -1,23 +1,23 @@
-//! The report: what became of each pod template, for people or for programs.
+//! The report on each pod template, as text or as JSON.
 
 use serde_json::{Value, json};
 
 use crate::core::engine::Outcome;
 use crate::core::manifest::Template;
 
-/// Where a template stands.
+/// The location of a pod template.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
+pub(super) struct Location<'a> {
     pub(super) file: &'a str,
-    /// Number of the document, from 1.
+    /// The number of the document, from 1.
     pub(super) document: usize,
-    /// `Job/train`, or what is known of it.
+    /// The kind and name of the document, such as `Job/train`.
     pub(super) object: &'a str,
 }
 
-/// Lines for a person.
-pub(super) fn human(place: Place<'_>, template: &Template) -> Vec<String> {
-    let Place { file, document, object } = place;
+/// The lines of the report as text.
+pub(super) fn text(location: Location<'_>, template: &Template) -> Vec<String> {
+    let Location { file, document, object } = location;
     let mutation = &template.mutation;
     let mut head = format!("{file}: document {document}: {object}");
     if !template.pointer.is_empty() {
@@ -35,8 +35,8 @@ pub(super) fn human(place: Place<'_>, template: &Template) -> Vec<String> {
     lines
 }
 
-/// One JSON object for a program.
-pub(super) fn machine(place: Place<'_>, template: &Template) -> String {
+/// The report as one JSON object.
+pub(super) fn json(location: Location<'_>, template: &Template) -> String {
     let mutation = &template.mutation;
     let (outcome, reason) = match &mutation.outcome {
         Outcome::Mutated(_) => ("mutated", None),
@@ -49,8 +49,8 @@ pub(super) fn machine(place: Place<'_>, template: &Template) -> String {
         .map(|warning| json!({"code": warning.code(), "path": warning.path, "message": warning.to_string()}))
         .collect();
     json!({
-        "file": place.file,
-        "document": place.document,
+        "file": location.file,
+        "document": location.document,
         "path": template.pointer,
         "outcome": outcome,
         "policy": mutation.policy,

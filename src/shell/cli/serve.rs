@@ -13,7 +13,7 @@ use crate::shell::cluster::Reconciler;
 use crate::shell::server::{Ended, Server};
 use crate::shell::telemetry::traces;
 
-use super::Status;
+use super::ExitStatus;
 use configuration::Configuration;
 
 pub(super) use arguments::Arguments;
@@ -21,7 +21,7 @@ pub(super) use arguments::Arguments;
 /// Threads that serve requests. Each serves about ten thousand a second, and more of them take more memory.
 const MAX_THREADS: usize = 4;
 
-pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
+pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
     let _log = log::Log::install(arguments)?;
     let exporter = traces::Exporter::install()?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -36,8 +36,8 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<Status> {
     runtime.shutdown_background();
     exporter.finish();
     Ok(match ended {
-        Ended::Drained => Status::Done,
-        Ended::CutOff => Status::Refused,
+        Ended::Drained => ExitStatus::Done,
+        Ended::CutOff => ExitStatus::Refused,
     })
 }
 
@@ -48,7 +48,7 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
         None => None,
         Some(options) => {
             // Errors of policies are reported before the API server is reached.
-            configuration::selection(arguments)?.read()?.compile()?;
+            configuration::policy_sources(arguments)?.read()?.compile()?;
             tokio::select! {
                 reconciler = Reconciler::start(options) => Some(reconciler?),
                 _ = stops.recv() => return Ok(Ended::Drained),

@@ -24,7 +24,7 @@ pub(super) fn check(trusted: &str, cert: &str, name: &str, now: SystemTime) -> a
     Ok(())
 }
 
-/// Returns whether the text `bundle` contains this certificate, PEM both.
+/// Returns whether `bundle` contains this certificate, PEM both.
 pub(super) fn contains(bundle: &str, cert: &str) -> bool {
     let (Ok(all), Ok(sought)) =
         (pem::certificates("the CAs", bundle.as_bytes()), pem::certificates("the CA", cert.as_bytes()))

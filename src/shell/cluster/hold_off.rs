@@ -29,7 +29,7 @@ impl HoldOff {
         }
     }
 
-    /// Takes note of a condition that was written; an attempt that met a conflict does not count.
+    /// Records a condition that was written; an attempt that met a conflict does not count.
     pub(super) fn record(&mut self, wanted: &str) {
         self.registered = Some(wanted.to_owned());
         self.other_since = None;

@@ -7,13 +7,14 @@ use std::time::SystemTime;
 use tokio::time::Duration;
 
 use crate::core::rotation::{Durations, Step, may_serve};
-use crate::shell::authority::KeyPair;
+use crate::shell::authority::{BACKDATE, KeyPair};
 
 use super::certificate::pieces;
 use super::rotation::{Rotation, age, end, sentence, time_left};
 
-/// The age from which a CA is taken to be known to every API server, for a replica that has just started.
-const SETTLED: Duration = Duration::from_secs(10);
+/// The age from which a CA is taken to be known to every API server, for a replica that has just started: longer than the
+/// clock of the replica that made it may be behind.
+const SETTLED: Duration = BACKDATE.saturating_mul(2);
 
 /// One replica.
 #[derive(Debug, Default)]
@@ -42,7 +43,7 @@ pub(super) enum Agreed {
 }
 
 impl Replica {
-    /// Takes note of the registered `caBundle`, PEM, at `elapsed` since the start of the replica.
+    /// Records the registered `caBundle`, PEM, at `elapsed` since the start of the replica.
     pub(super) fn observe(&mut self, bundle: &str, now: SystemTime, elapsed: Duration) {
         let is_first = !std::mem::replace(&mut self.has_observed, true);
         let before = std::mem::take(&mut self.trusted);
@@ -84,7 +85,7 @@ impl Replica {
         })
     }
 
-    /// Takes note of the content of the Secret.
+    /// Records the content of the Secret.
     pub(super) fn record(&mut self, rotation: &Rotation) {
         self.known = Some(rotation.clone());
     }
@@ -120,5 +121,37 @@ impl Replica {
         let known = self.known.as_ref().map(|known| known.time_left(now));
         let serving = self.serving.as_ref().map(|serving| time_left(&serving.cert, now));
         known.into_iter().chain(serving).min().unwrap_or(Duration::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DURATIONS: Durations = Durations {
+        certificate: Duration::from_hours(1),
+        ca: Duration::from_hours(10),
+        overlap: Duration::from_hours(1),
+    };
+
+    /// A replica that starts reads a CA that another one has just made.
+    fn serves_at_once(clock_ahead: Duration) -> bool {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_hours(500_000);
+        let names = ["fabric-injector.gpu.svc".to_owned()];
+        let rotation = Rotation::bootstrap(&names, DURATIONS, "", now).unwrap();
+        let mut replica = Replica::default();
+        replica.observe(&rotation.bundle(), now + clock_ahead, Duration::ZERO);
+        replica.record(&rotation);
+        let at_once = replica.serve(now + clock_ahead, Duration::ZERO).is_some();
+        let later = replica.serve(now + clock_ahead, Duration::from_secs(2)).is_some();
+        assert_ne!(at_once, later, "it serves the certificate once");
+        at_once
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_does_not_make_a_ca_known_to_api_servers() {
+        assert!(!serves_at_once(Duration::ZERO));
+        assert!(!serves_at_once(BACKDATE));
+        assert!(serves_at_once(SETTLED));
     }
 }

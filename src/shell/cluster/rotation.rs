@@ -107,7 +107,7 @@ impl Rotation {
         Ok(Some((next, step)))
     }
 
-    /// The shortest time that is left of what is in use.
+    /// The shortest time that is left of the certificates in use.
     pub(super) fn time_left(&self, now: SystemTime) -> Duration {
         time_left(&self.serving.cert, now).min(time_left(&self.ca.cert, now))
     }

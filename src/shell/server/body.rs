@@ -33,7 +33,7 @@ pub(super) struct BufferedBody {
 }
 
 /// Reads a body. `length` is its `content-length`, if there is one.
-pub(super) async fn read(
+pub(super) async fn read_body(
     state: &State,
     mut body: Body,
     length: Option<usize>,

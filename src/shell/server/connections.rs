@@ -61,7 +61,6 @@ impl Connection {
         InFlight(Arc::clone(self))
     }
 
-    /// Returns whether the connection has had a request.
     pub(super) fn has_had_request(&self) -> bool {
         self.has_had_request.load(Ordering::Relaxed)
     }
@@ -122,7 +121,7 @@ impl Connections {
 
     /// Adds a connection. At the limit, it evicts one that never had a request, or else the one that has been idle for
     /// longest, so that idle clients do not keep out active ones. None if a request is in flight on all of them.
-    pub(super) fn add(self: &Arc<Self>) -> Option<Place> {
+    pub(super) fn add(self: &Arc<Self>) -> Option<Slot> {
         let mut open = self.open();
         if open.by_number.len() >= self.most {
             let victim = open.by_number.iter().filter_map(|(number, connection)| {
@@ -138,19 +137,19 @@ impl Connections {
         open.next += 1;
         let connection = Arc::new(Connection::new());
         open.by_number.insert(number, Arc::clone(&connection));
-        Some(Place { number, connection, of: Arc::clone(self) })
+        Some(Slot { number, connection, of: Arc::clone(self) })
     }
 }
 
 /// An open connection, which is removed when dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct Slot {
     number: u64,
     pub(super) connection: Arc<Connection>,
     of: Arc<Connections>,
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
         self.of.open().by_number.remove(&self.number);
     }

@@ -58,7 +58,7 @@ impl Rejection {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         #[expect(clippy::struct_field_names, reason = "the API calls the field so")]
-        struct Status<'a> {
+        struct ApiStatus<'a> {
             kind: &'static str,
             api_version: &'static str,
             status: &'static str,
@@ -70,7 +70,7 @@ impl Rejection {
         if let Some(code) = code {
             state.metrics.rejected(code);
         }
-        let body = Status {
+        let body = ApiStatus {
             kind: "Status",
             api_version: "v1",
             status: "Failure",

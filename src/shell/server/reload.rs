@@ -39,7 +39,7 @@ type Seen<C> = Result<C, String>;
 
 /// Reloads the files of a source when they change. `content` is in use at the start.
 pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::Content) {
-    let mut reader = Reader { source: Arc::new(source), reading: None };
+    let mut reader = SourceReader { source: Arc::new(source), reading: None };
     let what = reader.source.what();
     let mut seen: Seen<S::Content> = Ok(content);
     // The reason why the content that was last read is not in use.
@@ -70,13 +70,13 @@ pub(super) async fn watch<S: Source>(source: S, state: Arc<State>, content: S::C
 }
 
 /// Reads a source, one read at a time: a read that hangs cannot be cancelled.
-struct Reader<S: Source> {
+struct SourceReader<S: Source> {
     source: Arc<S>,
     /// The read that hangs.
     reading: Option<JoinHandle<anyhow::Result<S::Content>>>,
 }
 
-impl<S: Source> Reader<S> {
+impl<S: Source> SourceReader<S> {
     async fn read(&mut self) -> Seen<S::Content> {
         let mut reading = self.reading.take().unwrap_or_else(|| {
             let source = Arc::clone(&self.source);
@@ -95,7 +95,7 @@ impl<S: Source> Reader<S> {
     }
 }
 
-/// Puts into use what was read; what was read, and the failure if there is one.
+/// Puts the content that was read into use. Returns the content, and the failure if there is one.
 async fn apply<S: Source>(
     source: &Arc<S>,
     state: &State,
@@ -194,7 +194,7 @@ mod tests {
     async fn a_read_that_hangs_is_reported_and_no_other_begins_until_it_ends() {
         let (sender, sent) = mpsc::channel();
         let source = Arc::new(Slow { reads: AtomicUsize::new(0), sent: Mutex::new(sent) });
-        let mut reader = Reader { source: Arc::clone(&source), reading: None };
+        let mut reader = SourceReader { source: Arc::clone(&source), reading: None };
         let expected = Err("the files of the policies cannot be read within 10s".to_owned());
         assert_eq!(reader.read().await, expected);
         assert!(reader.hangs());

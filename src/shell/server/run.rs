@@ -14,7 +14,7 @@ use tokio::time::{Duration, sleep};
 use crate::core::admission::OnError;
 use crate::core::policy_set::PolicySet;
 use crate::shell::cluster::Reconciler;
-use crate::shell::selection::{Selection, Sources};
+use crate::shell::policy_sources::{PolicySources, RawPolicies};
 
 use super::connection::Timeouts;
 use super::port::{Ended, OpenPort, Port, bind};
@@ -37,8 +37,8 @@ pub struct Config {
     pub admin_listen: SocketAddr,
     /// The source of the certificate.
     pub tls: TlsSource,
-    /// The names or files of the policies, and their parameters.
-    pub selection: Selection,
+    /// The policies and values, which are reloaded when they change.
+    pub policy_sources: PolicySources,
     /// The response for a pod on which the policy or the program fails.
     pub on_error: OnError,
     /// The time for which the server still accepts connections after a signal, while clients learn that it stops.
@@ -64,7 +64,7 @@ pub struct Server {
     state: Arc<State>,
     tls: Arc<TlsSettings>,
     material: TlsMaterial,
-    sources: Sources,
+    sources: RawPolicies,
     webhook: TcpListener,
     admin: TcpListener,
     reconciler: Option<Reconciler>,
@@ -74,7 +74,7 @@ impl Server {
     /// Loads certificate and policies, then opens the ports, so that each accepted connection is served. A reconciler
     /// runs with the server.
     pub async fn bind(config: Config, reconciler: Option<Reconciler>) -> anyhow::Result<Self> {
-        let sources = config.selection.read()?;
+        let sources = config.policy_sources.read()?;
         let policies = sources.compile()?;
         let material = config.tls.read(reconciler.as_ref())?;
         let (tls, validity) = TlsSettings::new(material.clone(), SystemTime::now())?;
@@ -164,7 +164,8 @@ impl Server {
 
     fn start_reloads(&self) -> Vec<JoinHandle<()>> {
         let (state, settings) = (&self.state, &self.tls);
-        let policies = PolicyFiles { selection: self.config.selection.clone(), state: Arc::clone(state) };
+        let policies =
+            PolicyFiles { policy_sources: self.config.policy_sources.clone(), state: Arc::clone(state) };
         let policies = reload::watch(policies, Arc::clone(state), self.sources.clone());
         let mut tasks = vec![tokio::spawn(policies)];
         match &self.config.tls {

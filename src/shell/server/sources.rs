@@ -8,7 +8,7 @@ use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 use crate::shell::cluster::KeyPairs;
 use crate::shell::pem::Validity;
-use crate::shell::selection::{Selection, Sources};
+use crate::shell::policy_sources::{PolicySources, RawPolicies};
 use crate::shell::telemetry::Reloaded;
 
 use super::reload::{Source, record};
@@ -87,22 +87,22 @@ pub(super) fn certificate_in_use(state: &State, validity: Validity) -> String {
 
 /// The files with policies and values.
 pub(super) struct PolicyFiles {
-    pub(super) selection: Selection,
+    pub(super) policy_sources: PolicySources,
     pub(super) state: Arc<State>,
 }
 
 impl Source for PolicyFiles {
-    type Content = Sources;
+    type Content = RawPolicies;
 
     fn what(&self) -> Reloaded {
         Reloaded::Policies
     }
 
-    fn read(&self) -> anyhow::Result<Sources> {
-        self.selection.read()
+    fn read(&self) -> anyhow::Result<RawPolicies> {
+        self.policy_sources.read()
     }
 
-    fn apply(&self, sources: &Sources) -> anyhow::Result<String> {
+    fn apply(&self, sources: &RawPolicies) -> anyhow::Result<String> {
         let policies = sources.compile()?;
         self.state.metrics.policies_in_use(&policies);
         let stamps = stamps(&policies);

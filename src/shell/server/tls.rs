@@ -80,7 +80,7 @@ pub(super) fn read_files(cert: &Path, key: &Path, client_ca: Option<&Path>) -> a
     let (resolved_cert, resolved_key) = (resolve(cert), resolve(key));
     let client_ca = client_ca.map(ClientCa::read).transpose();
     Ok(TlsMaterial {
-        key_pair: KeyPair { cert: read(cert, &resolved_cert)?, key: read(key, &resolved_key)? },
+        key_pair: KeyPair { cert: read_pem(cert, &resolved_cert)?, key: read_pem(key, &resolved_key)? },
         client_ca: client_ca?,
         cert_name: cert.display().to_string(),
         key_name: key.display().to_string(),
@@ -91,7 +91,7 @@ fn resolve(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 
-fn read(name: &Path, path: &Path) -> anyhow::Result<String> {
+fn read_pem(name: &Path, path: &Path) -> anyhow::Result<String> {
     let bytes = read_bounded(name, path, pem::FILE)?;
     // Text between the blocks may have any encoding.
     Ok(String::from_utf8_lossy(&bytes).into_owned())
@@ -99,7 +99,7 @@ fn read(name: &Path, path: &Path) -> anyhow::Result<String> {
 
 impl ClientCa {
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        Ok(Self { pem: read(path, &resolve(path))?, name: path.display().to_string() })
+        Ok(Self { pem: read_pem(path, &resolve(path))?, name: path.display().to_string() })
     }
 
     fn verifier(

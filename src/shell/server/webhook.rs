@@ -10,11 +10,11 @@ use axum::routing::any;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use tokio::time::{Duration, timeout_at};
 
-use crate::core::admission::{self, Answer, BadReview, OnError, Outcome, Record};
+use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome};
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
-use super::body::{BODY_TIMEOUT, MAX_BODY, drain, read, too_large};
+use super::body::{BODY_TIMEOUT, MAX_BODY, drain, read_body, too_large};
 use super::rejection::{Rejection, overload};
 use super::reply;
 use super::state::{State, request_timeout};
@@ -73,7 +73,7 @@ async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) ->
         drain(body, body_deadline).await;
         return Err(rejection);
     }
-    let body = read(state, body, length, body_deadline).await?;
+    let body = read_body(state, body, length, body_deadline).await?;
     // Only now: bodies that never arrive must not take all permits.
     let Some(_permit) = state.enter() else {
         return shed(state, Shed::InFlight, &body.bytes);
@@ -155,13 +155,13 @@ fn log(record: &Record, took: Duration) {
     // Not `message`, which is the key of the line itself in JSON.
     let detail = record.message.as_deref().unwrap_or_default();
     match record.outcome {
-        Outcome::Mutated => {
+        ReviewOutcome::Mutated => {
             tracing::info!(uid, namespace, name, policy, operations, microseconds, "pod mutated");
         }
-        Outcome::Refused => {
+        ReviewOutcome::Refused => {
             tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, "pod refused");
         }
-        Outcome::Failed => {
+        ReviewOutcome::Failed => {
             tracing::error!(
                 uid,
                 namespace,
@@ -174,7 +174,7 @@ fn log(record: &Record, took: Duration) {
                 "pod not injected"
             );
         }
-        Outcome::Unchanged => {
+        ReviewOutcome::Unchanged => {
             tracing::debug!(uid, namespace, name, policy, reason, detail, microseconds, "pod unchanged");
         }
     }

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::core::admission::{Outcome, Record};
+use crate::core::admission::{Record, ReviewOutcome};
 use crate::core::engine::{Reason, Warning};
 use crate::core::policy_set::PolicySet;
 
@@ -264,24 +264,24 @@ impl Metrics {
     }
 
     fn fill_policy(&self, policy: &str) {
-        let review = |outcome: Outcome, reason: &'static str| {
+        let review = |outcome: ReviewOutcome, reason: &'static str| {
             let labels = ReviewLabels { policy: policy.to_owned().into(), outcome: outcome.name(), reason };
             drop(self.reviews.get_or_create(&labels));
         };
         for reason in Reason::LEFT_ALONE {
-            review(Outcome::Unchanged, reason);
+            review(ReviewOutcome::Unchanged, reason);
         }
         for reason in Reason::REFUSED {
-            review(Outcome::Refused, reason);
+            review(ReviewOutcome::Refused, reason);
         }
         if policy.is_empty() {
             for (reason, outcome) in Record::REASONS {
                 review(*outcome, reason);
             }
         } else {
-            review(Outcome::Mutated, "");
+            review(ReviewOutcome::Mutated, "");
             for reason in Reason::FAULTS {
-                review(Outcome::Failed, reason);
+                review(ReviewOutcome::Failed, reason);
             }
         }
     }

@@ -30,7 +30,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::core::admission::{Outcome, Record};
+use crate::core::admission::{Record, ReviewOutcome};
 use crate::shell::files::read_bounded;
 use crate::shell::pem;
 
@@ -174,7 +174,7 @@ impl ReviewSpan {
         if let Some(reason) = reason {
             span.set_attribute(KeyValue::new("reason", *reason));
         }
-        if *outcome == Outcome::Failed {
+        if *outcome == ReviewOutcome::Failed {
             span.set_status(Status::error(reason.unwrap_or_default()));
         }
         answered(span, StatusCode::OK);

@@ -10,7 +10,7 @@ fn dns_part(text: &str) -> bool {
         && has_ends(text, |byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
 }
 
-/// Whether there are a first and a last byte, and both are of one kind.
+/// Returns whether there are a first and a last byte, and both are of one kind.
 fn has_ends(text: &str, is: impl Fn(u8) -> bool) -> bool {
     text.bytes().next().is_some_and(&is) && text.bytes().next_back().is_some_and(&is)
 }
@@ -74,7 +74,7 @@ pub(super) fn annotation_key(text: &str) -> bool {
     qualified_name(&lower_case(text))
 }
 
-/// Whether the API server validates the value of this annotation of a pod.
+/// Returns whether the API server validates the value of this annotation of a pod.
 pub(super) fn validated_annotation(key: &str) -> bool {
     const KEYS: [&str; 4] = [
         "controller.kubernetes.io/pod-deletion-cost",

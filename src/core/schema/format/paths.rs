@@ -33,7 +33,7 @@ pub(super) fn volume_field(path: &str) -> bool {
     subscripted(path).unwrap_or_else(|| FIELDS.contains(&path))
 }
 
-/// Whether a path with a key, such as `metadata.labels['app']`, names a label or annotation; `None` without a key.
+/// For a path with a key, such as `metadata.labels['app']`: true if it is that of a label or annotation.
 fn subscripted(path: &str) -> Option<bool> {
     let (field, key) = path.strip_suffix("']")?.split_once("['")?;
     match field {

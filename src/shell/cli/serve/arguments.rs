@@ -11,7 +11,7 @@ use crate::shell::server::Limits;
 
 use super::super::cluster::ClusterArguments;
 use super::super::parse::{address, count, duration, positive_duration};
-use super::super::selection::SelectionArguments;
+use super::super::policy_sources::PolicyArguments;
 
 /// The default for concurrent connections.
 const MAX_CONNECTIONS: usize = 1_024;
@@ -29,7 +29,7 @@ const MAX_CONNECTIONS: usize = 1_024;
 )]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    pub(super) selection: SelectionArguments,
+    pub(super) policies: PolicyArguments,
     /// The address for reviews [default: 0.0.0.0:8443, or 127.0.0.1:8443 without a certificate]
     #[arg(long, value_name = "ADDRESS:PORT", env = "FABRIC_INJECTOR_LISTEN", value_parser = address, hide_env_values = true)]
     pub(super) listen: Option<SocketAddr>,

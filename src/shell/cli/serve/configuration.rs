@@ -8,7 +8,7 @@ use tokio::time::Duration;
 
 use crate::shell::authority::{Authority, KeyPair};
 use crate::shell::builtin;
-use crate::shell::selection::Selection;
+use crate::shell::policy_sources::PolicySources;
 use crate::shell::server::{Config, Limits, Timeouts, TlsSource};
 
 use super::arguments::Arguments;
@@ -47,7 +47,7 @@ impl Configuration {
             listen,
             admin_listen,
             tls,
-            selection: selection(arguments)?,
+            policy_sources: policy_sources(arguments)?,
             on_error: arguments.on_error.into(),
             shutdown_delay: arguments.shutdown_delay.unwrap_or(delay),
             drain_timeout: arguments.drain_timeout,
@@ -74,12 +74,12 @@ fn source(arguments: &Arguments) -> anyhow::Result<Option<TlsSource>> {
 }
 
 /// The policies and values. A server without a certificate has a default policy.
-pub(super) fn selection(arguments: &Arguments) -> anyhow::Result<Selection> {
-    let mut selection = Selection::from(arguments.selection.clone());
-    if source(arguments)?.is_none() && selection.policies.is_empty() && selection.values.is_none() {
-        selection.policies.push(builtin::DEFAULT.to_owned());
+pub(super) fn policy_sources(arguments: &Arguments) -> anyhow::Result<PolicySources> {
+    let mut sources = PolicySources::from(arguments.policies.clone());
+    if source(arguments)?.is_none() && sources.policies.is_empty() && sources.values.is_none() {
+        sources.policies.push(builtin::DEFAULT.to_owned());
     }
-    Ok(selection)
+    Ok(sources)
 }
 
 /// A certificate in memory for loopback and the address of the HTTPS port, and its CA.

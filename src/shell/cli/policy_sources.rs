@@ -1,10 +1,9 @@
-//! The options that choose policies: `--policy`, `--values` and `--set`.
+//! The options `--policy`, `--values` and `--set`.
 
-use crate::shell::selection::Selection;
+use crate::shell::policy_sources::PolicySources;
 
-/// The options that choose policies.
 #[derive(Debug, Clone, clap::Args)]
-pub(super) struct SelectionArguments {
+pub(super) struct PolicyArguments {
     /// A built-in policy, a policy file, or a folder of them; may be given several times
     #[arg(
         long = "policy",
@@ -22,8 +21,8 @@ pub(super) struct SelectionArguments {
     sets: Vec<String>,
 }
 
-impl From<SelectionArguments> for Selection {
-    fn from(SelectionArguments { policies, values, sets }: SelectionArguments) -> Self {
+impl From<PolicyArguments> for PolicySources {
+    fn from(PolicyArguments { policies, values, sets }: PolicyArguments) -> Self {
         Self { policies, values, sets }
     }
 }

@@ -1,7 +1,7 @@
-//! Which policies are in use, with which values: reading the files that were named, and making one set of
-//! policies of them.
+//! The policies and values that an operator names, and the set of policies that they make.
 //!
-//! Reading and compiling are apart, so that a server can read often and compile only what changed.
+//! Reading and compiling are separate steps, so that a server can read files often and compile them only when they
+//! change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,39 +16,37 @@ use crate::core::values::Values;
 use crate::shell::builtin;
 use crate::shell::files::{Allowed, read_bounded};
 
-/// A policy file.
 const POLICY: Allowed = Allowed { what: "policy", mebibytes: 4, pipes: false };
-/// A values file.
 const VALUES: Allowed = Allowed { what: "values file", mebibytes: 4, pipes: false };
 
-/// What an operator chose.
+/// The policies and values that an operator names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Selection {
-    /// Names of built-in policies, paths of policy files, and folders of them.
+pub struct PolicySources {
+    /// Names of built-in policies, paths of policy files, and directories of them.
     pub policies: Vec<String>,
     /// The path of a values file.
     pub values: Option<String>,
-    /// Parameters of the one policy in use, `key=value`.
+    /// Parameters of the only policy, `key=value`.
     pub sets: Vec<String>,
 }
 
-/// The files of a selection as they were read.
+/// The policies and values as they were read, before parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sources {
-    /// Name and text of each policy file.
+pub(crate) struct RawPolicies {
+    /// The name and text of each policy file.
     policies: Vec<(String, String)>,
-    /// Path and text of the values file.
+    /// The path and text of the values file.
     values: Option<(String, String)>,
     sets: Vec<String>,
 }
 
-impl Selection {
-    /// Reads all files, as often as one likes: none may be a pipe.
-    pub fn read(&self) -> anyhow::Result<Sources> {
+impl PolicySources {
+    /// Reads all files. None may be a pipe, so that they can be read again.
+    pub(crate) fn read(&self) -> anyhow::Result<RawPolicies> {
         self.read_files(false)
     }
 
-    fn read_files(&self, pipes: bool) -> anyhow::Result<Sources> {
+    fn read_files(&self, pipes: bool) -> anyhow::Result<RawPolicies> {
         let mut policies = Vec::new();
         for name in &self.policies {
             policies.extend(read_policies(name, Allowed { pipes, ..POLICY })?);
@@ -57,34 +55,34 @@ impl Selection {
             Some(path) => Some((path.clone(), read_file(path, Allowed { pipes, ..VALUES })?)),
             None => None,
         };
-        Ok(Sources { policies, values, sets: self.sets.clone() })
+        Ok(RawPolicies { policies, values, sets: self.sets.clone() })
     }
 
-    /// Reads all files once, pipes as well, and makes the set of policies of them.
+    /// Reads all files, which may be pipes, and compiles the policies.
     pub fn load(&self) -> anyhow::Result<PolicySet> {
         self.read_files(true)?.compile()
     }
 }
 
-impl Sources {
-    /// Makes the set of policies: all of them, or an error.
-    pub fn compile(&self) -> anyhow::Result<PolicySet> {
+impl RawPolicies {
+    /// Compiles all policies.
+    pub(crate) fn compile(&self) -> anyhow::Result<PolicySet> {
         Ok(PolicySet::new(self.chosen()?)?)
     }
 
-    /// The `multinodeNetworking` block that says the same as values and `--set` together.
-    pub fn settings(&self) -> anyhow::Result<Value> {
+    /// The `multinodeNetworking` block with the values file and `--set` combined.
+    pub(crate) fn settings(&self) -> anyhow::Result<Value> {
         let mut block = Map::new();
         for (definition, overrides) in self.chosen()? {
-            let of_provider = block.entry(definition.provider).or_insert_with(|| json!({"enabled": true}));
-            if let Some(of_provider) = of_provider.as_object_mut() {
-                of_provider.extend(overrides);
+            let settings = block.entry(definition.provider).or_insert_with(|| json!({"enabled": true}));
+            if let Some(settings) = settings.as_object_mut() {
+                settings.extend(overrides);
             }
         }
         Ok(Value::Object(block))
     }
 
-    /// The policies in use, each with what the operator set for it.
+    /// The policies in use, each with the parameters that the operator sets.
     fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Value>)>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
@@ -94,7 +92,7 @@ impl Sources {
             check_values(values, &definitions, enabled.as_deref())?;
         }
         if definitions.is_empty() {
-            definitions = of_provider(enabled.as_deref())?;
+            definitions = built_in_of(enabled.as_deref())?;
         }
         let sets = self.parse_sets(&definitions)?;
         let mut with_values = Vec::new();
@@ -144,8 +142,8 @@ impl Sources {
     }
 }
 
-/// Every built-in policy with its provider and description, a line each.
-pub fn listing() -> anyhow::Result<String> {
+/// One line for each built-in policy, with its provider and description.
+pub(crate) fn listing() -> anyhow::Result<String> {
     let mut lines = String::new();
     for policy in builtin::POLICIES {
         let definition = policy.definition()?;
@@ -157,7 +155,7 @@ pub fn listing() -> anyhow::Result<String> {
     Ok(lines)
 }
 
-/// The text of a built-in policy by its name, else of the file of that path, else of all in that folder.
+/// The names and texts of the policies that `name` stands for: a built-in policy, a file, or a directory.
 fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, String)>> {
     if let Some(policy) = builtin::find(name) {
         return Ok(vec![(format!("policies/{name}.yaml"), policy.text.to_owned())]);
@@ -174,7 +172,7 @@ fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, St
     files.iter().map(|file| Ok((file.clone(), read_file(file, allowed)?))).collect()
 }
 
-/// The policies of a folder by name. Hidden files are left out: a mounted ConfigMap has two.
+/// The policy files of a directory, sorted by name, without hidden ones: a mounted ConfigMap has two.
 fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
@@ -194,7 +192,8 @@ fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
     String::from_utf8(bytes).with_context(|| format!("{path} cannot be read"))
 }
 
-/// The values file has to be about policies that exist, and must not enable another provider than theirs.
+/// Checks that the values file names known policies only, and enables no other provider than that of the policies
+/// in use.
 fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&str>) -> anyhow::Result<()> {
     let built_in =
         builtin::POLICIES.iter().map(|policy| policy.definition()).collect::<Result<Vec<_>, _>>()?;
@@ -213,7 +212,7 @@ fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&st
 }
 
 /// The built-in policy of the provider that the values file enables.
-fn of_provider(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
+fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
     let Some(enabled) = enabled else {
         bail!(
             "no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n{}",
