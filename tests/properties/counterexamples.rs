@@ -209,3 +209,44 @@ fn requests_are_those_of_the_finished_pod() {
         holds(&rules, &pod);
     }
 }
+
+/// What one rule edits is no other value to the rule that set it.
+#[test]
+fn a_rule_that_insists_on_a_value_and_one_that_edits_it() {
+    for on_conflict in ["refuse", "replace", "keep"] {
+        for order in [[0, 1], [1, 0]] {
+            let edit = json!({"$append": "/usr/lib"});
+            let both = [
+                json!({"name": "sets", "onConflict": on_conflict, "when": "${podNamespace == 'default'}",
+                    "container": {"env": [{"name": "LD_LIBRARY_PATH", "value": "/own"}]}}),
+                json!({"name": "edits", "container": {"env": [{"name": "LD_LIBRARY_PATH", "value": edit}]}}),
+            ];
+            let rules = json!([both[order[0]], both[order[1]]]);
+            holds(&rules, &one(&json!({})));
+            holds(&rules, &one(&json!({"env": [{"name": "LD_LIBRARY_PATH", "value": "/mine"}]})));
+        }
+    }
+}
+
+/// A policy does not change when a container of the pod ends.
+#[test]
+fn an_init_container_does_not_become_a_sidecar() {
+    let init = json!({"resources": {"limits": {"nvidia.com/gpu": 1}, "requests": {"memory": "1Gi"}}});
+    let main = json!({"resources": {"limits": {"nvidia.com/gpu": 1, "memory": "64Gi"}}});
+    let mut pod = pod(&json!({
+        "initContainers": [container("first", &init)], "containers": [container("main", &main)],
+        "resources": {"limits": {"memory": "256Gi"}},
+    }));
+    crate::generator::defaults::complete(&mut pod);
+    for rules in [
+        json!([{"name": "r", "container": {"restartPolicy": "Always"}}]),
+        json!([{"name": "r", "pod": {"spec": {"initContainers": [{"name": "first", "restartPolicy": "Always"}]}}}]),
+    ] {
+        if let Some(injection) = holds(&rules, &pod) {
+            assert!(
+                after(&injection)["spec"]["initContainers"][0]["restartPolicy"].is_null(),
+                "{injection:?}"
+            );
+        }
+    }
+}

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::adapter::{compare_amounts, is_multiple};
+use crate::generator::amounts::{aggregate, number};
 use crate::generator::{defaults, items, pods};
 
 /// The reasons, none for a valid pod.
@@ -281,6 +282,15 @@ impl Refusals {
             return;
         }
         self.resources("pod", resources, None);
+        let spec = pod["spec"].as_object().unwrap();
+        for (list, bounded) in [("requests", ""), ("limits", "hugepages-")] {
+            for (resource, needed) in aggregate(spec, list) {
+                let whole = &resources[list][&resource];
+                if !whole.is_null() && resource.starts_with(bounded) && number(whole) < needed {
+                    self.add("less for the pod than for its containers", &resource);
+                }
+            }
+        }
         for (_, _, container) in pods::containers(pod).filter(|(list, ..)| *list == "containers") {
             for (resource, limit) in container["resources"]["limits"].as_object().into_iter().flatten() {
                 let whole = &resources["limits"][resource];

@@ -5,6 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::amounts::aggregate;
+
 /// Flags that the API server does not write unless they are set.
 pub(crate) const ZERO_IS_NOTHING: [&str; 7] =
     ["stdin", "stdinOnce", "tty", "hostNetwork", "hostPID", "hostIPC", "readOnly"];
@@ -158,8 +160,9 @@ fn host_ports(container: &mut Map<String, Value>) {
     }
 }
 
-/// Requests of the pod as a whole come from its limits, once it has any.
+/// Requests of the pod as a whole, once it has limits: what its containers need, or else its limits.
 fn pod_resources(spec: &mut Map<String, Value>) {
+    let needed = aggregate(spec, "requests");
     let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut) else { return };
     let limits = resources.get("limits").and_then(Value::as_object).cloned().unwrap_or_default();
     if limits.is_empty() {
@@ -167,6 +170,12 @@ fn pod_resources(spec: &mut Map<String, Value>) {
     }
     default(resources, "requests", json!({}));
     let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut) else { return };
+    for name in ["cpu", "memory"] {
+        if let Some(amount) = needed.get(name) {
+            // In thousandths, so that nothing is lost.
+            requests.entry(name).or_insert(json!(format!("{:.0}m", amount * 1000.0)));
+        }
+    }
     for (name, amount) in limits {
         requests.entry(name).or_insert(amount);
     }

@@ -1,6 +1,7 @@
 //! Random policies and random pods, from a seed. Both draw their names from the same small pools, so that they
 //! meet: the pod has what the policy adds, in part, in another form, or not at all.
 
+pub(crate) mod amounts;
 pub(crate) mod author;
 mod container_overlays;
 pub(crate) mod containers;
