@@ -250,3 +250,13 @@ fn an_init_container_does_not_become_a_sidecar() {
         }
     }
 }
+
+/// A rule for pods with a network of their own does not take it from them.
+#[test]
+fn a_rule_that_needs_the_pods_network_does_not_take_it() {
+    let rules = json!([{
+        "name": "r", "requiresPodNetwork": true, "pod": {"spec": {"hostNetwork": true}},
+        "container": {"env": [{"name": "A", "value": "1"}], "volumeMounts": [{"name": "shm", "mountPath": "/x"}]},
+    }]);
+    holds(&rules, &one(&json!({})));
+}

@@ -91,8 +91,6 @@ fn sidecar(author: &mut Author<'_>, pod: &mut Value) {
         entry["restartPolicy"] = json!("Always");
     }
     let mut overlay = container_overlays::overlay(author, Phase::Final, &[]);
-    // A sidecar that asks for devices changes what the pod asks for, which its own rules read.
-    overlay.remove("resources");
     if entry["restartPolicy"].is_null() {
         for key in ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"] {
             overlay.remove(key);
