@@ -56,9 +56,9 @@ impl Result {
 }
 
 /// Loads a policy; the error is the message for its author.
-pub(crate) fn load(text: &str) -> std::result::Result<Loaded, String> {
+pub(crate) fn load(text: &str, overrides: &BTreeMap<String, Value>) -> std::result::Result<Loaded, String> {
     let definition = Definition::read("generated.yaml", text).map_err(|error| error.to_string())?;
-    PolicySet::new(vec![(definition, BTreeMap::new())]).map(Loaded).map_err(|error| error.to_string())
+    PolicySet::new(vec![(definition, overrides.clone())]).map(Loaded).map_err(|error| error.to_string())
 }
 
 /// Resources that the built-in policies request.

@@ -5,7 +5,6 @@ use serde_json::Value;
 use crate::adapter::{self, Loaded, Result as Outcome, STAMP};
 use crate::generator::{defaults, items};
 use crate::pair::{Pair, Verdict, fail, path_class};
-use crate::validity::refusals;
 
 pub(crate) fn webhook_and_command_agree(pair: &Pair<'_>) -> Verdict {
     use base64::Engine;
@@ -51,7 +50,7 @@ pub(crate) fn webhook_and_command_agree(pair: &Pair<'_>) -> Verdict {
 /// A template that `mutate` injects and the API server completes is the pod that the API server completes and the
 /// webhook injects.
 pub(crate) fn defaults_make_no_difference(pair: &Pair<'_>) -> Verdict {
-    if !refusals(&pair.pod).is_empty() {
+    if !pair.refusals.is_empty() {
         return Ok(());
     }
     let completed = |pod: &Value| {
@@ -128,7 +127,7 @@ pub(crate) fn order_of_rules(pair: &Pair<'_>) -> Verdict {
 }
 
 pub(crate) fn reading_more_changes_nothing(pair: &Pair<'_>) -> Verdict {
-    if !refusals(&pair.pod).is_empty() {
+    if !pair.refusals.is_empty() {
         return Ok(());
     }
     pair.group.curious.as_ref().map_or(Ok(()), |curious| same_but(pair, curious))

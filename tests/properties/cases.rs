@@ -1,5 +1,7 @@
 //! Policies and pods of a few lines, for which every property has to hold.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::adapter::{self, Context, Injection, Result as Outcome};
@@ -53,7 +55,7 @@ pub(crate) fn holds(rules: &Value, pod: &Value) -> Option<Injection> {
 
 /// The same for a policy that has to load.
 pub(crate) fn loads_and_holds(rules: &Value, pod: &Value) -> Injection {
-    if let Err(why) = adapter::load(&yaml::text(&policy(rules))) {
+    if let Err(why) = adapter::load(&yaml::text(&policy(rules)), &BTreeMap::new()) {
         panic!("{why}");
     }
     holds(rules, pod).unwrap()

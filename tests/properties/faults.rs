@@ -1,5 +1,7 @@
 //! The first eight faults of issue 9. Each policy is refused when it is loaded, or every property holds for the pair.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::adapter::{self, Result as Outcome, STAMP};
@@ -135,7 +137,7 @@ fn the_launcher_of_an_mpi_job_is_owned_by_a_job() {
         let rules = json!([{"name": "r", "container": {"env": [{"name": "A", "value": "1"}]}}]);
         let mut document = policy(&rules);
         document["spec"]["match"]["ownerKinds"] = json!([kind]);
-        let policies = adapter::load(&yaml::text(&document)).unwrap();
+        let policies = adapter::load(&yaml::text(&document), &BTreeMap::new()).unwrap();
         let (_, templates) = adapter::command(&policies, &job.to_string());
         let mutated: Vec<&str> = templates
             .iter()

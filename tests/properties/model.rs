@@ -36,6 +36,7 @@ pub(crate) fn matches(policy: &Policy, pod: &Value, context: &Context) -> bool {
     let annotations = &pod["metadata"]["annotations"];
     let has = |(key, value): (&String, &Value)| annotations[key] == *value;
     let pairs = |key: &str| matcher[key].as_object().into_iter().flatten();
+    let labels = pairs("labels").all(|(key, value)| pod["metadata"]["labels"][key] == *value);
     let any = matcher["anyAnnotation"].is_null() || pairs("anyAnnotation").any(has);
     let except = pairs("exceptAnnotation").any(has);
     let namespace = json!(namespace(pod, context));
@@ -44,7 +45,7 @@ pub(crate) fn matches(policy: &Policy, pod: &Value, context: &Context) -> bool {
         items(&pod["metadata"]["ownerReferences"]).iter().map(|owner| &owner["kind"]).collect();
     let kinds = matcher["ownerKinds"].is_null()
         || items(&matcher["ownerKinds"]).iter().any(|kind| owners.contains(&kind));
-    any && !except && namespaces && kinds
+    any && !except && labels && namespaces && kinds
 }
 
 fn namespace(pod: &Value, context: &Context) -> String {
@@ -61,7 +62,7 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     let pod = &completed;
     let resources: Vec<String> =
         items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
-    let mut fixed = Names::new(fixed(spec, pod));
+    let mut fixed = Names::new(fixed(policy, pod));
     policy.add_variables(Phase::Fixed, &mut fixed);
     let mut of_pod = Names::within(
         &fixed,
@@ -115,11 +116,11 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
 }
 
 /// The instance type and the parameters.
-fn fixed(spec: &Value, pod: &Value) -> Vec<(String, Value)> {
+fn fixed(policy: &Policy, pod: &Value) -> Vec<(String, Value)> {
     let selected = instance_types(pod);
     let instance_type = if let [one] = selected.as_slice() { one.as_str() } else { "" };
     let mut names = vec![("instanceType".to_owned(), json!(instance_type))];
-    for (name, parameter) in spec["parameters"].as_object().into_iter().flatten() {
+    for (name, parameter) in policy.document["spec"]["parameters"].as_object().into_iter().flatten() {
         let table = parameter["byInstanceType"].as_object();
         let of = |selected: &String| {
             table?.iter().find(|(key, _)| key.to_lowercase() == *selected).map(|(_, value)| value)
@@ -130,7 +131,8 @@ fn fixed(spec: &Value, pod: &Value) -> Vec<(String, Value)> {
             .copied()
             .flatten()
             .filter(|first| values.iter().all(|value| *value == Some(*first)));
-        names.push((name.clone(), agreed.unwrap_or(&parameter["default"]).clone()));
+        let value = policy.overrides.get(name).or(agreed).unwrap_or(&parameter["default"]);
+        names.push((name.clone(), value.clone()));
     }
     names
 }

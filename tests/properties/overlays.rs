@@ -5,7 +5,6 @@ use crate::generator::defaults;
 use crate::leaves;
 use crate::model;
 use crate::pair::{Pair, Verdict, fail};
-use crate::validity::refusals;
 
 pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     let Some(after) = pair.after() else { return Ok(()) };
@@ -14,7 +13,7 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
         _ => true,
     };
     // A request without its limit is what a policy may mend.
-    let valid = refusals(&pair.pod).iter().all(|refusal| refusal.starts_with("request without limit"));
+    let valid = pair.refusals.iter().all(|refusal| refusal.starts_with("request without limit"));
     if !settled || !valid || !pair.group.policy.known {
         return Ok(());
     }
@@ -30,7 +29,7 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
             return fail("rule left out without a warning", rule.as_str());
         }
     }
-    let text = pair.group.policy.text();
+    let text = &pair.group.text;
     let edits = text.contains("$prepend") || text.contains("$append");
     let outcome =
         leaves::Outcome { before: &pair.pod, after: &completed, warnings: &pair.first.warnings, edits };

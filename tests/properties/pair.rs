@@ -8,10 +8,12 @@ use crate::adapter::{self, Context, Injection, Loaded, Result as Outcome};
 use crate::generator::policies::Policy;
 use crate::generator::yaml;
 use crate::rules;
+use crate::validity::refusals;
 
 /// A policy in use, with variants of it that have to give the same.
 pub(crate) struct Group {
     pub(crate) policy: Policy,
+    pub(crate) text: String,
     pub(crate) loaded: Loaded,
     /// With rules that touch different things in another order.
     pub(crate) permuted: Option<Loaded>,
@@ -23,6 +25,8 @@ pub(crate) struct Group {
 pub(crate) struct Pair<'g> {
     pub(crate) group: &'g Group,
     pub(crate) pod: Value,
+    /// Why the API server would refuse the pod as it comes.
+    pub(crate) refusals: Vec<String>,
     pub(crate) context: Context,
     pub(crate) first: Injection,
     pub(crate) took: Duration,
@@ -45,13 +49,14 @@ pub(crate) fn fail(class: impl Into<String>, detail: impl Into<String>) -> Verdi
 impl Group {
     /// Loads a policy and its variants; the error is the message for the author of the policy.
     pub(crate) fn load(policy: &Policy) -> Result<Self, String> {
-        let loaded = adapter::load(&policy.text())?;
+        let text = policy.text();
+        let loaded = adapter::load(&text, &policy.overrides)?;
         let variant = |document: Option<Value>| {
-            document.and_then(|document| adapter::load(&yaml::text(&document)).ok())
+            document.and_then(|document| adapter::load(&yaml::text(&document), &policy.overrides).ok())
         };
         let permuted = variant(rules::permuted(&policy.document));
         let curious = variant(Some(rules::curious(&policy.document)));
-        Ok(Self { policy: policy.clone(), loaded, permuted, curious })
+        Ok(Self { policy: policy.clone(), text, loaded, permuted, curious })
     }
 }
 
@@ -59,7 +64,9 @@ impl<'g> Pair<'g> {
     pub(crate) fn new(group: &'g Group, pod: Value, context: Context) -> Self {
         let start = Instant::now();
         let first = adapter::inject(&group.loaded, &pod, &context);
-        Self { group, pod, context, first, took: start.elapsed() }
+        let took = start.elapsed();
+        let refusals = refusals(&pod);
+        Self { group, pod, refusals, context, first, took }
     }
 
     /// The pod after injection; none if it is refused.

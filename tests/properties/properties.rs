@@ -49,8 +49,7 @@ fn patch_gives_the_pod(pair: &Pair<'_>) -> Verdict {
 
 fn a_valid_pod_stays_valid(pair: &Pair<'_>) -> Verdict {
     let Some(after) = pair.mutated() else { return Ok(()) };
-    if !refusals(&pair.pod).is_empty() || pair.first.warnings.iter().any(|warning| warning.code == "replaced")
-    {
+    if !pair.refusals.is_empty() || pair.first.warnings.iter().any(|warning| warning.code == "replaced") {
         return Ok(());
     }
     match refusals(after).first() {
@@ -60,12 +59,12 @@ fn a_valid_pod_stays_valid(pair: &Pair<'_>) -> Verdict {
 }
 
 fn reports_say_what_happened(pair: &Pair<'_>) -> Verdict {
-    crate::reports::agree(&pair.group.policy.text(), &pair.pod, &pair.first)
+    crate::reports::agree(&pair.group.text, &pair.pod, &pair.first)
         .map_or(Ok(()), |(class, detail)| fail(class, detail))
 }
 
 fn reasons_hold(pair: &Pair<'_>) -> Verdict {
-    let valid = refusals(&pair.pod).is_empty();
+    let valid = pair.refusals.is_empty();
     let matches = model::matches(&pair.group.policy, &pair.pod, &pair.context);
     let reason = match &pair.first.outcome {
         Outcome::Mutated { .. } => "mutated",
@@ -90,7 +89,7 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
         "no_gpu_container" if applies => {
             fail("left alone where a rule applies", format!("{:?}", demand.asked))
         }
-        "conflict" if !pair.group.policy.text().contains("refuse") => fail("conflict without refuse", text),
+        "conflict" if !pair.group.text.contains("refuse") => fail("conflict without refuse", text),
         _ => Ok(()),
     }
 }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::Dice;
 use super::expressions::{Expr, binary, field, has, literal, name};
 use super::pools::{
-    ANNOTATIONS, CONTAINERS, GPU, INSTANCE_TYPES, LABEL_VALUES, LABELS, NAMESPACES, OWN_VARIABLES,
+    ANNOTATIONS, CONTAINERS, GPU, INSTANCE_TYPES, LABEL_VALUES, LABELS, NAMESPACES, OWN_VARIABLES, VARIABLES,
+    WRITTEN_ANNOTATIONS, WRITTEN_LABELS,
 };
 
 /// When a value is known.
@@ -160,6 +161,15 @@ impl Author<'_> {
     /// A label, annotation or selector of the pod, its key a constant or computed.
     fn text_of_pod(&mut self, phase: Phase) -> Expr {
         let default = json!(self.dice.pick(&["", "no", "none"]));
+        // Now and then what the policy itself may write, which it must not depend on.
+        if self.dice.chance(4) {
+            let (list, key) = if self.dice.chance(50) {
+                ("labels", self.dice.pick(&WRITTEN_LABELS))
+            } else {
+                ("annotations", self.dice.pick(&WRITTEN_ANNOTATIONS))
+            };
+            return field("pod", &["metadata", list], Some(literal(key)), default);
+        }
         match self.dice.below(5) {
             0 => field("pod", &["metadata", "labels", "role"], None, default),
             1 => field(
@@ -208,15 +218,16 @@ impl Author<'_> {
                 "==",
                 literal(0),
             ),
-            _ => Expr::Exists {
-                list: Box::new(field("container", &["env"], None, json!([]))),
-                variable: "e".to_owned(),
-                body: Box::new(binary(
-                    field("e", &["name"], None, json!("")),
-                    "==",
-                    literal(self.dice.pick(&OWN_VARIABLES)),
-                )),
-            },
+            _ => {
+                let own = self.dice.pick(&OWN_VARIABLES);
+                // Now and then a variable that the policy itself may set.
+                let name = if self.dice.chance(10) { self.dice.pick(&VARIABLES) } else { own };
+                Expr::Exists {
+                    list: Box::new(field("container", &["env"], None, json!([]))),
+                    variable: "e".to_owned(),
+                    body: Box::new(binary(field("e", &["name"], None, json!("")), "==", literal(name))),
+                }
+            }
         }
     }
 

@@ -19,13 +19,21 @@ pub(crate) struct Policy {
     pub(crate) phases: BTreeMap<String, Phase>,
     /// Whether the values of all expressions can be worked out.
     pub(crate) known: bool,
+    /// What the operator sets.
+    pub(crate) overrides: BTreeMap<String, Value>,
 }
 
 impl Policy {
     /// A policy of which the expressions are not known.
     pub(crate) fn of(document: Value) -> Self {
         let known = !yaml::text(&document).contains("${");
-        Self { document, expressions: BTreeMap::new(), phases: BTreeMap::new(), known }
+        Self {
+            document,
+            expressions: BTreeMap::new(),
+            phases: BTreeMap::new(),
+            known,
+            overrides: BTreeMap::new(),
+        }
     }
 
     /// A policy of which nothing is known.
@@ -44,7 +52,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     let gpus = if dice.chance(30) { json!([GPU, OTHER_GPU]) } else { json!([GPU]) };
     let wild = if dice.chance(25) { 70 } else { 3 };
     let mut author = Author { dice, known: Vec::new(), expressions: BTreeMap::new(), wild };
-    let parameters = parameters(&mut author);
+    let (parameters, overrides) = parameters(&mut author);
     let variables = variables(&mut author);
     let warnings = warnings(&mut author);
     let rules: Vec<Value> = (0..=author.dice.below(5)).map(|at| rule(&mut author, at)).collect();
@@ -66,7 +74,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         "metadata": {"name": "generated"}, "spec": spec,
     });
     let phases = author.known.iter().map(|known| (known.name.clone(), known.phase)).collect();
-    Policy { document, expressions: author.expressions, phases, known: true }
+    Policy { document, expressions: author.expressions, phases, known: true, overrides }
 }
 
 fn matcher(dice: &mut Dice) -> Value {
@@ -77,7 +85,8 @@ fn matcher(dice: &mut Dice) -> Value {
     match dice.below(12) {
         0 => matcher["namespaces"] = json!(dice.some(&NAMESPACES, 80)),
         1 => matcher["ownerKinds"] = json!(["Job", "StatefulSet"]),
-        2 => {
+        2 => matcher["labels"] = json!({"role": "launcher"}),
+        3 => {
             matcher.as_object_mut().map(|matcher| matcher.remove("anyAnnotation"));
             matcher["namespaces"] = json!(NAMESPACES);
         }
@@ -89,7 +98,8 @@ fn matcher(dice: &mut Dice) -> Value {
     matcher
 }
 
-fn parameters(author: &mut Author<'_>) -> Map<String, Value> {
+/// Parameters, and what the operator sets of them.
+fn parameters(author: &mut Author<'_>) -> (Map<String, Value>, BTreeMap<String, Value>) {
     let all = [
         ("ratio", Kind::Ratio, "number", json!(2), json!(0.5)),
         ("count", Kind::Integer, "integer", json!(1), json!(4)),
@@ -99,7 +109,7 @@ fn parameters(author: &mut Author<'_>) -> Map<String, Value> {
         ("size", Kind::Quantity, "quantity", json!("64Gi"), json!("1Gi")),
         ("links", Kind::Texts, "stringList", json!(["eth1", "eth2"]), json!(["role"])),
     ];
-    let mut parameters = Map::new();
+    let (mut parameters, mut overrides) = (Map::new(), BTreeMap::new());
     for (name, kind, type_name, default, other) in all {
         if !author.dice.chance(40) {
             continue;
@@ -108,13 +118,16 @@ fn parameters(author: &mut Author<'_>) -> Map<String, Value> {
         if !default.is_null() {
             parameter["default"] = default;
         }
+        if author.dice.chance(10) {
+            overrides.insert(name.to_owned(), other.clone());
+        }
         if author.dice.chance(40) {
             parameter["byInstanceType"] = json!({author.dice.pick(&INSTANCE_TYPES[..3]): other});
         }
         parameters.insert(name.to_owned(), parameter);
         author.known.push(Known { name: name.to_owned(), kind, phase: Phase::Fixed });
     }
-    parameters
+    (parameters, overrides)
 }
 
 fn variables(author: &mut Author<'_>) -> Map<String, Value> {
