@@ -62,7 +62,9 @@ impl Reads {
                 container.extend(expression.reads_of_container());
             }
         };
-        rules.iter().for_each(|rule| rule.texts(&mut |text| note(text, &mut names)));
+        for rule in rules {
+            rule.texts(&mut |text| note(text, &mut names));
+        }
         for (name, text) in variables.rev() {
             if names.contains(name) {
                 note(text, &mut names);

@@ -123,7 +123,9 @@ impl Instruction {
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         match self {
             Self::Object { instructions, .. } => {
-                instructions.iter().for_each(|instruction| instruction.texts(visit));
+                for instruction in instructions {
+                    instruction.texts(visit);
+                }
             }
             Self::Value { template, .. } => template.texts(visit),
             Self::Entries { entries, .. } => {
@@ -166,7 +168,9 @@ impl Instruction {
     pub(crate) fn separators(&self, visit: &mut dyn FnMut(&str)) {
         match self {
             Self::Object { instructions, .. } => {
-                instructions.iter().for_each(|instruction| instruction.separators(visit));
+                for instruction in instructions {
+                    instruction.separators(visit);
+                }
             }
             Self::Env { variables, .. } => variables.iter().for_each(|variable| {
                 if let Variable::List { edit, .. } = variable {

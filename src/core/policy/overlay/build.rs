@@ -85,11 +85,11 @@ fn build_object(
 /// The first expression in the fields of an object, for a message.
 fn source_of(fields: &[(&'static Field, Template)]) -> String {
     let mut source = None;
-    fields.iter().for_each(|(_, template)| {
+    for (_, template) in fields {
         template.texts(&mut |text| {
             source.get_or_insert_with(|| text.source());
-        })
-    });
+        });
+    }
     source.unwrap_or_default()
 }
 
