@@ -1,5 +1,6 @@
 //! The policy language: from the text of a file to rules that the engine applies.
 
+mod active;
 mod compiled;
 mod definition;
 pub mod diagnostic;
@@ -14,6 +15,7 @@ pub(crate) mod phase;
 mod reader;
 mod resolved;
 
+pub(crate) use active::ActiveRule;
 pub use compiled::Policy;
 pub use definition::{Definition, OnConflict};
 pub use diagnostic::{Diagnostic, SourceError};
@@ -21,4 +23,4 @@ pub(crate) use matcher::Matcher;
 pub use matcher::PodContext;
 pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};
-pub(crate) use resolved::{ActiveRule, NoteKind, ResolvedPolicy};
+pub(crate) use resolved::{NoteKind, ResolvedPolicy};

@@ -50,8 +50,8 @@ fn collect(value: &Value, place: &mut Vec<String>, places: &mut Vec<Vec<String>>
                 place.pop();
             }
         }
-        Value::Array(list) => {
-            for entry in list {
+        Value::Array(entries) => {
+            for entry in entries {
                 let name = match (last.as_str(), &entry["name"], &entry["mountPath"]) {
                     ("volumeMounts", name, Value::String(path)) => {
                         // A volume may take another name, which its mounts follow.

@@ -57,7 +57,6 @@ pub struct Response {
 
 /// The `status` of a response that denies, of the API's kind `Status`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[expect(clippy::struct_field_names, reason = "the API calls the field so")]
 pub struct ResponseStatus {
     /// Always `Failure`.
     pub status: &'static str,

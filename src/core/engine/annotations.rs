@@ -97,13 +97,11 @@ fn networks(
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
     }
     let text = existing.unwrap_or_default();
-    match with_networks(text, network, count, &merge.pod.namespace) {
-        Ok(edited) => Ok(edited),
-        Err(_) => {
-            let wanted = format!("{count} times {network}");
-            let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted };
-            annotations.warn(key, kind, merge.rule);
-            Ok(None)
-        }
-    }
+    let edited = with_networks(text, network, count, &merge.pod.namespace);
+    Ok(edited.unwrap_or_else(|_| {
+        let wanted = format!("{count} times {network}");
+        let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted };
+        annotations.warn(key, kind, merge.rule);
+        None
+    }))
 }

@@ -171,7 +171,9 @@ fn part_of(object: &Value, reads: &ReadSet, shape: &Shape) -> Value {
         ReadSet::Whole => without_nulls(object),
         ReadSet::Paths(paths) => {
             let mut part = Value::Object(Map::new());
-            paths.iter().for_each(|path| copy_path(object, &mut part, path));
+            for path in paths {
+                copy_path(object, &mut part, path);
+            }
             part
         }
     };

@@ -277,9 +277,9 @@ mod tests {
     fn a_change_within_an_addition_is_not_an_operation_of_its_own() {
         let mut log = ChangeLog::default();
         let change = |log: &mut ChangeLog, path: &[&str]| {
-            path.iter().for_each(|token| {
+            for token in path {
                 log.enter(token);
-            });
+            }
             log.changed(None, true);
         };
         log.go_to(Part::Pod);
@@ -311,9 +311,9 @@ mod tests {
         let mut log = ChangeLog::default();
         let at = |log: &mut ChangeLog, path: &[&str], before: Option<Value>| {
             log.go_to(Part::Pod);
-            path.iter().for_each(|token| {
+            for token in path {
                 log.enter(token);
-            });
+            }
             log.changed(before, true);
         };
         pod["l"].as_array_mut().unwrap().push(json!(2));

@@ -42,10 +42,11 @@ pub(super) fn merge(
                 .entries()
                 .iter()
                 .position(|mount| path_of(mount, "mountPath").as_deref() == Some(&*path));
-            match at {
-                Some(at) => keep(merge, list, at, wanted, items),
-                None => add(merge, list, wanted),
+            if let Some(at) = at {
+                return keep(merge, list, at, wanted, items);
             }
+            add(merge, list, wanted);
+            Ok(())
         })?;
     }
     Ok(())
@@ -70,18 +71,14 @@ fn path_of<'e>(entry: &'e Value, key: &str) -> Option<Cow<'e, str>> {
     entry[key].as_str().map(clean_path)
 }
 
-fn add(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, mut wanted: Value) -> Result<(), Reason> {
-    match use_volume(merge, wanted["name"].as_str().unwrap_or_default()) {
-        Some(name) => {
-            wanted["name"] = Value::from(name);
-            list.push(wanted);
-        }
-        None => {
-            let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
-            list.warn_here(WarningKind::MountWithoutVolume { volume }, merge.rule);
-        }
+fn add(merge: &mut Merge<'_, '_>, list: &mut ListCursor<'_>, mut wanted: Value) {
+    let volume = wanted["name"].as_str().unwrap_or_default().to_owned();
+    if let Some(name) = use_volume(merge, &volume) {
+        wanted["name"] = Value::from(name);
+        list.push(wanted);
+    } else {
+        list.warn_here(WarningKind::MountWithoutVolume { volume }, merge.rule);
     }
-    Ok(())
 }
 
 /// The name of the pod's volume to mount. A volume of the policy counts as used from now on.

@@ -1,13 +1,9 @@
 //! A policy file, read and compiled, before its parameters have values.
 
-use crate::core::yaml;
-
-use super::diagnostic::{Diagnostic, SourceError};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
-use super::parse;
 use super::phase::{Names, Phase};
 
 /// A policy as its file declares it.
@@ -72,17 +68,6 @@ pub(crate) struct Rule {
 }
 
 impl Definition {
-    /// Reads a policy file. `file` is its name for messages.
-    pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
-        let read = || {
-            let root = yaml::read_node(text)?.ok_or_else(|| {
-                Diagnostic::new(yaml::Span::default(), "the file is empty").hint("see docs/policy.md")
-            })?;
-            parse::policy(&root, file, text)
-        };
-        read().map_err(|diagnostic| SourceError::new(file, text, diagnostic))
-    }
-
     /// The annotations that trigger the policy, each with its value.
     pub fn triggers(&self) -> &[(String, String)] {
         &self.matcher.any_annotation

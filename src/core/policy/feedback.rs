@@ -6,23 +6,28 @@
 
 use std::collections::BTreeSet;
 
+use super::active::{ActiveRule, names_in};
 use super::expression::{Path, ReadSet, Step};
+use super::interpolation::Interpolation;
 use super::overlay::{Instruction, of_instructions};
-use super::resolved::{ResolvedPolicy, names_in};
 
 /// Returns whether an expression of a rule, or of a variable that a rule reads, may read a place that the policy changes.
-pub(super) fn exists(policy: &ResolvedPolicy, gpu_resources: &[String]) -> bool {
-    let reads = Reads::of(policy);
-    let mut found = edits_differ(policy);
-    writes(policy, &mut |path| found |= reads.include(&path, gpu_resources));
+pub(super) fn exists<'a>(
+    rules: &[ActiveRule],
+    variables: impl DoubleEndedIterator<Item = &'a (String, Interpolation)>,
+    gpu_resources: &[String],
+) -> bool {
+    let reads = Reads::of(rules, variables);
+    let mut found = edits_differ(rules);
+    writes(rules, &mut |path| found |= reads.include(&path, gpu_resources));
     found
 }
 
 /// Returns whether rules edit lists in strings with different separators: one may take for a single entry what another one
 /// made of two.
-fn edits_differ(policy: &ResolvedPolicy) -> bool {
+fn edits_differ(rules: &[ActiveRule]) -> bool {
     let mut separators: BTreeSet<String> = BTreeSet::new();
-    for rule in &policy.rules {
+    for rule in rules {
         let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
         for instruction in rule.container.iter().chain(&rule.pod.instructions).chain(named) {
             instruction.separators(&mut |separator| {
@@ -44,18 +49,23 @@ struct Reads {
 }
 
 impl Reads {
-    fn of(policy: &ResolvedPolicy) -> Self {
+    fn of<'a>(
+        rules: &[ActiveRule],
+        variables: impl DoubleEndedIterator<Item = &'a (String, Interpolation)>,
+    ) -> Self {
         let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
         let mut names = BTreeSet::new();
-        let mut note = |text: &super::interpolation::Interpolation, names: &mut BTreeSet<String>| {
+        let mut note = |text: &Interpolation, names: &mut BTreeSet<String>| {
             names.extend(names_in(text));
             for expression in text.expressions() {
                 pod.extend(expression.reads_of_pod());
                 container.extend(expression.reads_of_container());
             }
         };
-        policy.rules.iter().for_each(|rule| rule.texts(&mut |text| note(text, &mut names)));
-        for (name, text) in policy.variables().rev() {
+        for rule in rules {
+            rule.texts(&mut |text| note(text, &mut names));
+        }
+        for (name, text) in variables.rev() {
             if names.contains(name) {
                 note(text, &mut names);
             }
@@ -72,7 +82,7 @@ impl Reads {
         } else {
             pod = ReadSet::Whole;
         }
-        let chooses_containers = policy.rules.iter().any(|rule| rule.containers.is_some());
+        let chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
         Self { paths: pod, names, chooses_containers }
     }
 
@@ -103,8 +113,8 @@ impl Reads {
 }
 
 /// Calls `visit` with every place that the rules may change.
-fn writes(policy: &ResolvedPolicy, visit: &mut dyn FnMut(Path)) {
-    for rule in &policy.rules {
+fn writes(rules: &[ActiveRule], visit: &mut dyn FnMut(Path)) {
+    for rule in rules {
         let of = |instructions: &[Instruction], place: &[Step], visit: &mut dyn FnMut(Path)| {
             of_instructions(instructions, &place.to_vec(), visit);
         };

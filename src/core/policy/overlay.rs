@@ -3,15 +3,20 @@
 //! [`compile`] turns an overlay into [`Instruction`]s when a policy is loaded. Each instruction is one kind of change
 //! that the engine can make; a piece of an overlay for which there is no instruction is an error at its line.
 
+mod accept;
+mod build;
 mod compile;
+mod edits;
 mod fold;
 mod source;
 mod template;
+mod values;
 mod writes;
 
+pub(crate) use build::evaluate_key;
 pub(crate) use compile::{Compiler, compile_computed};
 pub(crate) use fold::Fold;
-pub(crate) use template::{Element, Template, evaluate_key};
+pub(crate) use template::{Element, Template};
 pub(crate) use writes::of_instructions;
 
 use super::expression::Bindings;
@@ -118,7 +123,9 @@ impl Instruction {
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         match self {
             Self::Object { instructions, .. } => {
-                instructions.iter().for_each(|instruction| instruction.texts(visit));
+                for instruction in instructions {
+                    instruction.texts(visit);
+                }
             }
             Self::Value { template, .. } => template.texts(visit),
             Self::Entries { entries, .. } => {
@@ -161,7 +168,9 @@ impl Instruction {
     pub(crate) fn separators(&self, visit: &mut dyn FnMut(&str)) {
         match self {
             Self::Object { instructions, .. } => {
-                instructions.iter().for_each(|instruction| instruction.separators(visit));
+                for instruction in instructions {
+                    instruction.separators(visit);
+                }
             }
             Self::Env { variables, .. } => variables.iter().for_each(|variable| {
                 if let Variable::List { edit, .. } = variable {

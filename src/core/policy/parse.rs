@@ -2,10 +2,10 @@
 
 use crate::core::schema::Format;
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{Content, Node, Span};
+use crate::core::yaml::{self, Content, Node, Span};
 
 use super::definition::{Definition, OnConflict, PolicyWarning, Rule, Variable};
-use super::diagnostic::{Diagnostic, suggest};
+use super::diagnostic::{Diagnostic, SourceError, suggest};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::overlay::{Compiler, Element};
@@ -16,8 +16,20 @@ use super::reader::{self, Fields};
 const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 const KIND: &str = "FabricPolicy";
 
-/// Reads a policy.
-pub(super) fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic> {
+impl Definition {
+    /// Reads a policy file. `file` is its name for messages.
+    pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
+        let read = || {
+            let root = yaml::read_node(text)?.ok_or_else(|| {
+                Diagnostic::new(yaml::Span::default(), "the file is empty").hint("see docs/policy.md")
+            })?;
+            policy(&root, file, text)
+        };
+        read().map_err(|diagnostic| SourceError::new(file, text, diagnostic))
+    }
+}
+
+fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic> {
     let mut fields = Fields::of(root, "a policy")?;
     constant(fields.required("apiVersion")?, "apiVersion", API_VERSION)?;
     constant(fields.required("kind")?, "kind", KIND)?;

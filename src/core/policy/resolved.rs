@@ -6,11 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::definition::{Definition, OnConflict, Rule};
-use super::expression::{Bindings, Expression, ReadSet};
+use super::active::{ActiveRule, ActiveWarning, names_in};
+use super::definition::{Definition, Rule};
+use super::expression::{Bindings, ReadSet};
 use super::feedback;
 use super::interpolation::{EvaluationError, Interpolation};
-use super::overlay::{Fold, Instructions, PodOverlay};
+use super::overlay::Fold;
 use super::parameter::{Parameter, ParameterType};
 use super::phase::Phase;
 
@@ -34,27 +35,6 @@ pub(crate) struct ResolvedPolicy {
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
     pub(crate) reads_of_container: ReadSet,
-}
-
-/// A rule whose condition is not false for these parameters.
-#[derive(Debug)]
-pub(crate) struct ActiveRule {
-    pub(crate) name: String,
-    pub(crate) when: Option<Interpolation>,
-    pub(crate) containers: Option<Interpolation>,
-    pub(crate) requires_pod_network: bool,
-    pub(crate) on_conflict: OnConflict,
-    pub(crate) container: Instructions,
-    pub(crate) pod: PodOverlay,
-    /// The parameters that it depends on.
-    pub(crate) parameters: BTreeSet<String>,
-}
-
-#[derive(Debug)]
-pub(crate) struct ActiveWarning {
-    pub(crate) code: String,
-    pub(crate) when: Interpolation,
-    pub(crate) message: Interpolation,
 }
 
 /// A remark about the value of a parameter.
@@ -145,7 +125,8 @@ impl ResolvedPolicy {
         };
         policy.bind_variables(definition)?;
         policy.fold_rules(definition)?;
-        policy.reads_own_changes = feedback::exists(&policy, &definition.gpu_resources);
+        policy.reads_own_changes =
+            feedback::exists(&policy.rules, policy.variables(), &definition.gpu_resources);
         policy.fold_warnings(definition)?;
         policy.drop_unread_variables();
         policy.collect_reads();
@@ -260,20 +241,6 @@ impl ResolvedPolicy {
             visit(&warning.message);
         }
     }
-}
-
-impl ActiveRule {
-    /// Calls `visit` with every interpolation of the rule.
-    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.when.iter().chain(&self.containers).for_each(&mut *visit);
-        self.container.iter().for_each(|instruction| instruction.texts(visit));
-        self.pod.texts(visit);
-    }
-}
-
-/// The names that the expressions of a text read.
-pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
-    text.expressions().flat_map(Expression::names).cloned()
 }
 
 /// The parameters that a rule depends on, directly or through variables.

@@ -57,7 +57,6 @@ impl Rejection {
     pub(super) fn reply(self, state: &State) -> Response<Body> {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
-        #[expect(clippy::struct_field_names, reason = "the API calls the field so")]
         struct ApiStatus<'a> {
             kind: &'static str,
             api_version: &'static str,

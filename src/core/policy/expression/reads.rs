@@ -112,7 +112,9 @@ impl Reader {
             // The body says what is read of the entries; their number counts in any case.
             let entry = place.step(Step::Every);
             self.read(entry.step(Step::Exists));
-            keys.into_iter().for_each(|key| self.expression(key));
+            for key in keys {
+                self.expression(key);
+            }
             Some(entry)
         } else {
             self.expression(&comprehension.iter_range);

@@ -7,8 +7,8 @@ use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::phase::{Names, Phase};
 use crate::core::schema::Format;
 
-use super::compile::solidified;
-use super::template::evaluate_key;
+use super::build::evaluate_key;
+use super::values::solidified;
 use super::{
     Amount, Element, Instruction, Instructions, ListEdit, NamedContainer, NetworksEdit, PodOverlay,
     StringValue, Template, Variable,

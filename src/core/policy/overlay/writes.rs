@@ -13,15 +13,21 @@ pub(crate) fn of_instructions(instructions: &[Instruction], place: &Path, visit:
         match instruction {
             Instruction::Object { field, instructions } => of_instructions(instructions, &at(field), visit),
             Instruction::Entries { field, entries, .. } => {
-                entries.iter().for_each(|(key, _)| visit(entry(&at(field), key)));
+                for (key, _) in entries {
+                    visit(entry(&at(field), key));
+                }
             }
             Instruction::Annotations { field, entries, .. } => {
-                entries.iter().for_each(|(key, _)| visit(entry(&at(field), key)));
+                for (key, _) in entries {
+                    visit(entry(&at(field), key));
+                }
             }
             Instruction::Amounts(amounts) => {
                 for list in ["limits", "requests"] {
                     let list = step(place, Step::Field(list.to_owned()));
-                    amounts.iter().for_each(|amount| visit(entry(&list, &amount.resource)));
+                    for amount in amounts {
+                        visit(entry(&list, &amount.resource));
+                    }
                 }
             }
             Instruction::Value { field, .. }
