@@ -19,6 +19,7 @@ pub(crate) use active::ActiveRule;
 pub use compiled::Policy;
 pub use definition::{Definition, OnConflict};
 pub use diagnostic::{Diagnostic, SourceError};
+pub(crate) use feedback::Feedback;
 pub(crate) use matcher::Matcher;
 pub use matcher::PodContext;
 pub(crate) use parameter::plain as parameter_text;

@@ -5,14 +5,14 @@ use serde_json::Value;
 use crate::core::pointer::at_pointer;
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::parameter_text as plain;
-use crate::core::policy::{NoteKind, PodContext, Policy, ResolvedPolicy};
+use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy};
 
 use super::bindings::{PodScope, Source};
 use super::context::{PodFacts, evaluation_failed};
 use super::cursor::Cursor;
 use super::instance_type;
 use super::log::ChangeLog;
-use super::pass::Pass;
+use super::pass::{Pass, Selection};
 use super::pod;
 use super::report::{Reason, Warning, WarningKind};
 use super::security;
@@ -32,8 +32,14 @@ pub(super) fn inject(
     let resolved =
         policy.resolved(&selected).map_err(|error| Stop::Refuse(evaluation_failed("the policy", error)))?;
     let injection = Injection { policy, resolved: &resolved, context, selected: &selected };
-    injection.first_pass(pod, log)?;
-    if resolved.reads_own_changes || log.warnings.iter().any(|warning| warning.kind.may_pass()) {
+    let selection = injection.first_pass(pod, log)?;
+    let may_change = match resolved.feedback {
+        Feedback::Values => true,
+        _ if log.warnings.iter().any(|warning| warning.kind.may_pass()) => true,
+        Feedback::Conditions => !injection.selects_no_more(pod, &selection)?,
+        Feedback::None => false,
+    };
+    if may_change {
         injection.repeat(pod, log)?;
     }
     log.drop_reverted(pod);
@@ -54,8 +60,12 @@ struct Injection<'a> {
 }
 
 impl Injection<'_> {
-    fn first_pass(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+    fn first_pass(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<Selection, Stop> {
+        let mut selection = Selection::new();
         self.pass(pod, log, |pass, gpus, log| {
+            if self.resolved.feedback == Feedback::Conditions {
+                selection = pass.selection();
+            }
             let rules = self.resolved.rules.iter();
             for (rule, _) in rules.zip(&pass.left_out).filter(|(_, left_out)| **left_out) {
                 log.warnings.push(about_pod(WarningKind::HostNetwork, &rule.name));
@@ -67,7 +77,18 @@ impl Injection<'_> {
             }
             self.warn_about_parameters(pass, log);
             Ok(())
-        })
+        })?;
+        Ok(selection)
+    }
+
+    /// Returns whether the rules select nothing, now that they are injected, that they did not select before.
+    fn selects_no_more(&self, pod: &Value, before: &Selection) -> Result<bool, Stop> {
+        let containers = pod::containers(pod, &self.policy.definition().gpu_resources)?;
+        let source = Source::pod(self.resolved, pod, &containers, self.context);
+        let scope = PodScope::new(source, self.resolved, None);
+        let resolver = Resolver(&scope);
+        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod)?;
+        Ok(pass.selection().is_subset(before))
     }
 
     /// Repeats the pass until it leaves the pod as it is. That is necessary where the policy may read what it injects
@@ -91,7 +112,7 @@ impl Injection<'_> {
             if settled {
                 return Ok(());
             }
-            log.feedback |= self.resolved.reads_own_changes;
+            log.feedback |= self.resolved.feedback != Feedback::None;
         }
         Err(Stop::Refuse(Reason::NotIdempotent { path: log.last().unwrap_or_default().to_owned() }))
     }

@@ -1,5 +1,7 @@
 //! One pass over a pod: which rules apply to which containers, and their injection.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
@@ -16,6 +18,9 @@ use super::log::ChangeLog;
 use super::merge::apply;
 use super::pod::Container;
 use super::report::{Kept, Reason, Warning, WarningKind};
+
+/// Containers, by list and index, and the rules that select them.
+pub(super) type Selection = BTreeSet<(&'static str, usize, usize)>;
 
 /// The rules of a policy, evaluated for a pod.
 pub(super) struct Pass<'a> {
@@ -102,6 +107,16 @@ impl<'a> Pass<'a> {
             }
         }
         Ok(selected)
+    }
+
+    /// The containers and rules that belong together.
+    pub(super) fn selection(&self) -> Selection {
+        let rows = self.containers.iter().zip(&self.selected);
+        let pairs = rows.flat_map(|(container, row)| {
+            let rules = row.iter().enumerate().filter(|(_, selected)| **selected);
+            rules.map(|(rule, _)| (container.list, container.index, rule))
+        });
+        pairs.collect()
     }
 
     fn applied_rules(&self) -> impl Iterator<Item = (usize, &'a ActiveRule)> {

@@ -31,7 +31,17 @@ pub(crate) struct ActiveWarning {
 impl ActiveRule {
     /// Calls `visit` with every interpolation of the rule.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.conditions(visit);
+        self.values(visit);
+    }
+
+    /// Calls `visit` with the conditions of the rule.
+    pub(crate) fn conditions(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.when.iter().chain(&self.containers).for_each(&mut *visit);
+    }
+
+    /// Calls `visit` with every interpolation of the overlays.
+    pub(crate) fn values(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.container.iter().for_each(|instruction| instruction.texts(visit));
         self.pod.texts(visit);
     }

@@ -2,7 +2,7 @@
 //!
 //! The API server may call a webhook again for a pod that it has changed. Where no expression reads a place that an
 //! overlay changes, every expression has the same value in that second pass, so that it changes nothing. Where one
-//! may, the engine repeats the pass until it changes nothing.
+//! may, the engine looks again, and repeats the pass until it changes nothing.
 
 use std::collections::BTreeSet;
 
@@ -12,16 +12,40 @@ use super::expression::{Path, ReadSet, Step};
 use super::interpolation::Interpolation;
 use super::overlay::{Instruction, of_instructions};
 
-/// Returns whether an expression of a rule, or of a variable that a rule reads, may read a place that the policy changes.
-pub(super) fn exists<'a>(
-    rules: &[ActiveRule],
-    variables: impl DoubleEndedIterator<Item = &'a (String, Interpolation)>,
-    gpu_resources: &[String],
-) -> bool {
-    let reads = Reads::of(rules, variables);
-    let mut found = edits_differ(rules);
-    writes(rules, &mut |path| found |= reads.include(&path, gpu_resources));
-    found
+/// The expressions of a policy that may read a place which the policy changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Feedback {
+    None,
+    /// Conditions only: another pass changes the pod only if a rule applies to more containers.
+    Conditions,
+    /// Values too.
+    Values,
+}
+
+impl Feedback {
+    /// The feedback of rules, with the variables that they read.
+    pub(super) fn of(
+        rules: &[ActiveRule],
+        variables: &[&(String, Interpolation)],
+        gpu_resources: &[String],
+    ) -> Self {
+        let values = Reads::of(variables, |visit| rules.iter().for_each(|rule| rule.values(visit)));
+        let mut conditions =
+            Reads::of(variables, |visit| rules.iter().for_each(|rule| rule.conditions(visit)));
+        conditions.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
+        let mut found = if edits_differ(rules) { Self::Values } else { Self::None };
+        writes(rules, &mut |path| {
+            let of_path = if values.include(&path, gpu_resources) {
+                Self::Values
+            } else if conditions.include(&path, gpu_resources) {
+                Self::Conditions
+            } else {
+                Self::None
+            };
+            found = found.max(of_path);
+        });
+        found
+    }
 }
 
 /// Returns whether rules edit lists in strings with different separators: one may take for a single entry what another one
@@ -40,7 +64,7 @@ fn edits_differ(rules: &[ActiveRule]) -> bool {
     separators.len() > 1 || insists && !separators.is_empty()
 }
 
-/// The places of a pod that the rules of a policy read.
+/// The places of a pod that expressions read.
 struct Reads {
     /// From the pod.
     paths: ReadSet,
@@ -51,9 +75,9 @@ struct Reads {
 }
 
 impl Reads {
-    fn of<'a>(
-        rules: &[ActiveRule],
-        variables: impl DoubleEndedIterator<Item = &'a (String, Interpolation)>,
+    fn of(
+        variables: &[&(String, Interpolation)],
+        texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
     ) -> Self {
         let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
         let mut names = BTreeSet::new();
@@ -64,10 +88,8 @@ impl Reads {
                 container.extend(expression.reads_of_container());
             }
         };
-        for rule in rules {
-            rule.texts(&mut |text| note(text, &mut names));
-        }
-        for (name, text) in variables.rev() {
+        texts(&mut |text| note(text, &mut names));
+        for (name, text) in variables.iter().rev() {
             if names.contains(name) {
                 note(text, &mut names);
             }
@@ -84,8 +106,7 @@ impl Reads {
         } else {
             pod = ReadSet::Whole;
         }
-        let chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
-        Self { paths: pod, names, chooses_containers }
+        Self { paths: pod, names, chooses_containers: false }
     }
 
     /// Returns whether a change at this place may change the value of an expression.

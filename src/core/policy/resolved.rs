@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::active::{ActiveRule, ActiveWarning, names_in};
 use super::definition::{Definition, Rule};
 use super::expression::{Bindings, ReadSet};
-use super::feedback;
+use super::feedback::Feedback;
 use super::interpolation::{EvaluationError, Interpolation};
 use super::overlay::Fold;
 use super::parameter::{Parameter, ParameterType};
@@ -29,8 +29,7 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) notes: Vec<Note>,
     /// `<policy>@<digest>`.
     pub(crate) stamp: String,
-    /// True if an expression may read what the policy itself injects, so that one pass may not be enough.
-    pub(crate) reads_own_changes: bool,
+    pub(crate) feedback: Feedback,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
@@ -118,15 +117,16 @@ impl ResolvedPolicy {
             warnings: Vec::new(),
             notes,
             stamp: stamp(definition, &values),
-            reads_own_changes: false,
+            feedback: Feedback::None,
             reads: BTreeSet::new(),
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
         };
         policy.bind_variables(definition)?;
         policy.fold_rules(definition)?;
-        policy.reads_own_changes =
-            feedback::exists(&policy.rules, policy.variables(), &definition.gpu_resources);
+        let variables: Vec<_> = policy.variables().collect();
+        let feedback = Feedback::of(&policy.rules, &variables, &definition.gpu_resources);
+        policy.feedback = feedback;
         policy.fold_warnings(definition)?;
         policy.drop_unread_variables();
         policy.collect_reads();
