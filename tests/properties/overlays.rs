@@ -1,5 +1,7 @@
 //! Each field of an overlay is there afterwards, or is reported.
 
+use std::collections::BTreeSet;
+
 use crate::adapter::{self, Result as Outcome};
 use crate::generator::defaults;
 use crate::leaves;
@@ -31,8 +33,11 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     }
     let text = &pair.group.text;
     let edits = text.contains("$prepend") || text.contains("$append");
-    let outcome =
-        leaves::Outcome { before: &pair.pod, after: &completed, warnings: &pair.first.warnings, edits };
+    let replaces = text.contains("onConflict: \"replace\"");
+    let contradictions =
+        if replaces { leaves::contradictions(&demand, &pair.pod) } else { BTreeSet::default() };
+    let warnings = &pair.first.warnings;
+    let outcome = leaves::Outcome { before: &pair.pod, after: &completed, warnings, edits, contradictions };
     match leaves::first_missing(&demand, &outcome) {
         Some((class, detail)) => fail(class, detail),
         None => Ok(()),
