@@ -199,8 +199,8 @@ impl<'a, 'p> Merge<'a, 'p> {
             None if needs_sidecar(field.name) && is_plain_init_container(cursor) => {
                 "no restartPolicy: Always".to_owned()
             }
-            None if field.name == "restartPolicy" && depends_on_restart_policy(cursor) => {
-                "fields that depend on its restartPolicy".to_owned()
+            None if field.name == "restartPolicy" && is_container_of_the_pod(cursor, wanted) => {
+                "this container, whose restartPolicy its author chose".to_owned()
             }
             None => return false,
         };
@@ -226,11 +226,10 @@ fn needs_sidecar(field: &str) -> bool {
     matches!(field, "lifecycle" | "livenessProbe" | "readinessProbe" | "startupProbe")
 }
 
-/// Returns whether an init container has fields that the API server takes with its present restartPolicy only.
-fn depends_on_restart_policy(container: &Cursor<'_>) -> bool {
-    const FIELDS: [&str; 5] =
-        ["lifecycle", "livenessProbe", "readinessProbe", "startupProbe", "restartPolicyRules"];
-    container.get("restartPolicy").is_some() && FIELDS.iter().any(|field| container.get(field).is_some())
+/// Returns whether a container, which has another restartPolicy, came with the pod: with it, an init container would become
+/// a sidecar or the reverse.
+fn is_container_of_the_pod(container: &Cursor<'_>, wanted: &Value) -> bool {
+    container.get("restartPolicy") != Some(wanted) && !container.added_container(container.pointer())
 }
 
 fn is_plain_init_container(container: &Cursor<'_>) -> bool {

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use super::active::{ActiveRule, names_in};
+use super::definition::OnConflict;
 use super::expression::{Path, ReadSet, Step};
 use super::interpolation::Interpolation;
 use super::overlay::{Instruction, of_instructions};
@@ -35,7 +36,8 @@ fn edits_differ(rules: &[ActiveRule]) -> bool {
             });
         }
     }
-    separators.len() > 1
+    let insists = rules.iter().any(|rule| rule.on_conflict != OnConflict::Keep);
+    separators.len() > 1 || insists && !separators.is_empty()
 }
 
 /// The places of a pod that the rules of a policy read.

@@ -19,6 +19,8 @@ pub(crate) use fold::Fold;
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::of_instructions;
 
+use serde_json::Value;
+
 use super::expression::Bindings;
 use super::interpolation::Interpolation;
 use crate::core::schema::{Field, Format, Object};
@@ -188,7 +190,44 @@ impl Instruction {
     }
 }
 
+impl Instruction {
+    /// Calls `visit` with the literal name of every variable and annotation that the instruction sets or edits.
+    pub(crate) fn strings(&self, visit: &mut dyn FnMut(&str, bool)) {
+        match self {
+            Self::Object { instructions, .. } => {
+                for instruction in instructions {
+                    instruction.strings(visit);
+                }
+            }
+            Self::Env { variables, .. } => variables.iter().for_each(|variable| match variable {
+                Variable::Entry(entry) => {
+                    if let Some(name) = entry.0.literal("name") {
+                        visit(name, false);
+                    }
+                }
+                Variable::List { name: Template::Constant(Value::String(name)), .. } => visit(name, true),
+                Variable::List { .. } => {}
+            }),
+            Self::Annotations { entries, .. } => entries.iter().for_each(|(key, value)| {
+                if let Interpolation::Literal(key) = key {
+                    visit(key, !matches!(value, StringValue::Text(_)));
+                }
+            }),
+            _ => {}
+        }
+    }
+}
+
 impl PodOverlay {
+    /// Returns whether the overlay sets `spec.hostNetwork`.
+    pub(crate) fn sets_host_network(&self) -> bool {
+        let sets = |instruction: &Instruction| matches!(instruction, Instruction::Value { field, .. } if field.name == "hostNetwork");
+        self.instructions.iter().any(|instruction| match instruction {
+            Instruction::Object { instructions, .. } => instructions.iter().any(sets),
+            _ => false,
+        })
+    }
+
     /// Calls `visit` with every interpolation.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.claims.iter().chain(&self.instructions).for_each(|instruction| instruction.texts(visit));

@@ -193,6 +193,7 @@ fn rules(node: &Node, names: &Names) -> Result<Vec<Rule>, Diagnostic> {
         return Err(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
     }
     same_volumes(node, &rules)?;
+    edits_and_insists(node, &rules)?;
     Ok(rules)
 }
 
@@ -211,6 +212,34 @@ fn same_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
             }
             Some(_) => {}
             None => known.push((name, volume)),
+        }
+    }
+    Ok(())
+}
+
+/// A rule that replaces or refuses other values of a variable or annotation, and another rule that edits it, undo each
+/// other.
+fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let (mut edited, mut set) = (Vec::new(), Vec::new());
+    for rule in rules {
+        let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
+        for instruction in rule.container.iter().chain(&rule.pod.instructions).chain(named) {
+            instruction.strings(&mut |name, is_edit| {
+                if is_edit {
+                    edited.push((name.to_owned(), &rule.name));
+                } else if rule.on_conflict != OnConflict::Keep {
+                    set.push((name.to_owned(), &rule.name));
+                }
+            });
+        }
+    }
+    for (name, editor) in &edited {
+        if let Some((_, setter)) = set.iter().find(|(other, _)| other == name) {
+            let message =
+                format!("rule `{editor}` edits `{name}`, of which rule `{setter}` allows one value only");
+            let mut diagnostic = Diagnostic::new(node.span, message).hint("set the whole value in one rule");
+            diagnostic.needle = Some(name.as_str().into());
+            return Err(diagnostic);
         }
     }
     Ok(())
@@ -240,6 +269,12 @@ fn rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {
     if adds_nothing {
         return Err(Diagnostic::new(node.span, format!("the rule `{name}` adds nothing"))
             .hint("give it `container`, `pod` or both"));
+    }
+    if requires_pod_network && pod.sets_host_network() {
+        let message = format!("the rule `{name}` requires the pod's own network and sets `hostNetwork`");
+        let mut diagnostic = Diagnostic::new(node.span, message).hint("write two rules");
+        diagnostic.needle = Some("hostNetwork".into());
+        return Err(diagnostic);
     }
     Ok(Rule { name, when, containers, requires_pod_network, on_conflict, container, pod })
 }
