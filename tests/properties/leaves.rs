@@ -1,5 +1,7 @@
 //! Whether a pod has what a policy asks for, field by field, or a warning says why not.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::adapter::{Warning, compare_amounts};
@@ -16,6 +18,8 @@ pub(crate) struct Outcome<'a> {
     pub(crate) warnings: &'a [Warning],
     /// Whether the policy edits lists inside of strings, which may change what another of its rules set.
     pub(crate) edits: bool,
+    /// Places for which the policy asks two things, of which a rule replaces one.
+    pub(crate) contradictions: BTreeSet<Place>,
 }
 
 /// The keys by which entries of lists are known, from the Kubernetes API; a list with no keys is a set.
@@ -214,6 +218,9 @@ impl Outcome<'_> {
 
     /// Whether a warning is about this place, what is in it, or what it is in.
     fn reported(&self, place: &Place) -> bool {
+        if self.contradictions.iter().any(|known| known.starts_with(place) || place.starts_with(known)) {
+            return true;
+        }
         // Warnings about what is there, not about what is left out.
         let others = [
             "parameter_",

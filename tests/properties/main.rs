@@ -7,7 +7,8 @@
 //! $ FABRIC_PAIRS=100000 cargo test --release --test properties
 //! ```
 //!
-//! `FABRIC_SEED` begins with another seed. Every counterexample that was found is a test in [`counterexamples`].
+//! `FABRIC_SEED` begins with another seed. Every counterexample that was found is a test in [`counterexamples`] or
+//! [`conflicts`].
 
 #![allow(
     clippy::unwrap_used,
@@ -20,6 +21,8 @@ mod adapter;
 mod agreement;
 mod built_in;
 mod cases;
+mod conflicts;
+mod contradictions;
 mod counterexamples;
 mod faults;
 mod full_pod;
@@ -37,3 +40,4 @@ mod reports;
 mod rules;
 mod shrink;
 mod validity;
+mod validity_of_pods;

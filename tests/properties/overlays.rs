@@ -1,6 +1,9 @@
 //! Each field of an overlay is there afterwards, or is reported.
 
+use std::collections::BTreeSet;
+
 use crate::adapter::{self, Result as Outcome};
+use crate::contradictions::contradictions;
 use crate::generator::defaults;
 use crate::leaves;
 use crate::model;
@@ -31,8 +34,10 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     }
     let text = &pair.group.text;
     let edits = text.contains("$prepend") || text.contains("$append");
-    let outcome =
-        leaves::Outcome { before: &pair.pod, after: &completed, warnings: &pair.first.warnings, edits };
+    let replaces = text.contains("onConflict: \"replace\"");
+    let contradictions = if replaces { contradictions(&demand, &pair.pod) } else { BTreeSet::default() };
+    let warnings = &pair.first.warnings;
+    let outcome = leaves::Outcome { before: &pair.pod, after: &completed, warnings, edits, contradictions };
     match leaves::first_missing(&demand, &outcome) {
         Some((class, detail)) => fail(class, detail),
         None => Ok(()),

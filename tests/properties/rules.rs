@@ -40,7 +40,15 @@ fn touched(rule: &Value) -> Vec<Vec<String>> {
 
 fn collect(value: &Value, place: &mut Vec<String>, places: &mut Vec<Vec<String>>) {
     // Fields that depend on each other count as one.
-    let whole = ["resources", "securityContext", "ports"];
+    let whole = [
+        "resources",
+        "securityContext",
+        "ports",
+        "lifecycle",
+        "livenessProbe",
+        "readinessProbe",
+        "startupProbe",
+    ];
     let last = place.last().cloned().unwrap_or_default();
     match value {
         Value::Object(map) if !whole.contains(&last.as_str()) => {

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::adapter::{compare_amounts, is_multiple};
-use crate::generator::amounts::{aggregate, number};
 use crate::generator::{defaults, items, pods};
 
 /// The reasons, none for a valid pod.
@@ -51,11 +50,11 @@ pub(crate) fn refusals(pod: &Value) -> Vec<String> {
     refusals.0
 }
 
-fn text(value: &Value) -> &str {
+pub(crate) fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn names(list: &Value) -> impl Iterator<Item = &str> {
+pub(crate) fn names(list: &Value) -> impl Iterator<Item = &str> {
     items(list).iter().filter_map(|entry| entry["name"].as_str())
 }
 
@@ -69,7 +68,7 @@ fn is_label(name: &str) -> bool {
 }
 
 /// `[prefix/]name`
-fn is_qualified(key: &str) -> bool {
+pub(crate) fn is_qualified(key: &str) -> bool {
     let (prefix, name) = key.split_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
     let ends = |text: &str| {
         text.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -87,10 +86,11 @@ fn is_extended(resource: &str) -> bool {
     resource.starts_with("hugepages-") || resource.contains('/')
 }
 
-struct Refusals(Vec<String>);
+/// The reasons found so far.
+pub(crate) struct Refusals(Vec<String>);
 
 impl Refusals {
-    fn add(&mut self, what: &str, place: &str) {
+    pub(crate) fn add(&mut self, what: &str, place: &str) {
         self.0.push(format!("{what}: {place}"));
     }
 
@@ -200,7 +200,7 @@ impl Refusals {
         }
     }
 
-    fn resources(&mut self, name: &str, resources: &Value, claims: Option<&[&str]>) {
+    pub(crate) fn resources(&mut self, name: &str, resources: &Value, claims: Option<&[&str]>) {
         let empty = Map::new();
         let list = |key: &str| resources[key].as_object().unwrap_or(&empty);
         let (limits, requests) = (list("limits"), list("requests"));
@@ -253,94 +253,6 @@ impl Refusals {
         }
         if items(&context["capabilities"]["add"]).iter().any(|capability| capability == "CAP_SYS_ADMIN") {
             self.add("CAP_SYS_ADMIN without escalation", name);
-        }
-    }
-
-    fn host_ports(&mut self, spec: &Value) {
-        let mut taken = BTreeSet::new();
-        for container in items(&spec["containers"]) {
-            for port in items(&container["ports"]) {
-                let (host, inner) = (&port["hostPort"], &port["containerPort"]);
-                if host.is_null() || *host == 0 {
-                    continue;
-                }
-                let place = format!("{}/{}/{host}", text(&port["protocol"]), text(&port["hostIP"]));
-                if !taken.insert(place.clone()) {
-                    self.add("host port", &place);
-                }
-                if spec["hostNetwork"] == true && host != inner {
-                    self.add("host port of a hostNetwork pod", &place);
-                }
-            }
-        }
-    }
-
-    /// Requests and limits of the pod as a whole bound those of its containers.
-    fn pod_resources(&mut self, pod: &Value) {
-        let resources = &pod["spec"]["resources"];
-        if resources.is_null() {
-            return;
-        }
-        self.resources("pod", resources, None);
-        let spec = pod["spec"].as_object().unwrap();
-        for (list, bounded) in [("requests", ""), ("limits", "hugepages-")] {
-            for (resource, needed) in aggregate(spec, list) {
-                let whole = &resources[list][&resource];
-                if !whole.is_null() && resource.starts_with(bounded) && number(whole) < needed {
-                    self.add("less for the pod than for its containers", &resource);
-                }
-            }
-        }
-        for (_, _, container) in pods::containers(pod).filter(|(list, ..)| *list == "containers") {
-            for (resource, limit) in container["resources"]["limits"].as_object().into_iter().flatten() {
-                let whole = &resources["limits"][resource];
-                if compare_amounts(limit, whole).is_some_and(std::cmp::Ordering::is_gt) {
-                    self.add("limit above that of the pod", resource);
-                }
-            }
-        }
-    }
-
-    fn pod_fields(&mut self, spec: &Value) {
-        if spec["hostPID"] == true && spec["shareProcessNamespace"] == true {
-            self.add("hostPID and shareProcessNamespace", "");
-        }
-        for sysctl in names(&spec["securityContext"]["sysctls"]) {
-            let host = spec["hostNetwork"] == true && sysctl.starts_with("net.");
-            if host
-                || (spec["hostIPC"] == true
-                    && (sysctl.starts_with("kernel.shm") || sysctl.starts_with("fs.mqueue")))
-            {
-                self.add("sysctl of the host", sysctl);
-            }
-        }
-        for (list, key) in [("schedulingGates", "name"), ("hostAliases", "ip"), ("resourceClaims", "name")] {
-            let mut known = BTreeSet::new();
-            for entry in items(&spec[list]) {
-                if !known.insert(text(&entry[key])) && list != "hostAliases" {
-                    self.add("two entries", list);
-                }
-            }
-        }
-    }
-
-    fn metadata(&mut self, metadata: &Value) {
-        let annotations = metadata["annotations"].as_object().into_iter().flatten();
-        let mut bytes = 0;
-        for (key, value) in annotations {
-            bytes += key.len() + text(value).len();
-            if !is_qualified(&key.to_lowercase()) {
-                self.add("key of an annotation", key);
-            }
-        }
-        if bytes > 256 * 1024 {
-            self.add("annotations too large", "");
-        }
-        for (key, value) in metadata["labels"].as_object().into_iter().flatten() {
-            let value = text(value);
-            if !is_qualified(key) || !(value.is_empty() || (is_qualified(value) && !value.contains('/'))) {
-                self.add("label", key);
-            }
         }
     }
 }

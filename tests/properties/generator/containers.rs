@@ -21,7 +21,7 @@ pub(crate) fn container(dice: &mut Dice, name: &str, volumes: &[Value]) -> Value
     for (key, value) in [
         ("command", json!(["train"])),
         ("args", json!(["--nodes", "2"])),
-        ("workingDir", json!("/work")),
+        ("workingDir", json!("/train")),
         ("imagePullPolicy", json!("Always")),
         ("envFrom", json!([{"configMapRef": {"name": "all"}}, {"prefix": "S_", "secretRef": {"name": "s"}}])),
         ("terminationMessagePolicy", json!("FallbackToLogsOnError")),

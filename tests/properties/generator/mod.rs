@@ -3,6 +3,7 @@
 
 pub(crate) mod amounts;
 pub(crate) mod author;
+mod conditions;
 mod container_overlays;
 pub(crate) mod containers;
 pub(crate) mod defaults;
