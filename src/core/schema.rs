@@ -27,11 +27,13 @@ mod volumes;
 
 use serde_json::{Map, Value};
 
+use crate::core::pointer::unescape;
+
 pub(crate) use check::{Invalid, check};
 pub(crate) use covers::covers;
 pub(crate) use defaults::{complete, same};
 pub(crate) use format::Format;
-pub(crate) use rules::{is_extended_resource, resource_amount};
+pub(crate) use rules::{is_extended_resource, resource_amount, resource_pair};
 
 /// The type `Pod`.
 pub(crate) fn pod() -> &'static Object {
@@ -46,6 +48,16 @@ pub(crate) fn container() -> &'static Object {
 /// The type of an entry of `spec.volumes`.
 pub(crate) fn volume() -> &'static Object {
     &volumes::VOLUME
+}
+
+/// The shape of the value at a JSON Pointer from the pod; `None` where the tables have none.
+pub(crate) fn shape_at(pointer: &str) -> Option<Shape> {
+    pointer.split('/').skip(1).try_fold(Shape::Object(pod()), |shape, token| match shape {
+        Shape::Object(object) | Shape::Atomic(object) => Some(object.field(&unescape(token))?.shape),
+        Shape::Map { values, .. } => Some(*values),
+        Shape::List { items, .. } => Some(*items),
+        _ => None,
+    })
 }
 
 /// A rule about several fields of one object. It receives the object and returns what is wrong with it.

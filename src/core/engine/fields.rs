@@ -31,6 +31,10 @@ fn put(
     field: &'static Field,
     wanted: Value,
 ) -> Result<(), Reason> {
+    // An empty text is none, for which the API server puts in its default.
+    if wanted == "" && field.is_absent(&wanted) {
+        return Ok(());
+    }
     let seen = match cursor.get(field.name).cloned() {
         Some(existing) => Some(existing),
         None if field.is_absent(&wanted) => return Ok(()),

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::core::pointer::{at_pointer, push_token, unescape};
+use crate::core::pointer::{push_token, unescape};
+use crate::core::schema::{Shape, same, shape_at};
 
 use super::report::{Warning, WarningKind};
 
@@ -172,19 +173,22 @@ impl ChangeLog {
         self.changes.is_empty()
     }
 
-    /// Drops changes that later changes reverted.
-    pub(super) fn drop_reverted(&mut self, pod: &Value) {
-        let (changes, warnings) = (&mut self.changes, &mut self.warnings);
-        changes.retain(|change| {
-            let reverted =
-                change.before.as_ref().is_some_and(|before| at_pointer(pod, &change.pointer) == Some(before));
-            if reverted {
-                let about = |warning: &Warning| warning.path == change.pointer;
-                warnings.retain(|warning| {
-                    !(about(warning) && matches!(warning.kind, WarningKind::Replaced { .. }))
-                });
+    /// Drops changes that later changes reverted, and restores the pod's spelling of the values.
+    pub(super) fn drop_reverted(&mut self, pod: &mut Value) {
+        let warnings = &mut self.warnings;
+        self.changes.retain_mut(|change| {
+            let Some(before) = &change.before else { return true };
+            let Some(now) = pod.pointer_mut(&change.pointer) else { return true };
+            let shape = shape_at(&change.pointer).unwrap_or(Shape::Opaque);
+            if before.is_null() || !same(before, now, &shape) {
+                return true;
             }
-            !reverted
+            now.clone_from(before);
+            let about = |warning: &Warning| {
+                warning.path == change.pointer && matches!(warning.kind, WarningKind::Replaced { .. })
+            };
+            warnings.retain(|warning| !about(warning));
+            false
         });
     }
 

@@ -7,9 +7,10 @@ use serde_json::Value;
 
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::{Amount, Element, Template, evaluate_key};
-use crate::core::policy::parameter_text;
 use crate::core::quantity::{Quantity, same_quantity};
-use crate::core::schema::{Field, Format, Shape, covers, is_extended_resource, resource_amount};
+use crate::core::schema::{
+    Field, Format, Shape, covers, is_extended_resource, resource_amount, resource_pair,
+};
 
 use super::context::{Merge, Settled, brief};
 use super::cursor::Cursor;
@@ -68,15 +69,10 @@ fn evaluated(merge: &Merge<'_, '_>, amount: &Amount) -> Result<Option<Wanted>, R
     // Limit and request are most often one expression.
     let request = if amount.request == amount.limit { limit.clone() } else { build(&amount.request)? };
     if let (Some(limit), Some(request)) = (&limit, &request) {
-        let (equal, in_order) = (same_quantity(limit, request), at_most(request, limit));
-        if !(equal || can_overcommit(&resource) && in_order) {
-            let message = format!(
-                "the request {} of `{resource}` does not go with the limit {}",
-                parameter_text(request),
-                parameter_text(limit)
-            );
-            return merge.evaluated(Err(EvaluationError { expression: amount.resource.source(), message }));
-        }
+        let pair = resource_pair(&resource, limit, request);
+        merge.evaluated(
+            pair.map_err(|message| EvaluationError { expression: amount.resource.source(), message }),
+        )?;
     }
     Ok((limit.is_some() || request.is_some()).then_some(Wanted { resource, limit, request }))
 }

@@ -169,6 +169,15 @@ pub(crate) fn resource_amount(name: &str, amount: &Value) -> Result<(), String> 
     Ok(())
 }
 
+/// Fails if a container cannot have this limit and this request of a resource.
+pub(crate) fn resource_pair(name: &str, limit: &Value, request: &Value) -> Result<(), String> {
+    let pair = Quantity::from_value(limit).zip(Quantity::from_value(request));
+    let fits = pair.is_some_and(|(limit, request)| {
+        request == limit || request < limit && !name.starts_with("hugepages-") && !is_extended_resource(name)
+    });
+    require(fits, &format!("the request {request} of `{name}` does not go with the limit {limit}"))
+}
+
 /// Returns whether a resource belongs to a device plugin. It is counted in whole numbers, and its request equals
 /// its limit.
 pub(crate) fn is_extended_resource(name: &str) -> bool {

@@ -5,14 +5,14 @@ use serde_json::Value;
 use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::{Names, Phase};
-use crate::core::schema::{self, Field, ListMerge, Object, Shape};
+use crate::core::schema::{self, Field, ListMerge, Object, Shape, resource_amount, resource_pair};
 use crate::core::yaml::Node;
 
 use super::accept::is_structure;
 use super::edits::{edit_of, string_value};
 use super::source::{Source, SourceContent};
 use super::values::{AS_LIST, elements, expected, fields, keyed_values, list, mismatch, missing, value};
-use super::{Amount, Instruction, Instructions, NamedContainer, PodOverlay, StringValue, Variable};
+use super::{Amount, Instruction, Instructions, NamedContainer, PodOverlay, StringValue, Template, Variable};
 
 /// Compiles the overlays of a policy.
 pub(crate) struct Compiler<'a> {
@@ -245,10 +245,33 @@ fn resources(source: &Source, object: &'static Object) -> Result<Instructions, D
             others.push(instruction(&entry.value, field, object)?);
         }
     }
+    for amount in &amounts {
+        check_constants(source, amount)?;
+    }
     if !amounts.is_empty() {
         others.insert(0, Instruction::Amounts(amounts));
     }
     Ok(others)
+}
+
+/// Fails for amounts without expressions that the API server refuses.
+fn check_constants(source: &Source, amount: &Amount) -> Result<(), Diagnostic> {
+    let Interpolation::Literal(name) = &amount.resource else { return Ok(()) };
+    let constant = |template: &Option<Template>| match template {
+        Some(Template::Constant(value)) => Some(value.clone()),
+        _ => None,
+    };
+    let (limit, request) = (constant(&amount.limit), constant(&amount.request));
+    let amounts = limit.iter().chain(&request).try_for_each(|value| resource_amount(name, value));
+    let pair = match (&limit, &request) {
+        (Some(limit), Some(request)) => resource_pair(name, limit, request),
+        _ => Ok(()),
+    };
+    amounts.and(pair).map_err(|message| {
+        let mut diagnostic = Diagnostic::new(source.span, message);
+        diagnostic.needle = Some(name.as_str().into());
+        diagnostic
+    })
 }
 
 /// Adds the amounts of `limits` or `requests`.
