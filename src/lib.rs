@@ -1,13 +1,13 @@
 //! Gives multi-node GPU pods their cloud's fast network.
 //!
-//! [`core`] is pure: text and values in, text and values out. [`shell`] is the command line, the server and the
-//! reconciler around it.
+//! The interface of the library is [`core::policy`] (policies), [`core::policy_set`] (policies in use, and
+//! [`mutate`](core::policy_set::mutate)) and [`core::engine`] (the result for a pod). All of [`core`] is pure: text and
+//! values in, text and values out. The other modules are for the program and its tests, and change without notice.
 //!
 //! ```
 //! use fabric_injector::core::engine::Outcome;
-//! use fabric_injector::core::policy_set::mutate;
 //! use fabric_injector::core::policy::PodContext;
-//! use fabric_injector::core::policy_set::PolicySet;
+//! use fabric_injector::core::policy_set::{PolicySet, mutate};
 //! use fabric_injector::shell::builtin;
 //!
 //! let policy = builtin::find("aws-efa").ok_or("no such policy")?.definition()?;
@@ -20,10 +20,11 @@
 //!     },
 //! });
 //! let mutation = mutate(&policies, pod, &PodContext::default());
-//! let Outcome::Mutated(mutated) = mutation.outcome else { return Err("not served".into()) };
+//! let Outcome::Mutated(mutated) = mutation.outcome else { return Err("not injected".into()) };
 //! assert_eq!(mutated.pod["spec"]["containers"][0]["resources"]["limits"]["vpc.amazonaws.com/efa"], "32");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 pub mod core;
+#[doc(hidden)]
 pub mod shell;

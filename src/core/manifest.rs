@@ -4,5 +4,7 @@ mod document;
 mod templates;
 
 pub(crate) use document::is_bad_input;
-pub use document::{Document, DocumentError, RawDocument, Served, Syntax, Template, Wanted, serve};
+pub use document::{
+    Document, DocumentError, InjectedDocument, RawDocument, Syntax, Template, Wanted, inject,
+};
 pub use templates::{Found, find};

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::manifest::{Document, Wanted, serve};
+use fabric_injector::core::manifest::{Document, Wanted, inject};
 use fabric_injector::core::yaml;
 use fabric_injector::shell::stream::RawDocuments;
 use serde_json::Value;
@@ -53,7 +53,7 @@ fn through_library(case: &Case) -> Vec<Value> {
         let piece = piece.unwrap();
         let mut document = Document::read(&piece).unwrap();
         let before = document.value.clone();
-        let served = serve(&policies, &mut document, &piece, PATCHES).unwrap();
+        let served = inject(&policies, &mut document, &piece, PATCHES).unwrap();
         let Some(after) = served.value.clone() else {
             values.extend(document.value);
             continue;
@@ -63,7 +63,7 @@ fn through_library(case: &Case) -> Vec<Value> {
         assert_eq!(patched, after, "{}: the patch gives what the engine gives", case.name());
         let mut again = Document::read(&piece).unwrap();
         again.value = Some(after.clone());
-        let second = serve(&policies, &mut again, &piece, PATCHES).unwrap();
+        let second = inject(&policies, &mut again, &piece, PATCHES).unwrap();
         assert!(second.value.is_none(), "{}: {:?}", case.name(), second.patch());
         assert!(
             served.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Mutated(_)))

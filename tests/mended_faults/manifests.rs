@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fabric_injector::core::engine::Outcome;
 use fabric_injector::core::manifest::RawDocument;
-use fabric_injector::core::manifest::{self, Document, Served, Wanted};
+use fabric_injector::core::manifest::{self, Document, InjectedDocument, Wanted};
 use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::{LoadError, PolicySet};
 use fabric_injector::core::values::Values;
@@ -16,10 +16,10 @@ use crate::api_server::assert_api_server_would_accept;
 use crate::support::{self, EVERY_POLICY, TRIGGER, policy_set, serve_as, worker};
 
 /// Serves a document as the command does.
-fn serve(policy: &str, document: &Value) -> Served {
+fn serve(policy: &str, document: &Value) -> InjectedDocument {
     let piece = RawDocument { bytes: document.to_string().into_bytes(), line: 1 };
     let mut document = Document::read(&piece).unwrap();
-    manifest::serve(&policy_set(policy, &[]), &mut document, &piece, Wanted { summary: true, patches: true })
+    manifest::inject(&policy_set(policy, &[]), &mut document, &piece, Wanted { summary: true, patches: true })
         .unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use fabric_injector::core::admission::{OnError, answer};
 use fabric_injector::core::engine::{self, Outcome};
-use fabric_injector::core::manifest::{Document, RawDocument, Wanted, serve};
+use fabric_injector::core::manifest::{self, Document, RawDocument, Wanted};
 use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::core::quantity::Quantity;
@@ -123,7 +123,8 @@ pub(crate) fn command(policies: &Loaded, document: &str) -> (Value, Vec<(String,
     let raw = RawDocument { bytes: document.as_bytes().to_vec(), line: 1 };
     let mut read = Document::read(&raw).unwrap();
     let before = read.value.clone().unwrap_or_default();
-    let served = serve(&policies.0, &mut read, &raw, Wanted { patches: true, summary: true }).unwrap();
+    let served =
+        manifest::inject(&policies.0, &mut read, &raw, Wanted { patches: true, summary: true }).unwrap();
     let after = served.value.unwrap_or(before);
     let templates = served.templates.into_iter();
     (after, templates.map(|template| (template.pointer, injection(template.mutation))).collect())

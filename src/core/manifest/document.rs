@@ -75,14 +75,14 @@ pub struct Wanted {
 
 /// The result of the injection of all pod templates of a document.
 #[derive(Debug, Default)]
-pub struct Served {
+pub struct InjectedDocument {
     /// The results, in the order of the document.
     pub templates: Vec<Template>,
     /// The changed document; `None` if no template changed.
     pub value: Option<Value>,
 }
 
-impl Served {
+impl InjectedDocument {
     /// The patches of all templates, with paths from the document's root. Needs [`Wanted::patches`].
     pub fn patch(&self) -> Patch {
         let of_template = |template: &Template| {
@@ -153,15 +153,15 @@ fn head(bytes: &[u8]) -> usize {
 /// Injects every pod template of a document.
 ///
 /// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values.
-pub fn serve(
+pub fn inject(
     policies: &PolicySet,
     document: &mut Document,
     piece: &RawDocument,
     wanted: Wanted,
-) -> Result<Served, DocumentError> {
-    let mut served = Served::default();
+) -> Result<InjectedDocument, DocumentError> {
+    let mut injected = InjectedDocument::default();
     let mut changed = false;
-    let Some(mut root) = document.value.take() else { return Ok(served) };
+    let Some(mut root) = document.value.take() else { return Ok(injected) };
     for Found { pointer, request } in templates::find(&root) {
         let Some(place) = root.pointer_mut(&pointer) else { continue };
         let mut mutation = mutate(policies, place.take(), &request);
@@ -177,11 +177,11 @@ pub fn serve(
             Outcome::Unchanged { pod, .. } => *place = pod.take(),
             Outcome::Refused { .. } => {}
         }
-        served.templates.push(Template { pointer, mutation, added });
+        injected.templates.push(Template { pointer, mutation, added });
     }
     if !changed {
         document.value = Some(root);
-        return Ok(served);
+        return Ok(injected);
     }
     if document.syntax == Syntax::Json {
         document.duplicate_key = duplicate_key_of_json(piece);
@@ -193,8 +193,8 @@ pub fn serve(
             ..error
         });
     }
-    served.value = Some(root);
-    Ok(served)
+    injected.value = Some(root);
+    Ok(injected)
 }
 
 /// Parses JSON as YAML to find a repeated key, which the JSON parser accepts without an error.

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 
 use crate::core::manifest::RawDocument;
-use crate::core::manifest::{self, Document, DocumentError, Served, Wanted};
+use crate::core::manifest::{self, Document, DocumentError, InjectedDocument, Wanted};
 use crate::core::policy_set::PolicySet;
 use crate::shell::policy_sources::PolicySources;
 use crate::shell::stream::RawDocuments;
@@ -217,7 +217,7 @@ fn process(
         patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
         summary: !arguments.quiet,
     };
-    let injected = match manifest::serve(policies, &mut document, raw, wanted) {
+    let injected = match manifest::inject(policies, &mut document, raw, wanted) {
         Ok(injected) => injected,
         Err(error) => return bad(error),
     };
@@ -245,7 +245,7 @@ fn render(
     raw: &RawDocument,
     document: &Document,
     before: Option<&Value>,
-    injected: &Served,
+    injected: &InjectedDocument,
 ) -> Rendered {
     let before = before.unwrap_or(&Value::Null);
     let plain = |content| Rendered { content, json: false, marked: true };

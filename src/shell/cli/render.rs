@@ -5,7 +5,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use crate::core::admission::{OnError, Response, respond};
-use crate::core::manifest::{Document, RawDocument, Served, Syntax};
+use crate::core::manifest::{Document, InjectedDocument, RawDocument, Syntax};
 use crate::core::yaml;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -63,7 +63,7 @@ pub(super) fn document(
     format: Option<Format>,
     raw: &RawDocument,
     document: &Document,
-    injected: &Served,
+    injected: &InjectedDocument,
 ) -> Rendered {
     let from_json = document.syntax == Syntax::Json;
     let to_json = format == Some(Format::Json) || (format.is_none() && from_json);
@@ -111,14 +111,14 @@ fn pretty(value: &Value, raw: &RawDocument) -> Vec<u8> {
 }
 
 /// The JSON Patch of a changed document, on one line.
-pub(super) fn patch(injected: &Served) -> Vec<u8> {
+pub(super) fn patch(injected: &InjectedDocument) -> Vec<u8> {
     let mut line = serde_json::to_vec(&injected.patch()).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
 /// The responses of the webhook for the pods of a document, one on each line.
-pub(super) fn review(document: &Value, injected: &Served) -> Vec<u8> {
+pub(super) fn review(document: &Value, injected: &InjectedDocument) -> Vec<u8> {
     let uid = document["request"]["uid"].as_str().unwrap_or_default();
     let mut responses: Vec<Response> = injected
         .templates

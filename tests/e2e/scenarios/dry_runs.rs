@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::manifest::{Document, Wanted, find, serve};
+use fabric_injector::core::manifest::{Document, Wanted, find, inject};
 use fabric_injector::core::policy::PodContext;
 use fabric_injector::shell::stream::RawDocuments;
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ fn pods(case: &Case) -> Vec<(Value, Value)> {
         let mut document = Document::read(&piece).unwrap();
         let Some(before) = document.value.clone() else { continue };
         let wanted = Wanted { patches: false, summary: false };
-        let served = serve(&policies, &mut document, &piece, wanted).unwrap();
+        let served = inject(&policies, &mut document, &piece, wanted).unwrap();
         let after = served.value.unwrap_or_else(|| before.clone());
         for found in find(&before) {
             let of = |document: &Value| pod_of(document.pointer(&found.pointer).unwrap(), &found.request);
