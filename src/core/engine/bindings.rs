@@ -1,6 +1,7 @@
 //! The values that expressions read. Each is computed when it is read first: most pods are injected without that any
 //! expression reads them.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use std::sync::OnceLock;
@@ -167,50 +168,63 @@ pub(super) fn bindings<'s>(policy: &'s ResolvedPolicy, resolver: &'s Resolver<'s
 
 /// The parts of an object that expressions read, as the API server completes them.
 fn part_of(object: &Value, reads: &ReadSet, shape: &Shape) -> Value {
-    let mut part = match reads {
-        ReadSet::Whole => without_nulls(object),
+    let mut part = Value::Object(Map::new());
+    match reads {
+        ReadSet::Whole => copy_path(object, &mut part, &[], shape),
         ReadSet::Paths(paths) => {
-            let mut part = Value::Object(Map::new());
             for path in paths {
-                copy_path(object, &mut part, path);
+                copy_path(object, &mut part, path, shape);
             }
-            part
         }
-    };
-    complete(&mut part, shape);
+    }
     part
 }
 
-fn copy_path(from: &Value, to: &mut Value, path: &[Step]) {
-    let Some((step, rest)) = path.split_first() else {
-        *to = without_nulls(from);
-        return;
-    };
-    match (from, step) {
-        (_, Step::Exists) => {
+fn copy_path(from: &Value, to: &mut Value, path: &[Step], shape: &Shape) {
+    match (from, path.split_first()) {
+        (_, Some((Step::Exists, _))) => {
             if to.is_null() {
                 *to = if from.is_object() { Value::Object(Map::new()) } else { from.clone() };
             }
         }
-        (Value::Array(entries), Step::Every) => {
+        (Value::Array(entries), Some((Step::Every, rest))) => {
             if !to.is_array() {
                 *to = Value::Array(vec![Value::Null; entries.len()]);
             }
+            let items = if let Shape::List { items, .. } = shape { items } else { &Shape::Opaque };
             let copies = to.as_array_mut().into_iter().flatten();
-            copies.zip(entries).for_each(|(copy, entry)| copy_path(entry, copy, rest));
+            copies.zip(entries).for_each(|(copy, entry)| copy_path(entry, copy, rest, items));
         }
-        (Value::Object(map), Step::Field(key)) => {
-            let Some(value) = map.get(key).filter(|value| !value.is_null()) else { return };
+        (Value::Object(map), Some((Step::Field(key), rest))) => {
             if !to.is_object() {
                 *to = Value::Object(Map::new());
             }
-            if let Value::Object(copies) = to {
+            let (value, shape) = field_of(map, key, shape);
+            if let (Some(value), Value::Object(copies)) = (value, to) {
                 let empty = if value.is_object() { Value::Object(Map::new()) } else { Value::Null };
-                copy_path(value, copies.entry(key).or_insert(empty), rest);
+                copy_path(&value, copies.entry(key).or_insert(empty), rest, &shape);
             }
         }
-        // The keys of a map, or a value of another kind than the expression expects: it gets all of it.
-        _ => *to = without_nulls(from),
+        // The end of the path, the keys of a map, or a value of another kind than the expression expects.
+        _ => {
+            *to = without_nulls(from);
+            complete(to, shape);
+        }
+    }
+}
+
+/// The value of a field as the API server completes it, and its shape.
+fn field_of<'v>(map: &'v Map<String, Value>, key: &str, shape: &Shape) -> (Option<Cow<'v, Value>>, Shape) {
+    let own = map.get(key).filter(|value| !value.is_null());
+    match shape {
+        Shape::Object(object) | Shape::Atomic(object) if object.field(key).is_some() => {
+            let field = object.field(key);
+            let own = own.filter(|value| field.is_none_or(|field| !field.is_absent(value)));
+            let default = || field.and_then(|field| object.default_of(field, map)).map(Cow::Owned);
+            (own.map(Cow::Borrowed).or_else(default), field.map_or(Shape::Opaque, |field| field.shape))
+        }
+        Shape::Map { values, .. } => (own.map(Cow::Borrowed), **values),
+        _ => (own.map(Cow::Borrowed), Shape::Opaque),
     }
 }
 

@@ -97,7 +97,7 @@ fn same_unknown_fields(object: &Object, existing: &Map<String, Value>, wanted: &
 
 impl Object {
     /// The default of a field that `fields` does not have, unless another field takes its place.
-    pub(super) fn default_of(&self, field: &Field, fields: &Map<String, Value>) -> Option<Value> {
+    pub(crate) fn default_of(&self, field: &Field, fields: &Map<String, Value>) -> Option<Value> {
         let taken = |name: &&str| fields.get(*name).is_some_and(|value| !value.is_null());
         if self.exactly_one_of.contains(&field.name) && self.exactly_one_of.iter().any(taken) {
             return None;
