@@ -108,7 +108,7 @@ impl Outcome<'_> {
                     return here(self, place);
                 }
                 map.iter().find_map(|(key, wanted)| {
-                    if is_no_amount(place, wanted) {
+                    if is_no_amount(place, wanted) || is_no_scheduler(key, wanted) {
                         return None;
                     }
                     place.push(key.clone());
@@ -241,6 +241,11 @@ impl Outcome<'_> {
             !path.is_empty() && path.iter().zip(&place).all(same)
         })
     }
+}
+
+/// The API server takes an empty name of a scheduler for none, and puts its default in.
+fn is_no_scheduler(key: &str, wanted: &Value) -> bool {
+    *wanted == "" && key == "schedulerName"
 }
 
 /// An amount of 0 asks for nothing.
