@@ -144,7 +144,7 @@ fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Whether the tests write the files instead of comparing them.
+/// Returns true if the tests write the files instead of comparing them.
 fn updates() -> bool {
     std::env::var_os("UPDATE_DEPLOY").is_some()
 }

@@ -156,7 +156,7 @@ fn a_diff_has_no_colour_in_a_pipe() {
     assert!(!mutate(&["--policy", "aws-efa"], format!("{POD}---\na: [")).exits(2).stderr.contains('\u{1b}'));
 }
 
-/// What `mutate -o diff` shows on a terminal, with these variables in its environment.
+/// The output of `mutate -o diff` on a terminal, with these variables in its environment.
 #[cfg(target_os = "linux")]
 fn on_terminal(variables: &[(&str, &str)]) -> String {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};

@@ -36,7 +36,7 @@ pub(crate) fn helm() -> Result<PathBuf, String> {
     }
 }
 
-/// Whether the lack of a program is a failure.
+/// Returns true if the lack of a program is a failure.
 pub(crate) fn required() -> bool {
     env::var_os(REQUIRED).is_some()
 }

@@ -74,7 +74,7 @@ pub(crate) fn stateful_set(namespace: &str, name: &str, pods: usize, template: &
     })
 }
 
-/// Whether a pod was injected.
+/// Returns true if a pod was injected.
 pub(crate) fn is_injected(pod: &Value) -> bool {
     pod["metadata"]["annotations"][STAMP].is_string()
 }

@@ -16,7 +16,7 @@ pub(crate) use fabric_injector::core::engine::STAMP;
 /// A policy in use.
 pub(crate) struct Loaded(PolicySet);
 
-/// What is known of a pod in addition to the pod.
+/// Facts about a pod that the pod does not contain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Context {
     pub(crate) namespace: Option<String>,
@@ -31,7 +31,7 @@ pub(crate) struct Warning {
     pub(crate) text: String,
 }
 
-/// What became of a pod.
+/// The result for a pod.
 #[derive(Debug, Clone)]
 pub(crate) struct Injection {
     pub(crate) outcome: Result,
@@ -118,7 +118,7 @@ pub(crate) fn review(policies: &Loaded, pod: &Value, context: &Context) -> Value
     review["response"].take()
 }
 
-/// What the command makes of a document: the document as it is now, and what became of each template, with its place.
+/// The command's result for a document: the document as it is now, and the result for each template with its path.
 pub(crate) fn command(policies: &Loaded, document: &str) -> (Value, Vec<(String, Injection)>) {
     let raw = RawDocument { bytes: document.as_bytes().to_vec(), line: 1 };
     let mut read = Document::read(&raw).unwrap();
@@ -130,12 +130,12 @@ pub(crate) fn command(policies: &Loaded, document: &str) -> (Value, Vec<(String,
     (after, templates.map(|template| (template.pointer, injection(template.mutation))).collect())
 }
 
-/// Whether two amounts of a resource are equal; `None` if either is none.
+/// True if two amounts of a resource are equal; `None` if either is not an amount.
 pub(crate) fn compare_amounts(left: &Value, right: &Value) -> Option<std::cmp::Ordering> {
     Some(Quantity::from_value(left)?.cmp(&Quantity::from_value(right)?))
 }
 
-/// Whether an amount is a whole multiple of another.
+/// Returns true if an amount is a whole multiple of another.
 pub(crate) fn is_multiple(amount: &Value, of: &Value) -> bool {
     Quantity::from_value(amount)
         .zip(Quantity::from_value(of))

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Element, Template, evaluate_key};
-use crate::core::schema::{Default, Field, Format, Shape, covers, same};
+use crate::core::schema::{Default, Field, Format, Shape, same};
 
 use super::context::{Merge, Settled, brief};
 use super::cursor::Cursor;
@@ -118,12 +118,7 @@ pub(super) fn keyed(
                 list.warn_here(WarningKind::Excluded { setting, against }, merge.rule);
                 return Ok(());
             }
-            match at {
-                Some(at) if covers(&list.entries()[at], &wanted, items) => {}
-                Some(at) => merge.settle_entry(list, at, wanted, Kept::Field)?,
-                None => list.push(wanted),
-            }
-            Ok(())
+            merge.put_entry(list, at, wanted, items)
         })?;
     }
     Ok(())

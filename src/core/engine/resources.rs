@@ -8,9 +8,7 @@ use serde_json::Value;
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::{Amount, Element, Template, evaluate_key};
 use crate::core::quantity::{Quantity, same_quantity};
-use crate::core::schema::{
-    Field, Format, Shape, covers, is_extended_resource, resource_amount, resource_pair,
-};
+use crate::core::schema::{Field, Format, Shape, is_extended_resource, resource_amount, resource_pair};
 
 use super::context::{Merge, Settled, brief};
 use super::cursor::Cursor;
@@ -224,12 +222,8 @@ pub(super) fn claims(
             continue;
         }
         resources.list(field.name, |list| {
-            match list.entries().iter().position(|claim| claim["name"] == wanted["name"]) {
-                Some(at) if covers(&list.entries()[at], &wanted, items) => {}
-                Some(at) => merge.settle_entry(list, at, wanted, Kept::Field)?,
-                None => list.push(wanted),
-            }
-            Ok(())
+            let at = list.entries().iter().position(|claim| claim["name"] == wanted["name"]);
+            merge.put_entry(list, at, wanted, items)
         })?;
     }
     Ok(())

@@ -115,7 +115,7 @@ pub(super) async fn pods_without_the_annotation_never_reach_a_server(cluster: &C
 
 pub(super) async fn pods_of_excluded_namespaces_are_left_alone(cluster: &Cluster) {
     cluster.ensure(&values()).await;
-    // Beside the servers nobody is injected either, and is told so by the guard.
+    // Pods in the namespace of the servers are not injected either, and the guard reports them.
     for (namespace, told) in [("kube-system", false), ("fabric-injector", true)] {
         let asked = pod(namespace, "annotated", &annotated_template());
         let path = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");

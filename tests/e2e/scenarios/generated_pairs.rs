@@ -29,7 +29,7 @@ struct Pair {
     pod: Value,
 }
 
-/// What the API server makes of a pair.
+/// The answers of the API server to a pair.
 #[derive(Debug)]
 enum Verdict {
     /// It refuses the pod as it is.

@@ -8,7 +8,7 @@ use crate::eventually;
 use crate::workloads::{TRIGGER, annotated_template, is_injected, job, plain_template, pod, template};
 
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
-/// What the guard says of a pod that was not injected.
+/// The guard's message about a pod that was not injected.
 const NOT_INJECTED: &str = "this pod asks for multi-node networking and fabric-injector did not inject it";
 
 /// Has the Deployment run so many servers, and waits until those that are too many are gone.
