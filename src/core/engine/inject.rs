@@ -87,7 +87,8 @@ impl Injection<'_> {
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
-        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod)?;
+        let pass =
+            Pass::new(self.resolved, &scope, &resolver, &containers, pod, |rule| rule.reads_own_changes)?;
         Ok(pass.selection().is_subset(before))
     }
 
@@ -129,7 +130,7 @@ impl Injection<'_> {
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
-        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod)?;
+        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, |_| true)?;
         check(&pass, containers.iter().any(|container| container.gpus > 0), log)?;
         let mut facts = PodFacts::take(pod, self.context, &self.resolved.stamp)?;
         let result = pass.inject(pod, &mut facts, log);

@@ -40,13 +40,14 @@ pub(super) struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Evaluates the conditions of the rules.
+    /// Evaluates the conditions of the rules that are to be looked at.
     pub(super) fn new(
         policy: &'a ResolvedPolicy,
         scope: &'a PodScope<'a>,
         resolver: &'a Resolver<'a>,
         containers: &'a [Container],
         pod: &Value,
+        looked_at: impl Fn(&ActiveRule) -> bool,
     ) -> Result<Self, Stop> {
         let inner = |container| PodScope::new(Source::container(policy, pod, container), policy, Some(scope));
         let mut pass = Self {
@@ -60,7 +61,7 @@ impl<'a> Pass<'a> {
             applied: vec![false; policy.rules.len()],
             left_out: vec![false; policy.rules.len()],
         };
-        let active = pass.active_rules()?;
+        let active = pass.active_rules(looked_at)?;
         for (row, container) in containers.iter().enumerate() {
             let selected = pass.select(row, container, &active)?;
             pass.selected.push(selected);
@@ -69,9 +70,10 @@ impl<'a> Pass<'a> {
     }
 
     /// The rules whose `when` holds.
-    fn active_rules(&self) -> Result<Vec<bool>, Stop> {
+    fn active_rules(&self, looked_at: impl Fn(&ActiveRule) -> bool) -> Result<Vec<bool>, Stop> {
         let bindings = bindings(self.policy, self.resolver);
         let holds = |rule: &ActiveRule| match &rule.when {
+            _ if !looked_at(rule) => Ok(false),
             Some(when) => when.holds(&bindings).map_err(|error| failed(self.scope, rule, error)),
             None => Ok(true),
         };
@@ -148,7 +150,7 @@ impl<'a> Pass<'a> {
         let scope = PodScope::new(Source::injected(self.policy, pod), self.policy, Some(self.scope));
         let resolver = Resolver(&scope);
         let bindings = bindings(self.policy, &resolver);
-        for (_, rule) in self.applied_rules() {
+        for (_, rule) in self.applied_rules().filter(|(_, rule)| !rule.pod.instructions.is_empty()) {
             facts.note_outside(pod);
             let mut merge = Merge::new(rule, &bindings, facts);
             apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.instructions)

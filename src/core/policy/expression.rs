@@ -58,7 +58,7 @@ impl<'v> Bindings<'_, 'v> {
 
     /// Binds a JSON value.
     pub(crate) fn set(&mut self, name: &str, value: &Value) {
-        self.0.add_variable_from_value(name, from_json(value));
+        self.0.add_variable_as_val(name, from_json(value));
     }
 
     /// Binds a number as CEL's `double`, whole numbers too.

@@ -23,28 +23,28 @@ pub(crate) enum Feedback {
 }
 
 impl Feedback {
-    /// The feedback of rules, with the variables that they read.
+    /// The feedback of rules, with the variables that they read. Marks the rules whose conditions may change.
     pub(super) fn of(
-        rules: &[ActiveRule],
+        rules: &mut [ActiveRule],
         variables: &[&(String, Interpolation)],
         gpu_resources: &[String],
     ) -> Self {
+        let mut written = Vec::new();
+        writes(rules, &mut |path| written.push(path));
+        let includes_any = |reads: &Reads| written.iter().any(|path| reads.include(path, gpu_resources));
+        for rule in &mut *rules {
+            let mut conditions = Reads::of(variables, |visit| rule.conditions(visit));
+            conditions.chooses_containers = rule.containers.is_some();
+            rule.reads_own_changes = includes_any(&conditions);
+        }
         let values = Reads::of(variables, |visit| rules.iter().for_each(|rule| rule.values(visit)));
-        let mut conditions =
-            Reads::of(variables, |visit| rules.iter().for_each(|rule| rule.conditions(visit)));
-        conditions.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
-        let mut found = if edits_differ(rules) { Self::Values } else { Self::None };
-        writes(rules, &mut |path| {
-            let of_path = if values.include(&path, gpu_resources) {
-                Self::Values
-            } else if conditions.include(&path, gpu_resources) {
-                Self::Conditions
-            } else {
-                Self::None
-            };
-            found = found.max(of_path);
-        });
-        found
+        if edits_differ(rules) || includes_any(&values) {
+            Self::Values
+        } else if rules.iter().any(|rule| rule.reads_own_changes) {
+            Self::Conditions
+        } else {
+            Self::None
+        }
     }
 }
 

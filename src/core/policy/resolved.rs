@@ -124,9 +124,10 @@ impl ResolvedPolicy {
         };
         policy.bind_variables(definition)?;
         policy.fold_rules(definition)?;
+        let mut rules = std::mem::take(&mut policy.rules);
         let variables: Vec<_> = policy.variables().collect();
-        let feedback = Feedback::of(&policy.rules, &variables, &definition.gpu_resources);
-        policy.feedback = feedback;
+        policy.feedback = Feedback::of(&mut rules, &variables, &definition.gpu_resources);
+        policy.rules = rules;
         policy.fold_warnings(definition)?;
         policy.drop_unread_variables();
         policy.collect_reads();
@@ -166,6 +167,7 @@ impl ResolvedPolicy {
                 name: rule.name.clone(),
                 when,
                 containers: rule.containers.clone(),
+                reads_own_changes: false,
                 requires_pod_network: rule.requires_pod_network,
                 on_conflict: rule.on_conflict,
                 container: fold.instructions(&rule.container)?,

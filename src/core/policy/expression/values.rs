@@ -1,9 +1,8 @@
 //! Values between JSON and CEL, and values that are worked out only when they are read.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use cel::common::types::{CelBool, CelInt, CelNull};
+use cel::common::types::{CelBool, CelDouble, CelInt, CelList, CelMap, CelMapKey, CelNull, CelString};
 use cel::common::value::{CowVal, Val};
 use cel::context::VariableResolver;
 use serde_json::{Map, Value};
@@ -20,8 +19,7 @@ pub(crate) struct Computed(Box<dyn Val>);
 
 impl Computed {
     pub(crate) fn of(value: &Value) -> Self {
-        let boxed: Result<Box<dyn Val>, _> = from_json(value).try_into();
-        Self(boxed.unwrap_or_else(|_| Box::new(CelNull)))
+        Self(from_json(value))
     }
 
     pub(crate) fn int(value: i64) -> Self {
@@ -44,19 +42,19 @@ impl VariableResolver for Resolver<'_> {
 
 /// A JSON value for expressions. Whole numbers are CEL's `int`; the library's own conversion would make
 /// positive ones `uint`, which adds up with nothing else.
-pub(super) fn from_json(value: &Value) -> cel::Value {
+pub(super) fn from_json(value: &Value) -> Box<dyn Val> {
     match value {
-        Value::Null => cel::Value::Null,
-        Value::Bool(value) => cel::Value::Bool(*value),
+        Value::Null => Box::new(CelNull),
+        Value::Bool(value) => Box::new(CelBool::from(*value)),
         Value::Number(number) => match number.as_i64() {
-            Some(whole) => cel::Value::Int(whole),
-            None => cel::Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+            Some(whole) => Box::new(CelInt::from(whole)),
+            None => Box::new(CelDouble::from(number.as_f64().unwrap_or(f64::NAN))),
         },
-        Value::String(text) => cel::Value::String(Arc::new(text.clone())),
-        Value::Array(items) => cel::Value::List(Arc::new(items.iter().map(from_json).collect())),
+        Value::String(text) => Box::new(CelString::from(text.clone())),
+        Value::Array(items) => Box::new(CelList::from(items.iter().map(from_json).collect::<Vec<_>>())),
         Value::Object(map) => {
-            let entries = map.iter().map(|(key, value)| (key.clone(), from_json(value)));
-            cel::Value::Map(entries.collect::<HashMap<String, cel::Value>>().into())
+            let entries = map.iter().map(|(key, value)| (CelMapKey::from(key.clone()), from_json(value)));
+            Box::new(CelMap::from(entries.collect::<HashMap<_, _>>()))
         }
     }
 }
