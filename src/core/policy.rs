@@ -14,6 +14,7 @@ mod parse;
 pub(crate) mod phase;
 mod reader;
 mod resolved;
+mod variable;
 
 pub(crate) use active::ActiveRule;
 pub use compiled::Policy;
@@ -25,3 +26,4 @@ pub use matcher::PodContext;
 pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};
 pub(crate) use resolved::{NoteKind, ResolvedPolicy};
+pub(crate) use variable::Variable;

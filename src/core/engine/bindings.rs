@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use serde_json::{Map, Value};
 
 use crate::core::policy::expression::{Bindings, Computed, Lookup, ReadSet, Resolver, Step};
-use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::namespace_of;
-use crate::core::policy::{PodContext, ResolvedPolicy};
+use crate::core::policy::{PodContext, ResolvedPolicy, Variable};
 
 use crate::core::schema::{self, Shape, complete};
 
@@ -84,7 +84,7 @@ pub(super) struct PodScope<'a> {
     source: Source,
     policy: &'a ResolvedPolicy,
     outer: Option<&'a PodScope<'a>>,
-    variables: &'a [(String, Interpolation)],
+    variables: &'a [Variable],
     computed: Vec<OnceLock<Option<Computed>>>,
     built_in: [OnceLock<Computed>; BUILT_IN],
     /// The first variable that could not be evaluated. A lookup cannot fail, so it is kept here.
@@ -107,12 +107,12 @@ impl<'a> PodScope<'a> {
     }
 
     fn variable(&self, at: usize) -> Option<&Computed> {
-        let (name, text) = &self.variables[at];
+        let Variable { name, value, .. } = &self.variables[at];
         let compute = || {
             let resolver = Resolver(self);
             let mut bindings = self.policy.bindings.child();
             bindings.resolve_by(&resolver);
-            match text.evaluate(&bindings) {
+            match value.evaluate(&bindings) {
                 Ok(value) => Some(Computed::of(&value)),
                 Err(error) => {
                     let _ = self.failure.set((name.clone(), error));
@@ -152,7 +152,7 @@ impl<'a> PodScope<'a> {
 
 impl Lookup for PodScope<'_> {
     fn value(&self, name: &str) -> Option<&Computed> {
-        if let Some(at) = self.variables.iter().position(|(known, _)| known == name) {
+        if let Some(at) = self.variables.iter().position(|variable| variable.name == name) {
             return self.variable(at);
         }
         self.built_in(name).or_else(|| self.outer.and_then(|outer| outer.value(name)))

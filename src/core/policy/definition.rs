@@ -4,7 +4,8 @@ use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
-use super::phase::{Names, Phase};
+use super::phase::Names;
+use super::variable::Variable;
 
 /// A policy as its file declares it.
 #[derive(Debug)]
@@ -28,13 +29,6 @@ pub struct Definition {
     pub(crate) warnings: Vec<PolicyWarning>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) names: Names,
-}
-
-#[derive(Debug)]
-pub(crate) struct Variable {
-    pub(crate) name: String,
-    pub(crate) value: Interpolation,
-    pub(crate) phase: Phase,
 }
 
 #[derive(Debug)]
@@ -85,7 +79,7 @@ impl Definition {
 
     /// Calls `visit` with every interpolation of the policy.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.variables.iter().for_each(|variable| visit(&variable.value));
+        self.variables.iter().for_each(|variable| variable.value.texts(visit));
         for warning in &self.warnings {
             visit(&warning.when);
             visit(&warning.message);

@@ -11,6 +11,7 @@ use super::definition::OnConflict;
 use super::expression::{Path, ReadSet, Step};
 use super::interpolation::Interpolation;
 use super::overlay::{Instruction, of_instructions};
+use super::variable::Variable;
 
 /// The expressions of a policy that may read a place which the policy changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,7 +27,7 @@ impl Feedback {
     /// The feedback of rules, with the variables that they read. Marks the rules whose conditions may change.
     pub(super) fn of(
         rules: &mut [ActiveRule],
-        variables: &[&(String, Interpolation)],
+        variables: &[&Variable],
         gpu_resources: &[String],
     ) -> Self {
         let mut written = Vec::new();
@@ -76,7 +77,7 @@ struct Reads {
 
 impl Reads {
     fn of(
-        variables: &[&(String, Interpolation)],
+        variables: &[&Variable],
         texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
     ) -> Self {
         let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
@@ -89,9 +90,9 @@ impl Reads {
             }
         };
         texts(&mut |text| note(text, &mut names));
-        for (name, text) in variables.iter().rev() {
-            if names.contains(name) {
-                note(text, &mut names);
+        for variable in variables.iter().rev() {
+            if names.contains(&variable.name) {
+                variable.value.texts(&mut |text| note(text, &mut names));
             }
         }
         if let ReadSet::Paths(paths) = &container {

@@ -1,10 +1,9 @@
 //! From the YAML of a policy file to its [`Definition`].
 
 use crate::core::schema::Format;
-use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{self, Content, Node, Span};
+use crate::core::yaml::{self, Node, Span};
 
-use super::definition::{Definition, OnConflict, PolicyWarning, Rule, Variable};
+use super::definition::{Definition, OnConflict, PolicyWarning, Rule};
 use super::diagnostic::{Diagnostic, SourceError, suggest};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
@@ -12,6 +11,7 @@ use super::overlay::{Compiler, Element};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
+use super::variable::Variable;
 
 const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 const KIND: &str = "FabricPolicy";
@@ -126,36 +126,13 @@ fn variables(node: Option<&Node>, names: &mut Names) -> Result<Vec<Variable>, Di
     let mut variables = Vec::new();
     for entry in reader::entries(node, "`variables`")? {
         identifier(&entry.key, entry.span)?;
-        let Content::Scalar { value: Scalar::String(source), .. } = &entry.value.content else {
-            return Err(reader::expected(&entry.value, "a string, most often an expression `${…}`"));
-        };
-        let value = Interpolation::compile(source, entry.value.span, names, None)?;
-        one_phase(&value, &entry.value, names)?;
-        let phase = value.phase(names);
-        if !names.add(&entry.key, phase) {
+        let variable = Variable::read(&entry.key, &entry.value, names)?;
+        if !names.add(&entry.key, variable.phase) {
             return Err(Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)));
         }
-        variables.push(Variable { name: entry.key.clone(), value, phase });
+        variables.push(variable);
     }
     Ok(variables)
-}
-
-/// A variable belongs to a container or to the pod after injection, but not to both.
-fn one_phase(value: &Interpolation, node: &Node, names: &Names) -> Result<(), Diagnostic> {
-    let read = || value.expressions().flat_map(super::expression::Expression::names);
-    let of = |phase: Phase| read().find(|name| names.get(name) == Some(phase));
-    let (Some(container), Some(injected)) = (of(Phase::Container), of(Phase::Injected)) else {
-        return Ok(());
-    };
-    let message = format!(
-        "`{container}` is known {} only, and `{injected}` {} only",
-        Phase::Container.describe(),
-        Phase::Injected.describe()
-    );
-    let mut diagnostic =
-        Diagnostic::new(node.span, message).hint("docs/policy.md says where each name can be used");
-    diagnostic.needle = Some(container.as_str().into());
-    Err(diagnostic)
 }
 
 fn warnings(node: Option<&Node>, names: &Names) -> Result<Vec<PolicyWarning>, Diagnostic> {

@@ -14,15 +14,16 @@ use super::interpolation::{EvaluationError, Interpolation};
 use super::overlay::Fold;
 use super::parameter::{Parameter, ParameterType};
 use super::phase::Phase;
+use super::variable::Variable;
 
 /// A policy for one instance type, or for several that agree.
 #[derive(Debug)]
 pub(crate) struct ResolvedPolicy {
     /// Parameters and fixed variables.
     pub(crate) bindings: Bindings<'static, 'static>,
-    pub(crate) pod_variables: Vec<(String, Interpolation)>,
-    pub(crate) container_variables: Vec<(String, Interpolation)>,
-    pub(crate) injected_variables: Vec<(String, Interpolation)>,
+    pub(crate) pod_variables: Vec<Variable>,
+    pub(crate) container_variables: Vec<Variable>,
+    pub(crate) injected_variables: Vec<Variable>,
     pub(crate) rules: Vec<ActiveRule>,
     pub(crate) warnings: Vec<ActiveWarning>,
     /// Remarks about the sources of the parameter values.
@@ -146,7 +147,7 @@ impl ResolvedPolicy {
                 Phase::Container => &mut self.container_variables,
                 Phase::Injected => &mut self.injected_variables,
             };
-            target.push((variable.name.clone(), variable.value.clone()));
+            target.push(variable.clone());
         }
         Ok(())
     }
@@ -204,8 +205,10 @@ impl ResolvedPolicy {
             [&mut self.injected_variables, &mut self.container_variables, &mut self.pod_variables]
         {
             for at in (0..variables.len()).rev() {
-                if self.reads.contains(&variables[at].0) {
-                    self.reads.extend(names_in(&variables[at].1));
+                if self.reads.contains(&variables[at].name) {
+                    variables[at].value.names(&mut |name| {
+                        self.reads.insert(name.to_owned());
+                    });
                 } else {
                     variables.remove(at);
                 }
@@ -230,13 +233,13 @@ impl ResolvedPolicy {
     }
 
     /// Calls `visit` with every variable that depends on the pod.
-    pub(crate) fn variables(&self) -> impl DoubleEndedIterator<Item = &(String, Interpolation)> {
+    pub(crate) fn variables(&self) -> impl DoubleEndedIterator<Item = &Variable> {
         self.pod_variables.iter().chain(&self.container_variables).chain(&self.injected_variables)
     }
 
     /// Calls `visit` with every interpolation that is evaluated for a pod.
     fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.variables().for_each(|(_, text)| visit(text));
+        self.variables().for_each(|variable| variable.value.texts(visit));
         self.rules.iter().for_each(|rule| rule.texts(visit));
         for warning in &self.warnings {
             visit(&warning.when);
@@ -251,7 +254,9 @@ fn parameters_of(rule: &Rule, definition: &Definition) -> BTreeSet<String> {
     rule.texts(&mut |text| names.extend(names_in(text)));
     for variable in definition.variables.iter().rev() {
         if names.contains(&variable.name) {
-            names.extend(names_in(&variable.value));
+            variable.value.names(&mut |name| {
+                names.insert(name.to_owned());
+            });
         }
     }
     names.retain(|name| definition.parameters.iter().any(|parameter| parameter.name == *name));

@@ -1,0 +1,121 @@
+//! Variables: named values, computed or constant.
+
+use serde_json::{Map, Value};
+
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{Content, Node};
+
+use super::diagnostic::Diagnostic;
+use super::expression::{Bindings, Expression};
+use super::interpolation::{EvaluationError, Interpolation};
+use super::phase::{Names, Phase};
+use super::reader;
+
+/// A variable of a policy.
+#[derive(Debug, Clone)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) value: VariableValue,
+    pub(crate) phase: Phase,
+}
+
+/// The value of a variable. A map or a list is a table, which expressions look up.
+#[derive(Debug, Clone)]
+pub(crate) enum VariableValue {
+    Text(Interpolation),
+    /// A number, a boolean or `null`.
+    Scalar(Value),
+    List(Vec<VariableValue>),
+    Map(Vec<(String, VariableValue)>),
+}
+
+impl Variable {
+    /// Reads a variable that can read the names before it.
+    pub(super) fn read(name: &str, node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+        let value = VariableValue::read(node, names)?;
+        one_phase(&value, node, names)?;
+        let phase = value.phase(names);
+        Ok(Self { name: name.to_owned(), value, phase })
+    }
+}
+
+impl VariableValue {
+    fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+        Ok(match &node.content {
+            Content::Scalar { value: Scalar::String(text), .. } => {
+                Self::Text(Interpolation::compile(text, node.span, names, None)?)
+            }
+            Content::Scalar { .. } => {
+                reader::unambiguous(node)?;
+                Self::Scalar(node.to_value())
+            }
+            Content::List(items) => {
+                Self::List(items.iter().map(|item| Self::read(item, names)).collect::<Result<_, _>>()?)
+            }
+            Content::Map(_) => {
+                let entries = reader::entries(node, "a variable")?.iter();
+                let entry = |entry: &crate::core::yaml::Entry<Node>| {
+                    Ok::<_, Diagnostic>((entry.key.clone(), Self::read(&entry.value, names)?))
+                };
+                Self::Map(entries.map(entry).collect::<Result<_, _>>()?)
+            }
+        })
+    }
+
+    /// Calls `visit` with every interpolation.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        match self {
+            Self::Text(text) => visit(text),
+            Self::Scalar(_) => {}
+            Self::List(items) => items.iter().for_each(|item| item.texts(visit)),
+            Self::Map(entries) => entries.iter().for_each(|(_, value)| value.texts(visit)),
+        }
+    }
+
+    /// Calls `visit` with every name that its expressions read.
+    pub(super) fn names(&self, visit: &mut dyn FnMut(&str)) {
+        self.texts(&mut |text| {
+            text.expressions().flat_map(Expression::names).for_each(|name| visit(name));
+        });
+    }
+
+    fn phase(&self, names: &Names) -> Phase {
+        let mut phase = Phase::Fixed;
+        self.texts(&mut |text| phase = phase.max(text.phase(names)));
+        phase
+    }
+
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
+        match self {
+            Self::Text(text) => text.evaluate(bindings),
+            Self::Scalar(value) => Ok(value.clone()),
+            Self::List(items) => {
+                items.iter().map(|item| item.evaluate(bindings)).collect::<Result<_, _>>().map(Value::Array)
+            }
+            Self::Map(entries) => {
+                let entry = |(key, value): &(String, Self)| Ok((key.clone(), value.evaluate(bindings)?));
+                entries.iter().map(entry).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+            }
+        }
+    }
+}
+
+/// A variable belongs to a container or to the pod after injection, but not to both.
+fn one_phase(value: &VariableValue, node: &Node, names: &Names) -> Result<(), Diagnostic> {
+    let (mut container, mut injected) = (None, None);
+    value.names(&mut |name| match names.get(name) {
+        Some(Phase::Container) => container = container.take().or_else(|| Some(name.to_owned())),
+        Some(Phase::Injected) => injected = injected.take().or_else(|| Some(name.to_owned())),
+        _ => {}
+    });
+    let (Some(container), Some(injected)) = (container, injected) else { return Ok(()) };
+    let message = format!(
+        "`{container}` is known {} only, and `{injected}` {} only",
+        Phase::Container.describe(),
+        Phase::Injected.describe()
+    );
+    let mut diagnostic =
+        Diagnostic::new(node.span, message).hint("docs/policy.md says where each name can be used");
+    diagnostic.needle = Some(container.as_str().into());
+    Err(diagnostic)
+}
