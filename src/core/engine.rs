@@ -9,6 +9,7 @@
 mod annotations;
 mod bindings;
 mod codes;
+mod command_line;
 mod context;
 mod cursor;
 mod env;
@@ -26,8 +27,10 @@ mod pod;
 mod report;
 mod resources;
 mod security;
+mod settings;
 mod summary;
 mod volumes;
+mod warnings;
 
 use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;

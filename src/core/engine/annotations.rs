@@ -41,7 +41,7 @@ pub(super) fn merge(
             if let Some(wanted) = wanted {
                 let added =
                     existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
-                merge.count_annotation(&key, added)?;
+                merge.pod.count_annotation(&key, added)?;
                 annotations.put(&key, Value::String(wanted));
             }
         }

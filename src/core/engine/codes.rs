@@ -75,6 +75,9 @@ impl Warning {
         "restamped",
         "huge_pages_alone",
         "host_network",
+        "settings_elsewhere",
+        "not_in_file",
+        "not_handed_on",
     ];
 
     /// The stable code, for programs.
@@ -100,6 +103,9 @@ impl Warning {
             WarningKind::Restamped { .. } => "restamped",
             WarningKind::HugePagesAlone { .. } => "huge_pages_alone",
             WarningKind::HostNetwork => "host_network",
+            WarningKind::SettingsElsewhere { .. } => "settings_elsewhere",
+            WarningKind::NotInFile { .. } => "not_in_file",
+            WarningKind::NotHandedOn { .. } => "not_handed_on",
             WarningKind::Policy { code, .. } => code,
         }
     }

@@ -42,6 +42,10 @@ pub(super) struct PodFacts {
     pub(super) claims: Vec<String>,
     /// Capabilities that containers have, by the policy or on their own: pointer to the container, and name.
     pub(super) capabilities: Vec<(String, String)>,
+    /// The variables that the policy sets in the current container.
+    pub(super) variables: Vec<String>,
+    /// The annotations with settings files that containers use: key and lines.
+    pub(super) settings: Vec<(String, String)>,
     /// The parts of the pod that exclusions of other parts name.
     pub(super) outside: Value,
 }
@@ -87,6 +91,22 @@ impl PodFacts {
         if let Some(Value::Array(volumes)) = pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
             *volumes = std::mem::take(&mut self.own_volumes);
         }
+    }
+
+    /// A volume of the pod, or of the policy under the name that it has in the pod.
+    pub(super) fn volume(&self, name: &str) -> Option<&Value> {
+        let own = self.own_volumes.iter().find(|volume| volume["name"].as_str() == Some(name));
+        own.or_else(|| self.volumes.in_pod(name))
+    }
+
+    /// Counts bytes that are added to the annotations. A pod with no room for all that the policy adds is left alone
+    /// rather than injected in part.
+    pub(super) fn count_annotation(&mut self, key: &str, bytes: usize) -> Result<(), Reason> {
+        self.annotation_bytes = self.annotation_bytes.saturating_add(bytes);
+        if self.annotation_bytes > MAX_ANNOTATIONS {
+            return Err(Reason::AnnotationLimit { key: key.to_owned() });
+        }
+        Ok(())
     }
 
     /// Collects the names of the pod's claims.
@@ -226,16 +246,6 @@ impl<'a, 'p> Merge<'a, 'p> {
         let kind = WarningKind::Excluded { setting, against };
         cursor.warn(field.name, kind, self.rule);
         true
-    }
-
-    /// Counts bytes that are added to the annotations. A pod with no room for all that the policy adds is left alone
-    /// rather than injected in part.
-    pub(super) fn count_annotation(&mut self, key: &str, bytes: usize) -> Result<(), Reason> {
-        self.pod.annotation_bytes = self.pod.annotation_bytes.saturating_add(bytes);
-        if self.pod.annotation_bytes > MAX_ANNOTATIONS {
-            return Err(Reason::AnnotationLimit { key: key.to_owned() });
-        }
-        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::core::pointer::push_token;
 
 use super::log::{ChangeLog, Part};
-use super::report::{Reason, WarningKind};
+use super::report::{Reason, Warning, WarningKind};
 
 /// An object of the pod.
 pub(super) struct Cursor<'a> {
@@ -203,11 +203,24 @@ impl ListCursor<'_> {
         result
     }
 
+    /// Returns whether the policy added an entry, or what it is in.
+    pub(super) fn was_added(&mut self, index: usize) -> bool {
+        let before = self.log.enter_index(index);
+        let added = self.log.was_added();
+        self.log.leave(before);
+        added
+    }
+
     /// Adds a warning about an entry.
     pub(super) fn warn(&mut self, index: usize, kind: WarningKind, rule: &str) {
         let before = self.log.enter_index(index);
         self.log.warn(kind, rule);
         self.log.leave(before);
+    }
+
+    /// Drops warnings for which a better one is known.
+    pub(super) fn drop_warnings(&mut self, is_dropped: impl Fn(&Warning) -> bool) {
+        self.log.warnings.retain(|warning| !is_dropped(warning));
     }
 
     /// Adds a warning about the list.

@@ -23,11 +23,13 @@ pub(super) fn merge(
             match variable {
                 Variable::Entry(entry) => {
                     if let Some(wanted) = merge.build_element(entry)? {
+                        note(merge, name_of(&wanted));
                         put(merge, list, wanted, items)?;
                     }
                 }
                 Variable::List { name, edit } => {
                     if let Some(Value::String(name)) = merge.build(name)? {
+                        note(merge, Some(&name));
                         add_to_list(merge, list, &name, edit)?;
                     }
                 }
@@ -35,6 +37,16 @@ pub(super) fn merge(
         }
         Ok(())
     })
+}
+
+/// Records that the policy sets a variable, whether or not the pod's own value stays.
+fn note(merge: &mut Merge<'_, '_>, name: Option<&str>) {
+    let known = &mut merge.pod.variables;
+    if let Some(name) = name
+        && !known.iter().any(|known| known == name)
+    {
+        known.push(name.to_owned());
+    }
 }
 
 fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &Shape) -> Result<(), Reason> {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::overlay::NamedContainer;
-use crate::core::policy::parameter_text as plain;
+use crate::core::policy::settings::Settings;
 use crate::core::policy::{ActiveRule, ResolvedPolicy};
 
 use super::Stop;
@@ -18,6 +18,8 @@ use super::log::ChangeLog;
 use super::merge::apply;
 use super::pod::Container;
 use super::report::{Kept, Reason, Warning, WarningKind};
+use super::settings::SettingsOf;
+use super::warnings;
 
 /// Containers, by list and index, and the rules that select them.
 pub(super) type Selection = BTreeSet<(&'static str, usize, usize)>;
@@ -121,6 +123,12 @@ impl<'a> Pass<'a> {
         pairs.collect()
     }
 
+    /// The containers that a rule selects, each with its scope.
+    fn selected_containers(&self) -> impl Iterator<Item = (&'a Container, &PodScope<'a>)> {
+        let rows = self.containers.iter().zip(&self.container_scopes).zip(&self.selected);
+        rows.filter(|(_, selected)| selected.contains(&true)).map(|(row, _)| row)
+    }
+
     fn applied_rules(&self) -> impl Iterator<Item = (usize, &'a ActiveRule)> {
         self.policy.rules.iter().enumerate().filter(|(at, _)| self.applied[*at])
     }
@@ -141,6 +149,7 @@ impl<'a> Pass<'a> {
         }
         facts.note_claims(pod);
         self.inject_containers(pod, facts, log)?;
+        warnings::about_containers(self.policy, self.selected_containers(), pod, log)?;
         for (_, rule) in self.applied_rules() {
             for container in &rule.pod.containers {
                 inject_named(rule, container, &pod_bindings, pod, facts, log)
@@ -156,19 +165,32 @@ impl<'a> Pass<'a> {
             apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.instructions)
                 .map_err(|reason| explained(&scope, reason))?;
         }
-        self.warn(&scope, &bindings, log)
+        warnings::about_pod(self.policy, &scope, &bindings, log)
     }
 
     fn declare_volumes(&self, facts: &mut PodFacts, bindings: &Bindings<'_, '_>) -> Result<(), Stop> {
-        for (at, rule) in self.applied_rules() {
+        for (_, rule) in self.applied_rules() {
             for volume in &rule.pod.volumes {
                 let volume = volume.build(bindings).map_err(|error| failed(self.scope, rule, error))?;
                 if let Some(volume) = volume {
-                    facts.volumes.declare(at, volume);
+                    facts.volumes.declare(&rule.name, volume);
                 }
             }
         }
         Ok(())
+    }
+
+    /// The settings whose `when` holds.
+    fn settings(&self) -> Result<Vec<&'a Settings>, Stop> {
+        let bindings = bindings(self.policy, self.resolver);
+        let mut active = Vec::new();
+        for settings in &self.policy.settings {
+            let failed = |error| self.scope.explain(&format!("the settings `{}`", settings.name), error);
+            if settings.when.as_ref().map_or(Ok(true), |when| when.holds(&bindings)).map_err(failed)? {
+                active.push(settings);
+            }
+        }
+        Ok(active)
     }
 
     fn inject_containers(
@@ -177,6 +199,7 @@ impl<'a> Pass<'a> {
         facts: &mut PodFacts,
         log: &mut ChangeLog,
     ) -> Result<(), Stop> {
+        let settings = self.settings()?;
         for (row, container) in self.containers.iter().enumerate() {
             if !self.selected[row].contains(&true) {
                 continue;
@@ -184,28 +207,15 @@ impl<'a> Pass<'a> {
             let scope = &self.container_scopes[row];
             let resolver = Resolver(scope);
             let bindings = bindings(self.policy, &resolver);
+            facts.variables.clear();
             let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
             for (_, rule) in self.applied_rules().filter(|(at, _)| self.selected[row][*at]) {
                 let mut merge = Merge::new(rule, &bindings, facts);
                 apply(&mut merge, &mut cursor, &rule.container).map_err(|reason| explained(scope, reason))?;
             }
-        }
-        Ok(())
-    }
-
-    /// Evaluates the warnings that the policy declares.
-    fn warn(
-        &self,
-        scope: &PodScope<'_>,
-        bindings: &Bindings<'_, '_>,
-        log: &mut ChangeLog,
-    ) -> Result<(), Stop> {
-        for warning in &self.policy.warnings {
-            let failed = |error| scope.explain(&format!("the warning `{}`", warning.code), error);
-            if warning.when.holds(bindings).map_err(failed)? {
-                let message = plain(&warning.message.evaluate(bindings).map_err(failed)?);
-                let kind = WarningKind::Policy { code: warning.code.clone(), message };
-                log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+            let container = (container.list, container.index);
+            for settings in &settings {
+                SettingsOf { bindings: &bindings, container }.inject(settings, pod, facts, log)?;
             }
         }
         Ok(())
@@ -230,7 +240,7 @@ impl<'a> Pass<'a> {
                     volumes.push(value);
                     if to != volume.name {
                         let kind = WarningKind::RenamedVolume { from: volume.name, to };
-                        volumes.warn_here(kind, &self.policy.rules[volume.rule].name);
+                        volumes.warn_here(kind, &volume.rule);
                     }
                 }
                 Ok(())

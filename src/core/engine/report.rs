@@ -159,6 +159,16 @@ pub enum WarningKind {
     HugePagesAlone { resource: String },
     /// A rule that needs NICs in the pod's own network was left out for a hostNetwork pod.
     HostNetwork,
+    /// The container has another file for settings, so that those of the policy are in its environment only.
+    SettingsElsewhere {
+        /// The variable that names the other file.
+        variable: String,
+        file: String,
+    },
+    /// A variable is in the environment only, since a settings file cannot hold its value.
+    NotInFile { variable: String, file: String },
+    /// A command line names variables to hand on, and lacks some of the policy.
+    NotHandedOn { option: String, names: Vec<String> },
     /// A warning that the policy itself declares.
     Policy { code: String, message: String },
 }
@@ -270,7 +280,25 @@ impl fmt::Display for Warning {
                     "rule `{rule}` is left out: a hostNetwork pod has no network of its own to attach NICs to"
                 )
             }
-            WarningKind::Policy { message, .. } => f.write_str(message),
+            WarningKind::SettingsElsewhere { variable, file } => write!(
+                f,
+                "`{path}`: `{variable}` names another file than `{file}`, so that the settings `{rule}` are in the \
+                 environment only, which ranks that are started over ssh do not inherit"
+            ),
+            WarningKind::NotInFile { variable, file } => write!(
+                f,
+                "`{path}`: `{variable}` is in the environment only, since `{file}` cannot hold its value"
+            ),
+            WarningKind::NotHandedOn { option, names } => {
+                let list: Vec<String> = names.iter().map(|name| format!("{option} {name}")).collect();
+                write!(
+                    f,
+                    "`{path}`: the command line hands on other variables only; add `{}`",
+                    list.join(" ")
+                )
+            }
+            WarningKind::Policy { message, .. } if path.is_empty() => f.write_str(message),
+            WarningKind::Policy { message, .. } => write!(f, "`{path}`: {message}"),
         }
     }
 }

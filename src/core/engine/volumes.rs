@@ -14,8 +14,8 @@ const MAX_NAME: usize = 63;
 pub(super) struct PolicyVolume {
     /// The name in the policy.
     pub(super) name: String,
-    /// The rule that declares it.
-    pub(super) rule: usize,
+    /// The rule or settings that declare it.
+    pub(super) rule: String,
     /// The entry, under its final name once that is known.
     value: Value,
     /// True if the pod came with this volume.
@@ -30,9 +30,10 @@ pub(super) struct PolicyVolumes(Vec<PolicyVolume>);
 
 impl PolicyVolumes {
     /// Adds a volume. Of several with one name, the first one counts.
-    pub(super) fn declare(&mut self, rule: usize, value: Value) {
+    pub(super) fn declare(&mut self, rule: &str, value: Value) {
         let Some(name) = value["name"].as_str().map(str::to_owned) else { return };
         if !self.0.iter().any(|known| known.name == name) {
+            let rule = rule.to_owned();
             self.0.push(PolicyVolume { name, rule, value, in_pod: false, resolved: None, used: false });
         }
     }
@@ -40,6 +41,11 @@ impl PolicyVolumes {
     /// The policy's volume of this name.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|volume| volume.name == name).map(|volume| &volume.value)
+    }
+
+    /// The policy's volume that has this name in the pod.
+    pub(super) fn in_pod(&self, name: &str) -> Option<&Value> {
+        self.0.iter().find(|volume| volume.resolved.as_deref() == Some(name)).map(|volume| &volume.value)
     }
 
     /// The name that the policy's volume `name` has in the pod.
@@ -130,7 +136,7 @@ mod tests {
 
     fn volumes() -> PolicyVolumes {
         let mut volumes = PolicyVolumes::default();
-        volumes.declare(0, json!({"name": "shm", "emptyDir": {"medium": "Memory"}}));
+        volumes.declare("rule", json!({"name": "shm", "emptyDir": {"medium": "Memory"}}));
         volumes
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::definition::OnConflict;
+use super::definition::{About, OnConflict};
 use super::expression::Expression;
 use super::interpolation::Interpolation;
 use super::overlay::{Instructions, PodOverlay};
@@ -26,6 +26,7 @@ pub(crate) struct ActiveRule {
 #[derive(Debug)]
 pub(crate) struct ActiveWarning {
     pub(crate) code: String,
+    pub(crate) about: About,
     pub(crate) when: Interpolation,
     pub(crate) message: Interpolation,
 }

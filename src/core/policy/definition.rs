@@ -5,6 +5,7 @@ use super::matcher::Matcher;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::Names;
+use super::settings::Settings;
 use super::variable::Variable;
 
 /// A policy as its file declares it.
@@ -28,14 +29,27 @@ pub struct Definition {
     pub(crate) variables: Vec<Variable>,
     pub(crate) warnings: Vec<PolicyWarning>,
     pub(crate) rules: Vec<Rule>,
+    pub(crate) settings: Vec<Settings>,
     pub(crate) names: Names,
 }
 
 #[derive(Debug)]
 pub(crate) struct PolicyWarning {
     pub(crate) code: String,
+    pub(crate) about: About,
     pub(crate) when: Interpolation,
     pub(crate) message: Interpolation,
+}
+
+/// The subject of a warning.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum About {
+    /// The pod after injection.
+    Pod,
+    /// A container that a rule selects.
+    Container,
+    /// A variable that such a container sets itself.
+    Variable(String),
 }
 
 /// The treatment of a value of the pod that differs from the policy's.
@@ -85,6 +99,7 @@ impl Definition {
             visit(&warning.message);
         }
         self.rules.iter().for_each(|rule| rule.texts(visit));
+        self.settings.iter().flat_map(|settings| &settings.when).for_each(visit);
     }
 }
 

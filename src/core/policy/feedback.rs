@@ -11,6 +11,7 @@ use super::definition::OnConflict;
 use super::expression::{Path, ReadSet, Step};
 use super::interpolation::Interpolation;
 use super::overlay::{Instruction, of_instructions};
+use super::settings::{Settings, Way};
 use super::variable::Variable;
 
 /// The expressions of a policy that may read a place which the policy changes.
@@ -28,17 +29,24 @@ impl Feedback {
     pub(super) fn of(
         rules: &mut [ActiveRule],
         variables: &[&Variable],
+        settings: &[Settings],
         gpu_resources: &[String],
     ) -> Self {
         let mut written = Vec::new();
         writes(rules, &mut |path| written.push(path));
+        if settings.iter().any(|settings| matches!(settings.way, Way::File { .. })) {
+            written.extend(of_settings_files());
+        }
         let includes_any = |reads: &Reads| written.iter().any(|path| reads.include(path, gpu_resources));
         for rule in &mut *rules {
             let mut conditions = Reads::of(variables, |visit| rule.conditions(visit));
             conditions.chooses_containers = rule.containers.is_some();
             rule.reads_own_changes = includes_any(&conditions);
         }
-        let values = Reads::of(variables, |visit| rules.iter().for_each(|rule| rule.values(visit)));
+        let values = Reads::of(variables, |visit| {
+            rules.iter().for_each(|rule| rule.values(visit));
+            settings.iter().flat_map(|settings| &settings.when).for_each(visit);
+        });
         if edits_differ(rules) || includes_any(&values) {
             Self::Values
         } else if rules.iter().any(|rule| rule.reads_own_changes) {
@@ -76,10 +84,7 @@ struct Reads {
 }
 
 impl Reads {
-    fn of(
-        variables: &[&Variable],
-        texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
-    ) -> Self {
+    fn of(variables: &[&Variable], texts: impl FnOnce(&mut dyn FnMut(&Interpolation))) -> Self {
         let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
         let mut names = BTreeSet::new();
         let mut note = |text: &Interpolation, names: &mut BTreeSet<String>| {
@@ -157,6 +162,18 @@ fn writes(rules: &[ActiveRule], visit: &mut dyn FnMut(Path)) {
             of(&container.instructions, &[spec, list, Step::Every], visit);
         }
     }
+}
+
+/// The places that change for a settings file.
+fn of_settings_files() -> impl Iterator<Item = Path> {
+    let mounts = |list| vec![field("spec"), field(list), Step::Every, field("volumeMounts")];
+    [
+        vec![field("metadata"), field("annotations")],
+        vec![field("spec"), field("volumes")],
+        mounts("containers"),
+        mounts("initContainers"),
+    ]
+    .into_iter()
 }
 
 fn field(name: &str) -> Step {

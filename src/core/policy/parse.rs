@@ -1,16 +1,20 @@
 //! From the YAML of a policy file to its [`Definition`].
 
+use std::borrow::Cow;
+
 use crate::core::schema::Format;
 use crate::core::yaml::{self, Node, Span};
 
-use super::definition::{Definition, OnConflict, PolicyWarning, Rule};
+use super::definition::{About, Definition, OnConflict, PolicyWarning, Rule};
 use super::diagnostic::{Diagnostic, SourceError, suggest};
+use super::expression::Expression;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::overlay::{Compiler, Element};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
+use super::settings;
 use super::variable::Variable;
 
 const API_VERSION: &str = "fabric-injector.io/v1alpha1";
@@ -50,6 +54,7 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
     let variables = variables(spec.optional("variables"), &mut names)?;
     let warnings = warnings(spec.optional("warnings"), &names)?;
     let rules = rules(spec.required("rules")?, &names)?;
+    let settings = settings::read(spec.optional("settings"), &names)?;
     spec.finish()?;
     let (file, text) = (file.to_owned(), text.to_owned());
     Ok(Definition {
@@ -65,6 +70,7 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
         variables,
         warnings,
         rules,
+        settings,
         names,
     })
 }
@@ -149,13 +155,39 @@ fn warning(node: &Node, names: &Names) -> Result<PolicyWarning, Diagnostic> {
         return Err(Diagnostic::new(code_node.span, format!("the code of a warning is `{code}`"))
             .hint("use lower-case letters, digits and `_`, at most 63"));
     }
-    let when = Interpolation::condition(fields.required("when")?, "`when`", names, Phase::Injected)?;
-    let message_node = fields.required("message")?;
-    let message = reader::text(message_node, "the message of a warning")?;
-    let message = Interpolation::compile(message, message_node.span, names, Some(Phase::Injected))?;
+    let env = fields
+        .optional("env")
+        .map(|node| reader::text(node, "`env`").map(|name| (node, name)))
+        .transpose()?;
+    let (when_node, message_node) = (fields.required("when")?, fields.required("message")?);
     fields.finish()?;
-    Ok(PolicyWarning { code: code.to_owned(), when, message })
+    let mut names = Cow::Borrowed(names);
+    if let Some((node, _)) = env
+        && !names.to_mut().add(VALUE, Phase::Container)
+    {
+        return Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
+            .hint("rename it: in a warning about a variable, it is the value of the variable"));
+    }
+    let message_text = reader::text(message_node, "the message of a warning")?;
+    let message = Interpolation::compile(message_text, message_node.span, &names, None)?;
+    let when_text = reader::text(when_node, "`when`")?;
+    let when = Interpolation::compile(when_text.trim(), when_node.span, &names, None)?;
+    let reads_container = |text: &Interpolation| {
+        text.expressions().flat_map(Expression::names).any(|name| names.get(name) == Some(Phase::Container))
+    };
+    let about = match env {
+        Some((_, name)) => About::Variable(name.to_owned()),
+        None if reads_container(&when) || reads_container(&message) => About::Container,
+        None => About::Pod,
+    };
+    let phase = if about == About::Pod { Phase::Injected } else { Phase::Container };
+    let when = Interpolation::condition(when_node, "`when`", &names, phase)?;
+    Interpolation::compile(message_text, message_node.span, &names, Some(phase))?;
+    Ok(PolicyWarning { code: code.to_owned(), about, when, message })
 }
+
+/// The name of a variable's value in a warning about it.
+pub(crate) const VALUE: &str = "value";
 
 fn rules(node: &Node, names: &Names) -> Result<Vec<Rule>, Diagnostic> {
     let mut rules: Vec<Rule> = Vec::new();

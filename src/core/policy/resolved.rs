@@ -7,13 +7,14 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::active::{ActiveRule, ActiveWarning, names_in};
-use super::definition::{Definition, Rule};
+use super::definition::{About, Definition, Rule};
 use super::expression::{Bindings, ReadSet};
 use super::feedback::Feedback;
 use super::interpolation::{EvaluationError, Interpolation};
 use super::overlay::Fold;
 use super::parameter::{Parameter, ParameterType};
 use super::phase::Phase;
+use super::settings::Settings;
 use super::variable::Variable;
 
 /// A policy for one instance type, or for several that agree.
@@ -26,6 +27,7 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) injected_variables: Vec<Variable>,
     pub(crate) rules: Vec<ActiveRule>,
     pub(crate) warnings: Vec<ActiveWarning>,
+    pub(crate) settings: Vec<Settings>,
     /// Remarks about the sources of the parameter values.
     pub(crate) notes: Vec<Note>,
     /// `<policy>@<digest>`.
@@ -116,6 +118,7 @@ impl ResolvedPolicy {
             injected_variables: Vec::new(),
             rules: Vec::new(),
             warnings: Vec::new(),
+            settings: Vec::new(),
             notes,
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
@@ -125,9 +128,10 @@ impl ResolvedPolicy {
         };
         policy.bind_variables(definition)?;
         policy.fold_rules(definition)?;
+        policy.fold_settings(definition)?;
         let mut rules = std::mem::take(&mut policy.rules);
         let variables: Vec<_> = policy.variables().collect();
-        policy.feedback = Feedback::of(&mut rules, &variables, &definition.gpu_resources);
+        policy.feedback = Feedback::of(&mut rules, &variables, &policy.settings, &definition.gpu_resources);
         policy.rules = rules;
         policy.fold_warnings(definition)?;
         policy.drop_unread_variables();
@@ -181,19 +185,37 @@ impl ResolvedPolicy {
         Ok(())
     }
 
+    fn fold_settings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for settings in &definition.settings {
+            let mut settings = settings.clone();
+            if let Some(when) = &settings.when {
+                if when.phase(&definition.names) != Phase::Fixed {
+                    self.reads.extend(names_in(when));
+                } else if when.holds(&self.bindings)? {
+                    settings.when = None;
+                } else {
+                    continue;
+                }
+            }
+            self.settings.push(settings);
+        }
+        Ok(())
+    }
+
     fn fold_warnings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for warning in &definition.warnings {
-            let fixed = warning.when.phase(&definition.names) == Phase::Fixed;
+            let of_pod = warning.about == About::Pod;
+            let fixed = of_pod && warning.when.phase(&definition.names) == Phase::Fixed;
             if fixed && !warning.when.holds(&self.bindings)? {
                 continue;
             }
             let fold = Fold { names: &definition.names, fixed: &self.bindings };
-            let message = fold.text(&warning.message)?;
+            let message = if of_pod { fold.text(&warning.message)? } else { warning.message.clone() };
             for text in [&warning.when, &message] {
                 self.reads.extend(names_in(text));
             }
-            let (code, when) = (warning.code.clone(), warning.when.clone());
-            self.warnings.push(ActiveWarning { code, when, message });
+            let (code, about, when) = (warning.code.clone(), warning.about.clone(), warning.when.clone());
+            self.warnings.push(ActiveWarning { code, about, when, message });
         }
         Ok(())
     }
@@ -245,6 +267,7 @@ impl ResolvedPolicy {
             visit(&warning.when);
             visit(&warning.message);
         }
+        self.settings.iter().flat_map(|settings| &settings.when).for_each(visit);
     }
 }
 

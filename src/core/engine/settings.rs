@@ -1,0 +1,287 @@
+//! Settings of libraries for processes that do not inherit the environment of their container.
+//!
+//! The lines of a settings file are in an annotation of the pod. A downward API volume projects it, so that the file
+//! needs no object in the namespace. Containers with the same lines share one annotation.
+
+use serde_json::{Value, json};
+
+use crate::core::pointer::at_pointer;
+use crate::core::policy::OnConflict;
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::overlay::{Element, Instruction, Template};
+use crate::core::policy::settings::{Settings, Way};
+use crate::core::schema;
+
+use super::command_line;
+use super::context::{Merge, PodFacts};
+use super::cursor::{Cursor, shorten};
+use super::log::ChangeLog;
+use super::merge::apply;
+use super::report::{Kept, Reason, WarningKind};
+use super::volumes::clean_path;
+
+/// The domain of the annotations that hold settings files.
+const DOMAIN: &str = "settings.fabric-injector.io";
+
+/// The settings that the policy gives a container, after its rules were merged.
+pub(super) struct SettingsOf<'a> {
+    pub(super) bindings: &'a Bindings<'a, 'a>,
+    /// The container, by list and index.
+    pub(super) container: (&'static str, usize),
+}
+
+impl SettingsOf<'_> {
+    /// Hands the settings on to the processes that the container does not start itself.
+    pub(super) fn inject(
+        &self,
+        settings: &Settings,
+        pod: &mut Value,
+        facts: &mut PodFacts,
+        log: &mut ChangeLog,
+    ) -> Result<(), Reason> {
+        match &settings.way {
+            Way::File { path, max_value, except } => {
+                let file = File { settings, path, max_value: *max_value, except };
+                self.write(&file, pod, facts, log)
+            }
+            Way::Launcher { commands, option } => {
+                let container = &pod["spec"][self.container.0][self.container.1];
+                let (commands, option) = (commands.as_slice(), option.as_str());
+                let Some(handed_on) = command_line::options(container, commands, option) else {
+                    return Ok(());
+                };
+                let is_missing =
+                    |name: &&String| settings.include(name) && !handed_on.contains(name.as_str());
+                let names: Vec<String> = facts.variables.iter().filter(is_missing).cloned().collect();
+                if !names.is_empty() {
+                    let kind = WarningKind::NotHandedOn { option: option.to_owned(), names };
+                    self.cursor(pod, log)?.warn_here(kind, &settings.name);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn cursor<'c>(&self, pod: &'c mut Value, log: &'c mut ChangeLog) -> Result<Cursor<'c>, Reason> {
+        Cursor::container(pod, log, self.container.0, self.container.1)
+    }
+
+    fn write(
+        &self,
+        file: &File<'_>,
+        pod: &mut Value,
+        facts: &mut PodFacts,
+        log: &mut ChangeLog,
+    ) -> Result<(), Reason> {
+        let container = &pod["spec"][self.container.0][self.container.1];
+        let (lines, left_out) = file.lines(container, &facts.variables);
+        if lines.is_empty() && left_out.is_empty() {
+            return Ok(());
+        }
+        let mut cursor = self.cursor(pod, log)?;
+        if let Some(variable) = file.other_file(cursor.get("env")) {
+            let kind = WarningKind::SettingsElsewhere { variable, file: file.path.to_owned() };
+            cursor.warn_here(kind, &file.settings.name);
+            return Ok(());
+        }
+        for variable in left_out {
+            let kind = WarningKind::NotInFile { variable, file: file.path.to_owned() };
+            cursor.warn_here(kind, &file.settings.name);
+        }
+        if lines.is_empty() {
+            return Ok(());
+        }
+        match file.mounted(cursor.get("volumeMounts"), facts) {
+            Mounted::Nothing => self.mount(file, lines, pod, facts, log),
+            Mounted::Annotation(key) => update(file, &key, lines, pod, facts, log),
+            Mounted::Other(volume) => {
+                let (seen, wanted) = (format!("volume {volume}"), format!("settings {}", file.settings.name));
+                let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted };
+                cursor.warn("volumeMounts", kind, &file.settings.name);
+                Ok(())
+            }
+        }
+    }
+
+    /// Mounts a file with these lines.
+    fn mount(
+        &self,
+        file: &File<'_>,
+        lines: String,
+        pod: &mut Value,
+        facts: &mut PodFacts,
+        log: &mut ChangeLog,
+    ) -> Result<(), Reason> {
+        let name = file.free_name(&pod["metadata"]["annotations"], &lines);
+        let key = format!("{DOMAIN}/{name}");
+        let volume = format!("{name}-settings");
+        facts.volumes.declare(&file.settings.name, file.volume(&volume, &key));
+        let Some(field) = schema::container().field("volumeMounts") else { return Ok(()) };
+        let mount = json!({
+            "name": volume, "mountPath": file.path, "subPath": file.name(), "readOnly": true,
+        });
+        let mounts = [Instruction::Mounts { field, mounts: vec![Element(Template::Constant(mount))] }];
+        let mut cursor = self.cursor(pod, log)?;
+        let mut merge = Merge {
+            rule: &file.settings.name,
+            on_conflict: OnConflict::Keep,
+            bindings: self.bindings,
+            pod: facts,
+        };
+        apply(&mut merge, &mut cursor, &mounts)?;
+        match file.mounted(cursor.get("volumeMounts"), facts) {
+            Mounted::Annotation(_) => annotate(file, &key, lines, pod, facts, log),
+            // The container has a block device there, which is reported.
+            Mounted::Nothing | Mounted::Other(_) => Ok(()),
+        }
+    }
+}
+
+/// Brings the lines of a file up to date that the container mounts.
+fn update(
+    file: &File<'_>,
+    key: &str,
+    lines: String,
+    pod: &mut Value,
+    facts: &mut PodFacts,
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
+    let seen = pod["metadata"]["annotations"][key].as_str();
+    if seen == Some(lines.as_str()) {
+        facts.settings.push((key.to_owned(), lines));
+        return Ok(());
+    }
+    // Another container has the file with other lines.
+    if facts.settings.iter().any(|(known, _)| known == key) {
+        let (seen, wanted) = (shorten(seen.unwrap_or_default()), shorten(&lines));
+        let kind = WarningKind::Kept { what: Kept::Annotation, seen, wanted };
+        let mut pod = Cursor::pod(pod, log)?;
+        return pod.within("metadata", |metadata| {
+            metadata.within("annotations", |annotations| {
+                annotations.warn(key, kind, &file.settings.name);
+                Ok(())
+            })
+        });
+    }
+    annotate(file, key, lines, pod, facts, log)
+}
+
+fn annotate(
+    file: &File<'_>,
+    key: &str,
+    lines: String,
+    pod: &mut Value,
+    facts: &mut PodFacts,
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
+    facts.settings.push((key.to_owned(), lines.clone()));
+    Cursor::pod(pod, log)?.within("metadata", |metadata| {
+        metadata.within("annotations", |annotations| {
+            let seen = annotations.get(key).and_then(Value::as_str).map(str::to_owned);
+            if seen.as_ref() != Some(&lines) {
+                if let Some(seen) = seen
+                    && !annotations.was_added(key)
+                {
+                    let kind = WarningKind::Replaced { seen: shorten(&seen), wanted: shorten(&lines) };
+                    annotations.warn(key, kind, &file.settings.name);
+                }
+                facts.count_annotation(key, key.len() + lines.len())?;
+                annotations.put(key, Value::from(lines));
+            }
+            Ok(())
+        })
+    })
+}
+
+/// A settings file of the policy.
+struct File<'a> {
+    settings: &'a Settings,
+    path: &'a str,
+    max_value: usize,
+    except: &'a [String],
+}
+
+/// What a container has at the path of a settings file.
+enum Mounted {
+    Nothing,
+    /// The annotation with this key.
+    Annotation(String),
+    /// Another volume.
+    Other(String),
+}
+
+impl File<'_> {
+    fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The lines for the variables of the policy, with the values that the container has, and the variables whose
+    /// values a file cannot hold.
+    fn lines(&self, container: &Value, variables: &[String]) -> (String, Vec<String>) {
+        let (mut lines, mut left_out) = (String::new(), Vec::new());
+        for name in variables.iter().filter(|name| self.settings.include(name)) {
+            let entries = container["env"].as_array().into_iter().flatten();
+            let Some(entry) = entries.rev().find(|entry| entry["name"].as_str() == Some(name)) else {
+                continue;
+            };
+            let value = entry["value"].as_str().unwrap_or_default();
+            // The kubelet expands references in the environment only.
+            let fits = entry["valueFrom"].is_null()
+                && value.len() <= self.max_value
+                && !value.contains(['\n', '\r', '\0'])
+                && !value.contains("$(");
+            if fits {
+                lines.extend([name, "=", value, "\n"]);
+            } else {
+                left_out.push(name.clone());
+            }
+        }
+        (lines, left_out)
+    }
+
+    /// The variable of the container that names another file.
+    fn other_file(&self, env: Option<&Value>) -> Option<String> {
+        let entries = env.and_then(Value::as_array).into_iter().flatten();
+        let names = entries.filter_map(|entry| entry["name"].as_str());
+        names.into_iter().find(|name| self.except.iter().any(|other| other == name)).map(str::to_owned)
+    }
+
+    fn mounted(&self, mounts: Option<&Value>, facts: &PodFacts) -> Mounted {
+        let mounts = mounts.and_then(Value::as_array).into_iter().flatten();
+        let at_path =
+            |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == self.path);
+        let Some(mount) = mounts.into_iter().find(at_path) else { return Mounted::Nothing };
+        let volume = mount["name"].as_str().unwrap_or_default();
+        match facts.volume(volume).and_then(annotation_of) {
+            Some(key) => Mounted::Annotation(key.to_owned()),
+            None => Mounted::Other(volume.to_owned()),
+        }
+    }
+
+    /// The name of an annotation that has these lines, or that the pod does not have.
+    fn free_name(&self, annotations: &Value, lines: &str) -> String {
+        let name = &self.settings.name;
+        let mut number = 1_usize;
+        loop {
+            let name = if number == 1 { name.clone() } else { format!("{name}-{number}") };
+            match &annotations[format!("{DOMAIN}/{name}")] {
+                Value::Null => return name,
+                Value::String(known) if known == lines => return name,
+                _ => number += 1,
+            }
+        }
+    }
+
+    fn volume(&self, name: &str, key: &str) -> Value {
+        let field = format!("metadata.annotations['{key}']");
+        let item = json!({"path": self.name(), "fieldRef": {"fieldPath": field}});
+        json!({"name": name, "downwardAPI": {"items": [item]}})
+    }
+}
+
+/// The annotation with settings that a volume projects.
+fn annotation_of(volume: &Value) -> Option<&str> {
+    let field = at_pointer(volume, "/downwardAPI/items/0/fieldRef/fieldPath")?.as_str()?;
+    let key = field.strip_prefix("metadata.annotations['")?.strip_suffix("']")?;
+    key.strip_prefix(DOMAIN)?.starts_with('/').then_some(key)
+}

@@ -1,0 +1,101 @@
+//! The warnings that a policy declares.
+
+use serde_json::Value;
+
+use crate::core::policy::expression::{Bindings, Resolver};
+use crate::core::policy::interpolation::EvaluationError;
+use crate::core::policy::parameter_text as plain;
+use crate::core::policy::{About, ActiveWarning, ResolvedPolicy, VALUE};
+
+use super::Stop;
+use super::bindings::{PodScope, bindings};
+use super::cursor::Cursor;
+use super::log::ChangeLog;
+use super::pod::Container;
+use super::report::{Kept, Warning, WarningKind};
+
+/// Gives the warnings about the pod.
+pub(super) fn about_pod(
+    policy: &ResolvedPolicy,
+    scope: &PodScope<'_>,
+    bindings: &Bindings<'_, '_>,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    for warning in policy.warnings.iter().filter(|warning| warning.about == About::Pod) {
+        if let Some(kind) = evaluate(warning, scope, bindings)? {
+            log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+        }
+    }
+    Ok(())
+}
+
+/// Gives the warnings about the containers that a rule selects, and about the variables that they set themselves.
+pub(super) fn about_containers<'s>(
+    policy: &ResolvedPolicy,
+    selected: impl Iterator<Item = (&'s Container, &'s PodScope<'s>)>,
+    pod: &mut Value,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let warnings = policy.warnings.iter().filter(|warning| warning.about != About::Pod);
+    if warnings.clone().next().is_none() {
+        return Ok(());
+    }
+    for (container, scope) in selected {
+        let resolver = Resolver(scope);
+        let bindings = bindings(policy, &resolver);
+        let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
+        for warning in warnings.clone() {
+            let About::Variable(name) = &warning.about else {
+                if let Some(kind) = evaluate(warning, scope, &bindings)? {
+                    cursor.warn_here(kind, "");
+                }
+                continue;
+            };
+            let Some((at, value)) = own_variable(&mut cursor, name) else { continue };
+            let mut bindings = bindings.child();
+            bindings.set(VALUE, &value);
+            if let Some(kind) = evaluate(warning, scope, &bindings)? {
+                warn_about_variable(&mut cursor, at, kind)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The kind of a warning whose condition holds.
+fn evaluate(
+    warning: &ActiveWarning,
+    scope: &PodScope<'_>,
+    bindings: &Bindings<'_, '_>,
+) -> Result<Option<WarningKind>, Stop> {
+    let failed = |error: EvaluationError| scope.explain(&format!("the warning `{}`", warning.code), error);
+    if !warning.when.holds(bindings).map_err(failed)? {
+        return Ok(None);
+    }
+    let message = plain(&warning.message.evaluate(bindings).map_err(failed)?);
+    Ok(Some(WarningKind::Policy { code: warning.code.clone(), message }))
+}
+
+/// The position and value of a variable that the container came with. Of several entries, the last one counts.
+fn own_variable(container: &mut Cursor<'_>, name: &str) -> Option<(usize, Value)> {
+    let env = container.get("env")?.as_array()?;
+    let at = env.iter().rposition(|entry| entry["name"].as_str() == Some(name))?;
+    let entry = &env[at];
+    let value =
+        entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))?;
+    let own = container.list("env", |env| Ok(!env.was_added(at))).unwrap_or(false);
+    own.then_some((at, value))
+}
+
+/// Warns about a variable. The warning says more than that the variable stays.
+fn warn_about_variable(container: &mut Cursor<'_>, at: usize, kind: WarningKind) -> Result<(), Stop> {
+    container.list("env", |env| {
+        let path = env.pointer_to(at);
+        env.drop_warnings(|warning| {
+            warning.path == path && matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. })
+        });
+        env.warn(at, kind, "");
+        Ok(())
+    })?;
+    Ok(())
+}
