@@ -79,7 +79,8 @@ fn policies(text: &str, values: &[(&str, Value)]) -> PolicySet {
 }
 
 fn worker(extra: Value) -> Value {
-    let mut container = json!({"name": "worker", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}});
+    let mut container =
+        json!({"name": "worker", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}});
     container.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
     container
 }
@@ -98,8 +99,7 @@ fn inject(policies: &PolicySet, pod: Value) -> (Value, Vec<(String, String)>) {
     };
     let again = mutate(policies, mutated.pod.clone(), &PodContext::default());
     assert!(matches!(again.outcome, Outcome::Unchanged { .. }), "{:?}", again.outcome);
-    let warnings =
-        warnings.iter().map(|warning| (warning.code().to_owned(), warning.to_string())).collect();
+    let warnings = warnings.iter().map(|warning| (warning.code().to_owned(), warning.to_string())).collect();
     (mutated.pod, warnings)
 }
 
@@ -207,7 +207,8 @@ fn a_command_that_hands_on_other_variables_is_named() {
         warnings,
         [(
             "not_handed_on".to_owned(),
-            "`spec.containers[worker]`: the command line hands on other variables only; add `-x UCX_TLS`".to_owned()
+            "`spec.containers[worker]`: the command line hands on other variables only; add `-x UCX_TLS`"
+                .to_owned()
         )]
     );
     let command = json!(["mpirun", "-x", "UCX_TLS", "train"]);

@@ -25,9 +25,18 @@ fn policy_around(example: &str) -> String {
         "env" => format!("      container:\n{}", indented(example, 8)),
         "annotations" => format!("      pod:\n        metadata:\n{}", indented(example, 10)),
         "rules" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
+        "variables" | "settings" => {
+            let example = example.replace("${profileName}", "h100").replace("profileName", "'h100'");
+            return with_spec(&example.replace("    when: ${settingsFile}\n", ""));
+        }
         other => panic!("tell this test where the example that begins with `{other}` belongs"),
     };
     format!("{}  rules:\n    - name: example\n{rule}", POLICY.split_once("  rules:\n").unwrap().0)
+}
+
+/// The sample policy with another piece of `spec`.
+fn with_spec(example: &str) -> String {
+    POLICY.replacen("  rules:\n", &format!("{}  rules:\n", indented(example, 2)), 1)
 }
 
 /// The pod that comes out for the example that has this text in it.

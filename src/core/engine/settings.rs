@@ -201,7 +201,7 @@ struct File<'a> {
     except: &'a [String],
 }
 
-/// What a container has at the path of a settings file.
+/// The mount of a container at the path of a settings file.
 enum Mounted {
     Nothing,
     /// The annotation with this key.
