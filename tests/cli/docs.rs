@@ -36,7 +36,10 @@ fn policy_around(example: &str) -> String {
 
 /// The sample policy with another piece of `spec`.
 fn with_spec(example: &str) -> String {
-    POLICY.replacen("  rules:\n", &format!("{}  rules:\n", indented(example, 2)), 1)
+    let head = POLICY.split_once("  rules:\n").unwrap().0;
+    let rule =
+        "  rules:\n    - name: example\n      container:\n        env:\n          - {name: A, value: b}\n";
+    format!("{head}{}{rule}", indented(example, 2))
 }
 
 /// The pod that comes out for the example that has this text in it.
