@@ -35,6 +35,7 @@ spec:
     - name: nccl
       variables: [NCCL_*, FI_PROVIDER]
       when: ${file}
+      containers: ${gpus > 0 || container.name == 'launcher'}
       file:
         path: /etc/nccl.conf
         maxValue: 1023
@@ -239,8 +240,8 @@ fn a_value_that_defeats_the_fabric_is_reported_as_such() {
 #[test]
 fn mistakes_in_settings_are_found_at_their_line() {
     for (from, to, message) in [
-        ("path: /etc/nccl.conf", "path: etc/nccl.conf", "test.yaml:21:15"),
-        ("maxValue: 1023", "maxValue: 0", "test.yaml:22:19"),
+        ("path: /etc/nccl.conf", "path: etc/nccl.conf", "test.yaml:22:15"),
+        ("maxValue: 1023", "maxValue: 0", "test.yaml:23:19"),
         ("[UCX_*, LD", "[UCX-*, LD", "`UCX-*` is not the name of a variable"),
         ("option: -x", "option: x", "`option` is `x`"),
         ("commands: [mpirun]", "commands: []", "`commands` names no command"),

@@ -156,7 +156,7 @@ fn aws_library_directory_is_a_parameter() {
     let without = served("aws-efa", &[("efaLibraryPath", "")], worker(8));
     let volumes: Vec<&Value> =
         items(&without.pod["spec"]["volumes"]).iter().map(|volume| &volume["name"]).collect();
-    assert_eq!(volumes, ["nv-shared-memory"]);
+    assert_eq!(volumes, ["nv-shared-memory", "nccl-settings"]);
 }
 
 /// The plugin's directory was never put into the library path, and replacing the path would lose the image's.

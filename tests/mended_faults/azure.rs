@@ -207,7 +207,7 @@ fn azure_grace_sizes_get_none_of_the_h100_settings() {
             .iter()
             .map(|mount| &mount["mountPath"])
             .collect();
-        assert_eq!(mounts, ["/dev/shm"], "{size}");
+        assert_eq!(mounts, ["/dev/shm", "/etc/nccl.conf"], "{size}");
     }
 }
 

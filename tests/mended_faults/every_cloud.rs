@@ -340,7 +340,7 @@ fn mirror_pods_are_never_touched() {
 /// variables from it. It gets the variables, and nothing that it would have to find a node for.
 #[test]
 fn the_gpu_less_launcher_gets_the_variables_of_its_ranks_and_nothing_else() {
-    let shared = ["CUDA_DEVICE", "FI_", "NCCL_", "OMPI_", "UCX_"];
+    let shared = ["CUDA_DEVICE", "FI_", "GLOO_", "KUBE_", "LD_", "NCCL_", "OMPI_", "UCX_"];
     for policy in EVERY_POLICY {
         // Two pods of one job; the launcher selects no instance type, as is usual, so the operator names it.
         let sets: &[(&str, &str)] = match policy {

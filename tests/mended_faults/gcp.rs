@@ -29,6 +29,7 @@ fn start_command(served: &Served) -> &str {
 fn present_variables() -> BTreeMap<&'static str, &'static str> {
     BTreeMap::from([
         ("CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7"),
+        ("GLOO_SOCKET_IFNAME", "eth0"),
         ("LD_LIBRARY_PATH", "/usr/local/nvidia/lib64"),
         ("NCCL_BUFFSIZE", "8388608"),
         ("NCCL_CROSS_NIC", "0"),
@@ -202,11 +203,12 @@ fn gcp_no_scratch_volume_that_nobody_asked_for() {
         .map(|mount| mount["mountPath"].as_str().unwrap())
         .collect();
     paths.sort_unstable();
-    assert_eq!(paths, ["/dev/aperture_devices", "/dev/shm", "/usr/local/nvidia"]);
+    assert_eq!(paths, ["/dev/aperture_devices", "/dev/shm", "/etc/nccl.conf", "/usr/local/nvidia"]);
     let mut volumes: Vec<&str> =
         items(&served.pod["spec"]["volumes"]).iter().map(|volume| volume["name"].as_str().unwrap()).collect();
     volumes.sort_unstable();
     let expected = [
+        "nccl-settings",
         "nv-shared-memory",
         "nvtcpxo-aperture-devices",
         "nvtcpxo-libraries",

@@ -236,7 +236,7 @@ fn expressions(spec: &Value) -> Vec<(String, String)> {
     for (name, value) in spec["variables"].as_object().unwrap() {
         collect(value, name, &mut found);
     }
-    for section in ["rules", "warnings"] {
+    for section in ["rules", "settings", "warnings"] {
         collect(&spec[section], "", &mut found);
     }
     found

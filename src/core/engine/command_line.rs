@@ -7,7 +7,7 @@ use serde_json::Value;
 /// The values of an option, if the container runs one of the commands with it. A value such as `NAME=VALUE` counts as
 /// `NAME`. `None` also where a variable of the shell stands for the values, which only the shell knows.
 pub(super) fn options(container: &Value, commands: &[String], option: &str) -> Option<BTreeSet<String>> {
-    let lists = ["command", "args"].into_iter().flat_map(|list| container[list].as_array());
+    let lists = ["command", "args"].into_iter().filter_map(|list| container[list].as_array());
     let words = lists.flatten().filter_map(Value::as_str).flat_map(words);
     let mut values = BTreeSet::new();
     let (mut runs, mut is_value) = (false, false);

@@ -16,6 +16,7 @@ use super::pass::{Pass, Selection};
 use super::pod;
 use super::report::{Reason, Warning, WarningKind};
 use super::security;
+use super::volumes::add_missing;
 use super::{STAMP, Stop};
 
 /// The passes after which a policy that still changes the pod counts as one that always will.
@@ -136,7 +137,7 @@ impl Injection<'_> {
         let result = pass.inject(pod, &mut facts, log);
         facts.give_back_volumes(pod);
         result?;
-        pass.add_volumes(pod, &mut facts, log)?;
+        add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
         warn_without_root(pod, facts.capabilities, log);
         Ok(())
     }

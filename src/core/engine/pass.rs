@@ -213,39 +213,18 @@ impl<'a> Pass<'a> {
                 let mut merge = Merge::new(rule, &bindings, facts);
                 apply(&mut merge, &mut cursor, &rule.container).map_err(|reason| explained(scope, reason))?;
             }
-            let container = (container.list, container.index);
             for settings in &settings {
-                SettingsOf { bindings: &bindings, container }.inject(settings, pod, facts, log)?;
+                let failed = |error| scope.explain(&format!("the settings `{}`", settings.name), error);
+                let applies = match &settings.containers {
+                    Some(condition) => condition.holds(&bindings).map_err(failed)?,
+                    None => container.gpus > 0,
+                };
+                if applies {
+                    let container = (container.list, container.index);
+                    SettingsOf { bindings: &bindings, container }.inject(settings, pod, facts, log)?;
+                }
             }
         }
-        Ok(())
-    }
-
-    /// Adds the volumes that are mounted by now.
-    pub(super) fn add_volumes(
-        &self,
-        pod: &mut Value,
-        facts: &mut PodFacts,
-        log: &mut ChangeLog,
-    ) -> Result<(), Stop> {
-        let missing: Vec<_> = std::mem::take(&mut facts.volumes).missing().collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let mut pod = Cursor::pod(pod, log)?;
-        pod.within("spec", |spec| {
-            spec.list("volumes", |volumes| {
-                for (volume, value) in missing {
-                    let to = value["name"].as_str().unwrap_or_default().to_owned();
-                    volumes.push(value);
-                    if to != volume.name {
-                        let kind = WarningKind::RenamedVolume { from: volume.name, to };
-                        volumes.warn_here(kind, &volume.rule);
-                    }
-                }
-                Ok(())
-            })
-        })?;
         Ok(())
     }
 }

@@ -253,7 +253,8 @@ impl fmt::Display for Warning {
             WarningKind::CapabilityWithoutRoot { capability, because } => write!(
                 f,
                 "`{path}`: `{capability}` has no effect, since the container does not run as root ({because}); \
-                 memory for RDMA stays limited and NCCL falls back to TCP unless the node lifts the limit"
+                 memory for RDMA stays limited and NCCL falls back to TCP. Run the container as root, or raise the \
+                 memory lock limit of the container runtime on the nodes (`LimitMEMLOCK=infinity`)"
             ),
             WarningKind::Excluded { setting, against } => {
                 write!(f, "`{path}`: `{setting}` of rule `{rule}` is left out, since the pod has `{against}`")

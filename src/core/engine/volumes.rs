@@ -6,6 +6,10 @@ use serde_json::Value;
 
 use crate::core::schema::{self, Shape, covers};
 
+use super::cursor::Cursor;
+use super::log::ChangeLog;
+use super::report::{Reason, WarningKind};
+
 /// Names of volumes are DNS labels.
 const MAX_NAME: usize = 63;
 
@@ -86,6 +90,30 @@ impl PolicyVolumes {
             (volume, value)
         })
     }
+}
+
+/// Adds the volumes that are mounted by now.
+pub(super) fn add_missing(
+    pod: &mut Value,
+    volumes: PolicyVolumes,
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
+    let missing: Vec<_> = volumes.missing().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Cursor::pod(pod, log)?.within("spec", |spec| {
+        spec.list("volumes", |volumes| {
+            for (volume, value) in missing {
+                let to = value["name"].as_str().unwrap_or_default().to_owned();
+                volumes.push(value);
+                if to != volume.name {
+                    volumes.warn_here(WarningKind::RenamedVolume { from: volume.name, to }, &volume.rule);
+                }
+            }
+            Ok(())
+        })
+    })
 }
 
 /// The name in the policy, then others of at most 63 characters.

@@ -99,7 +99,7 @@ impl Definition {
             visit(&warning.message);
         }
         self.rules.iter().for_each(|rule| rule.texts(visit));
-        self.settings.iter().flat_map(|settings| &settings.when).for_each(visit);
+        self.settings.iter().for_each(|settings| settings.texts(visit));
     }
 }
 

@@ -44,8 +44,12 @@ impl Feedback {
             rule.reads_own_changes = includes_any(&conditions);
         }
         let values = Reads::of(variables, |visit| {
-            rules.iter().for_each(|rule| rule.values(visit));
-            settings.iter().flat_map(|settings| &settings.when).for_each(visit);
+            for rule in &*rules {
+                rule.values(visit);
+            }
+            for settings in settings {
+                settings.texts(visit);
+            }
         });
         if edits_differ(rules) || includes_any(&values) {
             Self::Values

@@ -189,14 +189,15 @@ impl ResolvedPolicy {
         for settings in &definition.settings {
             let mut settings = settings.clone();
             if let Some(when) = &settings.when {
-                if when.phase(&definition.names) != Phase::Fixed {
-                    self.reads.extend(names_in(when));
-                } else if when.holds(&self.bindings)? {
-                    settings.when = None;
-                } else {
+                let fixed = when.phase(&definition.names) == Phase::Fixed;
+                if fixed && !when.holds(&self.bindings)? {
                     continue;
                 }
+                if fixed {
+                    settings.when = None;
+                }
             }
+            settings.texts(&mut |text| self.reads.extend(names_in(text)));
             self.settings.push(settings);
         }
         Ok(())
@@ -267,7 +268,7 @@ impl ResolvedPolicy {
             visit(&warning.when);
             visit(&warning.message);
         }
-        self.settings.iter().flat_map(|settings| &settings.when).for_each(visit);
+        self.settings.iter().for_each(|settings| settings.texts(visit));
     }
 }
 

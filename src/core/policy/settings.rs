@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     /// Names, or beginnings of names that end in `*`.
     variables: Vec<String>,
     pub(crate) when: Option<Interpolation>,
+    /// The containers; without it, those with GPUs.
+    pub(crate) containers: Option<Interpolation>,
     pub(crate) way: Way,
 }
 
@@ -40,6 +42,11 @@ pub(crate) enum Way {
 const MAX_NAME: usize = 40;
 
 impl Settings {
+    /// Calls `visit` with every interpolation.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.when.iter().chain(&self.containers).for_each(visit);
+    }
+
     /// Returns whether a variable is one of these settings.
     pub(crate) fn include(&self, variable: &str) -> bool {
         self.variables.iter().any(|pattern| match pattern.strip_suffix('*') {
@@ -73,8 +80,11 @@ fn one(node: &Node, names: &Names) -> Result<Settings, Diagnostic> {
     }
     let variables = fields.required("variables")?;
     let variables = reader::items(variables, "`variables`")?.iter().map(pattern).collect::<Result<_, _>>()?;
-    let condition = |node| Interpolation::condition(node, "`when`", names, Phase::Pod);
-    let when = fields.optional("when").map(condition).transpose()?;
+    let condition = |node: Option<&Node>, what: &str, phase| {
+        node.map(|node| Interpolation::condition(node, what, names, phase)).transpose()
+    };
+    let when = condition(fields.optional("when"), "`when`", Phase::Pod)?;
+    let containers = condition(fields.optional("containers"), "`containers`", Phase::Container)?;
     let file = fields.optional("file").map(file).transpose()?;
     let launcher = fields.optional("launcher").map(launcher).transpose()?;
     fields.finish()?;
@@ -92,7 +102,7 @@ fn one(node: &Node, names: &Names) -> Result<Settings, Diagnostic> {
             .hint("write one entry with `file` and one with `launcher`"));
         }
     };
-    Ok(Settings { name: name.to_owned(), variables, when, way })
+    Ok(Settings { name: name.to_owned(), variables, when, containers, way })
 }
 
 fn pattern(node: &Node) -> Result<String, Diagnostic> {

@@ -2,12 +2,14 @@
 
 use serde_json::Value;
 
+use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::phase::{Names, Phase};
 use crate::core::schema::Format;
 
 use super::build::evaluate_key;
+use super::compile::compile_computed;
 use super::values::solidified;
 use super::{
     Amount, Element, Instruction, Instructions, ListEdit, NamedContainer, NetworksEdit, PodOverlay,
@@ -90,7 +92,16 @@ impl Fold<'_, '_, '_> {
             Instruction::Claims { field, entries } => {
                 Instruction::Claims { field, entries: self.elements(entries)? }
             }
-            Instruction::Computed { .. } => instruction.clone(),
+            Instruction::Computed { object, field, expression } => {
+                if expression.phase(self.names) != Phase::Fixed {
+                    return Ok(Some(instruction.clone()));
+                }
+                let failed = |error: Diagnostic| EvaluationError {
+                    expression: expression.source(),
+                    message: error.message,
+                };
+                return compile_computed(&expression.evaluate(self.fixed)?, field, object).map_err(failed);
+            }
         }))
     }
 
