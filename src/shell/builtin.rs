@@ -11,13 +11,8 @@ pub struct BuiltIn {
     pub text: &'static str,
 }
 
-/// All built-in policies, sorted by name. The files are in the folder `policies`.
-pub const POLICIES: &[BuiltIn] = &[
-    BuiltIn { name: "aws-efa", text: include_str!("../../policies/aws-efa.yaml") },
-    BuiltIn { name: "azure-infiniband", text: include_str!("../../policies/azure-infiniband.yaml") },
-    BuiltIn { name: "gcp-tcpxo", text: include_str!("../../policies/gcp-tcpxo.yaml") },
-    BuiltIn { name: "oci-sriov", text: include_str!("../../policies/oci-sriov.yaml") },
-];
+/// All built-in policies, sorted by name: the files in the folder `policies`.
+pub const POLICIES: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/policies.rs"));
 
 /// The policy that `serve` uses if no option or variable names one.
 pub const DEFAULT: &str = "aws-efa";
