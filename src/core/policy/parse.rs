@@ -8,7 +8,7 @@ use super::definition::{Definition, OnConflict, PolicyWarning, Rule, Variable};
 use super::diagnostic::{Diagnostic, SourceError, suggest};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
-use super::overlay::{Compiler, Element};
+use super::overlay::{Compiler, Element, Lists, replaces_a_list};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
@@ -194,6 +194,7 @@ fn rules(node: &Node, names: &Names) -> Result<Vec<Rule>, Diagnostic> {
     }
     same_volumes(node, &rules)?;
     edits_and_insists(node, &rules)?;
+    additions_and_replacements(node, &rules)?;
     Ok(rules)
 }
 
@@ -245,6 +246,19 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// A rule that replaces a list would remove what another rule adds to it.
+fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let mut lists = Lists::default();
+    for rule in rules {
+        lists.of_rule(&rule.name, &rule.container, &rule.pod);
+    }
+    let Some((list, replacer, adder)) = lists.contradiction() else { return Ok(()) };
+    let message = format!("rule `{replacer}` replaces `{list}`, to which rule `{adder}` adds");
+    let mut diagnostic = Diagnostic::new(node.span, message).hint("write all entries into `$replace`");
+    diagnostic.needle = Some("$replace".into());
+    Err(diagnostic)
+}
+
 fn rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {
     let mut fields = Fields::of(node, "a rule")?;
     let name = dns_label(fields.required("name")?, "the name of a rule")?;
@@ -274,6 +288,16 @@ fn rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {
         let message = format!("the rule `{name}` requires the pod's own network and sets `hostNetwork`");
         let mut diagnostic = Diagnostic::new(node.span, message).hint("write two rules");
         diagnostic.needle = Some("hostNetwork".into());
+        return Err(diagnostic);
+    }
+    let replaces = || {
+        let named = pod.containers.iter().map(|container| &container.instructions);
+        [&container, &pod.instructions].into_iter().chain(named).any(|list| replaces_a_list(list))
+    };
+    if on_conflict == OnConflict::Refuse && replaces() {
+        let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");
+        let mut diagnostic = Diagnostic::new(node.span, message).hint("write two rules");
+        diagnostic.needle = Some("$replace".into());
         return Err(diagnostic);
     }
     Ok(Rule { name, when, containers, requires_pod_network, on_conflict, container, pod })

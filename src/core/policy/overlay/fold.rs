@@ -10,8 +10,8 @@ use crate::core::schema::Format;
 use super::build::evaluate_key;
 use super::values::solidified;
 use super::{
-    Amount, Element, Instruction, Instructions, ListEdit, NamedContainer, NetworksEdit, PodOverlay,
-    StringValue, Template, Variable,
+    Amount, Element, Instruction, Instructions, ListEdit, NamedContainer, PodOverlay, StringValue, Template,
+    Variable,
 };
 
 /// The values of the parameters, and the names of a policy.
@@ -56,6 +56,9 @@ impl Fold<'_, '_, '_> {
             Instruction::Value { field, template } => {
                 return Ok(self.template(template)?.map(|template| Instruction::Value { field, template }));
             }
+            Instruction::Replace { field, list } => {
+                return Ok(self.template(list)?.map(|list| Instruction::Replace { field, list }));
+            }
             Instruction::Entries { field, keys, entries } => Instruction::Entries {
                 field,
                 keys: *keys,
@@ -95,7 +98,7 @@ impl Fold<'_, '_, '_> {
     }
 
     /// A template; `None` if it is `null`.
-    fn template(&self, template: &Template) -> Folded<Template> {
+    pub(super) fn template(&self, template: &Template) -> Folded<Template> {
         if self.is_fixed(template) {
             return Ok(template.build(self.fixed)?.map(Template::Constant));
         }
@@ -145,10 +148,8 @@ impl Fold<'_, '_, '_> {
         Ok(match value {
             StringValue::Text(template) => self.template(template)?.map(StringValue::Text),
             StringValue::List(edit) => Some(StringValue::List(self.list_edit(edit)?)),
-            StringValue::Networks(NetworksEdit { network, count }) => {
-                let (network, count) = (self.text(network)?, self.text(count)?);
-                Some(StringValue::Networks(NetworksEdit { network, count }))
-            }
+            StringValue::Networks(edit) => Some(StringValue::Networks(edit.folded(self)?)),
+            StringValue::Entries(edit) => Some(StringValue::Entries(edit.folded(self)?)),
         })
     }
 
@@ -188,8 +189,13 @@ impl Fold<'_, '_, '_> {
 
     fn is_fixed(&self, template: &Template) -> bool {
         let mut fixed = true;
-        template.texts(&mut |text| fixed &= text.phase(self.names) == Phase::Fixed);
+        template.texts(&mut |text| fixed &= self.is_known(text));
         fixed
+    }
+
+    /// Returns whether a text has the same value for every pod.
+    pub(super) fn is_known(&self, text: &Interpolation) -> bool {
+        text.phase(self.names) == Phase::Fixed
     }
 }
 
