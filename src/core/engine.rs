@@ -8,6 +8,7 @@
 
 mod annotations;
 mod bindings;
+mod claims;
 mod codes;
 mod context;
 mod cursor;
@@ -22,6 +23,7 @@ mod mounts;
 mod multus;
 mod object_list;
 mod operations;
+mod own_fabric;
 mod pass;
 mod pod;
 mod replace;

@@ -75,6 +75,7 @@ impl Warning {
         "restamped",
         "huge_pages_alone",
         "host_network",
+        "kept_fabric",
     ];
 
     /// The stable code, for programs.
@@ -100,6 +101,7 @@ impl Warning {
             WarningKind::Restamped { .. } => "restamped",
             WarningKind::HugePagesAlone { .. } => "huge_pages_alone",
             WarningKind::HostNetwork => "host_network",
+            WarningKind::KeptFabric { .. } => "kept_fabric",
             WarningKind::Policy { code, .. } => code,
         }
     }

@@ -5,6 +5,7 @@ use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{self, Content, Node, Span};
 
 use super::definition::{Definition, OnConflict, PolicyWarning, Rule, Variable};
+use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::{Diagnostic, SourceError, suggest};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
@@ -48,11 +49,13 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
     let mut names = Names::built_in();
     let parameters = parameters(spec.optional("parameters"), &mut names)?;
     let variables = variables(spec.optional("variables"), &mut names)?;
+    let gpu_claims = spec.optional("gpuClaims").map(|node| GpuClaims::read(node, &names)).transpose()?;
+    let fabric = spec.optional("fabric").map(|node| Fabric::read(node, &names)).transpose()?;
     let warnings = warnings(spec.optional("warnings"), &names)?;
     let rules = rules(spec.required("rules")?, &names)?;
     spec.finish()?;
     let (file, text) = (file.to_owned(), text.to_owned());
-    Ok(Definition {
+    let definition = Definition {
         file,
         text,
         name,
@@ -60,13 +63,23 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
         description,
         parameters,
         gpu_resources,
+        gpu_claims,
+        fabric,
         strip_prefixes,
         matcher,
         variables,
         warnings,
         rules,
         names,
-    })
+    };
+    if definition.fabric.is_none() && definition.reads("ownFabric") {
+        let mut diagnostic =
+            Diagnostic::new(spec_node.span, "`ownFabric` is read, and the policy has no `fabric`")
+                .hint("add `fabric:` to `spec` with the names of its devices, see docs/policy.md");
+        diagnostic.needle = Some("ownFabric".into());
+        return Err(diagnostic);
+    }
+    Ok(definition)
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::active::{ActiveRule, ActiveWarning, names_in};
 use super::definition::{Definition, Rule};
+use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
 use super::feedback::Feedback;
 use super::interpolation::{EvaluationError, Interpolation};
@@ -30,6 +31,7 @@ pub(crate) struct ResolvedPolicy {
     /// `<policy>@<digest>`.
     pub(crate) stamp: String,
     pub(crate) feedback: Feedback,
+    pub(crate) devices: Devices,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
@@ -118,15 +120,17 @@ impl ResolvedPolicy {
             notes,
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
+            devices: Devices::default(),
             reads: BTreeSet::new(),
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
         };
         policy.bind_variables(definition)?;
         policy.fold_rules(definition)?;
+        policy.devices = policy.devices(definition)?;
         let mut rules = std::mem::take(&mut policy.rules);
         let variables: Vec<_> = policy.variables().collect();
-        policy.feedback = Feedback::of(&mut rules, &variables, &definition.gpu_resources);
+        policy.feedback = Feedback::of(&mut rules, &variables, &policy.devices);
         policy.rules = rules;
         policy.fold_warnings(definition)?;
         policy.drop_unread_variables();
@@ -195,6 +199,17 @@ impl ResolvedPolicy {
             self.warnings.push(ActiveWarning { code, when, message });
         }
         Ok(())
+    }
+
+    fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
+        let mut read = self.reads.clone();
+        for (name, text) in self.variables().rev() {
+            if read.contains(name) {
+                read.extend(names_in(text));
+            }
+        }
+        let devices = Devices::of(definition, &self.bindings, &self.rules)?;
+        Ok(Devices { rules_read_own_fabric: read.contains("ownFabric"), ..devices })
     }
 
     /// Drops the variables that no expression reads, directly or through another variable.

@@ -70,7 +70,7 @@ impl EntriesEdit {
             .map_err(|message| Diagnostic::new(list.span, message).hint("write each entry once"))
     }
 
-    pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         match &self.entries {
             Entries::Written(entries) => entries.iter().for_each(|entry| entry.texts(visit)),
             Entries::Computed(text) => visit(text),

@@ -47,11 +47,16 @@ impl NetworksEdit {
         Ok(Self { networks, count })
     }
 
-    pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+    /// Calls `visit` with the names of the networks.
+    pub(crate) fn name_texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         match &self.networks {
             Names::One(text) => visit(text),
-            Names::List(names) => names.iter().for_each(&mut *visit),
+            Names::List(names) => names.iter().for_each(visit),
         }
+    }
+
+    pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.name_texts(visit);
         self.count.iter().for_each(|count| count.texts(visit));
     }
 
