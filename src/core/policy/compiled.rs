@@ -37,7 +37,8 @@ impl Policy {
             let diagnostic = Diagnostic::new(
                 locate(&definition.text, &error.expression),
                 format!("`{}` cannot be evaluated: {}", error.expression, error.message),
-            );
+            )
+            .hint("look at the values of the parameters, see docs/policy.md");
             SourceError::new(&definition.file, &definition.text, diagnostic)
         };
         let reads_instance_type = definition.reads("instanceType");

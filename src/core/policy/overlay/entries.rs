@@ -34,7 +34,7 @@ impl EntriesEdit {
             None => {
                 return Err(Diagnostic::new(
                     list.span,
-                    "`$entries` needs the field by which entries are known",
+                    "`$entries` needs `$key`, the field by which entries are known",
                 )
                 .hint("add `$key:` with the name of that field"));
             }
