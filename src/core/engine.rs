@@ -8,6 +8,7 @@
 
 mod annotations;
 mod bindings;
+mod claims;
 mod codes;
 mod command_line;
 mod context;
@@ -21,9 +22,12 @@ mod log;
 mod merge;
 mod mounts;
 mod multus;
+mod object_list;
 mod operations;
+mod own_fabric;
 mod pass;
 mod pod;
+mod replace;
 mod report;
 mod resources;
 mod security;

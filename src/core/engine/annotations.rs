@@ -1,17 +1,17 @@
 //! Annotations: strings with a bound on their size, some of which hold lists.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::overlay::{ListEdit, NetworksEdit, StringValue, evaluate_key};
+use crate::core::policy::overlay::{EntriesEdit, ListEdit, NetworksEdit, StringValue, evaluate_key};
 use crate::core::policy::parameter_text;
-use crate::core::quantity::Quantity;
 use crate::core::schema::{Field, Format};
 
 use super::context::{MAX_ANNOTATIONS, Merge, Settled};
 use super::cursor::{Cursor, malformed, shorten};
 use super::list_in_string::with_entry;
 use super::multus::with_networks;
+use super::object_list::{ObjectList, covers_object};
 use super::report::{Kept, Reason, WarningKind};
 
 /// Merges entries into the annotations of the pod.
@@ -37,6 +37,9 @@ pub(super) fn merge(
                 },
                 StringValue::List(edit) => list(merge, existing.as_deref(), edit)?,
                 StringValue::Networks(edit) => networks(merge, annotations, &key, existing.as_deref(), edit)?,
+                StringValue::Entries(edit) => {
+                    entries_of(merge, annotations, &key, existing.as_deref(), edit)?
+                }
             };
             if let Some(wanted) = wanted {
                 let added =
@@ -81,11 +84,8 @@ fn networks(
     existing: Option<&str>,
     edit: &NetworksEdit,
 ) -> Result<Option<String>, Reason> {
-    let network = merge.evaluated(edit.network.evaluate(merge.bindings))?;
-    let count = merge.evaluated(edit.count.evaluate(merge.bindings))?;
-    let count = Quantity::from_value(&count).and_then(Quantity::as_count).unwrap_or(0);
-    let (Some(network), Ok(count)) = (network.as_str(), usize::try_from(count)) else { return Ok(None) };
-    if count == 0 || network.is_empty() {
+    let networks = merge.evaluated(edit.evaluate(merge.bindings))?;
+    if networks.iter().all(|(_, count)| *count == 0) {
         return Ok(None);
     }
     if merge.pod.host_network {
@@ -93,15 +93,72 @@ fn networks(
         return Ok(None);
     }
     // Before that many of them are written.
-    if count.saturating_mul(network.len()) > MAX_ANNOTATIONS {
+    let size = |(network, count): &(String, usize)| count.saturating_mul(network.len());
+    if networks.iter().map(size).fold(0, usize::saturating_add) > MAX_ANNOTATIONS {
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
     }
     let text = existing.unwrap_or_default();
-    let edited = with_networks(text, network, count, &merge.pod.namespace);
+    let edited = with_networks(text, &networks, &merge.pod.namespace);
     Ok(edited.unwrap_or_else(|_| {
-        let wanted = format!("{count} times {network}");
-        let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted };
-        annotations.warn(key, kind, merge.rule);
+        let wanted = networks.iter().map(|(network, count)| match count {
+            1 => network.clone(),
+            count => format!("{count} times {network}"),
+        });
+        keep(merge, annotations, key, text, &wanted.collect::<Vec<_>>().join(", "));
         None
     }))
+}
+
+fn entries_of(
+    merge: &Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    edit: &EntriesEdit,
+) -> Result<Option<String>, Reason> {
+    let wanted = merge.evaluated(edit.evaluate(merge.bindings))?;
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let in_words = |entries: &[Map<String, Value>]| {
+        entries.iter().map(|entry| Value::Object(entry.clone()).to_string()).collect::<Vec<_>>().join(",")
+    };
+    let text = existing.unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(Some(format!("[{}]", in_words(&wanted))));
+    }
+    let Some(list) = ObjectList::parse(text) else {
+        keep(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
+        return Ok(None);
+    };
+    let (mut replaced, mut added) = (Vec::new(), Vec::new());
+    for entry in wanted {
+        match list.entries().iter().position(|known| known.get(&edit.key) == entry.get(&edit.key)) {
+            None => added.push(entry),
+            Some(at) if covers_object(&list.entries()[at], &entry) => {}
+            Some(at) => {
+                let seen = Value::from(in_words(&list.entries()[at..=at]));
+                let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
+                let settled = merge.settle(annotations, key, &seen, &wanted, Kept::Annotation)?;
+                if settled == Settled::Replace {
+                    replaced.push((at, entry));
+                }
+            }
+        }
+    }
+    if replaced.is_empty() && added.is_empty() {
+        return Ok(None);
+    }
+    let edited = list.with(&replaced, &added);
+    if edited.is_none() {
+        let changed: Vec<_> = replaced.into_iter().map(|(_, entry)| entry).chain(added).collect();
+        keep(merge, annotations, key, text, &in_words(&changed));
+    }
+    Ok(edited)
+}
+
+/// Reports that the text of an annotation stays, because it is not of the form that an edit can extend.
+fn keep(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
+    let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted: shorten(wanted) };
+    annotations.warn(key, kind, merge.rule);
 }

@@ -2,7 +2,6 @@
 //! expression reads them.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use std::sync::OnceLock;
 
@@ -18,14 +17,22 @@ use crate::core::schema::{self, Shape, complete};
 use super::Stop;
 use super::context::evaluation_failed;
 use super::pod::{self, Container};
+use super::{claims, own_fabric};
 
 /// The values that a scope adds to the one around it. A value that no expression of the policy reads is left empty.
 #[derive(Debug)]
 pub(super) enum Source {
     /// The pod before anything is injected.
-    Pod { total_gpus: i64, host_network: bool, namespace: Value, part: Value },
+    Pod {
+        total_gpus: i64,
+        host_network: bool,
+        own_fabric: bool,
+        namespace: Value,
+        claims: Value,
+        part: Value,
+    },
     /// One of its containers.
-    Container { gpus: i64, container: Value },
+    Container { gpus: i64, counts: Value, container: Value },
     /// The pod after its containers were injected.
     Injected { requests: Value },
 }
@@ -37,19 +44,17 @@ impl Source {
         containers: &[Container],
         context: &PodContext,
     ) -> Self {
-        let total = || {
-            let gpus: HashMap<(&str, usize), i64> = containers
-                .iter()
-                .map(|container| ((container.list, container.index), container.gpus))
-                .collect();
-            pod::scheduled(pod, |list, index, _| gpus.get(&(list, index)).copied().unwrap_or_default())
-        };
+        let total = || pod::total_gpus(pod, containers, &policy.devices);
+        let namespace = namespace_of(&pod["metadata"], context);
         let read =
             |name: &str, value: &dyn Fn() -> Value| if policy.reads(name) { value() } else { Value::Null };
         Self::Pod {
             total_gpus: if policy.reads("totalGpus") { total() } else { 0 },
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
-            namespace: read("podNamespace", &|| Value::from(namespace_of(&pod["metadata"], context))),
+            namespace: read("podNamespace", &|| Value::from(namespace)),
+            claims: read("claimNames", &|| claims::names(pod)),
+            own_fabric: policy.reads("ownFabric")
+                && !own_fabric::found(pod, &policy.devices, namespace).is_empty(),
             part: read("pod", &|| {
                 let mut part = part_of(pod, &policy.reads_of_pod, &Shape::Object(schema::pod()));
                 // A pod without it is malformed, which other code reports.
@@ -69,7 +74,12 @@ impl Source {
         } else {
             Value::Null
         };
-        Self::Container { gpus: container.gpus, container: value }
+        let counts = if policy.reads("gpuCounts") {
+            pod::gpu_counts(pod, container, &policy.devices)
+        } else {
+            Value::Null
+        };
+        Self::Container { gpus: container.gpus, counts, container: value }
     }
 
     pub(super) fn injected(policy: &ResolvedPolicy, pod: &Value) -> Self {
@@ -91,8 +101,9 @@ pub(super) struct PodScope<'a> {
     failure: OnceLock<(String, EvaluationError)>,
 }
 
-/// How many built-in names one scope has at most: `pod`, `namespace`, `hostNetwork`, `totalGpus`.
-const BUILT_IN: usize = 4;
+/// How many built-in names one scope has at most: `pod`, `namespace`, `hostNetwork`, `totalGpus`,
+/// `claimNames`, `ownFabric`.
+const BUILT_IN: usize = 6;
 
 impl<'a> PodScope<'a> {
     pub(super) fn new(source: Source, policy: &'a ResolvedPolicy, outer: Option<&'a PodScope<'a>>) -> Self {
@@ -130,6 +141,9 @@ impl<'a> PodScope<'a> {
             (Source::Pod { namespace, .. }, "podNamespace") => slot(1, &|| Computed::of(namespace)),
             (Source::Pod { host_network, .. }, "hostNetwork") => slot(2, &|| Computed::bool(*host_network)),
             (Source::Pod { total_gpus, .. }, "totalGpus") => slot(3, &|| Computed::int(*total_gpus)),
+            (Source::Pod { claims, .. }, "claimNames") => slot(4, &|| Computed::of(claims)),
+            (Source::Pod { own_fabric, .. }, "ownFabric") => slot(5, &|| Computed::bool(*own_fabric)),
+            (Source::Container { counts, .. }, "gpuCounts") => slot(2, &|| Computed::of(counts)),
             (Source::Container { gpus, .. }, "gpus") => slot(0, &|| Computed::int(*gpus)),
             (Source::Container { container, .. }, "container") => slot(1, &|| Computed::of(container)),
             (Source::Injected { requests }, "podRequests") => slot(0, &|| Computed::of(requests)),

@@ -78,6 +78,7 @@ impl Warning {
         "settings_elsewhere",
         "not_in_file",
         "not_handed_on",
+        "kept_fabric",
     ];
 
     /// The stable code, for programs.
@@ -106,6 +107,7 @@ impl Warning {
             WarningKind::SettingsElsewhere { .. } => "settings_elsewhere",
             WarningKind::NotInFile { .. } => "not_in_file",
             WarningKind::NotHandedOn { .. } => "not_handed_on",
+            WarningKind::KeptFabric { .. } => "kept_fabric",
             WarningKind::Policy { code, .. } => code,
         }
     }

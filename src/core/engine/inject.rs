@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::core::pointer::at_pointer;
 use crate::core::policy::expression::Resolver;
+use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::parameter_text as plain;
 use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy};
 
@@ -12,6 +13,7 @@ use super::context::{PodFacts, evaluation_failed};
 use super::cursor::Cursor;
 use super::instance_type;
 use super::log::ChangeLog;
+use super::own_fabric;
 use super::pass::{Pass, Selection};
 use super::pod;
 use super::report::{Reason, Warning, WarningKind};
@@ -63,6 +65,7 @@ struct Injection<'a> {
 impl Injection<'_> {
     fn first_pass(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<Selection, Stop> {
         let mut selection = Selection::new();
+        let own_fabric = self.own_fabric(pod);
         self.pass(pod, log, |pass, gpus, log| {
             if self.resolved.feedback == Feedback::Conditions {
                 selection = pass.selection();
@@ -71,10 +74,12 @@ impl Injection<'_> {
             for (rule, _) in rules.zip(&pass.left_out).filter(|(_, left_out)| **left_out) {
                 log.warnings.push(about_pod(WarningKind::HostNetwork, &rule.name));
             }
-            if !pass.applied.contains(&true) {
-                let resources = self.policy.definition().gpu_resources.clone();
-                let reason = if gpus { Reason::NothingToAdd } else { Reason::NoGpuContainer { resources } };
-                return Err(Stop::Leave(reason));
+            let applies = pass.applied.contains(&true);
+            if !own_fabric.is_empty() && (gpus || applies) {
+                log.warnings.push(about_pod(WarningKind::KeptFabric { names: own_fabric }, ""));
+            }
+            if !applies {
+                return Err(Stop::Leave(if gpus { Reason::NothingToAdd } else { self.no_gpus() }));
             }
             self.warn_about_parameters(pass, log);
             Ok(())
@@ -82,9 +87,27 @@ impl Injection<'_> {
         Ok(selection)
     }
 
+    /// The names under which the pod requests devices of the fabric itself, if a rule depends on that.
+    fn own_fabric(&self, pod: &Value) -> Vec<String> {
+        if !self.resolved.devices.rules_read_own_fabric {
+            return Vec::new();
+        }
+        own_fabric::found(pod, &self.resolved.devices, namespace_of(&pod["metadata"], self.context))
+    }
+
+    fn no_gpus(&self) -> Reason {
+        let devices = &self.resolved.devices;
+        let claims =
+            devices.gpu_claims.as_ref().map(|claims| claims.names.iter().map(ToString::to_string).collect());
+        Reason::NoGpuContainer {
+            resources: devices.gpu_resources.clone(),
+            claims: claims.unwrap_or_default(),
+        }
+    }
+
     /// Returns whether the rules select nothing, now that they are injected, that they did not select before.
     fn selects_no_more(&self, pod: &Value, before: &Selection) -> Result<bool, Stop> {
-        let containers = pod::containers(pod, &self.policy.definition().gpu_resources)?;
+        let containers = pod::containers(pod, &self.resolved.devices)?;
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
@@ -127,7 +150,7 @@ impl Injection<'_> {
         log: &mut ChangeLog,
         check: impl FnOnce(&Pass<'_>, bool, &mut ChangeLog) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        let containers = pod::containers(pod, &self.policy.definition().gpu_resources)?;
+        let containers = pod::containers(pod, &self.resolved.devices)?;
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);

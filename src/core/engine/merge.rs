@@ -12,7 +12,7 @@ use super::annotations;
 use super::context::Merge;
 use super::cursor::Cursor;
 use super::report::Reason;
-use super::{env, fields, mounts, resources, security};
+use super::{env, fields, mounts, replace, resources, security};
 
 /// Merges instructions into an object.
 pub(super) fn apply(
@@ -43,6 +43,7 @@ fn apply_one(
         }
         Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
         Instruction::Set { field, entries } => fields::set(merge, cursor, field, entries),
+        Instruction::Replace { field, list } => replace::list(merge, cursor, field, list),
         Instruction::Annotations { field, keys, entries } => {
             annotations::merge(merge, cursor, field, *keys, entries)
         }

@@ -1,22 +1,24 @@
 //! The annotation by which Multus attaches networks to a pod.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 /// A network by namespace and name.
-#[derive(PartialEq, Eq)]
-struct Network<'a> {
-    namespace: &'a str,
-    name: &'a str,
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Network<'a> {
+    pub(super) namespace: Cow<'a, str>,
+    pub(super) name: Cow<'a, str>,
 }
 
 impl<'a> Network<'a> {
     /// Reads `[namespace/]name[@interface]`.
-    fn parse(text: &'a str, pod_namespace: &'a str) -> Self {
+    pub(super) fn parse(text: &'a str, pod_namespace: &'a str) -> Self {
         let text = text.trim();
         let text = text.split_once('@').map_or(text, |(network, _)| network);
         match text.split_once('/') {
-            Some((namespace, name)) => Self { namespace, name },
-            None => Self { namespace: pod_namespace, name: text },
+            Some((namespace, name)) => Self { namespace: namespace.into(), name: name.into() },
+            None => Self { namespace: pod_namespace.into(), name: text.into() },
         }
     }
 }
@@ -25,46 +27,60 @@ impl<'a> Network<'a> {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct NotNetworks;
 
-/// The annotation `k8s.v1.cni.cncf.io/networks` with at least `count` attachments of `network`, in the form that it
-/// has: a comma list or JSON. `None` if it has them already.
+/// The annotation `k8s.v1.cni.cncf.io/networks` with at least the given number of attachments of each network, in the
+/// form that it has: a comma list or JSON. `None` if it has them already.
 pub(super) fn with_networks(
     annotation: &str,
-    network: &str,
-    count: usize,
+    networks: &[(String, usize)],
     pod_namespace: &str,
 ) -> Result<Option<String>, NotNetworks> {
-    let wanted = Network::parse(network, pod_namespace);
     let annotation = annotation.trim();
-    if annotation.is_empty() {
-        return Ok((count > 0).then(|| vec![network; count].join(",")));
+    let attached = attached(annotation, pod_namespace)?;
+    let mut missing: Vec<&str> = Vec::new();
+    let mut wanted: Vec<(Network<'_>, usize)> = Vec::new();
+    for (network, count) in networks {
+        let parsed = Network::parse(network, pod_namespace);
+        let present = attached.iter().filter(|known| **known == parsed).count();
+        // A network can be in the list twice.
+        let before = wanted.iter().filter(|(known, _)| *known == parsed).map(|(_, count)| count).sum();
+        let all = count.saturating_add(before);
+        missing.extend(std::iter::repeat_n(network.as_str(), all.saturating_sub(present.max(before))));
+        wanted.push((parsed, *count));
     }
-    if !annotation.starts_with('[') {
-        let present =
-            annotation.split(',').filter(|entry| Network::parse(entry, pod_namespace) == wanted).count();
-        return Ok((present < count).then(|| {
-            let mut entries = vec![annotation.trim_end_matches(',')];
-            entries.resize(1 + count - present, network);
-            entries.join(",")
-        }));
-    }
-    let entries: Vec<Value> = serde_json::from_str(annotation).map_err(|_| NotNetworks)?;
-    let is_wanted = |entry: &&Value| {
-        entry["name"].as_str() == Some(wanted.name)
-            && entry["namespace"].as_str().unwrap_or(pod_namespace) == wanted.namespace
-    };
-    let present = entries.iter().filter(is_wanted).count();
-    if present >= count {
+    if missing.is_empty() {
         return Ok(None);
     }
-    let entry = match network.split_once('/') {
-        Some((namespace, name)) => serde_json::json!({"name": name, "namespace": namespace}),
-        None => serde_json::json!({"name": network}),
+    if !annotation.starts_with('[') {
+        let own = Some(annotation.trim_end_matches(',')).filter(|own| !own.is_empty());
+        return Ok(Some(own.into_iter().chain(missing).collect::<Vec<_>>().join(",")));
+    }
+    let entry = |network: &str| match network.split_once('/') {
+        Some((namespace, name)) => serde_json::json!({"name": name, "namespace": namespace}).to_string(),
+        None => serde_json::json!({"name": network}).to_string(),
     };
     // Appended to the user's text, which stays as it is.
     let body = annotation.strip_suffix(']').ok_or(NotNetworks)?.trim_end();
-    let added = vec![entry.to_string(); count - present].join(",");
-    let comma = if entries.is_empty() { "" } else { "," };
+    let added = missing.into_iter().map(entry).collect::<Vec<_>>().join(",");
+    let comma = if attached.is_empty() { "" } else { "," };
     Ok(Some(format!("{body}{comma}{added}]")))
+}
+
+/// The networks that an annotation attaches.
+pub(super) fn attached<'a>(
+    annotation: &'a str,
+    pod_namespace: &'a str,
+) -> Result<Vec<Network<'a>>, NotNetworks> {
+    let annotation = annotation.trim();
+    if !annotation.starts_with('[') {
+        let entries = annotation.split(',').filter(|entry| !entry.trim().is_empty());
+        return Ok(entries.map(|entry| Network::parse(entry, pod_namespace)).collect());
+    }
+    let entries: Vec<Value> = serde_json::from_str(annotation).map_err(|_| NotNetworks)?;
+    let network = |entry: &Value| Network {
+        namespace: Cow::from(entry["namespace"].as_str().unwrap_or(pod_namespace).to_owned()),
+        name: Cow::from(entry["name"].as_str().unwrap_or_default().to_owned()),
+    };
+    Ok(entries.iter().map(network).collect())
 }
 
 #[cfg(test)]
@@ -72,7 +88,28 @@ mod tests {
     use super::*;
 
     fn networks(annotation: &str, network: &str, count: usize) -> Option<String> {
-        with_networks(annotation, network, count, "team").unwrap()
+        with_networks(annotation, &[(network.to_owned(), count)], "team").unwrap()
+    }
+
+    fn rails(annotation: &str, networks: &[&str]) -> Option<String> {
+        let networks: Vec<_> = networks.iter().map(|name| ((*name).to_owned(), 1)).collect();
+        with_networks(annotation, &networks, "team").unwrap()
+    }
+
+    #[test]
+    fn each_network_of_a_list_is_attached_once() {
+        assert_eq!(rails("", &["rail-0", "op/rail-1"]).unwrap(), "rail-0,op/rail-1");
+        assert_eq!(
+            rails("storage, team/rail-0", &["rail-0", "rail-1"]).unwrap(),
+            "storage, team/rail-0,rail-1"
+        );
+        assert_eq!(
+            rails(r#"[{"name":"rail-1"}]"#, &["rail-0", "rail-1"]).unwrap(),
+            r#"[{"name":"rail-1"},{"name":"rail-0"}]"#
+        );
+        assert_eq!(rails("rail-1,rail-0", &["rail-0", "rail-1"]), None);
+        assert_eq!(rails("a", &["a", "a", "b"]).unwrap(), "a,a,b");
+        assert_eq!(rails("a,a,b", &["a", "a", "b"]), None);
     }
 
     #[test]
@@ -97,6 +134,6 @@ mod tests {
 
     #[test]
     fn what_is_not_json_is_not_touched() {
-        assert_eq!(with_networks("[{", "net", 1, "team"), Err(NotNetworks));
+        assert_eq!(with_networks("[{", &[("net".to_owned(), 1)], "team"), Err(NotNetworks));
     }
 }

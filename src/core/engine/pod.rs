@@ -1,9 +1,14 @@
 //! The containers of a pod and what they request.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use crate::core::quantity::Quantity;
 
+use crate::core::policy::Devices;
+
+use super::claims::GpuClaims;
 use super::cursor::malformed;
 use super::report::Reason;
 use super::resources::can_overcommit;
@@ -14,14 +19,20 @@ pub(super) struct Container {
     /// `containers` or `initContainers`.
     pub(super) list: &'static str,
     pub(super) index: usize,
+    /// All of its GPUs.
     pub(super) gpus: i64,
+    /// The GPUs among them that come by claim.
+    pub(super) claimed: i64,
 }
 
+/// The prefix of a resource that is a device class: the scheduler makes a claim for it.
+const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+
 /// The lists of containers that are injected. Ephemeral containers cannot ask for resources.
-const LISTS: [&str; 2] = ["initContainers", "containers"];
+pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
 
 /// The containers of a pod with their GPUs; an error if it is malformed.
-pub(super) fn containers(pod: &Value, gpu_resources: &[String]) -> Result<Vec<Container>, Reason> {
+pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container>, Reason> {
     object(pod, "")?;
     for field in ["metadata", "spec"] {
         optional_object(&pod[field], field)?;
@@ -33,6 +44,7 @@ pub(super) fn containers(pod: &Value, gpu_resources: &[String]) -> Result<Vec<Co
         }
     }
     let mut containers = Vec::new();
+    let claims = GpuClaims::of(pod, devices);
     for list in LISTS {
         let items = match &pod["spec"][list] {
             Value::Null => continue,
@@ -41,8 +53,9 @@ pub(super) fn containers(pod: &Value, gpu_resources: &[String]) -> Result<Vec<Co
         };
         for (index, item) in items.iter().enumerate() {
             object(item, &format!("spec.{list}[{index}]"))?;
-            let gpus = gpus(item, gpu_resources, || format!("spec.{list}[{}]", label(item, index)))?;
-            containers.push(Container { list, index, gpus });
+            let gpus = gpus(item, &devices.gpu_resources, || format!("spec.{list}[{}]", label(item, index)))?;
+            let claimed = claims.gpus_of(item);
+            containers.push(Container { list, index, gpus: gpus.saturating_add(claimed), claimed });
         }
     }
     Ok(containers)
@@ -104,14 +117,37 @@ fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"].as_str() == Some("Always")
 }
 
-/// The pod's requests of extended resources, as the scheduler counts them.
+/// The GPUs of the pod: those of device plugins as the scheduler counts them, and those of each claim once, because
+/// containers that name the same claim share its devices.
+pub(super) fn total_gpus(pod: &Value, containers: &[Container], devices: &Devices) -> i64 {
+    let gpus: HashMap<(&str, usize), i64> = containers
+        .iter()
+        .map(|container| ((container.list, container.index), container.gpus - container.claimed))
+        .collect();
+    let scheduled = scheduled(pod, |list, index, _| gpus.get(&(list, index)).copied().unwrap_or_default());
+    let all = LISTS.iter().flat_map(|list| items(pod, list));
+    scheduled.saturating_add(GpuClaims::of(pod, devices).gpus_of_all(all))
+}
+
+/// The GPUs of a container by resource, and those by claim under `claims`.
+pub(super) fn gpu_counts(pod: &Value, container: &Container, devices: &Devices) -> Value {
+    let item = &pod["spec"][container.list][container.index];
+    let count = |resource: &str| {
+        let amount = amount(item, resource).map(|(_, amount)| amount);
+        amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)
+    };
+    let by_resource = devices.gpu_resources.iter().map(|name| (name.clone(), Value::from(count(name))));
+    by_resource.chain([("claims".to_owned(), Value::from(container.claimed))]).collect::<Map<_, _>>().into()
+}
+
+/// The pod's requests of devices, as the scheduler counts them.
 pub(super) fn requests(pod: &Value) -> Value {
     let mut names: Vec<&str> = Vec::new();
     for list in LISTS {
         for container in items(pod, list) {
             for kind in ["limits", "requests"] {
                 let keys = container["resources"][kind].as_object().into_iter().flat_map(Map::keys);
-                for key in keys.filter(|key| !can_overcommit(key)) {
+                for key in keys.filter(|key| !can_overcommit(key) || key.starts_with(DEVICE_CLASS)) {
                     if !names.contains(&key.as_str()) {
                         names.push(key);
                     }

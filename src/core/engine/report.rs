@@ -21,7 +21,11 @@ pub enum Reason {
     /// A Windows pod, for which the API server refuses Linux security settings.
     WindowsPod,
     /// No container requests a GPU, and no rule applies to pods without GPUs.
-    NoGpuContainer { resources: Vec<String> },
+    NoGpuContainer {
+        resources: Vec<String>,
+        /// The names of claims that bring GPUs.
+        claims: Vec<String>,
+    },
     /// The pod has everything that the policy would add.
     NothingToAdd,
     /// With the additions of the policy, the annotations would exceed the API server's limit.
@@ -64,9 +68,14 @@ impl fmt::Display for Reason {
             Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` takes the pod out"),
             Self::MirrorPod => write!(f, "the pod is the kubelet's copy of a static pod"),
             Self::WindowsPod => write!(f, "the pod runs on Windows"),
-            Self::NoGpuContainer { resources } => {
-                let resources: Vec<String> = resources.iter().map(|name| format!("`{name}`")).collect();
-                write!(f, "no container asks for {}", resources.join(" or "))
+            Self::NoGpuContainer { resources, claims } => {
+                let resources = resources.iter().map(|name| format!("`{name}`"));
+                let claims = claims.iter().map(|name| format!("a claim `{name}`"));
+                write!(
+                    f,
+                    "no container asks for {}",
+                    resources.chain(claims).collect::<Vec<_>>().join(" or ")
+                )
             }
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
             Self::AnnotationLimit { key } => {
@@ -157,6 +166,8 @@ pub enum WarningKind {
     },
     /// Huge pages were left out: the API server requires a request for CPU or memory next to them.
     HugePagesAlone { resource: String },
+    /// Rules were left out, because the pod requests devices of the fabric itself, under these names.
+    KeptFabric { names: Vec<String> },
     /// A rule that needs NICs in the pod's own network was left out for a hostNetwork pod.
     HostNetwork,
     /// The container has another file for settings, so that those of the policy are in its environment only.
@@ -281,6 +292,11 @@ impl fmt::Display for Warning {
                     "rule `{rule}` is left out: a hostNetwork pod has no network of its own to attach NICs to"
                 )
             }
+            WarningKind::KeptFabric { names } => write!(
+                f,
+                "the pod asks for {} itself, so the devices of this policy are left out",
+                names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ),
             WarningKind::SettingsElsewhere { variable, file } => write!(
                 f,
                 "`{path}`: `{variable}` names another file than `{file}`, so that the settings `{rule}` are in the \

@@ -13,6 +13,7 @@ use super::Operations;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Device,
+    Claim,
     Env,
     Mount,
     Capability,
@@ -23,8 +24,9 @@ enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Device,
+        Self::Claim,
         Self::Env,
         Self::Mount,
         Self::Capability,
@@ -38,6 +40,7 @@ impl Kind {
         match self {
             // A device is reported by name and number.
             Self::Device => "",
+            Self::Claim => "claim ",
             Self::Env => "env ",
             Self::Mount => "mount ",
             Self::Capability => "capability ",
@@ -120,6 +123,7 @@ pub(super) fn summarize(operations: &Operations<'_>) -> Vec<String> {
             }
             ["spec", "containers" | "initContainers"] => pod.push_names(Kind::Container, value, "name"),
             ["spec", "volumes", ..] => pod.push_names(Kind::Volume, value, "name"),
+            ["spec", "resourceClaims", ..] => pod.push_names(Kind::Claim, value, "name"),
             ["metadata"] => pod.push_keys(Kind::Annotation, &value["annotations"]),
             ["metadata", "annotations"] => pod.push_keys(Kind::Annotation, value),
             ["metadata", "annotations", key] => pod.push(Kind::Annotation, unescape(key)),
@@ -150,7 +154,11 @@ fn in_container<'a>(
         }
         ["env", ..] => line.push_names(Kind::Env, value, "name"),
         ["volumeMounts", ..] => line.push_names(Kind::Mount, value, "mountPath"),
-        ["resources"] => amounts(&value["limits"], line),
+        ["resources"] => {
+            amounts(&value["limits"], line);
+            line.push_names(Kind::Claim, &value["claims"], "name");
+        }
+        ["resources", "claims", ..] => line.push_names(Kind::Claim, value, "name"),
         ["resources", "limits"] => amounts(value, line),
         ["resources", "limits", name] => amount(&unescape(name), value, line),
         // A request repeats the limit.

@@ -37,10 +37,11 @@ impl Policy {
             let diagnostic = Diagnostic::new(
                 locate(&definition.text, &error.expression),
                 format!("`{}` cannot be evaluated: {}", error.expression, error.message),
-            );
+            )
+            .hint("look at the values of the parameters, see docs/policy.md");
             SourceError::new(&definition.file, &definition.text, diagnostic)
         };
-        let reads_instance_type = reads_instance_type(&definition);
+        let reads_instance_type = definition.reads("instanceType");
         let values = |selected: &[String]| ParameterValues::resolve(&definition, &overrides, selected);
         let resolve = |selected: &[String]| {
             ResolvedPolicy::new(&definition, values(selected), selected).map(Arc::new).map_err(failed)
@@ -133,14 +134,6 @@ impl Policy {
                 .filter(|parameter| parameter.has_table() && !self.overrides.contains_key(&parameter.name))
                 .any(|parameter| agreed(parameter, selected).is_none())
     }
-}
-
-fn reads_instance_type(definition: &Definition) -> bool {
-    let mut found = false;
-    definition.texts(&mut |text| {
-        found |= text.expressions().any(|expression| expression.names().contains("instanceType"));
-    });
-    found
 }
 
 /// The position of an expression in the text, or the start of the file.

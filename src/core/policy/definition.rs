@@ -1,5 +1,6 @@
 //! A policy file, read and compiled, before its parameters have values.
 
+use super::device_names::{Fabric, GpuClaims};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::overlay::{Instructions, PodOverlay};
@@ -24,6 +25,8 @@ pub struct Definition {
     /// The values that an operator can set.
     pub parameters: Vec<Parameter>,
     pub(crate) gpu_resources: Vec<String>,
+    pub(crate) gpu_claims: Option<GpuClaims>,
+    pub(crate) fabric: Option<Fabric>,
     pub(crate) strip_prefixes: Vec<String>,
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
@@ -91,8 +94,19 @@ impl Definition {
         self.warnings.iter().map(|warning| warning.code.as_str())
     }
 
+    /// Returns whether an expression of the policy reads a name.
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        let mut found = false;
+        self.texts(&mut |text| {
+            found |= text.expressions().any(|expression| expression.names().contains(name));
+        });
+        found
+    }
+
     /// Calls `visit` with every interpolation of the policy.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.gpu_claims.iter().for_each(|claims| claims.texts(visit));
+        self.fabric.iter().for_each(|fabric| fabric.texts(visit));
         self.variables.iter().for_each(|variable| variable.value.texts(visit));
         for warning in &self.warnings {
             visit(&warning.when);

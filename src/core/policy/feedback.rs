@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 
 use super::active::{ActiveRule, names_in};
 use super::definition::OnConflict;
+use super::devices::Devices;
 use super::expression::{Path, ReadSet, Step};
 use super::interpolation::Interpolation;
 use super::overlay::{Instruction, of_instructions};
+use super::own_names::NETWORKS;
 use super::settings::{Settings, Way};
 use super::variable::Variable;
 
@@ -30,14 +32,14 @@ impl Feedback {
         rules: &mut [ActiveRule],
         variables: &[&Variable],
         settings: &[Settings],
-        gpu_resources: &[String],
+        devices: &Devices,
     ) -> Self {
         let mut written = Vec::new();
         writes(rules, &mut |path| written.push(path));
         if settings.iter().any(|settings| matches!(settings.way, Way::File { .. })) {
             written.extend(of_settings_files());
         }
-        let includes_any = |reads: &Reads| written.iter().any(|path| reads.include(path, gpu_resources));
+        let includes_any = |reads: &Reads| written.iter().any(|path| reads.include(path, devices));
         for rule in &mut *rules {
             let mut conditions = Reads::of(variables, |visit| rule.conditions(visit));
             conditions.chooses_containers = rule.containers.is_some();
@@ -120,12 +122,12 @@ impl Reads {
     }
 
     /// Returns whether a change at this place may change the value of an expression.
-    fn include(&self, written: &Path, gpu_resources: &[String]) -> bool {
+    fn include(&self, written: &Path, devices: &Devices) -> bool {
         let ReadSet::Paths(paths) = &self.paths else { return true };
-        paths.iter().any(|read| overlap(read, written)) || self.includes_built_in(written, gpu_resources)
+        paths.iter().any(|read| overlap(read, written)) || self.includes_built_in(written, devices)
     }
 
-    fn includes_built_in(&self, written: &Path, gpu_resources: &[String]) -> bool {
+    fn includes_built_in(&self, written: &Path, devices: &Devices) -> bool {
         let names: Vec<&str> =
             written.iter().map(|step| if let Step::Field(name) = step { name } else { "*" }).collect();
         match names.as_slice() {
@@ -138,7 +140,15 @@ impl Reads {
             }
             ["spec", "containers" | "initContainers", "*", "resources"] => true,
             ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", rest @ ..] => {
-                rest.first().is_none_or(|resource| gpu_resources.iter().any(|gpu| gpu == resource))
+                rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == resource))
+            }
+            ["spec", "containers" | "initContainers", "*", "resources", "claims"] => {
+                devices.gpu_claims.is_some()
+            }
+            ["spec", "resourceClaims"] => devices.gpu_claims.is_some() || self.names.contains("claimNames"),
+            // The devices that a rule adds are none of the pod's own; those that it removes were.
+            ["metadata"] | ["metadata", "annotations"] | ["metadata", "annotations", NETWORKS] => {
+                devices.own.replaces_networks && self.names.contains("ownFabric")
             }
             _ => false,
         }

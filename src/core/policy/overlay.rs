@@ -6,8 +6,13 @@
 mod accept;
 mod build;
 mod compile;
+mod edit_keys;
 mod edits;
+mod entries;
 mod fold;
+mod misplaced;
+mod networks;
+mod replace;
 mod source;
 mod template;
 mod values;
@@ -15,7 +20,10 @@ mod writes;
 
 pub(crate) use build::evaluate_key;
 pub(crate) use compile::{Compiler, compile_computed};
+pub(crate) use entries::EntriesEdit;
 pub(crate) use fold::Fold;
+pub(crate) use networks::NetworksEdit;
+pub(crate) use replace::{Lists, replaces_a_list};
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::of_instructions;
 
@@ -43,6 +51,8 @@ pub(crate) enum Instruction {
     Keyed { field: &'static Field, keys: &'static [&'static str], entries: Vec<Element> },
     /// Entries of a list without keys.
     Set { field: &'static Field, entries: Vec<Element> },
+    /// A list that takes the place of the pod's.
+    Replace { field: &'static Field, list: Template },
     /// Environment variables.
     Env { field: &'static Field, variables: Vec<Variable> },
     /// Volume mounts.
@@ -84,8 +94,10 @@ pub(crate) enum StringValue {
     Text(Template),
     /// An entry of a list with a separator.
     List(ListEdit),
-    /// Attachments of one network in a Multus annotation.
+    /// Attachments of networks in a Multus annotation.
     Networks(NetworksEdit),
+    /// Entries of a list of objects in JSON or YAML.
+    Entries(EntriesEdit),
 }
 
 /// One entry in front of, or behind, what a variable such as `LD_LIBRARY_PATH` lists.
@@ -94,13 +106,6 @@ pub(crate) struct ListEdit {
     pub(crate) entry: Interpolation,
     pub(crate) separator: String,
     pub(crate) prepend: bool,
-}
-
-/// A number of attachments of one network.
-#[derive(Debug, Clone)]
-pub(crate) struct NetworksEdit {
-    pub(crate) network: Interpolation,
-    pub(crate) count: Interpolation,
 }
 
 /// An environment variable.
@@ -129,7 +134,7 @@ impl Instruction {
                     instruction.texts(visit);
                 }
             }
-            Self::Value { template, .. } => template.texts(visit),
+            Self::Value { template, .. } | Self::Replace { list: template, .. } => template.texts(visit),
             Self::Entries { entries, .. } => {
                 for (key, value) in entries {
                     visit(key);
@@ -183,7 +188,7 @@ impl Instruction {
                 StringValue::List(edit) => visit(&edit.separator),
                 // Multus separates networks by commas.
                 StringValue::Networks(_) => visit(","),
-                StringValue::Text(_) => {}
+                StringValue::Text(_) | StringValue::Entries(_) => {}
             }),
             _ => {}
         }
@@ -244,10 +249,8 @@ impl StringValue {
         match self {
             Self::Text(template) => template.texts(visit),
             Self::List(edit) => visit(&edit.entry),
-            Self::Networks(edit) => {
-                visit(&edit.network);
-                visit(&edit.count);
-            }
+            Self::Networks(edit) => edit.texts(visit),
+            Self::Entries(edit) => edit.texts(visit),
         }
     }
 }

@@ -6,11 +6,12 @@ use crate::core::schema::Format;
 use crate::core::yaml::{self, Node, Span};
 
 use super::definition::{About, Definition, OnConflict, PolicyWarning, Rule};
+use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::{Diagnostic, SourceError, suggest};
 use super::expression::Expression;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
-use super::overlay::{Compiler, Element};
+use super::overlay::{Compiler, Element, Lists, replaces_a_list};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
@@ -52,12 +53,14 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
     let mut names = Names::built_in();
     let parameters = parameters(spec.optional("parameters"), &mut names)?;
     let variables = variables(spec.optional("variables"), &mut names)?;
+    let gpu_claims = spec.optional("gpuClaims").map(|node| GpuClaims::read(node, &names)).transpose()?;
+    let fabric = spec.optional("fabric").map(|node| Fabric::read(node, &names)).transpose()?;
     let warnings = warnings(spec.optional("warnings"), &names)?;
     let rules = rules(spec.required("rules")?, &names)?;
     let settings = settings::read(spec.optional("settings"), &names)?;
     spec.finish()?;
     let (file, text) = (file.to_owned(), text.to_owned());
-    Ok(Definition {
+    let definition = Definition {
         file,
         text,
         name,
@@ -65,6 +68,8 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
         description,
         parameters,
         gpu_resources,
+        gpu_claims,
+        fabric,
         strip_prefixes,
         matcher,
         variables,
@@ -72,7 +77,15 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
         rules,
         settings,
         names,
-    })
+    };
+    if definition.fabric.is_none() && definition.reads("ownFabric") {
+        let mut diagnostic =
+            Diagnostic::new(spec_node.span, "`ownFabric` is read, and the policy has no `fabric`")
+                .hint("add `fabric:` to `spec` with the names of its devices, see docs/policy.md");
+        diagnostic.needle = Some("ownFabric".into());
+        return Err(diagnostic);
+    }
+    Ok(definition)
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
@@ -203,6 +216,7 @@ fn rules(node: &Node, names: &Names) -> Result<Vec<Rule>, Diagnostic> {
     }
     same_volumes(node, &rules)?;
     edits_and_insists(node, &rules)?;
+    additions_and_replacements(node, &rules)?;
     Ok(rules)
 }
 
@@ -254,6 +268,19 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// A rule that replaces a list would remove what another rule adds to it.
+fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let mut lists = Lists::default();
+    for rule in rules {
+        lists.of_rule(&rule.name, &rule.container, &rule.pod);
+    }
+    let Some((list, replacer, adder)) = lists.contradiction() else { return Ok(()) };
+    let message = format!("rule `{replacer}` replaces `{list}`, to which rule `{adder}` adds");
+    let mut diagnostic = Diagnostic::new(node.span, message).hint("write all entries into `$replace`");
+    diagnostic.needle = Some("$replace".into());
+    Err(diagnostic)
+}
+
 fn rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {
     let mut fields = Fields::of(node, "a rule")?;
     let name = dns_label(fields.required("name")?, "the name of a rule")?;
@@ -283,6 +310,16 @@ fn rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {
         let message = format!("the rule `{name}` requires the pod's own network and sets `hostNetwork`");
         let mut diagnostic = Diagnostic::new(node.span, message).hint("write two rules");
         diagnostic.needle = Some("hostNetwork".into());
+        return Err(diagnostic);
+    }
+    let replaces = || {
+        let others = pod.containers.iter().map(|container| &container.instructions);
+        [&container, &pod.instructions].into_iter().chain(others).any(|list| replaces_a_list(list))
+    };
+    if on_conflict == OnConflict::Refuse && replaces() {
+        let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");
+        let mut diagnostic = Diagnostic::new(node.span, message).hint("write two rules");
+        diagnostic.needle = Some("$replace".into());
         return Err(diagnostic);
     }
     Ok(Rule { name, when, containers, requires_pod_network, on_conflict, container, pod })

@@ -41,7 +41,10 @@ pub(crate) const BUILT_IN: &[(&str, Phase)] = &[
     ("podNamespace", Phase::Pod),
     ("hostNetwork", Phase::Pod),
     ("totalGpus", Phase::Pod),
+    ("claimNames", Phase::Pod),
+    ("ownFabric", Phase::Pod),
     ("gpus", Phase::Container),
+    ("gpuCounts", Phase::Container),
     ("container", Phase::Container),
     ("podRequests", Phase::Injected),
 ];

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::active::{ActiveRule, ActiveWarning, names_in};
 use super::definition::{About, Definition, Rule};
+use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
 use super::feedback::Feedback;
 use super::interpolation::{EvaluationError, Interpolation};
@@ -33,6 +34,7 @@ pub(crate) struct ResolvedPolicy {
     /// `<policy>@<digest>`.
     pub(crate) stamp: String,
     pub(crate) feedback: Feedback,
+    pub(crate) devices: Devices,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
@@ -122,6 +124,7 @@ impl ResolvedPolicy {
             notes,
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
+            devices: Devices::default(),
             reads: BTreeSet::new(),
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
@@ -129,9 +132,10 @@ impl ResolvedPolicy {
         policy.bind_variables(definition)?;
         policy.fold_rules(definition)?;
         policy.fold_settings(definition)?;
+        policy.devices = policy.devices(definition)?;
         let mut rules = std::mem::take(&mut policy.rules);
         let variables: Vec<_> = policy.variables().collect();
-        policy.feedback = Feedback::of(&mut rules, &variables, &policy.settings, &definition.gpu_resources);
+        policy.feedback = Feedback::of(&mut rules, &variables, &policy.settings, &policy.devices);
         policy.rules = rules;
         policy.fold_warnings(definition)?;
         policy.drop_unread_variables();
@@ -219,6 +223,19 @@ impl ResolvedPolicy {
             self.warnings.push(ActiveWarning { code, about, when, message });
         }
         Ok(())
+    }
+
+    fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
+        let mut read = self.reads.clone();
+        for variable in self.variables().rev() {
+            if read.contains(&variable.name) {
+                variable.value.names(&mut |name| {
+                    read.insert(name.to_owned());
+                });
+            }
+        }
+        let devices = Devices::of(definition, &self.bindings, &self.rules)?;
+        Ok(Devices { rules_read_own_fabric: read.contains("ownFabric"), ..devices })
     }
 
     /// Drops the variables that no expression reads, directly or through another variable.

@@ -33,6 +33,7 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
         Shape::Boolean => value.as_bool().map(Value::Bool),
         Shape::Quantity => Quantity::from_value(value).map(|_| Value::String(plain(value))),
         Shape::PortNumberOrName => (value.is_i64() || value.is_string()).then(|| value.clone()),
+        Shape::Opaque => Some(value.clone()),
         _ => None,
     };
     let wanted = || format!("the result is `{}` where the field needs {}", plain(value), describe(shape));

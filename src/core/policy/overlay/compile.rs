@@ -9,7 +9,10 @@ use crate::core::schema::{self, Field, ListMerge, Object, Shape, resource_amount
 use crate::core::yaml::Node;
 
 use super::accept::is_structure;
+use super::edit_keys::REPLACE;
 use super::edits::{edit_of, string_value};
+use super::misplaced::of_an_annotation;
+use super::replace;
 use super::source::{Source, SourceContent};
 use super::values::{AS_LIST, elements, expected, fields, keyed_values, list, mismatch, missing, value};
 use super::{Amount, Instruction, Instructions, NamedContainer, PodOverlay, StringValue, Template, Variable};
@@ -66,6 +69,9 @@ impl PodOverlay {
         let mut others = Vec::new();
         for (entry, field) in fields(source, object)? {
             match field.name {
+                _ if entry.value.get(REPLACE).is_some() => {
+                    others.push(instruction(&entry.value, field, object)?);
+                }
                 "volumes" => {
                     let Shape::List { items, .. } = &field.shape else { continue };
                     self.volumes.extend(elements(entries_of(&entry.value)?, items, &["name"])?);
@@ -131,6 +137,9 @@ fn instruction(
     field: &'static Field,
     object: &'static Object,
 ) -> Result<Instruction, Diagnostic> {
+    if let Some(list) = source.get(REPLACE) {
+        return replace::compile(source, list, field, object);
+    }
     if let SourceContent::Text(text @ Interpolation::Expression(_)) = &source.content
         && is_structure(&field.shape)
         && !matches!(field.shape, Shape::Atomic(_) | Shape::List { merge: ListMerge::Atomic, .. })
@@ -201,7 +210,11 @@ pub(crate) fn compile_computed(
     field: &'static Field,
     object: &'static Object,
 ) -> Result<Option<Instruction>, Diagnostic> {
-    Source::of_value(value).map(|source| compile_field(&source, field, object)).transpose()
+    let compile = |source: Source| match source.get(REPLACE) {
+        Some(_) => Err(replace::computed(&source)),
+        None => compile_field(&source, field, object),
+    };
+    Source::of_value(value).map(compile).transpose()
 }
 
 fn env(source: &Source, field: &'static Field, items: &'static Shape) -> Result<Instruction, Diagnostic> {
@@ -225,9 +238,9 @@ fn env(source: &Source, field: &'static Field, items: &'static Shape) -> Result<
         let Some(shape) = object.field("name").map(|field| field.shape) else { continue };
         match edit_of(edit)? {
             StringValue::List(edit) => variables.push(Variable::List { name: value(name, &shape)?, edit }),
-            _ => {
-                return Err(Diagnostic::new(edit.span, "`$networks` edits an annotation, not a variable"));
-            }
+            StringValue::Networks(_) => return Err(of_an_annotation(edit, "$networks")),
+            StringValue::Entries(_) => return Err(of_an_annotation(edit, "$entries")),
+            StringValue::Text(_) => return Err(mismatch(edit, &shape)),
         }
     }
     Ok(Instruction::Env { field, variables })

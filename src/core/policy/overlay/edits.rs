@@ -1,12 +1,18 @@
-//! Edits of the lists that strings hold.
+//! Edits: maps with keys such as `$append`, in place of a value.
 
 use crate::core::policy::diagnostic::{Diagnostic, suggest};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::schema::{Format, Shape};
 
+use super::edit_keys::KEYS;
+use super::entries::EntriesEdit;
+use super::networks::NetworksEdit;
 use super::source::{Source, SourceContent};
-use super::values::{expected, mismatch, value};
-use super::{ListEdit, NetworksEdit, StringValue};
+use super::values::{mismatch, text, value};
+use super::{ListEdit, StringValue};
+
+const ONE_OF: &str =
+    "an edit is `$prepend` or `$append`, `$networks` with or without `$count`, or `$entries` with `$key`";
 
 /// Compiles a string, or an edit of one.
 pub(super) fn string_value(source: &Source, shape: &Shape) -> Result<StringValue, Diagnostic> {
@@ -18,11 +24,9 @@ pub(super) fn string_value(source: &Source, shape: &Shape) -> Result<StringValue
 
 /// An edit of the list that a string holds.
 pub(super) fn edit_of(source: &Source) -> Result<StringValue, Diagnostic> {
-    const KEYS: [&str; 5] = ["$prepend", "$append", "$separator", "$networks", "$count"];
     let SourceContent::Map(entries) = &source.content else {
         return Err(mismatch(source, &Shape::Text(Format::Any)));
     };
-    let text = |key: &str| source.get(key).map(edit_text).transpose();
     for entry in entries {
         let key = entry.key.source();
         if !KEYS.contains(&key.as_str()) {
@@ -30,9 +34,36 @@ pub(super) fn edit_of(source: &Source) -> Result<StringValue, Diagnostic> {
             return Err(Diagnostic::new(entry.span, message).hint(suggest(&key, KEYS)));
         }
     }
-    let (prepend, append, networks, count) =
-        (text("$prepend")?, text("$append")?, text("$networks")?, text("$count")?);
-    let separator = match text("$separator")? {
+    let kind = KEYS.into_iter().find(|key| source.get(key).is_some()).unwrap_or_default();
+    let companions: &[&str] = match kind {
+        "$prepend" | "$append" => &["$separator"],
+        "$networks" => &["$count"],
+        "$entries" => &["$key"],
+        _ => &[],
+    };
+    let fits = |key: &str| key == kind || companions.contains(&key);
+    let other = entries.iter().find(|entry| !fits(&entry.key.source()));
+    if source.get("$prepend").is_some()
+        && let Some(append) = source.get("$append")
+    {
+        return Err(Diagnostic::new(append.span, "one edit adds one entry, in front or at the end")
+            .hint("write two rules for two entries"));
+    }
+    if let Some(other) = other {
+        let message = format!("`{}` does not go with `{kind}`", other.key.source());
+        return Err(Diagnostic::new(other.span, message).hint(ONE_OF));
+    }
+    match kind {
+        "$prepend" | "$append" => list_edit(source, kind).map(StringValue::List),
+        "$networks" => NetworksEdit::read(source).map(StringValue::Networks),
+        "$entries" => EntriesEdit::read(source).map(StringValue::Entries),
+        _ => Err(Diagnostic::new(source.span, "this edit changes nothing").hint(ONE_OF)),
+    }
+}
+
+fn list_edit(source: &Source, kind: &str) -> Result<ListEdit, Diagnostic> {
+    let entry = source.get(kind).map_or_else(|| Err(mismatch(source, &Shape::Text(Format::Any))), text)?;
+    let separator = match source.get("$separator").map(text).transpose()? {
         None => ":".to_owned(),
         Some(Interpolation::Literal(text)) if !text.is_empty() => text,
         Some(_) => {
@@ -40,31 +71,5 @@ pub(super) fn edit_of(source: &Source) -> Result<StringValue, Diagnostic> {
             return Err(Diagnostic::new(span, "a separator is a string without expressions, and not empty"));
         }
     };
-    match (prepend, append, networks, count) {
-        (Some(_), Some(_), ..) => {
-            let span = source.get("$append").map_or(source.span, |source| source.span);
-            Err(Diagnostic::new(span, "one edit adds one entry, in front or at the end")
-                .hint("write two rules for two entries"))
-        }
-        (Some(entry), None, None, None) => {
-            Ok(StringValue::List(ListEdit { entry, separator, prepend: true }))
-        }
-        (None, Some(entry), None, None) => {
-            Ok(StringValue::List(ListEdit { entry, separator, prepend: false }))
-        }
-        (None, None, Some(network), Some(count)) if source.get("$separator").is_none() => {
-            Ok(StringValue::Networks(NetworksEdit { network, count }))
-        }
-        _ => {
-            let message = "an edit is either `$prepend`, `$append`, or `$networks` with `$count`";
-            Err(Diagnostic::new(source.span, message))
-        }
-    }
-}
-
-fn edit_text(source: &Source) -> Result<Interpolation, Diagnostic> {
-    match &source.content {
-        SourceContent::Text(text) => Ok(text.clone()),
-        _ => Err(expected(source, "a string").hint("put it in quotes")),
-    }
+    Ok(ListEdit { entry, separator, prepend: kind == "$prepend" })
 }

@@ -12,8 +12,8 @@ use super::build::evaluate_key;
 use super::compile::compile_computed;
 use super::values::solidified;
 use super::{
-    Amount, Element, Instruction, Instructions, ListEdit, NamedContainer, NetworksEdit, PodOverlay,
-    StringValue, Template, Variable,
+    Amount, Element, EntriesEdit, Instruction, Instructions, ListEdit, NamedContainer, NetworksEdit,
+    PodOverlay, StringValue, Template, Variable,
 };
 
 /// The values of the parameters, and the names of a policy.
@@ -57,6 +57,9 @@ impl Fold<'_, '_, '_> {
             }
             Instruction::Value { field, template } => {
                 return Ok(self.template(template)?.map(|template| Instruction::Value { field, template }));
+            }
+            Instruction::Replace { field, list } => {
+                return Ok(self.template(list)?.map(|list| Instruction::Replace { field, list }));
             }
             Instruction::Entries { field, keys, entries } => Instruction::Entries {
                 field,
@@ -156,11 +159,26 @@ impl Fold<'_, '_, '_> {
         Ok(match value {
             StringValue::Text(template) => self.template(template)?.map(StringValue::Text),
             StringValue::List(edit) => Some(StringValue::List(self.list_edit(edit)?)),
-            StringValue::Networks(NetworksEdit { network, count }) => {
-                let (network, count) = (self.text(network)?, self.text(count)?);
-                Some(StringValue::Networks(NetworksEdit { network, count }))
-            }
+            StringValue::Networks(edit) => Some(StringValue::Networks(self.networks(edit)?)),
+            StringValue::Entries(edit) => Some(StringValue::Entries(self.entries(edit)?)),
         })
+    }
+
+    fn networks(&self, edit: &NetworksEdit) -> Result<NetworksEdit, EvaluationError> {
+        let folded = edit.map(|text| self.text(text), |count| self.template(count))?;
+        let mut fixed = true;
+        folded.texts(&mut |text| fixed &= self.is_known(text));
+        if fixed {
+            // A wrong number or name is an error of the policy before any pod comes.
+            folded.evaluate(self.fixed)?;
+        }
+        Ok(folded)
+    }
+
+    fn entries(&self, edit: &EntriesEdit) -> Result<EntriesEdit, EvaluationError> {
+        let mut fixed = true;
+        edit.texts(&mut |text| fixed &= self.is_known(text));
+        if fixed { edit.constant(self.fixed) } else { Ok(edit.clone()) }
     }
 
     fn variable(&self, variable: &Variable) -> Folded<Variable> {
@@ -199,8 +217,13 @@ impl Fold<'_, '_, '_> {
 
     fn is_fixed(&self, template: &Template) -> bool {
         let mut fixed = true;
-        template.texts(&mut |text| fixed &= text.phase(self.names) == Phase::Fixed);
+        template.texts(&mut |text| fixed &= self.is_known(text));
         fixed
+    }
+
+    /// Returns whether a text has the same value for every pod.
+    fn is_known(&self, text: &Interpolation) -> bool {
+        text.phase(self.names) == Phase::Fixed
     }
 }
 

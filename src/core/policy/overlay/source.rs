@@ -10,6 +10,8 @@ use crate::core::policy::reader;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
+use super::edit_keys::REPLACE;
+
 /// A piece of an overlay, before the schema of a Pod is applied to it.
 #[derive(Debug)]
 pub(super) struct Source {
@@ -63,7 +65,13 @@ impl Source {
                     reader::string_key(entry)?;
                     // `$prepend` and its like are keys of the language, not expressions.
                     let key = Interpolation::compile(&entry.key, entry.span, names, Some(phase))?;
-                    let value = Self::read(&entry.value, names, phase)?;
+                    let empties = entry.key == REPLACE
+                        && matches!(&entry.value.content, Content::List(items) if items.is_empty());
+                    let value = if empties {
+                        Self { span: entry.value.span, content: SourceContent::List(Vec::new()) }
+                    } else {
+                        Self::read(&entry.value, names, phase)?
+                    };
                     Ok::<_, Diagnostic>(SourceEntry { key, span: entry.span, value })
                 };
                 SourceContent::Map(entries.iter().map(entry).collect::<Result<_, _>>()?)

@@ -7,11 +7,13 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::schema::{Default, Field, Format, Invalid, ListMerge, Object, Overlay, Shape, check};
 
 use super::accept::{accept, describe, is_structure};
+use super::misplaced::refuse_edits;
 use super::source::{Source, SourceContent, SourceEntry};
 use super::template::{Element, Template};
 
 /// Compiles a value that is not merged further.
 pub(super) fn value(source: &Source, shape: &Shape) -> Result<Template, Diagnostic> {
+    refuse_edits(source)?;
     let template = match (shape, &source.content) {
         (_, SourceContent::Text(text @ Interpolation::Expression(_))) => {
             Template::Computed(text.clone(), *shape)
@@ -150,6 +152,7 @@ pub(super) fn fields<'s>(
     source: &'s Source,
     object: &'static Object,
 ) -> Result<Vec<(&'s SourceEntry, &'static Field)>, Diagnostic> {
+    refuse_edits(source)?;
     let SourceContent::Map(entries) = &source.content else {
         return Err(match &source.content {
             SourceContent::Text(Interpolation::Expression(_)) => {
@@ -192,6 +195,7 @@ pub(super) fn keyed_values(
     source: &Source,
     keys: Format,
 ) -> Result<impl Iterator<Item = &SourceEntry>, Diagnostic> {
+    refuse_edits(source)?;
     let SourceContent::Map(entries) = &source.content else {
         return Err(expected(source, "a map").hint(AS_MAP));
     };
@@ -204,10 +208,11 @@ pub(super) fn keyed_values(
 }
 
 pub(super) fn list(source: &Source) -> Result<&[Source], Diagnostic> {
-    match &source.content {
-        SourceContent::List(entries) => Ok(entries),
-        _ => Err(expected(source, "a list").hint(AS_LIST)),
+    if let SourceContent::List(entries) = &source.content {
+        return Ok(entries);
     }
+    refuse_edits(source)?;
+    Err(expected(source, "a list").hint(AS_LIST))
 }
 
 /// Compiles the entries of a list; each has the first of the keys, which is the one without a default.
@@ -231,6 +236,14 @@ pub(super) fn elements(
             Ok(Element(value(entry, items)?))
         })
         .collect()
+}
+
+/// A string, with or without expressions.
+pub(super) fn text(source: &Source) -> Result<Interpolation, Diagnostic> {
+    match &source.content {
+        SourceContent::Text(text) => Ok(text.clone()),
+        _ => Err(expected(source, "a string").hint("put it in quotes")),
+    }
 }
 
 pub(super) const AS_MAP: &str = "write `key: value` on lines of their own, indented";

@@ -31,6 +31,7 @@ pub(crate) fn of_instructions(instructions: &[Instruction], place: &Path, visit:
                 }
             }
             Instruction::Value { field, .. }
+            | Instruction::Replace { field, .. }
             | Instruction::Keyed { field, .. }
             | Instruction::Set { field, .. }
             | Instruction::Env { field, .. }

@@ -1,0 +1,277 @@
+//! The names that GPUs and the devices of a fabric go by: `gpuClaims` and `fabric` of a policy.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{Content, Node};
+
+use super::diagnostic::Diagnostic;
+use super::expression::Bindings;
+use super::interpolation::{EvaluationError, Interpolation};
+use super::phase::{Names, Phase};
+use super::reader::{self, Fields};
+
+/// `gpuClaims`: the claims that bring GPUs, and how many each of them brings.
+#[derive(Debug)]
+pub(crate) struct GpuClaims {
+    names: NameList,
+    gpus: Interpolation,
+}
+
+/// `fabric`: the names that devices of the policy's fabric go by.
+#[derive(Debug, Default)]
+pub(crate) struct Fabric {
+    resources: NameList,
+    networks: NameList,
+    claims: NameList,
+}
+
+/// A list of names, with expressions over parameters.
+#[derive(Debug)]
+enum NameList {
+    Written(Vec<Interpolation>),
+    /// One expression that yields the list.
+    Computed(Interpolation),
+}
+
+/// The claims that bring GPUs, for certain parameter values.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimedGpus {
+    pub(crate) names: Vec<Pattern>,
+    /// The GPUs of one claim.
+    pub(crate) gpus: i64,
+}
+
+/// The names of a fabric, for certain parameter values.
+#[derive(Debug, Default)]
+pub(crate) struct FabricNames {
+    pub(crate) resources: Vec<Pattern>,
+    pub(crate) networks: Vec<Pattern>,
+    pub(crate) claims: Vec<Pattern>,
+}
+
+/// A name in which one `*` matches any text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    start: String,
+    /// The text after the `*`; `None` without one.
+    end: Option<String>,
+}
+
+impl Default for NameList {
+    fn default() -> Self {
+        Self::Written(Vec::new())
+    }
+}
+
+impl GpuClaims {
+    pub(super) fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+        let mut fields = Fields::of(node, "`gpuClaims`")?;
+        let list = NameList::read(fields.required("names")?, "`names`", names)?;
+        let gpus_node = fields.required("gpus")?;
+        fields.finish()?;
+        let gpus = match &gpus_node.content {
+            Content::Scalar { value: Scalar::Number(number), .. } if number.as_u64().is_some() => {
+                Interpolation::compile(&format!("${{{number}}}"), gpus_node.span, names, None)?
+            }
+            Content::Scalar { value: Scalar::String(text), .. } if text.trim().starts_with("${") => {
+                fixed(text.trim(), gpus_node, names)?
+            }
+            _ => {
+                return Err(reader::expected(gpus_node, "a whole number, or an expression that yields one")
+                    .hint("write for example `8`, or `${gpusPerClaim}`"));
+            }
+        };
+        Ok(Self { names: list, gpus })
+    }
+
+    pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.names.texts(visit);
+        visit(&self.gpus);
+    }
+
+    /// The claims for these parameters; `None` if names or number are `null`.
+    pub(super) fn resolve(
+        &self,
+        bindings: &Bindings<'_, '_>,
+    ) -> Result<Option<ClaimedGpus>, EvaluationError> {
+        let names = self.names.patterns(bindings)?;
+        let gpus = self.gpus.evaluate(bindings)?;
+        if gpus.is_null() || names.is_empty() {
+            return Ok(None);
+        }
+        match gpus.as_i64().filter(|gpus| *gpus >= 0) {
+            Some(gpus) => Ok(Some(ClaimedGpus { names, gpus })),
+            None => Err(EvaluationError {
+                expression: self.gpus.source(),
+                message: format!("the result is `{gpus}` where `gpus` needs a whole number of at least 0"),
+            }),
+        }
+    }
+}
+
+impl Fabric {
+    pub(super) fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+        let mut fields = Fields::of(node, "`fabric`")?;
+        let mut list = |key: &'static str, what: &str| match fields.optional(key) {
+            Some(node) => NameList::read(node, what, names),
+            None => Ok(NameList::default()),
+        };
+        let fabric = Self {
+            resources: list("resources", "`resources`")?,
+            networks: list("networks", "`networks`")?,
+            claims: list("claims", "`claims`")?,
+        };
+        fields.finish()?;
+        let is_empty = |list: &NameList| matches!(list, NameList::Written(names) if names.is_empty());
+        if [&fabric.resources, &fabric.networks, &fabric.claims].into_iter().all(is_empty) {
+            return Err(Diagnostic::new(node.span, "`fabric` names no device")
+                .hint("give it `resources`, `networks` or `claims`"));
+        }
+        Ok(fabric)
+    }
+
+    pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        for list in [&self.resources, &self.networks, &self.claims] {
+            list.texts(visit);
+        }
+    }
+
+    pub(super) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<FabricNames, EvaluationError> {
+        Ok(FabricNames {
+            resources: self.resources.patterns(bindings)?,
+            networks: self.networks.patterns(bindings)?,
+            claims: self.claims.patterns(bindings)?,
+        })
+    }
+}
+
+impl NameList {
+    fn read(node: &Node, what: &str, names: &Names) -> Result<Self, Diagnostic> {
+        let wanted = format!("{what} to be a list, or an expression that yields one");
+        match &node.content {
+            Content::List(items) => {
+                let item = |item: &Node| fixed(reader::text(item, "a name")?, item, names);
+                Ok(Self::Written(items.iter().map(item).collect::<Result<_, _>>()?))
+            }
+            Content::Scalar { value: Scalar::String(text), .. } => match fixed(text.trim(), node, names)? {
+                expression @ Interpolation::Expression(_) => Ok(Self::Computed(expression)),
+                _ => Err(reader::expected(node, &wanted)),
+            },
+            _ => Err(reader::expected(node, &wanted)),
+        }
+    }
+
+    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        match self {
+            Self::Written(names) => names.iter().for_each(visit),
+            Self::Computed(text) => visit(text),
+        }
+    }
+
+    fn patterns(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<Pattern>, EvaluationError> {
+        let pattern = |text: &Interpolation, value: &Value| {
+            let failed = |message: String| EvaluationError { expression: text.source(), message };
+            let Value::String(name) = value else {
+                return Err(failed(format!("the result is `{value}` where a name is needed")));
+            };
+            Pattern::parse(name).map_err(failed)
+        };
+        match self {
+            Self::Written(texts) => {
+                let mut patterns = Vec::with_capacity(texts.len());
+                for text in texts {
+                    match text.evaluate(bindings)? {
+                        Value::Null => {}
+                        name => patterns.push(pattern(text, &name)?),
+                    }
+                }
+                Ok(patterns)
+            }
+            Self::Computed(text) => match text.evaluate(bindings)? {
+                Value::Null => Ok(Vec::new()),
+                Value::Array(names) => names.iter().map(|name| pattern(text, name)).collect(),
+                other => Err(EvaluationError {
+                    expression: text.source(),
+                    message: format!("the result is `{other}` where a list of names is needed"),
+                }),
+            },
+        }
+    }
+}
+
+/// A string with expressions over parameters only.
+fn fixed(text: &str, node: &Node, names: &Names) -> Result<Interpolation, Diagnostic> {
+    let compiled = Interpolation::compile(text, node.span, names, None)?;
+    if compiled.phase(names) == Phase::Fixed {
+        if let Interpolation::Literal(name) = &compiled {
+            Pattern::parse(name).map_err(|message| {
+                Diagnostic::new(node.span, message).hint("write a name, or a name with one `*` in it")
+            })?;
+        }
+        return Ok(compiled);
+    }
+    Err(Diagnostic::new(node.span, format!("`{}` depends on the pod", compiled.source()))
+        .hint("the names of devices are the same for every pod: read parameters only"))
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.start)?;
+        self.end.as_ref().map_or(Ok(()), |end| write!(f, "*{end}"))
+    }
+}
+
+impl Pattern {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text.is_empty() {
+            return Err("a name is empty".to_owned());
+        }
+        let (start, end) = match text.split_once('*') {
+            Some((_, end)) if end.contains('*') => return Err(format!("`{text}` has more than one `*`")),
+            Some((start, end)) => (start, Some(end.to_owned())),
+            None => (text, None),
+        };
+        Ok(Self { start: start.to_owned(), end })
+    }
+
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        match &self.end {
+            None => name == self.start,
+            Some(end) => {
+                name.strip_prefix(self.start.as_str()).is_some_and(|rest| rest.ends_with(end.as_str()))
+            }
+        }
+    }
+
+    /// Returns whether the pattern names a namespace, too.
+    pub(crate) fn has_namespace(&self) -> bool {
+        self.start.contains('/') || self.end.as_ref().is_some_and(|end| end.contains('/'))
+    }
+
+    /// A name that matches.
+    pub(crate) fn example(&self) -> String {
+        self.end.as_ref().map_or_else(|| self.start.clone(), |end| format!("{}x{end}", self.start))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_star_matches_any_text() {
+        let matches = |pattern: &str, name: &str| Pattern::parse(pattern).unwrap().matches(name);
+        assert!(matches("rdma/ib", "rdma/ib") && !matches("rdma/ib", "rdma/ib0"));
+        assert!(
+            matches("rdma/*", "rdma/ib")
+                && matches("rdma/*", "rdma/")
+                && !matches("rdma/*", "nvidia.com/rdma")
+        );
+        assert!(matches("*-channel", "job-channel") && !matches("*-channel", "channel"));
+        assert!(matches("a*b", "ab") && matches("a*b", "a-b") && !matches("ab*ba", "aba"));
+        assert!(Pattern::parse("a*b*").is_err() && Pattern::parse("").is_err());
+    }
+}

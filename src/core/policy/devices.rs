@@ -1,0 +1,40 @@
+//! The names of GPUs and of devices of the fabric, for certain parameter values.
+
+use super::active::ActiveRule;
+use super::definition::Definition;
+use super::device_names::{ClaimedGpus, FabricNames};
+use super::expression::Bindings;
+use super::interpolation::EvaluationError;
+use super::own_names::{Collector, OwnNames};
+
+#[derive(Debug, Default)]
+pub(crate) struct Devices {
+    pub(crate) gpu_resources: Vec<String>,
+    pub(crate) gpu_claims: Option<ClaimedGpus>,
+    pub(crate) fabric: FabricNames,
+    /// The names among them that the policy's own rules write.
+    pub(crate) own: OwnNames,
+    /// True if a rule reads `ownFabric`.
+    pub(crate) rules_read_own_fabric: bool,
+}
+
+impl Devices {
+    pub(super) fn of(
+        definition: &Definition,
+        bindings: &Bindings<'_, '_>,
+        rules: &[ActiveRule],
+    ) -> Result<Self, EvaluationError> {
+        let gpu_claims = definition.gpu_claims.as_ref().map(|claims| claims.resolve(bindings));
+        let fabric = definition.fabric.as_ref().map(|fabric| fabric.resolve(bindings));
+        let fabric = fabric.transpose()?.unwrap_or_default();
+        let collector = Collector { names: &definition.names, fixed: bindings, fabric: &fabric };
+        let own = if definition.reads("ownFabric") { collector.collect(rules)? } else { OwnNames::default() };
+        Ok(Self {
+            gpu_resources: definition.gpu_resources.clone(),
+            gpu_claims: gpu_claims.transpose()?.flatten(),
+            fabric,
+            own,
+            rules_read_own_fabric: false,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! Attachments of networks in a Multus annotation: one network several times, or each of a list once.
+
+use serde_json::Value;
+
+use crate::core::policy::diagnostic::Diagnostic;
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::schema::{Format, Shape};
+
+use super::source::{Source, SourceContent};
+use super::template::Template;
+use super::values::{text, value};
+
+const COUNT: Shape = Shape::Integer(0, i64::MAX);
+
+/// Networks to attach, and how many of them.
+#[derive(Debug, Clone)]
+pub(crate) struct NetworksEdit {
+    networks: Names,
+    /// The number of attachments.
+    count: Option<Template>,
+}
+
+#[derive(Debug, Clone)]
+enum Names {
+    /// One name, or an expression that yields one name or a list of them.
+    One(Interpolation),
+    List(Vec<Interpolation>),
+}
+
+impl NetworksEdit {
+    pub(super) fn read(source: &Source) -> Result<Self, Diagnostic> {
+        let named = source.get("$networks").unwrap_or(source);
+        let networks = match &named.content {
+            SourceContent::List(items) => Names::List(items.iter().map(name).collect::<Result<_, _>>()?),
+            _ => Names::One(name(named)?),
+        };
+        let count = source.get("$count").map(|count| value(count, &COUNT)).transpose()?;
+        if let (Names::List(names), Some(Template::Constant(count)), Some(node)) =
+            (&networks, &count, source.get("$count"))
+            && let Some(message) = too_many(count, names.len())
+        {
+            return Err(Diagnostic::new(node.span, message).hint("add networks, or lower `$count`"));
+        }
+        Ok(Self { networks, count })
+    }
+
+    /// Calls `visit` with the names of the networks.
+    pub(crate) fn name_texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        match &self.networks {
+            Names::One(text) => visit(text),
+            Names::List(names) => names.iter().for_each(visit),
+        }
+    }
+
+    pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.name_texts(visit);
+        self.count.iter().for_each(|count| count.texts(visit));
+    }
+
+    /// The edit with each text and the count replaced.
+    pub(super) fn map(
+        &self,
+        text: impl Fn(&Interpolation) -> Result<Interpolation, EvaluationError>,
+        count: impl Fn(&Template) -> Result<Option<Template>, EvaluationError>,
+    ) -> Result<Self, EvaluationError> {
+        let networks = match &self.networks {
+            Names::One(name) => Names::One(text(name)?),
+            Names::List(names) => Names::List(names.iter().map(text).collect::<Result<_, _>>()?),
+        };
+        let count = match &self.count {
+            Some(template) => count(template)?,
+            None => None,
+        };
+        Ok(Self { networks, count })
+    }
+
+    /// The networks to attach, each with the number of its attachments.
+    pub(crate) fn evaluate(
+        &self,
+        bindings: &Bindings<'_, '_>,
+    ) -> Result<Vec<(String, usize)>, EvaluationError> {
+        let count = self.count.as_ref().map(|count| count.build(bindings)).transpose()?.flatten();
+        let number = count.as_ref().map(|count| count.as_u64().and_then(|count| usize::try_from(count).ok()));
+        let number = number.map(|number| number.unwrap_or(usize::MAX));
+        let mut names = match self.names(bindings)? {
+            Some(Named::One(name)) => return Ok(vec![(name, number.unwrap_or(1))]),
+            Some(Named::List(names)) => names,
+            None => return Ok(Vec::new()),
+        };
+        if let Some(message) = count.as_ref().and_then(|count| too_many(count, names.len())) {
+            return Err(EvaluationError { expression: self.source(), message });
+        }
+        names.truncate(number.unwrap_or(usize::MAX));
+        Ok(names.into_iter().map(|name| (name, 1)).collect())
+    }
+
+    /// Every network that the edit may attach.
+    pub(crate) fn all(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<String>, EvaluationError> {
+        Ok(match self.names(bindings)? {
+            Some(Named::One(name)) => vec![name],
+            Some(Named::List(names)) => names,
+            None => Vec::new(),
+        })
+    }
+
+    fn names(&self, bindings: &Bindings<'_, '_>) -> Result<Option<Named>, EvaluationError> {
+        let checked = |text: &Interpolation, value: &Value| {
+            let failed = |message: String| EvaluationError { expression: text.source(), message };
+            let Value::String(name) = value else {
+                return Err(failed(format!("the result is `{value}` where the name of a network is needed")));
+            };
+            check(name).map(|()| name.clone()).map_err(|problem| failed(format!("`{name}`: {problem}")))
+        };
+        match &self.networks {
+            Names::One(text) => match text.evaluate(bindings)? {
+                Value::Null => Ok(None),
+                Value::Array(names) => {
+                    let names = names.iter().filter(|name| !name.is_null()).map(|name| checked(text, name));
+                    Ok(Some(Named::List(names.collect::<Result<_, _>>()?)))
+                }
+                name => Ok(Some(Named::One(checked(text, &name)?))),
+            },
+            Names::List(texts) => {
+                let mut names = Vec::with_capacity(texts.len());
+                for text in texts {
+                    match text.evaluate(bindings)? {
+                        Value::Null => {}
+                        name => names.push(checked(text, &name)?),
+                    }
+                }
+                Ok(Some(Named::List(names)))
+            }
+        }
+    }
+
+    /// The number of attachments, or else the networks, for a message.
+    fn source(&self) -> String {
+        let mut source = String::new();
+        if let Some(count) = &self.count {
+            count.texts(&mut |text| source = text.source());
+        }
+        if source.is_empty() {
+            self.texts(&mut |text| source = text.source());
+        }
+        source
+    }
+}
+
+enum Named {
+    One(String),
+    List(Vec<String>),
+}
+
+/// The name of a network, or an expression.
+fn name(source: &Source) -> Result<Interpolation, Diagnostic> {
+    let text = text(source)?;
+    if let Interpolation::Literal(name) = &text {
+        check(name).map_err(|problem| {
+            Diagnostic::new(source.span, format!("`{name}`: {problem}"))
+                .hint("name a network as `name` or `namespace/name`")
+        })?;
+    }
+    Ok(text)
+}
+
+/// Fails for text that is not `[namespace/]name`.
+fn check(network: &str) -> Result<(), String> {
+    let (namespace, name) = match network.split_once('/') {
+        Some((namespace, name)) => (Some(namespace), name),
+        None => (None, network),
+    };
+    namespace.map_or(Ok(()), |namespace| Format::DnsLabel.check(namespace))?;
+    Format::DnsSubdomain.check(name)
+}
+
+fn too_many(count: &Value, listed: usize) -> Option<String> {
+    let fits = count.as_u64().is_some_and(|count| usize::try_from(count).is_ok_and(|count| count <= listed));
+    (!fits).then(|| format!("{count} networks are to be attached, and the list has {listed}"))
+}

@@ -1,0 +1,128 @@
+//! Lists that take the place of the pod's.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::core::policy::diagnostic::Diagnostic;
+use crate::core::schema::{Field, ListMerge, Object, Shape};
+
+use super::edit_keys::REPLACE;
+use super::source::{Source, SourceContent};
+use super::template::Template;
+use super::values::value;
+use super::{Instruction, PodOverlay};
+
+/// Compiles `$replace` for a field.
+pub(super) fn compile(
+    source: &Source,
+    list: &Source,
+    field: &'static Field,
+    object: &'static Object,
+) -> Result<Instruction, Diagnostic> {
+    if let SourceContent::Map(entries) = &source.content
+        && let Some(other) = entries.iter().find(|entry| entry.key.source() != REPLACE)
+    {
+        let message = format!("`{}` does not go with `$replace`", other.key.source());
+        return Err(Diagnostic::new(other.span, message).hint("put all entries into the list of `$replace`"));
+    }
+    let refused = |reason: &str, hint: &str| {
+        let message = format!("`$replace` cannot replace `{}`: {reason}", field.name);
+        Err(Diagnostic::new(source.span, message).hint(hint))
+    };
+    let Shape::List { merge, .. } = &field.shape else {
+        return refused("it is not a list", "set the value, with `onConflict: replace` in the rule");
+    };
+    if let Some(reason) = refusal(object.name, field.name, merge) {
+        return refused(reason, "write the entries to add; `onConflict: replace` replaces those of the pod");
+    }
+    let list = value(list, &field.shape)?;
+    if let (Template::Constant(Value::Array(entries)), Some(most)) = (&list, field.at_most)
+        && entries.len() > most
+    {
+        return Err(Diagnostic::new(source.span, format!("`{}` has more than {most} entries", field.name)));
+    }
+    Ok(Instruction::Replace { field, list })
+}
+
+/// An error for an expression that yields `$replace`.
+pub(super) fn computed(source: &Source) -> Diagnostic {
+    Diagnostic::new(
+        source.span,
+        "an expression cannot yield `$replace`: write the key out, and let its value be one",
+    )
+}
+
+/// The reason for which a list cannot be replaced.
+fn refusal(object: &str, field: &str, merge: &ListMerge) -> Option<&'static str> {
+    Some(match (object, field) {
+        (_, "env") => "other fields of the container, and other rules, refer to its variables",
+        (_, "volumeMounts") => "the API server mounts the token of the service account",
+        (_, "volumes") => "the mounts of all containers refer to it",
+        (_, "containers" | "initContainers") => "a pod is its containers",
+        (_, "resourceClaims") => "the claims of all containers refer to it",
+        ("ResourceRequirements", "claims") => "the devices of the container come from it",
+        (_, "ports") => "the API server adds host ports to it",
+        (_, "imagePullSecrets") => "the API server fills it in from the service account",
+        ("Capabilities", _) => "capabilities are added and dropped one by one",
+        (_, "hostAliases" | "topologySpreadConstraints") => return None,
+        _ if matches!(merge, ListMerge::Keyed(_)) => "other components of the cluster write to it",
+        _ => return None,
+    })
+}
+
+/// Returns whether an instruction replaces a list.
+pub(crate) fn replaces_a_list(instructions: &[Instruction]) -> bool {
+    let mut found = false;
+    lists(instructions, "", &mut |_, replaces| found |= replaces);
+    found
+}
+
+/// The lists to which rules add entries, and the lists that they replace, each with the rule.
+#[derive(Debug, Default)]
+pub(crate) struct Lists {
+    added: Vec<(String, String)>,
+    replaced: Vec<(String, String)>,
+}
+
+impl Lists {
+    pub(crate) fn of_rule(&mut self, rule: &str, container: &[Instruction], pod: &PodOverlay) {
+        let mut visit = |path: String, replaces: bool| {
+            let lists = if replaces { &mut self.replaced } else { &mut self.added };
+            lists.push((path, rule.to_owned()));
+        };
+        lists(container, "container", &mut visit);
+        lists(&pod.instructions, "", &mut visit);
+        for named in &pod.containers {
+            lists(&named.instructions, "container", &mut visit);
+        }
+    }
+
+    /// A list that one rule replaces and another adds to: its name, and the two rules.
+    pub(crate) fn contradiction(&self) -> Option<(&str, &str, &str)> {
+        let replaced: BTreeSet<_> = self.replaced.iter().collect();
+        replaced.into_iter().find_map(|(path, replacer)| {
+            let meets = |added: &&(String, String)| {
+                path.strip_prefix(added.0.as_str())
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            };
+            let (_, adder) = self.added.iter().find(meets)?;
+            Some((path.rsplit('/').next()?, replacer.as_str(), adder.as_str()))
+        })
+    }
+}
+
+/// Calls `visit` with every list that is merged or replaced, and every field of which an expression yields the value.
+fn lists(instructions: &[Instruction], place: &str, visit: &mut dyn FnMut(String, bool)) {
+    for instruction in instructions {
+        let at = |field: &Field| format!("{place}/{}", field.name);
+        match instruction {
+            Instruction::Object { field, instructions } => lists(instructions, &at(field), visit),
+            Instruction::Replace { field, .. } => visit(at(field), true),
+            Instruction::Keyed { field, .. }
+            | Instruction::Set { field, .. }
+            | Instruction::Computed { field, .. } => visit(at(field), false),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The names under which the rules of a policy add devices. A pod that has them may have them from the policy, so that
+//! they do not count as a fabric of its own.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::core::schema::{Field, Object};
+
+use super::active::ActiveRule;
+use super::definition::OnConflict;
+use super::device_names::FabricNames;
+use super::expression::Bindings;
+use super::interpolation::{EvaluationError, Interpolation};
+use super::overlay::{Element, Instruction, StringValue, Template, compile_computed};
+use super::phase::{Names, Phase};
+
+/// The annotation that Multus reads.
+pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+
+/// The names that the rules of a policy write.
+#[derive(Debug, Default)]
+pub(crate) struct OwnNames {
+    pub(crate) resources: BTreeSet<String>,
+    /// Texts of the networks annotation.
+    pub(crate) networks: Vec<String>,
+    /// Names of claims and of templates.
+    pub(crate) claims: BTreeSet<String>,
+    /// The names of the claims within the pod.
+    pub(crate) claim_entries: BTreeSet<String>,
+    /// True if a rule may remove networks from the annotation of a pod.
+    pub(crate) replaces_networks: bool,
+}
+
+/// Collects the names of rules that are folded.
+pub(super) struct Collector<'a, 'p, 'v> {
+    pub(super) names: &'a Names,
+    pub(super) fixed: &'a Bindings<'p, 'v>,
+    pub(super) fabric: &'a FabricNames,
+}
+
+impl Collector<'_, '_, '_> {
+    pub(super) fn collect(&self, rules: &[ActiveRule]) -> Result<OwnNames, EvaluationError> {
+        let mut own = OwnNames::default();
+        for rule in rules {
+            if !self.fabric.resources.is_empty() {
+                self.resources(&rule.container, &mut own)?;
+                for named in &rule.pod.containers {
+                    self.resources(&named.instructions, &mut own)?;
+                }
+            }
+            if !self.fabric.claims.is_empty() {
+                self.claims(&rule.pod.claims, &mut own)?;
+            }
+            if !self.fabric.networks.is_empty() {
+                let replaces = rule.on_conflict == OnConflict::Replace;
+                self.annotations(&rule.pod.instructions, replaces, &mut own)?;
+            }
+        }
+        Ok(own)
+    }
+
+    fn resources(&self, instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
+        for instruction in instructions {
+            match instruction {
+                Instruction::Object { field, instructions } if field.name == "resources" => {
+                    self.resources(instructions, own)?;
+                }
+                Instruction::Amounts(amounts) => {
+                    for amount in amounts {
+                        match &amount.resource {
+                            Interpolation::Literal(name) => _ = own.resources.insert(name.clone()),
+                            computed => return Err(unknown(computed.source())),
+                        }
+                    }
+                }
+                Instruction::Computed { object, field, expression }
+                    if ["resources", "limits", "requests"].contains(&field.name) =>
+                {
+                    self.resources(&self.computed(object, field, expression)?, own)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn claims(&self, instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
+        for instruction in instructions {
+            match instruction {
+                Instruction::Object { instructions, .. } => self.claims(instructions, own)?,
+                Instruction::Keyed { entries, .. } => {
+                    entries.iter().try_for_each(|entry| claim(entry, own))?;
+                }
+                Instruction::Computed { object, field, expression } => {
+                    self.claims(&self.computed(object, field, expression)?, own)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn annotations(
+        &self,
+        instructions: &[Instruction],
+        replaces: bool,
+        own: &mut OwnNames,
+    ) -> Result<(), EvaluationError> {
+        for instruction in instructions {
+            match instruction {
+                Instruction::Object { field, instructions } if field.name == "metadata" => {
+                    self.annotations(instructions, replaces, own)?;
+                }
+                Instruction::Annotations { entries, .. } => {
+                    for (key, value) in entries {
+                        match key {
+                            Interpolation::Literal(key) if key != NETWORKS => continue,
+                            Interpolation::Literal(_) => {}
+                            computed => return Err(unknown(computed.source())),
+                        }
+                        own.replaces_networks |= replaces && !matches!(value, StringValue::Networks(_));
+                        own.networks.push(self.networks(value)?);
+                    }
+                }
+                Instruction::Computed { object, field, expression }
+                    if ["metadata", "annotations"].contains(&field.name) =>
+                {
+                    self.annotations(&self.computed(object, field, expression)?, replaces, own)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The networks that a value of the annotation names, as the text of one.
+    fn networks(&self, value: &StringValue) -> Result<String, EvaluationError> {
+        let known = |text: &Interpolation| {
+            if text.phase(self.names) == Phase::Fixed { Ok(()) } else { Err(unknown(text.source())) }
+        };
+        match value {
+            StringValue::Text(Template::Constant(Value::String(text))) => Ok(text.clone()),
+            StringValue::Text(template) => Err(first_unknown(|visit| template.texts(visit))),
+            StringValue::List(edit) => {
+                known(&edit.entry)?;
+                Ok(edit.entry.evaluate(self.fixed)?.as_str().unwrap_or_default().to_owned())
+            }
+            StringValue::Networks(edit) => {
+                let mut all_known = Ok(());
+                edit.name_texts(&mut |text| {
+                    if all_known.is_ok() {
+                        all_known = known(text);
+                    }
+                });
+                all_known?;
+                Ok(edit.all(self.fixed)?.join(","))
+            }
+            StringValue::Entries(edit) => {
+                let mut all_known = Ok(());
+                edit.texts(&mut |text| {
+                    if all_known.is_ok() {
+                        all_known = known(text);
+                    }
+                });
+                all_known?;
+                let entries = edit.evaluate(self.fixed)?.into_iter().map(Value::Object).collect();
+                Ok(Value::Array(entries).to_string())
+            }
+        }
+    }
+
+    /// The instruction that an expression over parameters yields.
+    fn computed(
+        &self,
+        object: &'static Object,
+        field: &'static Field,
+        expression: &Interpolation,
+    ) -> Result<Vec<Instruction>, EvaluationError> {
+        if expression.phase(self.names) != Phase::Fixed {
+            return Err(unknown(expression.source()));
+        }
+        let value = expression.evaluate(self.fixed)?;
+        let compiled = compile_computed(&value, field, object);
+        let failed = |message| EvaluationError { expression: expression.source(), message };
+        Ok(compiled.map_err(|diagnostic| failed(diagnostic.message))?.into_iter().collect())
+    }
+}
+
+/// Adds the names of a claim of the pod: that within the pod, or that of the claim or template, is enough to know it.
+fn claim(entry: &Element, own: &mut OwnNames) -> Result<(), EvaluationError> {
+    let target = ["resourceClaimName", "resourceClaimTemplateName"]
+        .into_iter()
+        .find_map(|field| entry.0.literal(field));
+    let name = entry.0.literal("name");
+    own.claims.extend(target.map(str::to_owned));
+    own.claim_entries.extend(name.map(str::to_owned));
+    if target.is_none() && name.is_none() {
+        return Err(first_unknown(|visit| entry.0.texts(visit)));
+    }
+    Ok(())
+}
+
+fn first_unknown(texts: impl FnOnce(&mut dyn FnMut(&Interpolation))) -> EvaluationError {
+    let mut source = None;
+    texts(&mut |text| {
+        source.get_or_insert_with(|| text.source());
+    });
+    unknown(source.unwrap_or_default())
+}
+
+fn unknown(expression: String) -> EvaluationError {
+    let message = "it names a device and depends on the pod, and `ownFabric` needs the names that this policy adds: \
+                   use parameters only";
+    EvaluationError { expression, message: message.to_owned() }
+}

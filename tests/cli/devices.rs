@@ -1,0 +1,239 @@
+//! Claims, GPUs that come by claim, and pods that bring devices of the fabric.
+
+use serde_json::{Value, json};
+
+use super::edits::{DEVICE_CLASS, inject, pod, policy, refused};
+
+/// A pod with two claims, of which its container uses those that are named.
+fn claiming(used: &[&str]) -> Value {
+    let mut pod = pod();
+    let used: Vec<Value> = used.iter().map(|name| json!({"name": name})).collect();
+    pod["spec"]["containers"][0]["resources"] = json!({"claims": used});
+    pod["spec"]["resourceClaims"] = json!([
+        {"name": "mine", "resourceClaimName": "team-gpus"},
+        {"name": "nic", "resourceClaimTemplateName": "nic-template"}]);
+    pod
+}
+
+const CHANNEL: &str = "  rules:\n    - name: channel\n      \
+    container: {resources: {claims: [{name: channel}]}}\n      \
+    pod: {spec: {resourceClaims: [{name: channel, resourceClaimTemplateName: domain}]}}\n";
+
+#[test]
+fn claims_are_merged_and_reported() {
+    let injected = inject(&policy(CHANNEL), &pod());
+    assert_eq!(
+        injected.pod["spec"]["resourceClaims"],
+        json!([{"name": "channel", "resourceClaimTemplateName": "domain"}])
+    );
+    assert_eq!(injected.pod["spec"]["containers"][0]["resources"]["claims"], json!([{"name": "channel"}]));
+    assert_eq!(
+        injected.report["added"],
+        json!(["a: claim channel", "pod: claim channel, annotation fabric-injector.io/injected"])
+    );
+}
+
+#[test]
+fn an_own_claim_of_the_same_name_stays() {
+    let mut own = pod();
+    own["spec"]["resourceClaims"] = json!([{"name": "channel", "resourceClaimName": "mine"}]);
+    let injected = inject(&policy(CHANNEL), &own);
+    assert_eq!(injected.pod["spec"]["resourceClaims"], own["spec"]["resourceClaims"]);
+    assert_eq!(injected.pod["spec"]["containers"][0]["resources"]["claims"], json!([{"name": "channel"}]));
+    assert_eq!(injected.codes(), ["kept_field"]);
+    assert_eq!(injected.report["warnings"][0]["path"], "spec.resourceClaims[channel]");
+    assert_eq!(injected.report["added"][0], "a: claim channel");
+}
+
+#[test]
+fn a_policy_that_reads_the_claims_it_adds_settles_or_is_refused() {
+    let flipping = CHANNEL.replace(
+        "- name: channel\n",
+        "- name: channel\n      onConflict: replace\n      when: \"${!('domain' in claimNames)}\"\n",
+    );
+    assert_eq!(inject(&policy(&flipping), &pod()).codes(), Vec::<&str>::new());
+    let counting = format!(
+        "{CHANNEL}    - {{name: count, onConflict: replace, container: {{env: [{{name: COUNT, value: \"${{string(size(claimNames))}}\"}}]}}}}\n"
+    );
+    refused(&policy(&counting), &["not idempotent"]);
+}
+
+const SHOWN: &str = "  rules:\n    - name: r\n      containers: ${gpus > 0}\n      container:\n        env:\n          \
+    - {name: GPUS, value: '${gpus} of ${totalGpus}'}\n          \
+    - {name: COUNTS, value: \"${gpuCounts['nvidia.com/gpu']} ${gpuCounts['claims']}\"}\n          \
+    - {name: CLAIMS, value: \"${claimNames.join(',')}\"}\n";
+
+fn shown(pod: &Value, container: usize) -> Vec<&str> {
+    let env = pod["spec"]["containers"][container]["env"].as_array();
+    env.into_iter().flatten().map(|entry| entry["value"].as_str().unwrap()).collect()
+}
+
+fn by_claim(head: &str) -> String {
+    policy(&format!("{head}{SHOWN}"))
+}
+
+const FOUR: &str = "  gpuClaims: {names: ['*-gpus', b200], gpus: 4}\n";
+
+#[test]
+fn pods_whose_gpus_come_by_claim_alone_are_injected() {
+    let injected = inject(&by_claim(FOUR), &claiming(&["mine", "nic"]));
+    assert_eq!(shown(&injected.pod, 0), ["4 of 4", "0 4", "team-gpus,nic-template"]);
+    let other = inject(&by_claim(FOUR), &claiming(&["nic"]));
+    assert_eq!(other.report["reason"], "no_gpu_container");
+    let message = other.report["message"].as_str().unwrap();
+    assert!(message.contains("`nvidia.com/gpu`") && message.contains("a claim `*-gpus`"), "{message}");
+}
+
+#[test]
+fn names_and_gpus_of_claims_can_be_parameters() {
+    let head = "  parameters:\n    gpuClaimNames: {type: stringList, description: d, default: [team-gpus]}\n    \
+                gpusPerClaim: {type: integer, description: d, default: 2}\n  \
+                gpuClaims: {names: '${gpuClaimNames}', gpus: '${gpusPerClaim * 4}'}\n";
+    assert_eq!(shown(&inject(&by_claim(head), &claiming(&["mine"])).pod, 0)[0], "8 of 8");
+}
+
+#[test]
+fn gpus_by_claim_add_to_those_of_device_plugins_and_a_shared_claim_counts_once() {
+    let mut pod = claiming(&["mine", "mine"]);
+    pod["spec"]["containers"][0]["resources"]["limits"] = json!({"nvidia.com/gpu": 2});
+    let other = json!({"name": "b", "image": "i", "resources": {"claims": [{"name": "mine"}]}});
+    pod["spec"]["containers"].as_array_mut().unwrap().push(other);
+    let injected = inject(&by_claim(FOUR), &pod);
+    assert_eq!(shown(&injected.pod, 0)[..2], ["6 of 6", "2 4"]);
+    assert_eq!(shown(&injected.pod, 1)[..2], ["4 of 6", "0 4"]);
+}
+
+#[test]
+fn gpus_can_be_requested_by_device_class() {
+    let mut pod = pod();
+    pod["spec"]["containers"][0]["resources"]["limits"] = json!({DEVICE_CLASS: 8});
+    let rules = format!(
+        "  rules:\n    - name: r\n      pod:\n        metadata:\n          annotations:\n            \
+         count: \"${{podRequests[?'{DEVICE_CLASS}'].orValue(0)}} of ${{totalGpus}}\"\n"
+    );
+    let injected = inject(&policy(&rules), &pod);
+    assert_eq!(injected.pod["metadata"]["annotations"]["count"], "8 of 8");
+}
+
+#[test]
+fn wrong_gpu_claims_are_refused() {
+    let of = |claims: &str| by_claim(&format!("  gpuClaims: {claims}\n"));
+    refused(&of("{names: [a]}"), &["`gpus`"]);
+    refused(&of("{gpus: 1}"), &["`names`"]);
+    refused(&of("{names: a, gpus: 1}"), &["`names`", "a list"]);
+    refused(&of("{names: [5], gpus: 1}"), &["a string"]);
+    refused(&of("{names: ['a*b*'], gpus: 1}"), &["more than one `*`"]);
+    refused(&of("{names: [a], gpus: many}"), &["a whole number"]);
+    refused(&of("{names: [a], gpus: -1}"), &["a whole number"]);
+    refused(&of("{names: [a], gpus: '${1.5}'}"), &["a whole number"]);
+    refused(&of("{names: '${1}', gpus: 1}"), &["a list of names"]);
+    refused(&of("{names: '${claimNames}', gpus: 1}"), &["`${claimNames}` depends on the pod"]);
+    refused(&of("{names: [a], gpus: 1, more: 1}"), &["`more`"]);
+    refused(&of("[]"), &["`gpuClaims`", "a map"]);
+}
+
+const FABRIC: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \
+    fabric:\n    resources: ['${resource}', 'rdma/*']\n    networks: [rdma-vf, ops/*]\n    claims: ['*-nics']\n  \
+    rules:\n    - name: devices\n      when: ${!ownFabric}\n      \
+    container:\n        resources:\n          limits: {'${resource}': '${gpus}'}\n          \
+    requests: {'${resource}': '${gpus}'}\n          claims: [{name: nics}]\n      \
+    pod:\n        metadata: {annotations: {k8s.v1.cni.cncf.io/networks: {$networks: rdma-vf, $count: 2}}}\n        \
+    spec: {resourceClaims: [{name: nics, resourceClaimTemplateName: policy-nics}]}\n    \
+    - {name: settings, container: {env: [{name: A, value: b}]}}\n";
+
+fn with(pointer: &str, value: Value) -> Value {
+    let mut pod = pod();
+    let (parent, key) = pointer.rsplit_once('/').unwrap();
+    let target = if pod.pointer(parent).is_some() {
+        pod.pointer_mut(parent).unwrap()
+    } else {
+        pod["metadata"]["annotations"] = json!({});
+        &mut pod["metadata"]["annotations"]
+    };
+    target[key.replace("~1", "/")] = value;
+    pod
+}
+
+const LIMIT: &str = "/spec/containers/0/resources/limits";
+const NETWORKS: &str = "/metadata/annotations/k8s.v1.cni.cncf.io~1networks";
+
+#[test]
+fn a_pod_that_brings_its_fabric_keeps_it_and_gets_the_rest() {
+    for (pod, name) in [
+        (with(&format!("{LIMIT}/rdma~1ib"), json!(8)), "rdma/ib"),
+        (with(NETWORKS, json!("storage,ops/rail-7")), "ops/rail-7"),
+        (with(NETWORKS, json!(r#"[{"name":"rail-7","namespace":"ops"}]"#)), "ops/rail-7"),
+        (
+            with("/spec/resourceClaims", json!([{"name": "x", "resourceClaimTemplateName": "my-nics"}])),
+            "my-nics",
+        ),
+        (with("/spec/resourceClaims", json!([{"name": "x", "resourceClaimName": "my-nics"}])), "my-nics"),
+    ] {
+        let injected = inject(&policy(FABRIC), &pod);
+        assert_eq!(injected.codes(), ["kept_fabric"], "{name}");
+        let message = injected.report["warnings"][0]["message"].as_str().unwrap();
+        assert!(message.contains(&format!("`{name}`")), "{message}");
+        assert_eq!(
+            injected.report["added"],
+            json!(["a: env A", "pod: annotation fabric-injector.io/injected"]),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_names_that_the_policy_adds_are_not_the_pods_own() {
+    for pod in [
+        pod(),
+        with(&format!("{LIMIT}/rdma~1vf"), json!(8)),
+        with(&format!("{LIMIT}/rdma~1ib"), json!(0)),
+        with(NETWORKS, json!("default/rdma-vf,storage")),
+        with("/spec/resourceClaims", json!([{"name": "x", "resourceClaimTemplateName": "policy-nics"}])),
+    ] {
+        let injected = inject(&policy(FABRIC), &pod);
+        assert_eq!(injected.codes(), Vec::<&str>::new());
+        let container = &injected.pod["spec"]["containers"][0];
+        assert_eq!(container["resources"]["claims"], json!([{"name": "nics"}]));
+        assert!(
+            container["resources"]["limits"]["rdma/vf"] == json!("8")
+                || container["resources"]["limits"]["rdma/vf"] == json!(8)
+        );
+    }
+}
+
+#[test]
+fn another_name_of_the_policy_leaves_the_first_one_to_the_pod() {
+    let other = policy(&FABRIC.replace("default: rdma/vf", "default: rdma/other"));
+    assert_eq!(inject(&other, &with(&format!("{LIMIT}/rdma~1vf"), json!(8))).codes(), ["kept_fabric"]);
+}
+
+#[test]
+fn a_warning_about_the_own_fabric_is_not_doubled_where_no_rule_depends_on_it() {
+    let body = FABRIC.replace("      when: ${!ownFabric}\n", "").replace(
+        "  rules:",
+        "  warnings: [{code: own, when: '${ownFabric}', message: it has its own}]\n  rules:",
+    );
+    let injected = inject(&policy(&body), &with(&format!("{LIMIT}/rdma~1ib"), json!(8)));
+    assert_eq!(injected.codes(), ["own"]);
+}
+
+#[test]
+fn a_fabric_that_is_not_declared_well_is_refused() {
+    refused(&policy(&FABRIC.replace("claims: ['*-nics']", "claim: []")), &["`claim`"]);
+    refused(&policy(&FABRIC.replace("claims: ['*-nics']", "claims: nics")), &["`claims`", "a list"]);
+    refused(&policy(&FABRIC.replace("['*-nics']", "['*-*']")), &["more than one `*`"]);
+    refused(&policy(&FABRIC.replace("['*-nics']", "'${podNamespace}'")), &["depends on the pod"]);
+    let start = FABRIC.find("  fabric:").unwrap();
+    let end = FABRIC.find("  rules:").unwrap();
+    let without = [&FABRIC[..start], &FABRIC[end..]].concat();
+    refused(&policy(&without), &["`ownFabric`", "`fabric`"]);
+    let empty = [&FABRIC[..start], "  fabric: {resources: []}\n", &FABRIC[end..]].concat();
+    refused(&policy(&empty), &["names no device"]);
+    refused(
+        &policy(&FABRIC.replace("'${resource}': '${gpus}'", "'rdma/${gpus}': '${gpus}'")),
+        &["ownFabric", "rdma/${gpus}"],
+    );
+    refused(&policy(&FABRIC.replace("$networks: rdma-vf", "$networks: '${podNamespace}'")), &["ownFabric"]);
+    let job = FABRIC.replace("policy-nics", "'${podNamespace}-nics'");
+    assert_eq!(inject(&policy(&job), &pod()).codes(), Vec::<&str>::new());
+}

@@ -1,0 +1,346 @@
+//! The edits of an overlay: networks, lists of objects in annotations, and lists that are replaced.
+
+use serde_json::{Value, json};
+
+use super::policy_errors::with_policy;
+use super::{folder, run_in};
+
+/// A policy around the parts that a test is about.
+pub(crate) fn policy(body: &str) -> String {
+    format!(
+        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: lab}}\nspec:\n  \
+         provider: lab\n  description: For a test\n  gpuResources: [nvidia.com/gpu, {DEVICE_CLASS}]\n  \
+         match: {{labels: {{fabric: fast}}}}\n{body}"
+    )
+}
+
+pub(crate) const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/gpu.nvidia.com";
+
+/// A pod with 8 GPUs that the policy of [`policy`] matches.
+pub(crate) fn pod() -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"fabric": "fast"}},
+        "spec": {"containers": [{"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}})
+}
+
+/// What a policy does with a pod: the pod afterwards, and the report.
+pub(crate) struct Injected {
+    pub(crate) pod: Value,
+    pub(crate) report: Value,
+}
+
+impl Injected {
+    /// The codes of the warnings.
+    pub(crate) fn codes(&self) -> Vec<&str> {
+        let warnings = self.report["warnings"].as_array().unwrap();
+        warnings.iter().map(|warning| warning["code"].as_str().unwrap()).collect()
+    }
+}
+
+/// Injects a pod, and fails unless injecting the result again changes nothing and has the same warnings.
+#[track_caller]
+pub(crate) fn inject(policy: &str, pod: &Value) -> Injected {
+    let folder = folder(&[("lab.yaml", policy)]);
+    let arguments = ["mutate", "--policy", "lab.yaml", "-o", "json", "--report", "json"];
+    let once = |pod: &Value| {
+        let run = run_in(folder.path(), &arguments, pod.to_string()).exits(0);
+        Injected { pod: run.values().remove(0), report: run.reports().remove(0) }
+    };
+    let first = once(pod);
+    let again = once(&first.pod);
+    assert_eq!(again.pod, first.pod, "injecting again changes the pod");
+    if first.report["outcome"] == "mutated" {
+        assert_eq!(again.report["reason"], "nothing_to_add", "{}", again.report);
+    }
+    first
+}
+
+/// Fails unless a policy is refused with these words and a hint.
+#[track_caller]
+pub(crate) fn refused(policy: &str, words: &[&str]) {
+    let run = with_policy(policy, &pod().to_string()).exits(2);
+    run.writes_nothing().says(&["lab.yaml:", "hint: "]).says(words);
+}
+
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+
+fn networks(edit: &str) -> String {
+    policy(&format!(
+        "  parameters:\n    rails: {{type: stringList, description: d, default: [rail-0, rail-1, ops/rail-2]}}\n  \
+         rules:\n    - name: rails\n      pod: {{metadata: {{annotations: {{{NETWORKS}: {{{edit}}}}}}}}}\n"
+    ))
+}
+
+#[track_caller]
+fn attached(edit: &str, own: Option<&str>) -> String {
+    let mut pod = pod();
+    if let Some(own) = own {
+        pod["metadata"]["annotations"][NETWORKS] = json!(own);
+    }
+    let injected = inject(&networks(edit), &pod);
+    assert_eq!(injected.codes(), Vec::<&str>::new());
+    injected.pod["metadata"]["annotations"][NETWORKS].as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn each_network_of_a_list_is_attached_once() {
+    assert_eq!(attached("$networks: '${rails}'", None), "rail-0,rail-1,ops/rail-2");
+    assert_eq!(attached("$networks: [rail-0, '${rails[2]}']", None), "rail-0,ops/rail-2");
+    assert_eq!(attached("$networks: '${rails}', $count: 2", None), "rail-0,rail-1");
+    assert_eq!(attached("$networks: '${rails}', $count: 0", None), "");
+    assert_eq!(attached("$networks: rail-0, $count: 2", None), "rail-0,rail-0");
+    assert_eq!(attached("$networks: rail-0", None), "rail-0");
+    assert_eq!(attached("$networks: '${null}'", None), "");
+}
+
+#[test]
+fn networks_that_the_pod_has_count_in_the_form_that_it_has() {
+    assert_eq!(
+        attached("$networks: '${rails}'", Some("default/rail-1, x")),
+        "default/rail-1, x,rail-0,ops/rail-2"
+    );
+    let json = r#"[{"name":"rail-2","namespace":"ops"}]"#;
+    let all = r#"[{"name":"rail-2","namespace":"ops"},{"name":"rail-0"},{"name":"rail-1"}]"#;
+    assert_eq!(attached("$networks: '${rails}'", Some(json)), all);
+}
+
+#[test]
+fn a_list_of_networks_is_one_line_of_the_report() {
+    let injected = inject(&networks("$networks: '${rails}'"), &pod());
+    assert_eq!(
+        injected.report["added"],
+        json!([format!("pod: annotation {NETWORKS} fabric-injector.io/injected")])
+    );
+    let mut host = pod();
+    host["spec"]["hostNetwork"] = json!(true);
+    assert_eq!(inject(&networks("$networks: '${rails}'"), &host).codes(), ["host_network"]);
+    let mut malformed = pod();
+    malformed["metadata"]["annotations"][NETWORKS] = json!("[{");
+    assert_eq!(inject(&networks("$networks: '${rails}'"), &malformed).codes(), ["kept_annotation"]);
+}
+
+#[test]
+fn a_wrong_number_of_networks_or_a_wrong_name_is_refused() {
+    refused(&networks("$networks: [a, b], $count: 3"), &["3 networks", "the list has 2"]);
+    refused(&networks("$networks: '${rails}', $count: 4"), &["4 networks", "the list has 3"]);
+    refused(&networks("$networks: '${rails}', $count: '${gpus}'"), &["`gpus`"]);
+    refused(&networks("$networks: '${rails}', $count: '${totalGpus}'"), &["8 networks", "the list has 3"]);
+    refused(&networks("$networks: rail-0, $count: many"), &["a whole number"]);
+    refused(&networks("$networks: rail-0, $count: '2'"), &["a whole number"]);
+    refused(&networks("$networks: rail-0, $count: -1"), &["a whole number"]);
+    refused(&networks("$networks: rail-0, $count: '${1.5}'"), &["a whole number"]);
+    refused(&networks("$networks: rail-0, $count: '${-1}'"), &["a whole number"]);
+    refused(&networks("$networks: 5, $count: 1"), &["a string"]);
+    refused(&networks("$networks: [a, 5]"), &["a string"]);
+    refused(&networks("$networks: {a: b}"), &["a string"]);
+    refused(&networks("$networks: 'a,b'"), &["`a,b`"]);
+    refused(&networks("$networks: a@net1"), &["`a@net1`"]);
+    refused(&networks("$networks: '${totalGpus}'"), &["the name of a network"]);
+    refused(&networks("$networks: '${[\"A b\"]}'"), &["`A b`"]);
+    refused(&networks("$networks: a, $separator: ','"), &["`$separator`", "`$networks`"]);
+    refused(&networks("$count: 1"), &["`$networks`"]);
+}
+
+const INTERFACES: &str = "networking.gke.io/interfaces";
+
+fn interfaces(on_conflict: &str, edit: &str) -> String {
+    policy(&format!(
+        "  rules:\n    - name: nics\n      onConflict: {on_conflict}\n      \
+         pod: {{metadata: {{annotations: {{{INTERFACES}: {{{edit}}}}}}}}}\n"
+    ))
+}
+
+const TWO: &str = "$key: interfaceName, $entries: [{interfaceName: eth0, network: default}, {interfaceName: eth1, network: r1}]";
+
+#[track_caller]
+fn listed(policy: &str, own: Option<&str>) -> (String, Vec<String>) {
+    let mut pod = pod();
+    if let Some(own) = own {
+        pod["metadata"]["annotations"][INTERFACES] = json!(own);
+    }
+    let injected = inject(policy, &pod);
+    let codes = injected.codes().into_iter().map(str::to_owned).collect();
+    (injected.pod["metadata"]["annotations"][INTERFACES].as_str().unwrap_or_default().to_owned(), codes)
+}
+
+#[test]
+fn entries_are_merged_by_their_key_in_the_form_that_the_pod_has() {
+    let policy = interfaces("keep", TWO);
+    let all = r#"[{"interfaceName":"eth0","network":"default"},{"interfaceName":"eth1","network":"r1"}]"#;
+    let none = Vec::<String>::new();
+    assert_eq!(listed(&policy, None), (all.to_owned(), none.clone()));
+    for (own, after) in [
+        (r#"[{"interfaceName":"eth0","network":"default"}]"#, all),
+        (
+            "[\n  {\"interfaceName\":\"eth0\",\"network\":\"default\"},\n]",
+            "[\n  {\"interfaceName\":\"eth0\",\"network\":\"default\"},\n  {\"interfaceName\":\"eth1\",\"network\":\"r1\"},\n]",
+        ),
+        (
+            "- interfaceName: eth0\n  network: default\n",
+            "- interfaceName: eth0\n  network: default\n- interfaceName: eth1\n  network: r1\n",
+        ),
+    ] {
+        assert_eq!(listed(&policy, Some(own)), (after.to_owned(), none.clone()));
+    }
+}
+
+#[test]
+fn an_entry_with_another_value_is_kept_replaced_or_refused() {
+    let own = r#"[{"interfaceName":"eth1","network":"mine"}]"#;
+    let (text, codes) = listed(&interfaces("keep", TWO), Some(own));
+    assert_eq!(
+        text,
+        r#"[{"interfaceName":"eth1","network":"mine"},{"interfaceName":"eth0","network":"default"}]"#
+    );
+    assert_eq!(codes, ["kept_annotation"]);
+    let own = r#"[{"interfaceName":"eth1","network":"mine"},{"interfaceName":"eth0","network":"default","ip":"1"}]"#;
+    let (text, codes) = listed(&interfaces("replace", TWO), Some(own));
+    let replaced =
+        r#"[{"interfaceName":"eth1","network":"r1"},{"interfaceName":"eth0","network":"default","ip":"1"}]"#;
+    assert_eq!((text.as_str(), codes), (replaced, vec!["replaced".to_owned()]));
+    let mut pod = pod();
+    pod["metadata"]["annotations"][INTERFACES] = json!(own);
+    let run = with_policy(&interfaces("refuse", TWO), &pod.to_string());
+    run.says(&["networking.gke.io/interfaces", "insists"]);
+    assert_eq!(run.status, Some(1), "{}", run.stderr);
+}
+
+#[test]
+fn a_text_that_is_no_list_of_objects_stays() {
+    for own in ["eth0", "[1]", "{}"] {
+        assert_eq!(
+            listed(&interfaces("keep", TWO), Some(own)),
+            (own.to_owned(), vec!["kept_annotation".to_owned()])
+        );
+    }
+}
+
+#[test]
+fn entries_can_be_computed() {
+    let edit = "$key: i, $entries: \"${lists.range(2).map(n, {'i': 'eth' + string(n), 'net': n})}\"";
+    let all = r#"[{"i":"eth0","net":0},{"i":"eth1","net":1}]"#;
+    assert_eq!(listed(&interfaces("keep", edit), None).0, all);
+    let edit = "$key: i, $entries: [{i: eth0, net: '${totalGpus}'}, {i: eth1, net: '${null}'}]";
+    assert_eq!(listed(&interfaces("keep", edit), None).0, r#"[{"i":"eth0","net":8}]"#);
+}
+
+#[test]
+fn wrong_entries_are_refused() {
+    let of = |edit: &str| interfaces("keep", edit);
+    refused(&of("$entries: [{i: eth0}]"), &["`$key`"]);
+    refused(&of("$key: i"), &["`$entries`"]);
+    refused(&of("$entries: [{i: eth0}], $key: '${\"i\"}'"), &["without expressions"]);
+    refused(&of("$entries: [{net: eth0}], $key: i"), &["needs its `i`"]);
+    refused(&of("$entries: [eth0], $key: i"), &["a map"]);
+    refused(&of("$entries: eth0, $key: i"), &["a list"]);
+    refused(&of("$entries: [{i: a}, {i: a, net: b}], $key: i"), &["two entries", "`i`"]);
+    refused(&of("$entries: '${[1]}', $key: i"), &["a map is needed"]);
+    refused(&of("$entries: '${1}', $key: i"), &["a list is needed"]);
+    refused(&of("$entries: [{i: a}], $key: i, $count: 1"), &["`$count`", "`$entries`"]);
+}
+
+#[test]
+fn edits_of_annotations_are_refused_elsewhere() {
+    let container = |body: &str| policy(&format!("  rules:\n    - name: r\n      container: {{{body}}}\n"));
+    let pod = |body: &str| policy(&format!("  rules:\n    - name: r\n      pod: {{{body}}}\n"));
+    let annotation = &["edits the text of an annotation"];
+    refused(&container("env: [{name: A, value: {$entries: [{i: a}], $key: i}}]"), annotation);
+    refused(&container("env: [{name: A, value: {$networks: a}}]"), annotation);
+    refused(&container("workingDir: {$entries: [{i: a}], $key: i}"), annotation);
+    refused(&container("securityContext: {$entries: [{i: a}], $key: i}"), annotation);
+    refused(&container("ports: {$entries: [{containerPort: 1}], $key: containerPort}"), annotation);
+    refused(&pod("metadata: {labels: {a: {$entries: [{i: a}], $key: i}}}"), annotation);
+    refused(&pod("metadata: {annotations: {$entries: [{i: a}], $key: i}}"), annotation);
+    refused(&pod("spec: {nodeSelector: {$networks: a}}"), annotation);
+    refused(&pod("spec: {tolerations: [{$networks: a}]}"), annotation);
+}
+
+fn replacement(list: &str) -> String {
+    policy(&format!("  rules:\n    - name: r\n      {list}\n"))
+}
+
+#[test]
+fn a_list_is_replaced_as_a_whole() {
+    let command = replacement("container: {command: {$replace: [run, '${string(gpus)}']}}");
+    assert_eq!(inject(&command, &pod()).codes(), Vec::<&str>::new());
+    let mut own = pod();
+    own["spec"]["containers"][0]["command"] = json!(["sh", "-c", "x"]);
+    let injected = inject(&command, &own);
+    assert_eq!(injected.pod["spec"]["containers"][0]["command"], json!(["run", "8"]));
+    assert_eq!(injected.codes(), ["replaced"]);
+    assert_eq!(injected.report["warnings"][0]["path"], "spec.containers[a].command");
+    own["spec"]["containers"][0]["command"] = json!(["run", "8"]);
+    assert_eq!(inject(&command, &own).codes(), Vec::<&str>::new());
+}
+
+#[test]
+fn a_list_is_emptied() {
+    let none = replacement("pod: {spec: {tolerations: {$replace: []}}}");
+    let injected = inject(&none, &pod());
+    assert!(injected.pod["spec"].get("tolerations").is_none());
+    let mut own = pod();
+    own["spec"]["tolerations"] = json!([{"key": "a", "operator": "Exists"}]);
+    let injected = inject(&none, &own);
+    assert_eq!(injected.pod["spec"]["tolerations"], json!([]));
+    assert_eq!(injected.codes(), ["replaced"]);
+    let default = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists",
+        "effect": "NoExecute", "tolerationSeconds": 300});
+    let mut completed = own.clone();
+    completed["spec"]["tolerations"].as_array_mut().unwrap().push(default.clone());
+    assert_eq!(inject(&none, &completed).pod["spec"]["tolerations"], json!([default]));
+    let one =
+        replacement("pod: {spec: {tolerations: {$replace: \"${[{'key': 'b', 'operator': 'Exists'}]}\"}}}");
+    let injected = inject(&one, &own);
+    assert_eq!(injected.pod["spec"]["tolerations"], json!([{"key": "b", "operator": "Exists"}]));
+    let left_out = replacement("pod: {spec: {tolerations: {$replace: '${null}'}}}");
+    assert_eq!(inject(&left_out, &own).pod["spec"]["tolerations"], own["spec"]["tolerations"]);
+}
+
+#[test]
+fn lists_that_the_rest_of_a_pod_depends_on_are_not_replaced() {
+    for (list, place) in [
+        ("env", "container: {env: {$replace: []}}"),
+        ("volumeMounts", "container: {volumeMounts: {$replace: []}}"),
+        ("ports", "container: {ports: {$replace: []}}"),
+        ("claims", "container: {resources: {claims: {$replace: []}}}"),
+        ("volumes", "pod: {spec: {volumes: {$replace: []}}}"),
+        ("containers", "pod: {spec: {containers: {$replace: []}}}"),
+        ("initContainers", "pod: {spec: {initContainers: {$replace: []}}}"),
+        ("resourceClaims", "pod: {spec: {resourceClaims: {$replace: []}}}"),
+        ("imagePullSecrets", "pod: {spec: {imagePullSecrets: {$replace: []}}}"),
+        ("schedulingGates", "pod: {spec: {schedulingGates: {$replace: []}}}"),
+        ("workingDir", "container: {workingDir: {$replace: []}}"),
+        ("nodeSelector", "pod: {spec: {nodeSelector: {$replace: []}}}"),
+    ] {
+        refused(&replacement(place), &[&format!("`$replace` cannot replace `{list}`: ")]);
+    }
+    refused(
+        &replacement("container: {securityContext: {capabilities: {add: {$replace: [IPC_LOCK]}}}}"),
+        &["`$replace`"],
+    );
+    refused(&replacement("container: {command: {$replace: [a], $append: b}}"), &["`$append`"]);
+    refused(&replacement("container: {command: {$replace: a}}"), &["a list"]);
+    refused(&replacement("pod: {spec: {tolerations: \"${{'$replace': []}}\"}}"), &["`$replace`"]);
+    refused(&replacement("pod: {spec: {finalizer: {$replace: []}}}"), &["`finalizer`"]);
+}
+
+#[test]
+fn a_rule_that_replaces_a_list_neither_refuses_another_nor_meets_one_that_adds() {
+    refused(
+        &replacement("onConflict: refuse\n      container: {command: {$replace: [a]}}"),
+        &["`r`", "refuses"],
+    );
+    refused(
+        &replacement(
+            "pod: {spec: {tolerations: {$replace: []}}}\n    - name: other\n      \
+             pod: {spec: {tolerations: [{key: a, operator: Exists}]}}",
+        ),
+        &["rule `r` replaces `tolerations`", "rule `other`"],
+    );
+    refused(
+        &replacement(
+            "container: {envFrom: {$replace: []}}\n    - name: other\n      \
+             pod: {spec: {containers: [{name: a, envFrom: [{configMapRef: {name: c}}]}]}}",
+        ),
+        &["rule `r` replaces `envFrom`", "rule `other`"],
+    );
+}
