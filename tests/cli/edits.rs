@@ -282,6 +282,11 @@ fn a_list_is_emptied() {
     let injected = inject(&none, &own);
     assert_eq!(injected.pod["spec"]["tolerations"], json!([]));
     assert_eq!(injected.codes(), ["replaced"]);
+    let default = json!({"key": "node.kubernetes.io/not-ready", "operator": "Exists",
+        "effect": "NoExecute", "tolerationSeconds": 300});
+    let mut completed = own.clone();
+    completed["spec"]["tolerations"].as_array_mut().unwrap().push(default.clone());
+    assert_eq!(inject(&none, &completed).pod["spec"]["tolerations"], json!([default]));
     let one =
         replacement("pod: {spec: {tolerations: {$replace: \"${[{'key': 'b', 'operator': 'Exists'}]}\"}}}");
     let injected = inject(&one, &own);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::adapter::STAMP;
-use crate::generator::pools::NETWORKS;
+use crate::generator::pools::{INTERFACES, NETWORKS};
 use crate::pair::{Pair, Verdict, fail, path_class};
 use crate::places::{self, Place, clean};
 
@@ -75,7 +75,7 @@ fn keeps(before: &Value, after: &Value, place: &mut Vec<String>, lost: &mut Vec<
 }
 
 fn is_list_in_text(place: &[String]) -> bool {
-    place.last().is_some_and(|key| key == "value" || key == NETWORKS)
+    place.last().is_some_and(|key| key == "value" || key == NETWORKS || key == INTERFACES)
 }
 
 /// Whether a text has all of another one's parts, in their order.

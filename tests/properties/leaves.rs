@@ -279,6 +279,21 @@ fn covers(after: &Value, wanted: &Value) -> bool {
 fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
     let text = after.as_str().unwrap_or_default();
     let of = |key: &str| edit.get(key).map(plain);
+    if let Some(list) = edit.get("$replace") {
+        return covers(after, list) || (items(list).is_empty() && items(after).is_empty());
+    }
+    if let (Some(key), Some(entries)) = (of("$key"), edit.get("$entries")) {
+        let listed = serde_json::from_str::<Vec<Value>>(text).ok();
+        return items(entries).iter().all(|entry| match &listed {
+            Some(listed) => listed.iter().any(|known| covers(known, entry)),
+            None => text.contains(&plain(&entry[&key])),
+        });
+    }
+    if let Some(Value::Array(networks)) = edit.get("$networks") {
+        let count = edit.get("$count").and_then(Value::as_u64).map_or(networks.len(), |count| count as usize);
+        let named = |network: &Value| text.contains(plain(network).rsplit('/').next().unwrap_or_default());
+        return networks.iter().take(count).all(named);
+    }
     if let Some(network) = of("$networks") {
         let count = edit["$count"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         let name = network.rsplit('/').next().unwrap_or_default().to_owned();

@@ -7,6 +7,7 @@ use crate::adapter::Context;
 use crate::generator::author::Phase;
 use crate::generator::containers::gpus;
 use crate::generator::expressions::{Names, plain};
+use crate::generator::fabric::{claimed, own_fabric};
 use crate::generator::pods;
 use crate::generator::policies::Policy;
 use crate::generator::pools::INSTANCE_TYPE;
@@ -64,13 +65,17 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let mut fixed = Names::new(fixed(policy, pod));
     policy.add_variables(Phase::Fixed, &mut fixed);
+    let all = pods::containers(pod).map(|(_, _, container)| container);
+    let total = scheduled(pod, |container| gpus(container, &resources)) + claimed(spec, pod, all);
+    let gpus = |container: &Value| gpus(container, &resources) + claimed(spec, pod, [container]);
     let mut of_pod = Names::within(
         &fixed,
         vec![
             ("pod".to_owned(), pod.clone()),
             ("podNamespace".to_owned(), namespace(pod, context).into()),
             ("hostNetwork".to_owned(), (pod["spec"]["hostNetwork"] == true).into()),
-            ("totalGpus".to_owned(), scheduled(pod, |container| gpus(container, &resources)).into()),
+            ("totalGpus".to_owned(), total.into()),
+            ("ownFabric".to_owned(), own_fabric(pod).into()),
         ],
     );
     policy.add_variables(Phase::Pod, &mut of_pod);
@@ -88,14 +93,14 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
             let mut names = Names::within(
                 &of_pod,
                 vec![
-                    ("gpus".to_owned(), gpus(container, &resources).into()),
+                    ("gpus".to_owned(), gpus(container).into()),
                     ("container".to_owned(), container.clone()),
                 ],
             );
             policy.add_variables(Phase::Container, &mut names);
             let selects = match rule["containers"].as_str() {
                 Some(condition) => policy.evaluate(condition, &names) == true,
-                None => gpus(container, &resources) > 0,
+                None => gpus(container) > 0,
             };
             if selects {
                 let wanted = policy.build(&rule["container"], &names).unwrap_or_default();

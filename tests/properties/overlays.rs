@@ -34,7 +34,7 @@ pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     }
     let text = &pair.group.text;
     let edits = text.contains("$prepend") || text.contains("$append");
-    let replaces = text.contains("onConflict: \"replace\"");
+    let replaces = text.contains("onConflict: \"replace\"") || text.contains("$replace");
     let contradictions = if replaces { contradictions(&demand, &pair.pod) } else { BTreeSet::default() };
     let warnings = &pair.first.warnings;
     let outcome = leaves::Outcome { before: &pair.pod, after: &completed, warnings, edits, contradictions };

@@ -56,7 +56,7 @@ fn not_added(line: &str, before: &Value, after: &Value) -> Option<String> {
     for item in items_text.split(", ") {
         for (at, word) in item.split(' ').enumerate() {
             if at == 0
-                && ["env", "mount", "capability", "container", "volume", "annotation", "field"]
+                && ["claim", "env", "mount", "capability", "container", "volume", "annotation", "field"]
                     .contains(&word)
             {
                 kind = word;

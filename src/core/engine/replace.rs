@@ -16,12 +16,15 @@ pub(super) fn list(
     field: &'static Field,
     list: &Template,
 ) -> Result<(), Reason> {
-    let Some(wanted) = merge.build(list)? else { return Ok(()) };
+    let Some(mut wanted) = merge.build(list)? else { return Ok(()) };
     let existing = match cursor.get(field.name) {
         None => Value::Array(Vec::new()),
         Some(existing @ Value::Array(_)) => existing.clone(),
         Some(other) => return Err(malformed(&cursor.pointer_to(field.name), "a list", other)),
     };
+    if let (Value::Array(wanted), "tolerations") = (&mut wanted, field.name) {
+        keep_default_tolerations(existing.as_array().map_or(&[], Vec::as_slice), wanted);
+    }
     // A list without an order is compared in both directions, because an entry may be in it twice.
     if same(&existing, &wanted, &field.shape) && same(&wanted, &existing, &field.shape) {
         return Ok(());
@@ -35,4 +38,20 @@ pub(super) fn list(
     }
     cursor.put(field.name, wanted);
     Ok(())
+}
+
+/// Keeps the tolerations that the API server adds to every pod before and after it calls a webhook.
+fn keep_default_tolerations(existing: &[Value], wanted: &mut Vec<Value>) {
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let of_key = |toleration: &&Value| toleration["key"] == key;
+        let is_default = |toleration: &&Value| {
+            toleration["operator"] == "Exists"
+                && toleration["effect"] == "NoExecute"
+                && toleration["tolerationSeconds"].is_i64()
+        };
+        if wanted.iter().any(|toleration| of_key(&toleration)) {
+            continue;
+        }
+        wanted.extend(existing.iter().filter(of_key).find(is_default).cloned());
+    }
 }

@@ -8,6 +8,7 @@ mod container_overlays;
 pub(crate) mod containers;
 pub(crate) mod defaults;
 pub(crate) mod expressions;
+pub(crate) mod fabric;
 mod pod_overlays;
 pub(crate) mod pods;
 pub(crate) mod policies;

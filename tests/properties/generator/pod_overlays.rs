@@ -5,7 +5,9 @@ use serde_json::{Map, Value, json};
 use super::author::{Author, Phase};
 use super::container_overlays;
 use super::expressions::literal;
-use super::pools::{CONTAINERS, DEVICES, NETWORKS, SIDECARS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume};
+use super::pools::{
+    CONTAINERS, DEVICES, INTERFACES, NETWORKS, SIDECARS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
+};
 use super::{set, wild};
 
 /// A piece of a pod. `volumes` are those that the rule brings.
@@ -67,8 +69,23 @@ fn annotations(author: &mut Author<'_>) -> Value {
             }
         };
         let network = author.dice.pick(&["net/rdma-net", "rdma-net", "team/storage"]);
-        let edit = json!({"$networks": network, "$count": author.write(count)});
+        let mut edit = json!({"$networks": network, "$count": author.write(count)});
+        if author.dice.chance(40) {
+            edit = json!({"$networks": author.dice.pick(&[
+                json!(["rdma-net", "net/rail-0", "net/rail-1"]), json!(["team/storage", "rdma-net"])])});
+            if author.dice.chance(50) {
+                edit["$count"] = json!(author.dice.pick(&[0, 1, 2]));
+            }
+        }
         annotations.insert(NETWORKS.to_owned(), edit);
+    }
+    if author.dice.chance(25) {
+        let net = author.perhaps(Phase::Final);
+        let net = json!(author.write(net));
+        let net = author.dice.pick(&[json!("r1"), json!(1), net]);
+        let entries =
+            json!([{"i": "eth0", "net": "default"}, {"i": "eth1", "net": net, "of": {"more": [true]}}]);
+        annotations.insert(INTERFACES.to_owned(), json!({"$key": "i", "$entries": entries}));
     }
     if annotations.is_empty() || author.dice.chance(50) {
         let mut key = author.dice.pick(&WRITTEN_ANNOTATIONS).to_owned();

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::containers::{add_probes, container, without_port_conflicts};
 use super::defaults;
+use super::fabric::extend_pod;
 use super::pools::{
     ANNOTATIONS, CONTAINERS, DEVICES, INSTANCE_TYPE, INSTANCE_TYPES, LABEL_VALUES, LABELS, NAMESPACES,
     NETWORKS, OPT_OUT, TRIGGER, VOLUMES, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
@@ -50,6 +51,7 @@ pub(crate) fn pod(dice: &mut Dice) -> Value {
         spec["hostNetwork"] = json!(true);
     }
     spec_fields(dice, spec);
+    extend_pod(dice, &mut pod);
     if dice.chance(30) {
         defaults::complete(&mut pod);
     } else {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::author::{Author, Kind, Known, Phase};
 use super::expressions::Expr;
 use super::pools::{GPU, INSTANCE_TYPES, NAMESPACES, OPT_OUT, OTHER_GPU, TRIGGER, VOLUMES};
-use super::{Dice, container_overlays, pod_overlays, yaml};
+use super::{Dice, container_overlays, fabric, pod_overlays, yaml};
 
 /// A policy and the expressions in it.
 #[derive(Debug, Clone)]
@@ -69,12 +69,13 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         spec["warnings"] = warnings.into();
     }
     spec["rules"] = rules.into();
+    let known = fabric::extend_policy(&mut author, &mut spec);
     let document = json!({
         "apiVersion": "fabric-injector.io/v1alpha1", "kind": "FabricPolicy",
         "metadata": {"name": "generated"}, "spec": spec,
     });
     let phases = author.known.iter().map(|known| (known.name.clone(), known.phase)).collect();
-    Policy { document, expressions: author.expressions, phases, known: true, overrides }
+    Policy { document, expressions: author.expressions, phases, known, overrides }
 }
 
 fn matcher(dice: &mut Dice) -> Value {

@@ -8,6 +8,8 @@ pub(crate) const GPU: &str = "nvidia.com/gpu";
 pub(crate) const OTHER_GPU: &str = "amd.com/gpu";
 pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+/// A list of objects in an annotation.
+pub(crate) const INTERFACES: &str = "objects.test/interfaces";
 
 pub(crate) const NAMESPACES: [&str; 3] = ["default", "team", "no"];
 pub(crate) const INSTANCE_TYPES: [&str; 4] = ["small.1", "Big.8", "huge.16", "unheard.of"];
