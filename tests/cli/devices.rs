@@ -45,6 +45,19 @@ fn an_own_claim_of_the_same_name_stays() {
     assert_eq!(injected.report["added"][0], "a: claim channel");
 }
 
+#[test]
+fn a_policy_that_reads_the_claims_it_adds_settles_or_is_refused() {
+    let flipping = CHANNEL.replace(
+        "- name: channel\n",
+        "- name: channel\n      onConflict: replace\n      when: \"${!('domain' in claimNames)}\"\n",
+    );
+    assert_eq!(inject(&policy(&flipping), &pod()).codes(), Vec::<&str>::new());
+    let counting = format!(
+        "{CHANNEL}    - {{name: count, onConflict: replace, container: {{env: [{{name: COUNT, value: \"${{string(size(claimNames))}}\"}}]}}}}\n"
+    );
+    refused(&policy(&counting), &["not idempotent"]);
+}
+
 const SHOWN: &str = "  rules:\n    - name: r\n      containers: ${gpus > 0}\n      container:\n        env:\n          \
     - {name: GPUS, value: '${gpus} of ${totalGpus}'}\n          \
     - {name: COUNTS, value: \"${gpuCounts['nvidia.com/gpu']} ${gpuCounts['claims']}\"}\n          \

@@ -24,6 +24,12 @@ fn policy_around(example: &str) -> String {
     let rule = match key {
         "env" => format!("      container:\n{}", indented(example, 8)),
         "annotations" => format!("      pod:\n        metadata:\n{}", indented(example, 10)),
+        "fabric" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
+        "gpuClaims" => {
+            let (head, rules) = POLICY.split_once("  rules:\n").unwrap();
+            let rules = rules.replace("FABRIC", "EXAMPLE");
+            return format!("{head}{}  rules:\n{rules}", indented(example, 2));
+        }
         "rules" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
         other => panic!("tell this test where the example that begins with `{other}` belongs"),
     };
@@ -86,4 +92,34 @@ fn the_example_of_networks_extends_the_annotation_in_its_form() {
     let list: Value = serde_json::from_str(&networks(&served("$networks", &pod))).unwrap();
     let names: Vec<_> = list.as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
     assert_eq!(names, ["storage", "rdma-vf", "rdma-vf"]);
+}
+
+#[test]
+fn the_example_of_a_list_of_objects_adds_what_the_pod_lacks() {
+    const INTERFACES: &str = "networking.gke.io/interfaces";
+    let mut pod = documents(POD).remove(0);
+    pod["metadata"]["annotations"][INTERFACES] = json!(r#"[{"interfaceName":"eth0","network":"default"}]"#);
+    let after = served("$entries", &pod);
+    assert_eq!(
+        after["metadata"]["annotations"][INTERFACES],
+        r#"[{"interfaceName":"eth0","network":"default"},{"interfaceName":"eth1","network":"rdma-0"}]"#
+    );
+}
+
+#[test]
+fn the_example_of_gpus_by_claim_counts_them() {
+    let mut pod = documents(POD).remove(0);
+    pod["spec"]["containers"][0]["resources"] = json!({"claims": [{"name": "g"}]});
+    pod["spec"]["resourceClaims"] = json!([{"name": "g", "resourceClaimTemplateName": "team-gpus"}]);
+    assert_eq!(limits(&served("gpuClaims:", &pod))["example.com/nic"], "16");
+}
+
+#[test]
+fn the_example_of_a_fabric_leaves_a_pod_its_own() {
+    let mut pod = documents(POD).remove(0);
+    assert_eq!(limits(&served("fabric:", &pod))["rdma/vf"], "8");
+    pod["spec"]["containers"][0]["resources"]["limits"]["rdma/ib"] = json!(8);
+    let example = examples().into_iter().find(|example| example.starts_with("fabric:")).unwrap();
+    let run = with_policy(&policy_around(&example), &pod.to_string()).exits(0);
+    run.says(&["the pod asks for `rdma/ib` itself"]);
 }

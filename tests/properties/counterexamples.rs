@@ -203,3 +203,15 @@ fn a_request_above_its_limit_is_no_policy() {
         after(&injection);
     }
 }
+
+/// A list that one rule adds and another one empties is none.
+#[test]
+fn an_emptied_list_is_no_change() {
+    let rules = json!([
+        {"name": "r", "container": {"command": ["run"]}},
+        {"name": "s", "container": {"command": {"$replace": []}}},
+    ]);
+    for own in [json!({}), json!({"command": null}), json!({"command": ["own"]})] {
+        loads_and_holds(&rules, &one(&own));
+    }
+}

@@ -58,6 +58,7 @@ impl<'a> Cursor<'a> {
     /// Sets a field.
     pub(super) fn put(&mut self, key: &str, value: Value) {
         let may_grow = value.is_object() || value.is_array();
+        self.log.emptied |= value.as_array().is_some_and(Vec::is_empty);
         let before = self.log.enter(key);
         if let Some(existing) = self.map.get_mut(key) {
             let replaced = std::mem::replace(existing, value);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::pointer::{push_token, unescape};
+use crate::core::pointer::{at_pointer, push_token, unescape};
 use crate::core::schema::{Shape, same, shape_at};
 
 use super::report::{Warning, WarningKind};
@@ -49,6 +49,8 @@ pub(super) struct ChangeLog {
     pub(super) warnings: Vec<Warning>,
     /// True if an expression had another value after the policy changed the pod.
     pub(super) feedback: bool,
+    /// True if a list was replaced by an empty one.
+    pub(super) emptied: bool,
 }
 
 impl Default for ChangeLog {
@@ -61,6 +63,7 @@ impl Default for ChangeLog {
             building: 0,
             warnings: Vec::new(),
             feedback: false,
+            emptied: false,
         }
     }
 }
@@ -177,6 +180,13 @@ impl ChangeLog {
     pub(super) fn drop_reverted(&mut self, pod: &mut Value) {
         let warnings = &mut self.warnings;
         self.changes.retain_mut(|change| {
+            if self.emptied && is_emptied(change, pod) {
+                match change.before.take() {
+                    Some(before) => *pod.pointer_mut(&change.pointer).unwrap_or(&mut Value::Null) = before,
+                    None => remove(pod, &change.pointer),
+                }
+                return false;
+            }
             let Some(before) = &change.before else { return true };
             let Some(now) = pod.pointer_mut(&change.pointer) else { return true };
             let shape = shape_at(&change.pointer).unwrap_or(Shape::Opaque);
@@ -216,6 +226,15 @@ impl ChangeLog {
         let operations = self.changes.into_iter().map(|change| (change.pointer, change.before.is_some()));
         (Changes(operations.collect()), self.warnings)
     }
+}
+
+/// Returns whether one rule added a list of which another one removed the entries: an empty list is none.
+fn is_emptied(change: &Change, pod: &Value) -> bool {
+    let was_absent = change.before.as_ref().is_none_or(Value::is_null);
+    let is_empty = || {
+        at_pointer(pod, &change.pointer).and_then(Value::as_array).is_some_and(|entries| entries.is_empty())
+    };
+    was_absent && is_empty() && matches!(shape_at(&change.pointer), Some(Shape::List { .. }))
 }
 
 impl Added {
