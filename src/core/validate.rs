@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::core::engine::{Mutation, Outcome, Reason, inject};
 use crate::core::pointer::unescape;
-use crate::core::policy::{Diagnostic, NETWORKS, Parameter, PodContext, Policy, SourceError};
+use crate::core::policy::{Devices, Diagnostic, NETWORKS, Parameter, PodContext, Policy, SourceError};
 use crate::core::yaml::Span;
 
 /// Tries a policy.
@@ -131,54 +131,44 @@ fn samples_on(policy: &Policy, instance_type: Option<&str>) -> Vec<(String, Valu
         ),
         ("no GPU", json!({"containers": [{"name": "a", "image": "i"}]})),
     ];
-    let own = own_devices(policy, instance_type, container("a", 8));
     let on_type = |(what, spec): (&str, Value)| {
         let mut pod = json!({"metadata": metadata, "spec": spec});
         let Some(instance_type) = instance_type else { return (what.to_owned(), pod) };
         pod["spec"]["nodeSelector"] = json!({"node.kubernetes.io/instance-type": instance_type});
         (format!("{what} on {instance_type}"), pod)
     };
-    let mut samples: Vec<_> = specs.into_iter().map(on_type).collect();
-    for (what, annotations, spec) in own {
-        let (what, mut pod) = on_type((what, spec));
-        for (key, value) in annotations {
-            pod["metadata"]["annotations"][key] = Value::from(value);
-        }
+    let selected: Vec<String> = instance_type.into_iter().map(str::to_owned).collect();
+    let Ok(resolved) = policy.resolved(&selected) else { return specs.into_iter().map(on_type).collect() };
+    let fabric = &resolved.devices.fabric;
+    let own = own_devices(&resolved.devices, &container("a", 8));
+    let mut samples: Vec<_> = specs.into_iter().chain(own).map(on_type).collect();
+    if let Some(network) = fabric.networks.first() {
+        let (what, mut pod) = on_type(("a network of its own", json!({"containers": [container("a", 8)]})));
+        pod["metadata"]["annotations"][NETWORKS] = Value::from(network.example());
         samples.push((what, pod));
     }
     samples
 }
 
-/// Pods that bring their GPUs, or devices of the fabric, under the names that the policy declares: what a sample is,
-/// its annotations and its `spec`.
-fn own_devices(
-    policy: &Policy,
-    instance_type: Option<&str>,
-    gpus: Value,
-) -> Vec<(&'static str, Vec<(&'static str, String)>, Value)> {
-    let selected: Vec<String> = instance_type.into_iter().map(str::to_owned).collect();
-    let Ok(resolved) = policy.resolved(&selected) else { return Vec::new() };
-    let devices = &resolved.devices;
+/// Specs of pods that bring their GPUs, or devices of the fabric, under the names that the policy declares.
+fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
     let claim = |name: &str, target: String| json!([{"name": name, "resourceClaimTemplateName": target}]);
-    let mut samples = Vec::new();
+    let mut specs = Vec::new();
     if let Some(pattern) = devices.gpu_claims.as_ref().and_then(|claims| claims.names.first()) {
         let container = json!({"name": "a", "image": "i", "resources": {"claims": [{"name": "gpus"}]}});
         let claims = claim("gpus", pattern.example());
-        let spec = json!({"containers": [container], "resourceClaims": claims});
-        samples.push(("GPUs by claim", Vec::new(), spec));
+        specs.push(("GPUs by claim", json!({"containers": [container], "resourceClaims": claims})));
     }
-    if policy.definition().reads("ownFabric") {
-        let mut spec = json!({"containers": [gpus]});
-        if let Some(resource) = devices.fabric.resources.first() {
-            spec["containers"][0]["resources"]["limits"][resource.example()] = json!(1);
-        }
-        if let Some(pattern) = devices.fabric.claims.first() {
-            spec["resourceClaims"] = claim("own-device", pattern.example());
-        }
-        let network = devices.fabric.networks.first().map(|network| (NETWORKS, network.example()));
-        samples.push(("a device of its own", network.into_iter().collect(), spec));
+    if let Some(resource) = devices.fabric.resources.first() {
+        let mut container = gpus.clone();
+        container["resources"]["limits"][resource.example()] = json!(1);
+        specs.push(("a device of its own", json!({"containers": [container]})));
     }
-    samples
+    if let Some(pattern) = devices.fabric.claims.first() {
+        let claims = claim("own-device", pattern.example());
+        specs.push(("a claim of its own", json!({"containers": [gpus], "resourceClaims": claims})));
+    }
+    specs
 }
 
 fn pairs(entries: &[(String, String)]) -> Value {

@@ -290,7 +290,8 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
         });
     }
     if let Some(Value::Array(networks)) = edit.get("$networks") {
-        let count = edit.get("$count").and_then(Value::as_u64).map_or(networks.len(), |count| count as usize);
+        let count = edit.get("$count").and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
+        let count = count.unwrap_or(networks.len());
         let named = |network: &Value| text.contains(plain(network).rsplit('/').next().unwrap_or_default());
         return networks.iter().take(count).all(named);
     }

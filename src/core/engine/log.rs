@@ -231,9 +231,7 @@ impl ChangeLog {
 /// Returns whether one rule added a list of which another one removed the entries: an empty list is none.
 fn is_emptied(change: &Change, pod: &Value) -> bool {
     let was_absent = change.before.as_ref().is_none_or(Value::is_null);
-    let is_empty = || {
-        at_pointer(pod, &change.pointer).and_then(Value::as_array).is_some_and(|entries| entries.is_empty())
-    };
+    let is_empty = || at_pointer(pod, &change.pointer).and_then(Value::as_array).is_some_and(Vec::is_empty);
     was_absent && is_empty() && matches!(shape_at(&change.pointer), Some(Shape::List { .. }))
 }
 

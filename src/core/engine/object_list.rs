@@ -194,8 +194,8 @@ fn appended_json(text: &str, added: &[Map<String, Value>]) -> Option<String> {
         None if lead.contains('\n') => format!(",{lead}"),
         None => ",".to_owned(),
     };
-    let added: String = texts.iter().map(|entry| format!("{between}{entry}")).collect();
-    Some(format!("{}{added}{}", &text[..last.end], &text[last.end..]))
+    let added = texts.join(&between);
+    Some(format!("{}{between}{added}{}", &text[..last.end], &text[last.end..]))
 }
 
 fn appended_flow(text: &str, added: &[Map<String, Value>]) -> Option<String> {
@@ -208,8 +208,8 @@ fn appended_flow(text: &str, added: &[Map<String, Value>]) -> Option<String> {
     };
     let lead: String = text[open..].chars().take_while(|c| c.is_whitespace()).collect();
     let between = if lead.contains('\n') { format!(",{lead}") } else { ", ".to_owned() };
-    let added: String = added.iter().map(|entry| format!("{between}{}", compact(entry))).collect();
-    Some(format!("{body}{added}{comma}{blanks}{}", &text[close..]))
+    let added = added.iter().map(compact).collect::<Vec<_>>().join(&between);
+    Some(format!("{body}{between}{added}{comma}{blanks}{}", &text[close..]))
 }
 
 fn appended_block(text: &str, added: &[Map<String, Value>]) -> String {
@@ -222,7 +222,8 @@ fn appended_block(text: &str, added: &[Map<String, Value>]) -> String {
 fn block(entries: &[Map<String, Value>], indent: &str) -> String {
     let list = entries.iter().cloned().map(Value::Object).collect();
     let text = yaml::write(&Value::Array(list));
-    text.lines().map(|line| format!("{indent}{line}\n")).collect()
+    let lines: Vec<&str> = text.lines().collect();
+    format!("{indent}{}\n", lines.join(&format!("\n{indent}")))
 }
 
 #[cfg(test)]

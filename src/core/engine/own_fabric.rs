@@ -54,9 +54,12 @@ fn networks(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
     let own: Vec<Network<'_>> = own.flatten().collect();
     let in_full = |network: &Network<'_>| format!("{}/{}", network.namespace, network.name);
     let is_foreign = |network: &Network<'_>| {
-        let matches = fabric.iter().any(|pattern| match pattern.has_namespace() {
-            true => pattern.matches(&in_full(network)),
-            false => pattern.matches(&network.name),
+        let matches = fabric.iter().any(|pattern| {
+            if pattern.has_namespace() {
+                pattern.matches(&in_full(network))
+            } else {
+                pattern.matches(&network.name)
+            }
         });
         matches && !own.contains(network)
     };

@@ -90,7 +90,7 @@ impl Definition {
     pub(crate) fn reads(&self, name: &str) -> bool {
         let mut found = false;
         self.texts(&mut |text| {
-            found |= text.expressions().any(|expression| expression.names().contains(name))
+            found |= text.expressions().any(|expression| expression.names().contains(name));
         });
         found
     }

@@ -125,8 +125,8 @@ impl Fabric {
             claims: list("claims", "`claims`")?,
         };
         fields.finish()?;
-        let none = |list: &NameList| matches!(list, NameList::Written(names) if names.is_empty());
-        if [&fabric.resources, &fabric.networks, &fabric.claims].into_iter().all(none) {
+        let is_empty = |list: &NameList| matches!(list, NameList::Written(names) if names.is_empty());
+        if [&fabric.resources, &fabric.networks, &fabric.claims].into_iter().all(is_empty) {
             return Err(Diagnostic::new(node.span, "`fabric` names no device")
                 .hint("give it `resources`, `networks` or `claims`"));
         }
@@ -172,7 +172,7 @@ impl NameList {
     }
 
     fn patterns(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<Pattern>, EvaluationError> {
-        let named = |text: &Interpolation, value: &Value| {
+        let pattern = |text: &Interpolation, value: &Value| {
             let failed = |message: String| EvaluationError { expression: text.source(), message };
             let Value::String(name) = value else {
                 return Err(failed(format!("the result is `{value}` where a name is needed")));
@@ -185,14 +185,14 @@ impl NameList {
                 for text in texts {
                     match text.evaluate(bindings)? {
                         Value::Null => {}
-                        name => patterns.push(named(text, &name)?),
+                        name => patterns.push(pattern(text, &name)?),
                     }
                 }
                 Ok(patterns)
             }
             Self::Computed(text) => match text.evaluate(bindings)? {
                 Value::Null => Ok(Vec::new()),
-                Value::Array(names) => names.iter().map(|name| named(text, name)).collect(),
+                Value::Array(names) => names.iter().map(|name| pattern(text, name)).collect(),
                 other => Err(EvaluationError {
                     expression: text.source(),
                     message: format!("the result is `{other}` where a list of names is needed"),

@@ -304,8 +304,8 @@ fn rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {
         return Err(diagnostic);
     }
     let replaces = || {
-        let named = pod.containers.iter().map(|container| &container.instructions);
-        [&container, &pod.instructions].into_iter().chain(named).any(|list| replaces_a_list(list))
+        let others = pod.containers.iter().map(|container| &container.instructions);
+        [&container, &pod.instructions].into_iter().chain(others).any(|list| replaces_a_list(list))
     };
     if on_conflict == OnConflict::Refuse && replaces() {
         let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");

@@ -152,7 +152,7 @@ pub(crate) fn own_fabric(pod: &Value) -> bool {
     let spec = &pod["spec"];
     let containers = ["containers", "initContainers"].into_iter().flat_map(|list| items(&spec[list]));
     let device =
-        containers.flat_map(|container| container["resources"]["limits"].as_object()).any(|limits| {
+        containers.filter_map(|container| container["resources"]["limits"].as_object()).any(|limits| {
             limits.iter().any(|(name, amount)| {
                 name.starts_with("fabric.test/") && *amount != json!(0) && *amount != json!("0")
             })

@@ -34,7 +34,7 @@ impl NetworksEdit {
     pub(super) fn read(source: &Source) -> Result<Self, Diagnostic> {
         let named = source.get("$networks").unwrap_or(source);
         let networks = match &named.content {
-            SourceContent::List(names) => Names::List(names.iter().map(name).collect::<Result<_, _>>()?),
+            SourceContent::List(items) => Names::List(items.iter().map(name).collect::<Result<_, _>>()?),
             _ => Names::One(name(named)?),
         };
         let count = source.get("$count").map(|count| value(count, &COUNT)).transpose()?;

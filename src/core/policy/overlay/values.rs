@@ -208,13 +208,11 @@ pub(super) fn keyed_values(
 }
 
 pub(super) fn list(source: &Source) -> Result<&[Source], Diagnostic> {
-    match &source.content {
-        SourceContent::List(entries) => Ok(entries),
-        _ => {
-            refuse_edits(source)?;
-            Err(expected(source, "a list").hint(AS_LIST))
-        }
+    if let SourceContent::List(entries) = &source.content {
+        return Ok(entries);
     }
+    refuse_edits(source)?;
+    Err(expected(source, "a list").hint(AS_LIST))
 }
 
 /// Compiles the entries of a list; each has the first of the keys, which is the one without a default.
