@@ -90,7 +90,7 @@ impl<'t> ObjectList<'t> {
     }
 }
 
-/// Returns whether an object has all fields of another one, and objects in it likewise.
+/// Returns whether an object has all fields of another one, and each object in it those of the other's.
 pub(super) fn covers_object(existing: &Map<String, Value>, wanted: &Map<String, Value>) -> bool {
     wanted.iter().all(|(key, wanted)| match (existing.get(key), wanted) {
         (Some(Value::Object(existing)), Value::Object(wanted)) => covers_object(existing, wanted),

@@ -6,9 +6,11 @@
 mod accept;
 mod build;
 mod compile;
+mod edit_keys;
 mod edits;
 mod entries;
 mod fold;
+mod misplaced;
 mod networks;
 mod replace;
 mod source;

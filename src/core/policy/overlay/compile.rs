@@ -9,7 +9,9 @@ use crate::core::schema::{self, Field, ListMerge, Object, Shape, resource_amount
 use crate::core::yaml::Node;
 
 use super::accept::is_structure;
-use super::edits::{REPLACE, edit_of, of_an_annotation, string_value};
+use super::edit_keys::REPLACE;
+use super::edits::{edit_of, string_value};
+use super::misplaced::of_an_annotation;
 use super::replace;
 use super::source::{Source, SourceContent};
 use super::values::{AS_LIST, elements, expected, fields, keyed_values, list, mismatch, missing, value};

@@ -4,17 +4,12 @@ use crate::core::policy::diagnostic::{Diagnostic, suggest};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::schema::{Format, Shape};
 
+use super::edit_keys::KEYS;
 use super::entries::EntriesEdit;
 use super::networks::NetworksEdit;
 use super::source::{Source, SourceContent};
-use super::values::{expected, mismatch, value};
+use super::values::{mismatch, text, value};
 use super::{ListEdit, StringValue};
-
-/// The key of a list that takes the place of the pod's.
-pub(super) const REPLACE: &str = "$replace";
-
-/// The keys of edits of strings. The first of those that a map has says which edit it is.
-const KEYS: [&str; 7] = ["$prepend", "$append", "$networks", "$entries", "$separator", "$count", "$key"];
 
 const ONE_OF: &str =
     "an edit is `$prepend` or `$append`, `$networks` with or without `$count`, or `$entries` with `$key`";
@@ -67,9 +62,8 @@ pub(super) fn edit_of(source: &Source) -> Result<StringValue, Diagnostic> {
 }
 
 fn list_edit(source: &Source, kind: &str) -> Result<ListEdit, Diagnostic> {
-    let entry =
-        source.get(kind).map_or_else(|| Err(mismatch(source, &Shape::Text(Format::Any))), edit_text)?;
-    let separator = match source.get("$separator").map(edit_text).transpose()? {
+    let entry = source.get(kind).map_or_else(|| Err(mismatch(source, &Shape::Text(Format::Any))), text)?;
+    let separator = match source.get("$separator").map(text).transpose()? {
         None => ":".to_owned(),
         Some(Interpolation::Literal(text)) if !text.is_empty() => text,
         Some(_) => {
@@ -78,38 +72,4 @@ fn list_edit(source: &Source, kind: &str) -> Result<ListEdit, Diagnostic> {
         }
     };
     Ok(ListEdit { entry, separator, prepend: kind == "$prepend" })
-}
-
-/// A string, with or without expressions.
-pub(super) fn edit_text(source: &Source) -> Result<Interpolation, Diagnostic> {
-    match &source.content {
-        SourceContent::Text(text) => Ok(text.clone()),
-        _ => Err(expected(source, "a string").hint("put it in quotes")),
-    }
-}
-
-/// An edit of annotations where there is none.
-pub(super) fn of_an_annotation(source: &Source, key: &str) -> Diagnostic {
-    let span = source.get(key).map_or(source.span, |edit| edit.span);
-    Diagnostic::new(span, format!("`{key}` edits the text of an annotation, and this is none"))
-        .hint("write it as the value of a key of `pod.metadata.annotations`")
-}
-
-/// Fails for an edit in a place that takes none.
-pub(super) fn refuse_edits(source: &Source) -> Result<(), Diagnostic> {
-    let SourceContent::Map(entries) = &source.content else { return Ok(()) };
-    let named = |key: &&str| {
-        entries.iter().any(|entry| matches!(&entry.key, Interpolation::Literal(name) if name == key))
-    };
-    let Some(key) = KEYS.into_iter().chain([REPLACE]).find(named) else { return Ok(()) };
-    if ["$networks", "$entries", "$count", "$key"].contains(&key) {
-        return Err(of_an_annotation(source, key));
-    }
-    let span = source.get(key).map_or(source.span, |edit| edit.span);
-    Err(match key {
-        REPLACE => Diagnostic::new(span, "`$replace` cannot be used here: it replaces a list that is merged")
-            .hint("write it as the value of a field that holds a list; a value within a list is one value"),
-        _ => Diagnostic::new(span, format!("`{key}` edits a list in a string, and this is none"))
-            .hint("write it as the `value` of a variable in `env`, or of an annotation"),
-    })
 }

@@ -7,11 +7,9 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Format, Shape};
 
-use super::edits::edit_text;
-use super::fold::Fold;
 use super::source::{Source, SourceContent};
 use super::template::{Element, Template};
-use super::values::{AS_LIST, expected, solidified};
+use super::values::{AS_LIST, expected, solidified, text};
 
 /// Entries, and the field by which they are known.
 #[derive(Debug, Clone)]
@@ -38,7 +36,7 @@ impl EntriesEdit {
                 )
                 .hint("add `$key:` with the name of that field"));
             }
-            Some(node) => match edit_text(node)? {
+            Some(node) => match text(node)? {
                 Interpolation::Literal(key) if !key.is_empty() => key,
                 _ => {
                     return Err(Diagnostic::new(node.span, "`$key` is a string without expressions")
@@ -77,13 +75,9 @@ impl EntriesEdit {
         }
     }
 
-    pub(super) fn folded(&self, fold: &Fold<'_, '_, '_>) -> Result<Self, EvaluationError> {
-        let mut fixed = true;
-        self.texts(&mut |text| fixed &= fold.is_known(text));
-        if !fixed {
-            return Ok(self.clone());
-        }
-        let entries = self.evaluate(fold.fixed)?;
+    /// The edit with the entries that these values give.
+    pub(super) fn constant(&self, bindings: &Bindings<'_, '_>) -> Result<Self, EvaluationError> {
+        let entries = self.evaluate(bindings)?;
         let constants = entries.into_iter().map(|entry| Template::Constant(Value::Object(entry)));
         Ok(Self { key: self.key.clone(), entries: Entries::Written(constants.collect()) })
     }

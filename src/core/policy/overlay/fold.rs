@@ -10,8 +10,8 @@ use crate::core::schema::Format;
 use super::build::evaluate_key;
 use super::values::solidified;
 use super::{
-    Amount, Element, Instruction, Instructions, ListEdit, NamedContainer, PodOverlay, StringValue, Template,
-    Variable,
+    Amount, Element, EntriesEdit, Instruction, Instructions, ListEdit, NamedContainer, NetworksEdit,
+    PodOverlay, StringValue, Template, Variable,
 };
 
 /// The values of the parameters, and the names of a policy.
@@ -98,7 +98,7 @@ impl Fold<'_, '_, '_> {
     }
 
     /// A template; `None` if it is `null`.
-    pub(super) fn template(&self, template: &Template) -> Folded<Template> {
+    fn template(&self, template: &Template) -> Folded<Template> {
         if self.is_fixed(template) {
             return Ok(template.build(self.fixed)?.map(Template::Constant));
         }
@@ -148,9 +148,26 @@ impl Fold<'_, '_, '_> {
         Ok(match value {
             StringValue::Text(template) => self.template(template)?.map(StringValue::Text),
             StringValue::List(edit) => Some(StringValue::List(self.list_edit(edit)?)),
-            StringValue::Networks(edit) => Some(StringValue::Networks(edit.folded(self)?)),
-            StringValue::Entries(edit) => Some(StringValue::Entries(edit.folded(self)?)),
+            StringValue::Networks(edit) => Some(StringValue::Networks(self.networks(edit)?)),
+            StringValue::Entries(edit) => Some(StringValue::Entries(self.entries(edit)?)),
         })
+    }
+
+    fn networks(&self, edit: &NetworksEdit) -> Result<NetworksEdit, EvaluationError> {
+        let folded = edit.map(|text| self.text(text), |count| self.template(count))?;
+        let mut fixed = true;
+        folded.texts(&mut |text| fixed &= self.is_known(text));
+        if fixed {
+            // A wrong number or name is an error of the policy before any pod comes.
+            folded.evaluate(self.fixed)?;
+        }
+        Ok(folded)
+    }
+
+    fn entries(&self, edit: &EntriesEdit) -> Result<EntriesEdit, EvaluationError> {
+        let mut fixed = true;
+        edit.texts(&mut |text| fixed &= self.is_known(text));
+        if fixed { edit.constant(self.fixed) } else { Ok(edit.clone()) }
     }
 
     fn variable(&self, variable: &Variable) -> Folded<Variable> {
@@ -194,7 +211,7 @@ impl Fold<'_, '_, '_> {
     }
 
     /// Returns whether a text has the same value for every pod.
-    pub(super) fn is_known(&self, text: &Interpolation) -> bool {
+    fn is_known(&self, text: &Interpolation) -> bool {
         text.phase(self.names) == Phase::Fixed
     }
 }

@@ -7,11 +7,9 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Format, Shape};
 
-use super::edits::edit_text;
-use super::fold::Fold;
 use super::source::{Source, SourceContent};
 use super::template::Template;
-use super::values::value;
+use super::values::{text, value};
 
 const COUNT: Shape = Shape::Integer(0, i64::MAX);
 
@@ -60,24 +58,21 @@ impl NetworksEdit {
         self.count.iter().for_each(|count| count.texts(visit));
     }
 
-    pub(super) fn folded(&self, fold: &Fold<'_, '_, '_>) -> Result<Self, EvaluationError> {
+    /// The edit with each text and the count replaced.
+    pub(super) fn map(
+        &self,
+        text: impl Fn(&Interpolation) -> Result<Interpolation, EvaluationError>,
+        count: impl Fn(&Template) -> Result<Option<Template>, EvaluationError>,
+    ) -> Result<Self, EvaluationError> {
         let networks = match &self.networks {
-            Names::One(text) => Names::One(fold.text(text)?),
-            Names::List(names) => {
-                Names::List(names.iter().map(|name| fold.text(name)).collect::<Result<_, _>>()?)
-            }
+            Names::One(name) => Names::One(text(name)?),
+            Names::List(names) => Names::List(names.iter().map(text).collect::<Result<_, _>>()?),
         };
         let count = match &self.count {
-            Some(count) => fold.template(count)?,
+            Some(template) => count(template)?,
             None => None,
         };
-        let folded = Self { networks, count };
-        let mut fixed = true;
-        folded.texts(&mut |text| fixed &= fold.is_known(text));
-        if fixed {
-            folded.evaluate(fold.fixed)?;
-        }
-        Ok(folded)
+        Ok(Self { networks, count })
     }
 
     /// The networks to attach, each with the number of its attachments.
@@ -159,7 +154,7 @@ enum Named {
 
 /// The name of a network, or an expression.
 fn name(source: &Source) -> Result<Interpolation, Diagnostic> {
-    let text = edit_text(source)?;
+    let text = text(source)?;
     if let Interpolation::Literal(name) = &text {
         check(name).map_err(|problem| {
             Diagnostic::new(source.span, format!("`{name}`: {problem}"))

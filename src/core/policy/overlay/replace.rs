@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::schema::{Field, ListMerge, Object, Shape};
 
+use super::edit_keys::REPLACE;
 use super::source::{Source, SourceContent};
 use super::template::Template;
 use super::values::value;
@@ -20,7 +21,7 @@ pub(super) fn compile(
     object: &'static Object,
 ) -> Result<Instruction, Diagnostic> {
     if let SourceContent::Map(entries) = &source.content
-        && let Some(other) = entries.iter().find(|entry| entry.key.source() != super::edits::REPLACE)
+        && let Some(other) = entries.iter().find(|entry| entry.key.source() != REPLACE)
     {
         let message = format!("`{}` does not go with `$replace`", other.key.source());
         return Err(Diagnostic::new(other.span, message).hint("put all entries into the list of `$replace`"));

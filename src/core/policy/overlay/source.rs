@@ -10,7 +10,7 @@ use crate::core::policy::reader;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
-use super::edits::REPLACE;
+use super::edit_keys::REPLACE;
 
 /// A piece of an overlay, before the schema of a Pod is applied to it.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::schema::{Default, Field, Format, Invalid, ListMerge, Object, Overlay, Shape, check};
 
 use super::accept::{accept, describe, is_structure};
-use super::edits::refuse_edits;
+use super::misplaced::refuse_edits;
 use super::source::{Source, SourceContent, SourceEntry};
 use super::template::{Element, Template};
 
@@ -236,6 +236,14 @@ pub(super) fn elements(
             Ok(Element(value(entry, items)?))
         })
         .collect()
+}
+
+/// A string, with or without expressions.
+pub(super) fn text(source: &Source) -> Result<Interpolation, Diagnostic> {
+    match &source.content {
+        SourceContent::Text(text) => Ok(text.clone()),
+        _ => Err(expected(source, "a string").hint("put it in quotes")),
+    }
 }
 
 pub(super) const AS_MAP: &str = "write `key: value` on lines of their own, indented";
