@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::core::engine::{Mutation, Outcome, Reason, inject};
+use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
 use crate::core::pointer::unescape;
 use crate::core::policy::{Diagnostic, Parameter, PodContext, Policy, SourceError};
 use crate::core::yaml::Span;
@@ -14,6 +14,13 @@ use crate::core::yaml::Span;
 pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
     let context = context(policy);
     for (what, pod) in samples(policy) {
+        let matches = match condition_holds(policy, &pod, &context) {
+            Ok(matches) => matches,
+            Err(reason) => {
+                refused(policy, &what, reason)?;
+                continue;
+            }
+        };
         let pod = match inject(policy, pod, &context).outcome {
             Outcome::Mutated(mutated) if mutated.reads_own_changes => {
                 let message = format!(
@@ -23,19 +30,29 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
                 let operations = mutated.operations();
                 let last =
                     operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
-                let needle = last.map(|last| named_in_policy(last.pointer, last.value));
+                let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
                 return Err(error(policy, message, NOT_IDEMPOTENT, needle));
             }
             Outcome::Mutated(mutated) => mutated.pod,
-            Outcome::Unchanged { .. } => continue,
+            Outcome::Unchanged { .. } | Outcome::Skipped { .. } => continue,
+            // The condition of the policy may exclude the pods for which an expression has no value.
+            Outcome::Refused { reason: Reason::EvaluationFailed { .. } } if !matches => continue,
             Outcome::Refused { reason } => {
                 refused(policy, &what, reason)?;
                 continue;
             }
         };
+        if matches && !condition_holds(policy, &pod, &context).unwrap_or_default() {
+            let message = format!(
+                "the policy is not idempotent: `match.when` holds for a sample pod ({what}), and no longer after the \
+                 policy injected it"
+            );
+            return Err(error(policy, message, NOT_IDEMPOTENT, Some("when:".to_owned())));
+        }
         if let Mutation { outcome: Outcome::Mutated(again), .. } = inject(policy, pod, &context) {
             let operations = again.operations();
-            let needle = operations.list.first().map(|first| named_in_policy(first.pointer, first.value));
+            let needle =
+                operations.list.first().and_then(|first| Some(named_in_policy(first.pointer, first.value?)));
             let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
             let message = format!(
                 "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"

@@ -193,13 +193,27 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Evaluates the warnings that the policy declares.
+    /// Evaluates the refusals and warnings for a pod that no rule applies to.
+    pub(super) fn warn_alone(&self, pod: &Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        let scope = PodScope::new(Source::injected(self.policy, pod), self.policy, Some(self.scope));
+        let resolver = Resolver(&scope);
+        self.warn(&scope, &bindings(self.policy, &resolver), log)
+    }
+
+    /// Evaluates the refusals and warnings that the policy declares.
     fn warn(
         &self,
         scope: &PodScope<'_>,
         bindings: &Bindings<'_, '_>,
         log: &mut ChangeLog,
     ) -> Result<(), Stop> {
+        for refusal in &self.policy.refusals {
+            let failed = |error| scope.explain(&format!("the refusal `{}`", refusal.code), error);
+            if refusal.when.holds(bindings).map_err(failed)? {
+                let message = plain(&refusal.message.evaluate(bindings).map_err(failed)?);
+                return Err(Reason::Policy { code: refusal.code.clone(), message }.into());
+            }
+        }
         for warning in &self.policy.warnings {
             let failed = |error| scope.explain(&format!("the warning `{}`", warning.code), error);
             if warning.when.holds(bindings).map_err(failed)? {

@@ -26,6 +26,8 @@ pub struct Definition {
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
     pub(crate) warnings: Vec<PolicyWarning>,
+    /// In the shape of warnings.
+    pub(crate) refusals: Vec<PolicyWarning>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) names: Names,
 }
@@ -83,10 +85,16 @@ impl Definition {
         self.warnings.iter().map(|warning| warning.code.as_str())
     }
 
+    /// The codes of the refusals that the policy declares.
+    pub fn refusal_codes(&self) -> impl Iterator<Item = &str> {
+        self.refusals.iter().map(|refusal| refusal.code.as_str())
+    }
+
     /// Calls `visit` with every interpolation of the policy.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.variables.iter().for_each(|variable| visit(&variable.value));
-        for warning in &self.warnings {
+        self.matcher.when.iter().for_each(&mut *visit);
+        for warning in self.warnings.iter().chain(&self.refusals) {
             visit(&warning.when);
             visit(&warning.message);
         }

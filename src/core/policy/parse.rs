@@ -44,11 +44,13 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
     let description = reader::text(spec.required("description")?, "the description")?.to_owned();
     let gpu_resources = reader::texts(spec.required("gpuResources")?, "`gpuResources`")?;
     let strip_prefixes = spec.optional("instanceTypes").map(instance_types).transpose()?.unwrap_or_default();
-    let matcher = Matcher::read(spec.required("match")?)?;
+    let match_node = spec.required("match")?;
     let mut names = Names::built_in();
     let parameters = parameters(spec.optional("parameters"), &mut names)?;
     let variables = variables(spec.optional("variables"), &mut names)?;
-    let warnings = warnings(spec.optional("warnings"), &names)?;
+    let matcher = Matcher::read(match_node, &names)?;
+    let warnings = messages(spec.optional("warnings"), "`warnings`", &names)?;
+    let refusals = messages(spec.optional("refusals"), "`refusals`", &names)?;
     let rules = rules(spec.required("rules")?, &names)?;
     spec.finish()?;
     let (file, text) = (file.to_owned(), text.to_owned());
@@ -64,6 +66,7 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
         matcher,
         variables,
         warnings,
+        refusals,
         rules,
         names,
     })
@@ -158,23 +161,25 @@ fn one_phase(value: &Interpolation, node: &Node, names: &Names) -> Result<(), Di
     Err(diagnostic)
 }
 
-fn warnings(node: Option<&Node>, names: &Names) -> Result<Vec<PolicyWarning>, Diagnostic> {
+/// Warnings or refusals, which have the same keys.
+fn messages(node: Option<&Node>, what: &str, names: &Names) -> Result<Vec<PolicyWarning>, Diagnostic> {
     let Some(node) = node else { return Ok(Vec::new()) };
-    reader::items(node, "`warnings`")?.iter().map(|item| warning(item, names)).collect()
+    reader::items(node, what)?.iter().map(|item| message(item, what, names)).collect()
 }
 
-fn warning(node: &Node, names: &Names) -> Result<PolicyWarning, Diagnostic> {
-    let mut fields = Fields::of(node, "a warning")?;
+fn message(node: &Node, what: &str, names: &Names) -> Result<PolicyWarning, Diagnostic> {
+    let one = if what == "`warnings`" { "a warning" } else { "a refusal" };
+    let mut fields = Fields::of(node, one)?;
     let code_node = fields.required("code")?;
-    let code = reader::text(code_node, "the code of a warning")?;
+    let code = reader::text(code_node, &format!("the code of {one}"))?;
     let snake = code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     if code.is_empty() || code.len() > 63 || !snake {
-        return Err(Diagnostic::new(code_node.span, format!("the code of a warning is `{code}`"))
+        return Err(Diagnostic::new(code_node.span, format!("the code of {one} is `{code}`"))
             .hint("use lower-case letters, digits and `_`, at most 63"));
     }
     let when = Interpolation::condition(fields.required("when")?, "`when`", names, Phase::Injected)?;
     let message_node = fields.required("message")?;
-    let message = reader::text(message_node, "the message of a warning")?;
+    let message = reader::text(message_node, &format!("the message of {one}"))?;
     let message = Interpolation::compile(message, message_node.span, names, Some(Phase::Injected))?;
     fields.finish()?;
     Ok(PolicyWarning { code: code.to_owned(), when, message })

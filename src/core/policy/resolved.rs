@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::active::{ActiveRule, ActiveWarning, names_in};
-use super::definition::{Definition, Rule};
+use super::definition::{Definition, PolicyWarning, Rule};
 use super::expression::{Bindings, ReadSet};
 use super::feedback::Feedback;
 use super::interpolation::{EvaluationError, Interpolation};
@@ -25,6 +25,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) injected_variables: Vec<(String, Interpolation)>,
     pub(crate) rules: Vec<ActiveRule>,
     pub(crate) warnings: Vec<ActiveWarning>,
+    pub(crate) refusals: Vec<ActiveWarning>,
+    pub(crate) condition: Condition,
     /// Remarks about the sources of the parameter values.
     pub(crate) notes: Vec<Note>,
     /// `<policy>@<digest>`.
@@ -34,6 +36,14 @@ pub(crate) struct ResolvedPolicy {
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
     pub(crate) reads_of_container: ReadSet,
+}
+
+/// The `match.when` of a policy.
+#[derive(Debug)]
+pub(crate) enum Condition {
+    /// The same for all pods.
+    Fixed(bool),
+    OfPod(Interpolation),
 }
 
 /// A remark about the value of a parameter.
@@ -115,6 +125,8 @@ impl ResolvedPolicy {
             injected_variables: Vec::new(),
             rules: Vec::new(),
             warnings: Vec::new(),
+            refusals: Vec::new(),
+            condition: Condition::Fixed(true),
             notes,
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
@@ -128,7 +140,9 @@ impl ResolvedPolicy {
         let variables: Vec<_> = policy.variables().collect();
         policy.feedback = Feedback::of(&mut rules, &variables, &definition.gpu_resources);
         policy.rules = rules;
-        policy.fold_warnings(definition)?;
+        policy.warnings = policy.fold_warnings(&definition.warnings, definition)?;
+        policy.refusals = policy.fold_warnings(&definition.refusals, definition)?;
+        policy.fold_condition(definition)?;
         policy.drop_unread_variables();
         policy.collect_reads();
         Ok(policy)
@@ -180,8 +194,25 @@ impl ResolvedPolicy {
         Ok(())
     }
 
-    fn fold_warnings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
-        for warning in &definition.warnings {
+    fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        let Some(when) = &definition.matcher.when else { return Ok(()) };
+        self.condition = if when.phase(&definition.names) == Phase::Fixed {
+            Condition::Fixed(when.holds(&self.bindings)?)
+        } else {
+            self.reads.extend(names_in(when));
+            Condition::OfPod(when.clone())
+        };
+        Ok(())
+    }
+
+    /// The warnings or refusals whose conditions are not false for these parameters.
+    fn fold_warnings(
+        &mut self,
+        declared: &[PolicyWarning],
+        definition: &Definition,
+    ) -> Result<Vec<ActiveWarning>, EvaluationError> {
+        let mut active = Vec::new();
+        for warning in declared {
             let fixed = warning.when.phase(&definition.names) == Phase::Fixed;
             if fixed && !warning.when.holds(&self.bindings)? {
                 continue;
@@ -192,9 +223,9 @@ impl ResolvedPolicy {
                 self.reads.extend(names_in(text));
             }
             let (code, when) = (warning.code.clone(), warning.when.clone());
-            self.warnings.push(ActiveWarning { code, when, message });
+            active.push(ActiveWarning { code, when, message });
         }
-        Ok(())
+        Ok(active)
     }
 
     /// Drops the variables that no expression reads, directly or through another variable.
@@ -238,9 +269,12 @@ impl ResolvedPolicy {
     fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.variables().for_each(|(_, text)| visit(text));
         self.rules.iter().for_each(|rule| rule.texts(visit));
-        for warning in &self.warnings {
+        for warning in self.warnings.iter().chain(&self.refusals) {
             visit(&warning.when);
             visit(&warning.message);
+        }
+        if let Condition::OfPod(when) = &self.condition {
+            visit(when);
         }
     }
 }
