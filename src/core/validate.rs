@@ -86,12 +86,8 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
 }
 
 fn error(policy: &Policy, message: String, hint: &str, needle: Option<String>) -> SourceError {
-    let definition = policy.definition();
-    let rules = definition.text.find("\n  rules:").map_or(0, |at| at + 3);
-    let span = Span { length: 5, ..crate::core::yaml::span_at(&definition.text, rules) };
-    let mut diagnostic = Diagnostic::new(span, message).hint(hint);
-    diagnostic.needle = needle.map(Into::into);
-    SourceError::new(&definition.file, &definition.text, diagnostic)
+    let diagnostic = Diagnostic::new(Span::default(), message).hint(hint);
+    policy.definition().error_at(diagnostic, &[needle.as_deref().unwrap_or_default(), "rules"])
 }
 
 /// The text by which the policy most likely names what an operation changes: the name of an entry, or its key.

@@ -34,11 +34,8 @@ impl Policy {
     /// a values file.
     pub fn new(definition: Definition, overrides: BTreeMap<String, Value>) -> Result<Self, SourceError> {
         let failed = |error: EvaluationError| {
-            let diagnostic = Diagnostic::new(
-                locate(&definition.text, &error.expression),
-                format!("`{}` cannot be evaluated: {}", error.expression, error.message),
-            );
-            SourceError::new(&definition.file, &definition.text, diagnostic)
+            let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
+            definition.error_at(Diagnostic::new(Span::default(), message), &[&error.expression])
         };
         let reads_instance_type = reads_instance_type(&definition);
         let values = |selected: &[String]| ParameterValues::resolve(&definition, &overrides, selected);
@@ -141,14 +138,4 @@ fn reads_instance_type(definition: &Definition) -> bool {
         found |= text.expressions().any(|expression| expression.names().contains("instanceType"));
     });
     found
-}
-
-/// The position of an expression in the text, or the start of the file.
-fn locate(text: &str, expression: &str) -> Span {
-    match text.find(expression) {
-        Some(at) => {
-            Span { length: expression.chars().count().max(1), ..crate::core::yaml::span_at(text, at) }
-        }
-        None => Span { line: 1, column: 1, length: 1 },
-    }
 }

@@ -1,10 +1,13 @@
 //! A policy file, read and compiled, before its parameters have values.
 
+use super::diagnostic::{Diagnostic, SourceError};
+use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
+use crate::core::yaml::{self, Span};
 
 /// A policy as its file declares it.
 #[derive(Debug)]
@@ -13,6 +16,10 @@ pub struct Definition {
     pub file: String,
     /// The text of the file.
     pub text: String,
+    /// The files of the policies that it extends, the first one extends none.
+    pub bases: Vec<SourceFile>,
+    /// The name of the policy that it extends.
+    pub extends: Option<String>,
     /// `metadata.name`.
     pub name: String,
     /// The key of the provider's block in a values file.
@@ -70,6 +77,29 @@ pub(crate) struct Rule {
 }
 
 impl Definition {
+    /// The texts of the policies that it extends, and its own.
+    pub(super) fn texts_of_files(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.bases.iter().map(|base| base.text.as_str()).chain([self.text.as_str()])
+    }
+
+    /// An error at the first of these texts that the policy contains, its own file first.
+    pub(crate) fn error_at(&self, mut diagnostic: Diagnostic, needles: &[&str]) -> SourceError {
+        let bases = self.bases.iter().rev().map(|base| (base.file.as_str(), base.text.as_str()));
+        let files: Vec<(&str, &str)> = [(self.file.as_str(), self.text.as_str())].into_iter().chain(bases).collect();
+        let found = needles.iter().filter(|needle| !needle.is_empty()).find_map(|needle| {
+            files.iter().find_map(|(file, text)| {
+                // A policy has its rules at the end.
+                let rules = text.find("\n  rules:").map_or(0, |at| at + 1);
+                let at = text[rules..].find(needle).map(|at| rules + at).or_else(|| text.find(needle))?;
+                Some((*file, *text, Span { length: needle.chars().count(), ..yaml::span_at(text, at) }))
+            })
+        });
+        let (file, text, span) =
+            found.unwrap_or((&self.file, &self.text, Span { line: 1, column: 1, length: 1 }));
+        diagnostic.span = span;
+        SourceError::new(file, text, diagnostic)
+    }
+
     /// The annotations that trigger the policy, each with its value.
     pub fn triggers(&self) -> &[(String, String)] {
         &self.matcher.any_annotation

@@ -2,10 +2,11 @@
 
 use crate::core::schema::Format;
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{self, Content, Node, Span};
+use crate::core::yaml::{Content, Node, Span};
 
 use super::definition::{Definition, OnConflict, PolicyWarning, Rule, Variable};
-use super::diagnostic::{Diagnostic, SourceError, suggest};
+use super::diagnostic::{Diagnostic, suggest};
+use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::overlay::{Compiler, Element};
@@ -16,30 +17,39 @@ use super::reader::{self, Fields};
 const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 const KIND: &str = "FabricPolicy";
 
-impl Definition {
-    /// Reads a policy file. `file` is its name for messages.
-    pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
-        let read = || {
-            let root = yaml::read_node(text)?.ok_or_else(|| {
-                Diagnostic::new(yaml::Span::default(), "the file is empty").hint("see docs/policy.md")
-            })?;
-            policy(&root, file, text)
-        };
-        read().map_err(|diagnostic| SourceError::new(file, text, diagnostic))
-    }
+/// The `spec` of a policy, read and compiled.
+pub(super) struct Spec {
+    provider: String,
+    description: String,
+    gpu_resources: Vec<String>,
+    strip_prefixes: Vec<String>,
+    matcher: Matcher,
+    parameters: Vec<Parameter>,
+    variables: Vec<Variable>,
+    warnings: Vec<PolicyWarning>,
+    refusals: Vec<PolicyWarning>,
+    rules: Vec<Rule>,
+    names: Names,
 }
 
-fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic> {
+/// The name and the `spec` of a policy file.
+pub(super) fn header(root: &Node) -> Result<(String, Node), Diagnostic> {
     let mut fields = Fields::of(root, "a policy")?;
     constant(fields.required("apiVersion")?, "apiVersion", API_VERSION)?;
     constant(fields.required("kind")?, "kind", KIND)?;
     let mut metadata = Fields::of(fields.required("metadata")?, "`metadata`")?;
     let name = dns_label(metadata.required("name")?, "the name of a policy")?;
     metadata.finish()?;
-    let spec_node = fields.required("spec")?;
+    let spec = fields.required("spec")?.clone();
     fields.finish()?;
+    Ok((name, spec))
+}
 
-    let mut spec = Fields::of(spec_node, "`spec`")?;
+/// Reads a `spec`, that of an extension together with its base's.
+pub(super) fn spec(node: &Node) -> Result<Spec, Diagnostic> {
+    let mut spec = Fields::of(node, "`spec`")?;
+    // Read before, and known to the hint for a misspelled key.
+    spec.optional("extends");
     let provider = dns_label(spec.required("provider")?, "the provider")?;
     let description = reader::text(spec.required("description")?, "the description")?.to_owned();
     let gpu_resources = reader::texts(spec.required("gpuResources")?, "`gpuResources`")?;
@@ -53,23 +63,48 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
     let refusals = messages(spec.optional("refusals"), "`refusals`", &names)?;
     let rules = rules(spec.required("rules")?, &names)?;
     spec.finish()?;
-    let (file, text) = (file.to_owned(), text.to_owned());
-    Ok(Definition {
-        file,
-        text,
-        name,
+    Ok(Spec {
         provider,
         description,
-        parameters,
         gpu_resources,
         strip_prefixes,
         matcher,
+        parameters,
         variables,
         warnings,
         refusals,
         rules,
         names,
     })
+}
+
+impl Spec {
+    pub(super) fn into_definition(
+        self,
+        own: SourceFile,
+        bases: Vec<SourceFile>,
+        extends: Option<String>,
+    ) -> Definition {
+        let SourceFile { policy, file, text } = own;
+        Definition {
+            file,
+            text,
+            bases,
+            extends,
+            name: policy,
+            provider: self.provider,
+            description: self.description,
+            parameters: self.parameters,
+            gpu_resources: self.gpu_resources,
+            strip_prefixes: self.strip_prefixes,
+            matcher: self.matcher,
+            variables: self.variables,
+            warnings: self.warnings,
+            refusals: self.refusals,
+            rules: self.rules,
+            names: self.names,
+        }
+    }
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {

@@ -301,8 +301,10 @@ fn stamp(definition: &Definition, values: &[Value]) -> String {
         .map(|(parameter, value)| (parameter.name.clone(), value.clone()))
         .collect();
     let mut hash = Sha256::new();
-    hash.update(definition.text.as_bytes());
-    hash.update([0]);
+    for text in definition.texts_of_files() {
+        hash.update(text.as_bytes());
+        hash.update([0]);
+    }
     hash.update(Value::Object(named).to_string().as_bytes());
     let digest = hash.finalize().iter().take(6).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     format!("{}@{digest}", definition.name)
