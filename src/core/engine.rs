@@ -93,8 +93,10 @@ pub struct Mutated {
 impl Mutated {
     /// The operations that change the pod as it came into the pod as it is now. They are computed at each call.
     pub fn operations(&self) -> Operations<'_> {
-        let found = self.changes.iter().map(|(pointer, replaces)| {
-            Operation { pointer, replaces, value: at_pointer(&self.pod, pointer) }
+        let found = self.changes.iter().map(|(pointer, replaces)| Operation {
+            pointer,
+            replaces,
+            value: at_pointer(&self.pod, pointer),
         });
         Operations { pod: &self.pod, list: found.collect() }
     }

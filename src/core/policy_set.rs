@@ -156,15 +156,16 @@ impl PolicySet {
     /// Returns whether a container has the resource of a GPU of any policy, a resource of a device class, or a claim.
     /// The guard asks for no more than that.
     fn may_have_gpus(&self, pod: &Value) -> bool {
-        let is_gpu = |name: &String| {
-            let gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
-            name.starts_with(DEVICE_CLASS) || gpus.into_iter().any(|gpu| gpu == name)
+        let is_gpu = |(name, amount): (&String, &Value)| {
+            let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+            name.starts_with(DEVICE_CLASS) || *amount != 0 && amount != "0" && gpus.any(|gpu| gpu == name)
         };
-        let containers = ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
+        let containers =
+            ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
         containers.flatten().any(|container| {
             let resources = &container["resources"];
             let claims = resources["claims"].as_array().is_some_and(|claims| !claims.is_empty());
-            claims || resources["limits"].as_object().is_some_and(|limits| limits.keys().any(is_gpu))
+            claims || resources["limits"].as_object().is_some_and(|limits| limits.iter().any(is_gpu))
         })
     }
 
@@ -215,7 +216,7 @@ pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutatio
     }
 }
 
-/// What happens to a pod.
+/// The decision about a pod.
 enum Decision<'p> {
     Inject(&'p Policy),
     /// The conditions of these policies are false, and they match the pod otherwise.

@@ -224,7 +224,7 @@ fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&st
     Ok(())
 }
 
-/// The built-in policy of the provider that the values file enables.
+/// The built-in policies of the provider that the values file enables.
 fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
     let Some(enabled) = enabled else {
         bail!(
@@ -232,14 +232,14 @@ fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
             available()?
         );
     };
-    let mut found = Vec::new();
-    for policy in builtin::POLICIES {
-        let definition = policy.definition()?;
-        if definition.provider == enabled {
-            found.push(definition);
+    let all = builtin::files()?;
+    let mut of_provider = Vec::new();
+    for (policy, file) in builtin::POLICIES.iter().zip(&all) {
+        if policy.definition()?.provider == enabled {
+            of_provider.push(file.clone());
         }
     }
-    Ok(found)
+    Ok(definitions(&of_provider, &all)?)
 }
 
 fn available() -> anyhow::Result<String> {

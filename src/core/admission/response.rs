@@ -143,7 +143,8 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
         }
         engine::Outcome::Skipped { marked, reason } => {
             messages.push(format!("fabric-injector: left alone: {reason}"));
-            let patch = (marked.operation_count() > 0).then(|| STANDARD.encode(marked.operations().to_json()));
+            let patch =
+                (marked.operation_count() > 0).then(|| STANDARD.encode(marked.operations().to_json()));
             let patch_type = patch.is_some().then_some("JSONPatch");
             (Response { patch_type, patch, ..Response::allow(uid) }, format!("skipped: {}", reason.code()))
         }

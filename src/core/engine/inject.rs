@@ -7,6 +7,7 @@ use crate::core::policy::expression::Resolver;
 use crate::core::policy::parameter_text as plain;
 use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy};
 
+use super::Stop;
 use super::bindings::{PodScope, Source};
 use super::context::{PodFacts, evaluation_failed};
 use super::instance_type;
@@ -16,7 +17,6 @@ use super::pod;
 use super::report::{Reason, Warning, WarningKind};
 use super::security;
 use super::stamp::{SKIPPED, STAMP, stamp};
-use super::Stop;
 
 /// The passes after which a policy that still changes the pod counts as one that always will.
 const MAX_PASSES: usize = 4;

@@ -77,8 +77,14 @@ impl fmt::Display for Reason {
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
             Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
             Self::ConditionFalse { policies } => match policies.as_slice() {
-                [policy] => write!(f, "the condition `match.when` of the policy `{policy}` is false for this pod"),
-                _ => write!(f, "the conditions `match.when` of the policies {} are false for this pod", quoted(policies)),
+                [policy] => {
+                    write!(f, "the condition `match.when` of the policy `{policy}` is false for this pod")
+                }
+                _ => write!(
+                    f,
+                    "the conditions `match.when` of the policies {} are false for this pod",
+                    quoted(policies)
+                ),
             },
             Self::AnnotationLimit { key } => {
                 write!(

@@ -66,7 +66,7 @@ fn mark_skipped(mark: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), 
                 annotations.put(SKIPPED, Value::from(mark));
             }
             if let Some(stamp) = annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
-                annotations.warn(STAMP, WarningKind::InjectedBefore { stamp }, "");
+                annotations.warn(SKIPPED, WarningKind::InjectedBefore { stamp }, "");
             }
             annotations.remove(STAMP);
             Ok(())

@@ -85,7 +85,8 @@ impl Definition {
     /// An error at the first of these texts that the policy contains, its own file first.
     pub(crate) fn error_at(&self, mut diagnostic: Diagnostic, needles: &[&str]) -> SourceError {
         let bases = self.bases.iter().rev().map(|base| (base.file.as_str(), base.text.as_str()));
-        let files: Vec<(&str, &str)> = [(self.file.as_str(), self.text.as_str())].into_iter().chain(bases).collect();
+        let files: Vec<(&str, &str)> =
+            [(self.file.as_str(), self.text.as_str())].into_iter().chain(bases).collect();
         let found = needles.iter().filter(|needle| !needle.is_empty()).find_map(|needle| {
             files.iter().find_map(|(file, text)| {
                 // A policy has its rules at the end.

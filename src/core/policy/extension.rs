@@ -74,9 +74,8 @@ impl Combine {
                 let items = reader::items(&own.value, &format!("`{}`", own.key))?;
                 let Content::List(known) = &mut base.value.content else { return Ok(()) };
                 for item in items {
-                    let taken_name = name_of(item, key).filter(|name| {
-                        known.iter().any(|known| name_of(known, key) == Some(name))
-                    });
+                    let taken_name = name_of(item, key)
+                        .filter(|name| known.iter().any(|known| name_of(known, key) == Some(name)));
                     if let Some(known) = taken_name {
                         return Err(taken(item.span, name, what, known));
                     }

@@ -91,8 +91,10 @@ pub fn definitions(files: &[PolicyFile], others: &[PolicyFile]) -> Result<Vec<De
         let Some(base) = file.base() else { continue };
         match extensions.iter().find(|(known, _)| *known == base) {
             Some((_, first)) if !std::ptr::eq(*first, file) => {
-                let message = format!("the policies `{}` and `{}` both extend `{base}`", first.name(), file.name());
-                return Err(file.error(message, format!("write `extends: {}`, or load only one of them", first.name())));
+                let message =
+                    format!("the policies `{}` and `{}` both extend `{base}`", first.name(), file.name());
+                return Err(file
+                    .error(message, format!("write `extends: {}`, or load only one of them", first.name())));
             }
             Some(_) => {}
             None => extensions.push((base, file)),
@@ -116,7 +118,8 @@ fn chain<'f>(
             let message = format!("`{wanted}` extends itself, directly or through another policy");
             return Err(last.error(message, "extend a policy that does not extend this one".to_owned()));
         }
-        let named = |candidates: &'f [PolicyFile]| candidates.iter().filter(move |file| file.name() == wanted);
+        let named =
+            |candidates: &'f [PolicyFile]| candidates.iter().filter(move |file| file.name() == wanted);
         if named(files).count() > 1 {
             let message = format!("two policies are called `{wanted}`");
             return Err(last.error(message, "give one of them another name".to_owned()));

@@ -3,8 +3,8 @@
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 
-use crate::core::policy::Definition;
 use crate::core::installation::{GuardAction, Installation};
+use crate::core::policy::Definition;
 use crate::core::registration;
 use crate::core::yaml;
 use crate::shell::builtin;
