@@ -88,9 +88,9 @@ fn a_group_of_an_owner_and_any_value_of_an_annotation_are_asked_for() {
 
 #[test]
 fn a_condition_of_a_policy_is_not_for_the_api_server() {
-    let matcher = json!({"namespaces": ["a"], "when": "${hostNetwork}"});
-    assert_eq!(webhook(&matcher), "request.namespace in [\"a\"]");
-    let [matches, _] = guard_conditions(&set(vec![policy("one", &matcher)]));
+    let conditional = json!({"namespaces": ["a"], "when": "${hostNetwork}"});
+    assert_eq!(webhook(&conditional), "request.namespace in [\"a\"]");
+    let [matches, _] = guard_conditions(&set(vec![policy("one", &conditional)]));
     assert_eq!(matches.expression, "request.namespace in [\"a\"]");
 }
 

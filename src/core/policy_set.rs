@@ -1,14 +1,18 @@
 //! The policies that are in use together, and the choice among them for a pod.
 
+mod decision;
+
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::engine::{Mutation, Outcome, Reason, STAMP, condition_holds, inject, skip, stamp_for};
-use crate::core::policy::matcher::Match;
-use crate::core::policy::{Definition, PodContext, Policy, SourceError};
+use crate::core::engine::{Mutation, Outcome, Reason, STAMP, inject, skip, stamp_for};
+use crate::core::policy::{Definition, ParameterType, PodContext, Policy, SourceError};
 use crate::core::validate;
+
+use decision::{Decision, decide};
 
 /// The beginning of the resources by which a container requests devices of a class without a claim.
 pub(crate) const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
@@ -42,17 +46,23 @@ pub enum LoadError {
     SeveralProviders { first: String, first_provider: String, second: String, second_provider: String },
     /// A parameter has another type in another policy of the provider, so that no value is right for both.
     #[error(
-        "the parameter `{name}` is `{first_type}` in the policy `{first}` and `{second_type}` in `{second}` ({second_file}); \
-         give it one type, or another name"
+        "the parameter `{name}` is {first}, and {second}; give it one type in all policies of the provider, or another name"
     )]
-    ParameterTypes {
-        name: String,
-        first: String,
-        first_type: &'static str,
-        second: String,
-        second_type: &'static str,
-        second_file: String,
-    },
+    ParameterTypes { name: String, first: Box<Declared>, second: Box<Declared> },
+}
+
+/// The type of a parameter in one policy.
+#[derive(Debug)]
+pub struct Declared {
+    kind: &'static str,
+    policy: String,
+    file: String,
+}
+
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` in the policy `{}` ({})", self.kind, self.policy, self.file)
+    }
 }
 
 impl PolicySet {
@@ -91,13 +101,14 @@ impl PolicySet {
             for parameter in &second.parameters {
                 let same = first.parameters.iter().find(|known| known.name == parameter.name);
                 if let Some(known) = same.filter(|known| known.kind != parameter.kind) {
+                    let declared = |policy: &Definition, kind: ParameterType| {
+                        let (policy, file) = (policy.name.clone(), policy.file.clone());
+                        Box::new(Declared { kind: kind.name(), policy, file })
+                    };
                     return Err(LoadError::ParameterTypes {
                         name: known.name.clone(),
-                        first: first.name.clone(),
-                        first_type: known.kind.name(),
-                        second: second.name.clone(),
-                        second_type: parameter.kind.name(),
-                        second_file: second.file.clone(),
+                        first: declared(first, known.kind),
+                        second: declared(second, parameter.kind),
                     });
                 }
             }
@@ -214,76 +225,4 @@ pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutatio
         }
         _ => mutation,
     }
-}
-
-/// The decision about a pod.
-enum Decision<'p> {
-    Inject(&'p Policy),
-    /// The conditions of these policies are false, and they match the pod otherwise.
-    Skip(Vec<&'p Policy>),
-    Leave(Reason),
-    Refuse(Option<&'p Policy>, Reason),
-}
-
-impl PartialEq for Decision<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        let same = |one: &Policy, other: &Policy| one.name() == other.name();
-        match (self, other) {
-            (Self::Inject(one), Self::Inject(other)) => same(one, other),
-            (Self::Skip(one), Self::Skip(other)) => {
-                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
-            }
-            (Self::Leave(one), Self::Leave(other)) => one == other,
-            (Self::Refuse(_, one), Self::Refuse(_, other)) => one == other,
-            _ => false,
-        }
-    }
-}
-
-fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Decision<'p> {
-    let mut found: Vec<&Policy> = Vec::new();
-    let mut near = None;
-    for policy in policies.candidates(pod) {
-        match policy.definition().matcher.test(pod, context) {
-            Match::Yes => found.push(policy),
-            Match::No => {}
-            Match::OtherValue { key, seen, wanted } => {
-                near = Some(Reason::TriggerValue { key, seen, wanted });
-            }
-            Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
-        }
-    }
-    if found.is_empty() {
-        return Decision::Leave(near.unwrap_or(Reason::NoPolicyMatches));
-    }
-    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-        return Decision::Leave(Reason::MirrorPod);
-    }
-    if is_windows(&pod["spec"]) {
-        return Decision::Leave(Reason::WindowsPod);
-    }
-    let mut matching = Vec::new();
-    for policy in &found {
-        match condition_holds(policy, pod, context) {
-            Ok(true) => matching.push(*policy),
-            Ok(false) => {}
-            Err(reason) if reason.is_fault() => return Decision::Refuse(Some(policy), reason),
-            Err(reason) => return Decision::Leave(reason),
-        }
-    }
-    match matching.as_slice() {
-        [] => Decision::Skip(found),
-        [one] => Decision::Inject(one),
-        several => {
-            let policies = several.iter().map(|policy| policy.name().to_owned()).collect();
-            Decision::Refuse(None, Reason::SeveralPoliciesMatch { policies })
-        }
-    }
-}
-
-/// Returns whether the pod names Windows, or is a host process of it.
-fn is_windows(spec: &Value) -> bool {
-    let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
-    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-    spec["os"]["name"] == "windows" || host_process(spec) || containers.flatten().any(host_process)
 }

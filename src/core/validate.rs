@@ -31,7 +31,7 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
                 let last =
                     operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
                 let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
-                return Err(error(policy, message, NOT_IDEMPOTENT, needle));
+                return Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()));
             }
             Outcome::Mutated(mutated) => mutated.pod,
             Outcome::Unchanged { .. } | Outcome::Skipped { .. } => continue,
@@ -47,7 +47,7 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
                 "the policy is not idempotent: `match.when` holds for a sample pod ({what}), and no longer after the \
                  policy injected it"
             );
-            return Err(error(policy, message, NOT_IDEMPOTENT, Some("when:".to_owned())));
+            return Err(error(policy, message, NOT_IDEMPOTENT, Some("when:")));
         }
         if let Mutation { outcome: Outcome::Mutated(again), .. } = inject(policy, pod, &context) {
             let operations = again.operations();
@@ -57,7 +57,7 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
             let message = format!(
                 "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
             );
-            return Err(error(policy, message, NOT_IDEMPOTENT, needle));
+            return Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()));
         }
     }
     Ok(())
@@ -72,22 +72,22 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
             policy,
             format!("`{expression}` of {place} fails for a sample pod ({what}): {message}"),
             "look at the values of the parameters, and guard what a pod may lack with `has(…)` or `.?`",
-            Some(expression),
+            Some(&expression),
         )),
         Reason::NotIdempotent { path } => {
             let needle = path.trim_end_matches(']').rsplit(['.', '[']).next().map(str::to_owned);
             let message = format!(
                 "the policy is not idempotent: each time that a sample pod ({what}) is injected, `{path}` changes"
             );
-            Err(error(policy, message, NOT_IDEMPOTENT, needle))
+            Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()))
         }
         _ => Ok(()),
     }
 }
 
-fn error(policy: &Policy, message: String, hint: &str, needle: Option<String>) -> SourceError {
+fn error(policy: &Policy, message: String, hint: &str, needle: Option<&str>) -> SourceError {
     let diagnostic = Diagnostic::new(Span::default(), message).hint(hint);
-    policy.definition().error_at(diagnostic, &[needle.as_deref().unwrap_or_default(), "rules"])
+    policy.definition().error_at(diagnostic, &[needle.unwrap_or_default(), "rules"])
 }
 
 /// The text by which the policy most likely names what an operation changes: the name of an entry, or its key.

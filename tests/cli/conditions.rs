@@ -130,7 +130,8 @@ fn a_wildcard_takes_out_every_value() {
 /// A workload around the template of the sample pod.
 fn workload(api_version: &str, kind: &str) -> String {
     let (metadata, spec) = POD.split_once("metadata:\n").unwrap().1.split_once("spec:\n").unwrap();
-    let indented = |text: &str| text.lines().map(|line| format!("      {line}\n")).collect::<String>();
+    let indented =
+        |text: &str| text.lines().map(|line| format!("      {line}\n")).collect::<Vec<_>>().concat();
     format!(
         "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: w}}\nspec:\n  template:\n    metadata:\n{}    spec:\n{}",
         indented(metadata),

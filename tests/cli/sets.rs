@@ -185,6 +185,8 @@ fn a_parameter_has_one_type_in_all_policies_of_a_provider() {
     let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &other)]);
     let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"];
     let run = run_in(folder.path(), &args, POD).exits(2);
-    run.writes_nothing()
-        .says(&["`nicsPerGPU` is `number` in the policy `lab` and `integer` in `other`", "other.yaml"]);
+    run.writes_nothing().says(&[
+        "`nicsPerGPU` is `number` in the policy `lab` (lab.yaml), and `integer` in the policy `other`",
+        "other.yaml",
+    ]);
 }

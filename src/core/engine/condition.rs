@@ -18,15 +18,15 @@ pub(crate) fn condition_holds(policy: &Policy, pod: &Value, context: &PodContext
         return Ok(true);
     }
     let selected = instance_type::selected(pod, &policy.definition().strip_prefixes);
-    let resolved = policy.resolved(&selected).map_err(|error| evaluation_failed("the policy", error))?;
-    let when = match &resolved.condition {
+    let values = policy.resolved(&selected).map_err(|error| evaluation_failed("the policy", error))?;
+    let when = match &values.condition {
         Condition::Fixed(holds) => return Ok(*holds),
         Condition::OfPod(when) => when,
     };
     let containers = pod::containers(pod, &policy.definition().gpu_resources)?;
-    let scope = PodScope::new(Source::pod(&resolved, pod, &containers, context), &resolved, None);
+    let scope = PodScope::new(Source::pod(&values, pod, &containers, context), &values, None);
     let resolver = Resolver(&scope);
-    when.holds(&bindings(&resolved, &resolver)).map_err(|error| match scope.explain("`match.when`", error) {
+    when.holds(&bindings(&values, &resolver)).map_err(|error| match scope.explain("`match.when`", error) {
         Stop::Refuse(reason) | Stop::Leave(reason) | Stop::Skip { reason, .. } => reason,
     })
 }

@@ -77,9 +77,10 @@ impl Injection<'_> {
                 pass.warn_alone(pod, log)?;
                 let resources = self.policy.definition().gpu_resources.clone();
                 let mark = self.resolved.stamp.clone();
-                return Err(match gpus {
-                    true => Stop::Skip { mark, reason: Reason::NoRuleApplies },
-                    false => Stop::Leave(Reason::NoGpuContainer { resources }),
+                return Err(if gpus {
+                    Stop::Skip { mark, reason: Reason::NoRuleApplies }
+                } else {
+                    Stop::Leave(Reason::NoGpuContainer { resources })
                 });
             }
             self.warn_about_parameters(pass, log);

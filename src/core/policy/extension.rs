@@ -122,7 +122,9 @@ fn merge(base: &mut Node, own: &Entry<Node>) {
     if let Some(known) = entry_of(base, &own.key)
         && let (Content::Map(_), Content::Map(entries)) = (&known.value.content, &own.value.content)
     {
-        entries.iter().for_each(|entry| merge(&mut known.value, entry));
+        for entry in entries {
+            merge(&mut known.value, entry);
+        }
         return;
     }
     put(base, own);

@@ -156,7 +156,7 @@ fn combined((first, extensions): &(&PolicyFile, Vec<&PolicyFile>)) -> Result<Def
         parse::spec(&spec)
     };
     let spec = read().map_err(|diagnostic| SourceError::of(&sources, diagnostic))?;
-    let own = extensions.last().unwrap_or(&first);
+    let own = extensions.last().unwrap_or(first);
     let bases = sources[..extensions.len()].to_vec();
     Ok(spec.into_definition(own.source.clone(), bases, own.base().map(str::to_owned)))
 }
