@@ -94,7 +94,8 @@ fn matcher(dice: &mut Dice) -> Value {
     match dice.below(12) {
         0 => matcher["namespaces"] = json!(dice.some(&NAMESPACES, 80)),
         1 => {
-            matcher["ownerKinds"] = json!([dice.pick(&["Job", "Job.batch", "Job.batch.test"]), "StatefulSet"])
+            matcher["ownerKinds"] =
+                json!([dice.pick(&["Job", "Job.batch", "Job.batch.test"]), "StatefulSet"]);
         }
         2 => matcher["labels"] = json!({"role": "launcher"}),
         3 => {
