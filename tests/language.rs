@@ -54,10 +54,12 @@ fn served(policies: &PolicySet, pod: Value) -> Value {
     }
 }
 
-fn reason(mutation: &Mutation) -> &'static str {
+fn reason(mutation: &Mutation) -> String {
     match &mutation.outcome {
-        Outcome::Unchanged { reason, .. } | Outcome::Refused { reason } => reason.code(),
-        Outcome::Mutated(_) => "mutated",
+        Outcome::Unchanged { reason, .. } | Outcome::Skipped { reason, .. } | Outcome::Refused { reason } => {
+            reason.code().to_owned()
+        }
+        Outcome::Mutated(_) => "mutated".to_owned(),
     }
 }
 

@@ -73,6 +73,28 @@ fn every_part_of_a_match_is_a_part_of_the_condition() {
 }
 
 #[test]
+fn a_group_of_an_owner_and_any_value_of_an_annotation_are_asked_for() {
+    assert_eq!(
+        webhook(&json!({"ownerKinds": ["Job.batch", "Any", "RayCluster.ray.io", "Other"]})),
+        "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in \
+         [\"Any\", \"Other\"] || owner.kind == \"Job\" && owner.apiVersion.startsWith(\"batch/\") || owner.kind == \
+         \"RayCluster\" && owner.apiVersion.startsWith(\"ray.io/\"))"
+    );
+    assert_eq!(
+        webhook(&json!({"namespaces": ["a"], "exceptAnnotation": {"b": "*"}})),
+        "request.namespace in [\"a\"] && !(has(object.metadata.annotations) && \"b\" in object.metadata.annotations)"
+    );
+}
+
+#[test]
+fn a_condition_of_a_policy_is_not_for_the_api_server() {
+    let conditional = json!({"namespaces": ["a"], "when": "${hostNetwork}"});
+    assert_eq!(webhook(&conditional), "request.namespace in [\"a\"]");
+    let [matches, _] = guard_conditions(&set(vec![policy("one", &conditional)]));
+    assert_eq!(matches.expression, "request.namespace in [\"a\"]");
+}
+
+#[test]
 fn policies_are_joined_by_or_in_the_order_of_their_names_and_equal_ones_stand_once() {
     let one = |name, namespace| policy(name, &json!({"namespaces": [namespace]}));
     let condition = webhook_condition(&set(vec![one("c", "z"), one("a", "y"), one("b", "z")]));
@@ -101,6 +123,9 @@ fn the_guard_looks_for_the_value_as_well_and_for_gpus_of_every_kind() {
     );
     assert_eq!(gpus.name, "requests-gpus");
     assert_eq!(gpus.expression.matches("[\"lab.io/gpu\", \"nvidia.com/gpu\"].exists(gpu, ").count(), 2);
+    assert_eq!(gpus.expression.matches("size(container.resources.claims) > 0").count(), 2);
+    let class = "name.startsWith(\"deviceclass.resource.kubernetes.io/\")";
+    assert_eq!(gpus.expression.matches(class).count(), 2);
 }
 
 fn condition(expression: &str) -> Condition {

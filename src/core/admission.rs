@@ -18,6 +18,8 @@ pub use review::{BadReview, sample as sample_review};
 pub enum ReviewOutcome {
     /// The pod is injected.
     Mutated,
+    /// The pod is left alone on purpose, and marked as such.
+    Skipped,
     /// The object is admitted unchanged.
     Unchanged,
     /// The pod is denied, and its author can correct it.
@@ -31,6 +33,7 @@ impl ReviewOutcome {
     pub fn name(self) -> &'static str {
         match self {
             Self::Mutated => "mutated",
+            Self::Skipped => "skipped",
             Self::Unchanged => "unchanged",
             Self::Refused => "refused",
             Self::Failed => "failed",

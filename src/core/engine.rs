@@ -11,6 +11,7 @@ mod bindings;
 mod claims;
 mod codes;
 mod command_line;
+mod condition;
 mod context;
 mod cursor;
 mod env;
@@ -32,23 +33,24 @@ mod report;
 mod resources;
 mod security;
 mod settings;
+mod stamp;
 mod summary;
 mod volumes;
 mod warnings;
 
-use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
+use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::Value;
 
+pub(crate) use condition::{condition_holds, stamp_for};
 pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};
+pub(crate) use stamp::skip;
+pub use stamp::{SKIPPED, STAMP};
 
 use crate::core::policy::{PodContext, Policy};
 
 use crate::core::pointer::{at_pointer, field_path};
 use log::{ChangeLog, Changes};
-
-/// The annotation that names the policy which injected a pod, and its content: `<policy>@<12 hex digits>`.
-pub const STAMP: &str = "fabric-injector.io/injected";
 
 /// The result for one pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -65,13 +67,25 @@ pub struct Mutation {
 pub enum Outcome {
     /// The pod was injected.
     Mutated(Mutated),
+    /// The pod is left alone on purpose. It has the annotation [`SKIPPED`] and no other change.
+    Skipped { marked: Mutated, reason: Reason },
     /// The pod is unchanged.
     Unchanged { pod: Value, reason: Reason },
     /// The pod must not be created.
     Refused { reason: Reason },
 }
 
-/// A pod that was injected.
+impl Outcome {
+    /// The pod with its changes; none if there are none.
+    pub fn changed(&self) -> Option<&Mutated> {
+        match self {
+            Self::Mutated(mutated) | Self::Skipped { marked: mutated, .. } => Some(mutated),
+            Self::Unchanged { .. } | Self::Refused { .. } => None,
+        }
+    }
+}
+
+/// A pod that was injected or skipped.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mutated {
     /// The pod as it is now.
@@ -86,8 +100,10 @@ pub struct Mutated {
 impl Mutated {
     /// The operations that change the pod as it came into the pod as it is now. They are computed at each call.
     pub fn operations(&self) -> Operations<'_> {
-        let found = self.changes.iter().filter_map(|(pointer, replaces)| {
-            Some(Operation { pointer, replaces, value: at_pointer(&self.pod, pointer)? })
+        let found = self.changes.iter().map(|(pointer, replaces)| Operation {
+            pointer,
+            replaces,
+            value: at_pointer(&self.pod, pointer),
         });
         Operations { pod: &self.pod, list: found.collect() }
     }
@@ -100,11 +116,13 @@ impl Mutated {
     /// The JSON Patch (RFC 6902); paths from the pod's root.
     pub fn patch(&self) -> Patch {
         let operations = self.operations().list.into_iter().filter_map(|operation| {
-            let (path, value) = (operation.pointer.parse().ok()?, operation.value.clone());
-            Some(if operation.replaces {
-                PatchOperation::Replace(ReplaceOperation { path, value })
-            } else {
-                PatchOperation::Add(AddOperation { path, value })
+            let path = operation.pointer.parse().ok()?;
+            Some(match operation.value.cloned() {
+                None => PatchOperation::Remove(RemoveOperation { path }),
+                Some(value) if operation.replaces => {
+                    PatchOperation::Replace(ReplaceOperation { path, value })
+                }
+                Some(value) => PatchOperation::Add(AddOperation { path, value }),
             })
         });
         Patch(operations.collect())
@@ -116,6 +134,8 @@ impl Mutated {
 enum Stop {
     /// The pod stays as it came.
     Leave(Reason),
+    /// The pod gets the annotation [`SKIPPED`] with this content.
+    Skip { mark: String, reason: Reason },
     /// The pod is refused.
     Refuse(Reason),
 }
@@ -126,6 +146,7 @@ impl From<Reason> for Stop {
             Reason::Conflict { .. }
             | Reason::EvaluationFailed { .. }
             | Reason::NotIdempotent { .. }
+            | Reason::Policy { .. }
             | Reason::SeveralPoliciesMatch { .. } => Self::Refuse(reason),
             _ => Self::Leave(reason),
         }
@@ -149,6 +170,11 @@ pub fn inject(policy: &Policy, mut pod: Value, context: &PodContext) -> Mutation
         Err(Stop::Refuse(reason)) => {
             let reason = reason.with_field_path(&pod);
             Mutation { outcome: Outcome::Refused { reason }, policy: name, warnings: Vec::new() }
+        }
+        Err(Stop::Skip { mark, reason }) => {
+            let warnings = with_field_paths(std::mem::take(&mut log.warnings), &pod);
+            log.undo(&mut pod);
+            skip(pod, mark, reason, name, warnings)
         }
         Err(Stop::Leave(reason)) => {
             let reason = reason.with_field_path(&pod);

@@ -1,14 +1,21 @@
 //! The policies that are in use together, and the choice among them for a pod.
 
+mod decision;
+
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::engine::{Mutation, Outcome, Reason, inject};
-use crate::core::policy::matcher::Match;
-use crate::core::policy::{Definition, PodContext, Policy, SourceError};
+use crate::core::engine::{Mutation, Outcome, Reason, STAMP, inject, skip, stamp_for};
+use crate::core::policy::{Definition, ParameterType, PodContext, Policy, SourceError};
 use crate::core::validate;
+
+use decision::{Decision, decide};
+
+/// The beginning of the resources by which a container requests devices of a class without a claim.
+pub(crate) const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// Policies of one provider.
 #[derive(Debug, Default)]
@@ -37,6 +44,25 @@ pub enum LoadError {
         "policy `{first}` is for `{first_provider}` and `{second}` for `{second_provider}`; one provider at a time"
     )]
     SeveralProviders { first: String, first_provider: String, second: String, second_provider: String },
+    /// A parameter has another type in another policy of the provider, so that no value is right for both.
+    #[error(
+        "the parameter `{name}` is {first}, and {second}; give it one type in all policies of the provider, or another name"
+    )]
+    ParameterTypes { name: String, first: Box<Declared>, second: Box<Declared> },
+}
+
+/// The type of a parameter in one policy.
+#[derive(Debug)]
+pub struct Declared {
+    kind: &'static str,
+    policy: String,
+    file: String,
+}
+
+impl fmt::Display for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}` in the policy `{}` ({})", self.kind, self.policy, self.file)
+    }
 }
 
 impl PolicySet {
@@ -61,11 +87,33 @@ impl PolicySet {
                     second: definition.file.clone(),
                 });
             }
+            set.check_types(&definition)?;
             let policy = Policy::new(definition, overrides).map_err(Box::new)?;
             validate::policy(&policy).map_err(Box::new)?;
             set.policies.push(policy);
         }
         Ok(Self::indexed(set.policies))
+    }
+
+    /// Fails for a parameter that has another type in a policy of the set.
+    fn check_types(&self, second: &Definition) -> Result<(), LoadError> {
+        for first in self.policies.iter().map(Policy::definition) {
+            for parameter in &second.parameters {
+                let same = first.parameters.iter().find(|known| known.name == parameter.name);
+                if let Some(known) = same.filter(|known| known.kind != parameter.kind) {
+                    let declared = |policy: &Definition, kind: ParameterType| {
+                        let (policy, file) = (policy.name.clone(), policy.file.clone());
+                        Box::new(Declared { kind: kind.name(), policy, file })
+                    };
+                    return Err(LoadError::ParameterTypes {
+                        name: known.name.clone(),
+                        first: declared(first, known.kind),
+                        second: declared(second, parameter.kind),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     fn indexed(policies: Vec<Policy>) -> Self {
@@ -101,6 +149,37 @@ impl PolicySet {
         &self.policies
     }
 
+    /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.
+    fn marked_if_guarded(&self, policy: &Policy, mutation: Mutation) -> Mutation {
+        match mutation {
+            Mutation {
+                outcome: Outcome::Unchanged { pod, reason: reason @ Reason::NoGpuContainer { .. } },
+                policy: name,
+                warnings,
+            } if self.may_have_gpus(&pod) => {
+                let mark = stamp_for(policy, &pod);
+                skip(pod, mark, reason, name, warnings)
+            }
+            other => other,
+        }
+    }
+
+    /// Returns whether a container has the resource of a GPU of any policy, a resource of a device class, or a claim.
+    /// The guard asks for no more than that.
+    fn may_have_gpus(&self, pod: &Value) -> bool {
+        let is_gpu = |(name, amount): (&String, &Value)| {
+            let mut gpus = self.policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+            name.starts_with(DEVICE_CLASS) || *amount != 0 && amount != "0" && gpus.any(|gpu| gpu == name)
+        };
+        let containers =
+            ["containers", "initContainers"].into_iter().filter_map(|list| pod["spec"][list].as_array());
+        containers.flatten().any(|container| {
+            let resources = &container["resources"];
+            let claims = resources["claims"].as_array().is_some_and(|claims| !claims.is_empty());
+            claims || resources["limits"].as_object().is_some_and(|limits| limits.iter().any(is_gpu))
+        })
+    }
+
     /// The policies that may match this pod, each once, in order.
     fn candidates(&self, pod: &Value) -> impl Iterator<Item = &Policy> {
         let mut found = self.others.clone();
@@ -118,45 +197,32 @@ impl PolicySet {
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
-    let outcome = match select(policies, &pod, context) {
-        Ok(policy) => return inject(policy, pod, context),
-        Err(reason @ Reason::SeveralPoliciesMatch { .. }) => Outcome::Refused { reason },
-        Err(reason) => Outcome::Unchanged { pod, reason },
-    };
-    Mutation { outcome, policy: None, warnings: Vec::new() }
-}
-
-/// The one policy that matches a pod.
-fn select<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Result<&'p Policy, Reason> {
-    let mut found: Vec<&Policy> = Vec::new();
-    let mut near = None;
-    for policy in policies.candidates(pod) {
-        match policy.definition().matcher.test(pod, context) {
-            Match::Yes => found.push(policy),
-            Match::No => {}
-            Match::OtherValue { key, seen, wanted } => {
-                near = Some(Reason::TriggerValue { key, seen, wanted });
-            }
-            Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
+    let alone = |outcome, policy| Mutation { outcome, policy, warnings: Vec::new() };
+    let decision = decide(policies, &pod, context);
+    let mutation = match &decision {
+        Decision::Inject(policy) => {
+            let mutation = inject(policy, pod, context);
+            policies.marked_if_guarded(policy, mutation)
         }
+        Decision::Skip(skipped) => {
+            let names = skipped.iter().map(|policy| policy.name().to_owned()).collect();
+            let marks: Vec<String> = skipped.iter().map(|policy| stamp_for(policy, &pod)).collect();
+            let reason = Reason::ConditionFalse { policies: names };
+            skip(pod, marks.join(","), reason, None, Vec::new())
+        }
+        Decision::Leave(reason) => alone(Outcome::Unchanged { pod, reason: reason.clone() }, None),
+        Decision::Refuse(policy, reason) => {
+            let policy = policy.map(|policy| policy.name().to_owned());
+            alone(Outcome::Refused { reason: reason.clone() }, policy)
+        }
+    };
+    let changed = mutation.outcome.changed().filter(|changed| changed.operation_count() > 0);
+    match changed {
+        // The API server may call the webhook again for the pod as it is now.
+        Some(changed) if decide(policies, &changed.pod, context) != decision => {
+            let reason = Reason::NotIdempotent { path: format!("metadata.annotations[{STAMP}]") };
+            alone(Outcome::Refused { reason }, mutation.policy)
+        }
+        _ => mutation,
     }
-    let Some(first) = found.first().copied() else { return Err(near.unwrap_or(Reason::NoPolicyMatches)) };
-    if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-        return Err(Reason::MirrorPod);
-    }
-    if is_windows(&pod["spec"]) {
-        return Err(Reason::WindowsPod);
-    }
-    if found.len() > 1 {
-        let policies = found.iter().map(|policy| policy.name().to_owned()).collect();
-        return Err(Reason::SeveralPoliciesMatch { policies });
-    }
-    Ok(first)
-}
-
-/// Returns whether the pod names Windows, or is a host process of it.
-fn is_windows(spec: &Value) -> bool {
-    let host_process = |holder: &Value| holder["securityContext"]["windowsOptions"]["hostProcess"] == true;
-    let containers = ["containers", "initContainers"].into_iter().filter_map(|list| spec[list].as_array());
-    spec["os"]["name"] == "windows" || host_process(spec) || containers.flatten().any(host_process)
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::core::engine::{Mutation, Outcome, Reason, inject};
+use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
 use crate::core::pointer::unescape;
 use crate::core::policy::{Devices, Diagnostic, NETWORKS, Parameter, PodContext, Policy, SourceError};
 use crate::core::yaml::Span;
@@ -14,6 +14,13 @@ use crate::core::yaml::Span;
 pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
     let context = context(policy);
     for (what, pod) in samples(policy) {
+        let matches = match condition_holds(policy, &pod, &context) {
+            Ok(matches) => matches,
+            Err(reason) => {
+                refused(policy, &what, reason)?;
+                continue;
+            }
+        };
         let pod = match inject(policy, pod, &context).outcome {
             Outcome::Mutated(mutated) if mutated.reads_own_changes => {
                 let message = format!(
@@ -23,24 +30,34 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
                 let operations = mutated.operations();
                 let last =
                     operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
-                let needle = last.map(|last| named_in_policy(last.pointer, last.value));
-                return Err(error(policy, message, NOT_IDEMPOTENT, needle));
+                let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
+                return Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()));
             }
             Outcome::Mutated(mutated) => mutated.pod,
-            Outcome::Unchanged { .. } => continue,
+            Outcome::Unchanged { .. } | Outcome::Skipped { .. } => continue,
+            // The condition of the policy may exclude the pods for which an expression has no value.
+            Outcome::Refused { reason: Reason::EvaluationFailed { .. } } if !matches => continue,
             Outcome::Refused { reason } => {
                 refused(policy, &what, reason)?;
                 continue;
             }
         };
+        if matches && !condition_holds(policy, &pod, &context).unwrap_or_default() {
+            let message = format!(
+                "the policy is not idempotent: `match.when` holds for a sample pod ({what}), and no longer after the \
+                 policy injected it"
+            );
+            return Err(error(policy, message, NOT_IDEMPOTENT, Some("when:")));
+        }
         if let Mutation { outcome: Outcome::Mutated(again), .. } = inject(policy, pod, &context) {
             let operations = again.operations();
-            let needle = operations.list.first().map(|first| named_in_policy(first.pointer, first.value));
+            let needle =
+                operations.list.first().and_then(|first| Some(named_in_policy(first.pointer, first.value?)));
             let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
             let message = format!(
                 "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
             );
-            return Err(error(policy, message, NOT_IDEMPOTENT, needle));
+            return Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()));
         }
     }
     Ok(())
@@ -55,26 +72,22 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
             policy,
             format!("`{expression}` of {place} fails for a sample pod ({what}): {message}"),
             "look at the values of the parameters, and guard what a pod may lack with `has(…)` or `.?`",
-            Some(expression),
+            Some(&expression),
         )),
         Reason::NotIdempotent { path } => {
             let needle = path.trim_end_matches(']').rsplit(['.', '[']).next().map(str::to_owned);
             let message = format!(
                 "the policy is not idempotent: each time that a sample pod ({what}) is injected, `{path}` changes"
             );
-            Err(error(policy, message, NOT_IDEMPOTENT, needle))
+            Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()))
         }
         _ => Ok(()),
     }
 }
 
-fn error(policy: &Policy, message: String, hint: &str, needle: Option<String>) -> SourceError {
-    let definition = policy.definition();
-    let rules = definition.text.find("\n  rules:").map_or(0, |at| at + 3);
-    let span = Span { length: 5, ..crate::core::yaml::span_at(&definition.text, rules) };
-    let mut diagnostic = Diagnostic::new(span, message).hint(hint);
-    diagnostic.needle = needle.map(Into::into);
-    SourceError::new(&definition.file, &definition.text, diagnostic)
+fn error(policy: &Policy, message: String, hint: &str, needle: Option<&str>) -> SourceError {
+    let diagnostic = Diagnostic::new(Span::default(), message).hint(hint);
+    policy.definition().error_at(diagnostic, &[needle.unwrap_or_default(), "rules"])
 }
 
 /// The text by which the policy most likely names what an operation changes: the name of an entry, or its key.

@@ -70,20 +70,29 @@ impl Values {
         }
     }
 
-    /// Checks the block of each provider against the parameters of its policies.
-    pub fn check(&self, definitions: &[&Definition]) -> Result<(), SourceError> {
+    /// Checks the block of each provider against the parameters of its policies: of those in use, or of the built-in ones
+    /// if none is in use.
+    pub fn check(&self, in_use: &[Definition], built_in: &[Definition]) -> Result<(), SourceError> {
         for provider in &self.providers {
-            let own: Vec<&&Definition> =
-                definitions.iter().filter(|definition| definition.provider == provider.name).collect();
+            let is_own = |definition: &&Definition| definition.provider == provider.name;
+            let mut own: Vec<&Definition> = in_use.iter().filter(is_own).collect();
+            let others: Vec<&Definition> = built_in.iter().filter(is_own).collect();
             if own.is_empty() {
-                let known = definitions.iter().map(|definition| definition.provider.as_str());
+                own.clone_from(&others);
+            }
+            if own.is_empty() {
+                let definitions = in_use.iter().chain(built_in);
+                let known = definitions.map(|definition| definition.provider.as_str());
                 let message = format!("there is no policy for the provider `{}`", provider.name);
                 return Err(
                     self.error(Diagnostic::new(provider.span, message).hint(suggest(&provider.name, known)))
                 );
             }
             for entry in &provider.settings {
-                let parameters = own.iter().flat_map(|definition| &definition.parameters);
+                // An empty value sets nothing: a values file may have the keys of all policies of a provider.
+                let empty = entry.value.to_value().is_null();
+                let policies = own.iter().chain(others.iter().filter(|_| empty));
+                let parameters = policies.flat_map(|definition| &definition.parameters);
                 if !parameters.clone().any(|parameter| parameter.name == entry.key) {
                     let message = format!("`{}` has no setting `{}`", provider.name, entry.key);
                     let known = parameters.map(|parameter| parameter.name.as_str()).chain(["enabled"]);

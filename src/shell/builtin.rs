@@ -1,6 +1,6 @@
 //! The policies that are compiled into the program.
 
-use crate::core::policy::{Definition, SourceError};
+use crate::core::policy::{Definition, PolicyFile, SourceError, definitions};
 
 /// A policy file that is compiled into the program.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +22,22 @@ pub fn find(name: &str) -> Option<BuiltIn> {
     POLICIES.iter().find(|policy| policy.name == name).copied()
 }
 
+/// The files of all built-in policies, which policies of the operator can extend.
+pub(crate) fn files() -> Result<Vec<PolicyFile>, SourceError> {
+    POLICIES.iter().map(|policy| policy.file()).collect()
+}
+
 impl BuiltIn {
     /// Parses the text.
     pub fn definition(self) -> Result<Definition, SourceError> {
-        Definition::read(&format!("policies/{}.yaml", self.name), self.text)
+        let own = self.file()?;
+        let bases = if own.base().is_some() { files()? } else { Vec::new() };
+        let mut found = definitions(&[own], &bases)?;
+        // A file in use that no other one extends is one policy.
+        Ok(found.remove(0))
+    }
+
+    fn file(self) -> Result<PolicyFile, SourceError> {
+        PolicyFile::read(&format!("policies/{}.yaml", self.name), self.text)
     }
 }

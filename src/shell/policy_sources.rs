@@ -3,14 +3,15 @@
 //! Reading and compiling are separate steps, so that a server can read files often and compile them only when they
 //! change.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::core::policy::Definition;
+use crate::core::policy::diagnostic::closest;
+use crate::core::policy::{Definition, PolicyFile, definitions};
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
 use crate::shell::builtin;
@@ -26,7 +27,7 @@ pub struct PolicySources {
     pub policies: Vec<String>,
     /// The path of a values file.
     pub values: Option<String>,
-    /// Parameters of the only policy, `key=value`.
+    /// Parameters of the policies that have them, `key=value`.
     pub sets: Vec<String>,
 }
 
@@ -86,60 +87,72 @@ impl RawPolicies {
     fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Value>)>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
-        let definitions = self.policies.iter().map(|(name, text)| Definition::read(name, text));
-        let mut definitions = definitions.collect::<Result<Vec<_>, _>>()?;
+        let mut in_use = self.definitions()?;
         if let Some(values) = &values {
-            check_values(values, &definitions, enabled.as_deref())?;
+            check_values(values, &in_use, enabled.as_deref())?;
         }
-        if definitions.is_empty() {
-            definitions = built_in_of(enabled.as_deref())?;
+        if in_use.is_empty() {
+            in_use = built_in_of(enabled.as_deref())?;
         }
-        let sets = self.parse_sets(&definitions)?;
         let mut with_values = Vec::new();
-        for definition in definitions {
-            let mut overrides = match &values {
+        for definition in in_use {
+            let overrides = match &values {
                 Some(values) => values.overrides(&definition)?,
                 None => BTreeMap::new(),
             };
-            overrides.extend(sets.clone());
             with_values.push((definition, overrides));
         }
+        self.sets.iter().try_for_each(|set| apply_set(set, &mut with_values))?;
         Ok(with_values)
     }
 
-    fn parse_sets(&self, definitions: &[Definition]) -> anyhow::Result<BTreeMap<String, Value>> {
-        let mut sets = BTreeMap::new();
-        if self.sets.is_empty() {
-            return Ok(sets);
-        }
-        let [definition] = definitions else {
-            bail!("`--set` is for one policy, and {} are in use; use `--values`", definitions.len());
-        };
-        for set in &self.sets {
-            let Some((key, text)) = set.split_once('=') else {
-                bail!("`--set {set}` has no `=`; write `--set KEY=VALUE`");
-            };
-            let prefixes = [
-                format!("multinodeNetworking.{}.", definition.provider),
-                format!("{}.", definition.provider),
-            ];
-            let name = prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())).unwrap_or(key);
-            let Some(parameter) = definition.parameters.iter().find(|parameter| parameter.name == name)
-            else {
-                let known: Vec<&str> =
-                    definition.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-                bail!(
-                    "policy `{}` has no parameter `{name}`\nhint: it has {}",
-                    definition.name,
-                    known.join(", ")
-                );
-            };
-            let value =
-                parameter.parse(text).map_err(|problem| anyhow::anyhow!("`--set {set}`: {problem}"))?;
-            sets.insert(name.to_owned(), value);
-        }
-        Ok(sets)
+    /// The policies that are named, without those that another one extends.
+    fn definitions(&self) -> anyhow::Result<Vec<Definition>> {
+        let files = self.policies.iter().map(|(name, text)| PolicyFile::read(name, text));
+        let files = files.collect::<Result<Vec<_>, _>>()?;
+        let extends = files.iter().any(|file| file.base().is_some());
+        let built_in = if extends { builtin::files()? } else { Vec::new() };
+        Ok(definitions(&files, &built_in)?)
     }
+}
+
+/// Sets a parameter of every policy that has it.
+fn apply_set(set: &str, policies: &mut [(Definition, BTreeMap<String, Value>)]) -> anyhow::Result<()> {
+    let Some((key, text)) = set.split_once('=') else {
+        bail!("`--set {set}` has no `=`; write `--set KEY=VALUE`");
+    };
+    let mut known = false;
+    for (definition, overrides) in policies.iter_mut() {
+        let name = without_provider(key, &definition.provider);
+        let Some(parameter) = definition.parameters.iter().find(|parameter| parameter.name == name) else {
+            continue;
+        };
+        let value = parameter.parse(text).map_err(|problem| anyhow::anyhow!("`--set {set}`: {problem}"))?;
+        overrides.insert(name.to_owned(), value);
+        known = true;
+    }
+    if known {
+        return Ok(());
+    }
+    let definitions: Vec<&Definition> = policies.iter().map(|(definition, _)| definition).collect();
+    let name = definitions.first().map_or(key, |definition| without_provider(key, &definition.provider));
+    let names: Vec<String> = definitions.iter().map(|definition| format!("`{}`", definition.name)).collect();
+    let parameters = definitions.iter().flat_map(|definition| &definition.parameters);
+    let parameters: BTreeSet<&str> = parameters.map(|parameter| parameter.name.as_str()).collect();
+    let hint = match closest(name, parameters.iter().copied()) {
+        Some(closest) => format!("did you mean `{closest}`?"),
+        None => format!("known here: {}", parameters.into_iter().collect::<Vec<_>>().join(", ")),
+    };
+    match names.as_slice() {
+        [one] => bail!("policy {one} has no parameter `{name}`\nhint: {hint}"),
+        _ => bail!("none of the policies {} has a parameter `{name}`\nhint: {hint}", names.join(", ")),
+    }
+}
+
+/// The name of a parameter, which may have the path of its provider's block before it.
+fn without_provider<'k>(key: &'k str, provider: &str) -> &'k str {
+    let prefixes = [format!("multinodeNetworking.{provider}."), format!("{provider}.")];
+    prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())).unwrap_or(key)
 }
 
 /// One line for each built-in policy, with its provider and description.
@@ -147,8 +160,9 @@ pub(crate) fn listing() -> anyhow::Result<String> {
     let mut lines = String::new();
     for policy in builtin::POLICIES {
         let definition = policy.definition()?;
+        let extends = definition.extends.as_ref().map(|base| format!("extends {base}: ")).unwrap_or_default();
         lines.push_str(&format!(
-            "{:<18} {:<7} {}\n",
+            "{:<18} {:<7} {extends}{}\n",
             definition.name, definition.provider, definition.description
         ));
     }
@@ -197,8 +211,7 @@ fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
 fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&str>) -> anyhow::Result<()> {
     let built_in =
         builtin::POLICIES.iter().map(|policy| policy.definition()).collect::<Result<Vec<_>, _>>()?;
-    let all: Vec<&Definition> = definitions.iter().chain(&built_in).collect();
-    values.check(&all)?;
+    values.check(definitions, &built_in)?;
     if let (Some(enabled), Some(policy)) =
         (enabled, definitions.iter().find(|policy| Some(policy.provider.as_str()) != enabled))
     {
@@ -211,7 +224,7 @@ fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&st
     Ok(())
 }
 
-/// The built-in policy of the provider that the values file enables.
+/// The built-in policies of the provider that the values file enables.
 fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
     let Some(enabled) = enabled else {
         bail!(
@@ -219,14 +232,14 @@ fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
             available()?
         );
     };
-    let mut found = Vec::new();
-    for policy in builtin::POLICIES {
-        let definition = policy.definition()?;
-        if definition.provider == enabled {
-            found.push(definition);
+    let all = builtin::files()?;
+    let mut of_provider = Vec::new();
+    for (policy, file) in builtin::POLICIES.iter().zip(&all) {
+        if policy.definition()?.provider == enabled {
+            of_provider.push(file.clone());
         }
     }
-    Ok(found)
+    Ok(definitions(&of_provider, &all)?)
 }
 
 fn available() -> anyhow::Result<String> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::policy::Definition;
+use fabric_injector::core::policy::{Definition, PolicyFile, definitions};
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::registration::{Condition, guard_conditions, webhook_condition};
 use fabric_injector::shell::builtin;
@@ -39,4 +39,38 @@ pub(crate) fn helm_and_the_program_agree_about_policies_of_an_operator(helm: &He
     agree(&render(helm, &values), vec![lab()]);
     let aws = builtin::find("aws-efa").unwrap().definition().unwrap();
     agree(&render(helm, &with(enabled("aws"), &values)), vec![lab(), aws]);
+}
+
+/// An extension of a built-in policy with a key of its own in `match`.
+const EXTENSION: &str = "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: our-efa}
+spec:
+  extends: aws-efa
+  match:
+    exceptAnnotation: {ours: '*'}
+  rules:
+    - {name: ours, container: {env: [{name: OURS, value: \"1\"}]}}
+";
+
+pub(crate) fn helm_and_the_program_agree_about_extensions(helm: &Helm) {
+    let second = EXTENSION
+        .replace("extends: aws-efa", "extends: our-efa")
+        .replace("name: our-efa", "name: our-second")
+        .replace("exceptAnnotation: {ours: '*'}", "namespaces: [research]")
+        .replace("name: ours", "name: second");
+    let read = |text: &str| PolicyFile::read("ours.yaml", text).unwrap();
+    let built_in: Vec<PolicyFile> = builtin::POLICIES.iter().map(|policy| read(policy.text)).collect();
+    for texts in [vec![EXTENSION], vec![EXTENSION, &second]] {
+        let files: Vec<PolicyFile> = texts.iter().map(|text| read(text)).collect();
+        let extra: serde_json::Map<_, _> =
+            texts.iter().enumerate().map(|(at, text)| (format!("{at}.yaml"), json!(text))).collect();
+        for values in [json!({}), enabled("aws")] {
+            let objects = render(helm, &with(values, &json!({"extraPolicies": extra})));
+            agree(&objects, definitions(&files, &built_in).unwrap());
+            // The base is in use no more.
+            let server = &objects.the("Deployment")["spec"]["template"]["spec"]["containers"][0];
+            assert!(!server["args"].to_string().contains("--policy=aws-efa"), "{}", server["args"]);
+        }
+    }
 }

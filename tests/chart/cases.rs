@@ -25,9 +25,11 @@ spec:
     exceptAnnotation:
       lab.example/plain: "true"
       lab.example/later: "true"
+      lab.example/ever: "*"
     labels: {{team: research, lab.example/tier: gold}}
     namespaces: [research, staging]
-    ownerKinds: [Job, RayCluster]
+    ownerKinds: [Job, RayCluster, Job.batch.volcano.sh]
+    when: ${{totalGpus > 1}}
   rules:
     - name: nics
       container:

@@ -48,11 +48,13 @@ fn built_in_with_values() -> String {
     format!("has(object.metadata.annotations) && ({} || {}) && {OPTED_OUT}", has(NHX), has(NMP))
 }
 
-/// Whether a container has a limit on one of these resources, which are in CEL already.
+/// Whether a container may have GPUs, of which these resources are, in CEL already.
 fn asks_for(gpus: &str) -> String {
     let container = format!(
-        "exists(container, has(container.resources) && has(container.resources.limits) && [{gpus}].exists(gpu, gpu in \
-         container.resources.limits && string(container.resources.limits[gpu]) != \"0\"))"
+        "exists(container, has(container.resources) && (has(container.resources.claims) && \
+         size(container.resources.claims) > 0 || has(container.resources.limits) && ([{gpus}].exists(gpu, gpu in \
+         container.resources.limits && string(container.resources.limits[gpu]) != \"0\") || \
+         container.resources.limits.exists(name, name.startsWith(\"deviceclass.resource.kubernetes.io/\")))))"
     );
     format!(
         "object.spec.containers.{container} || has(object.spec.initContainers) && \
@@ -101,9 +103,11 @@ fn lab_term(annotation: &str) -> String {
         r#"request.namespace in ["research", "staging"]"#,
         concat!(
             "has(object.metadata.ownerReferences) && ",
-            r#"object.metadata.ownerReferences.exists(owner, owner.kind in ["Job", "RayCluster"])"#
+            r#"object.metadata.ownerReferences.exists(owner, owner.kind in ["Job", "RayCluster"] || "#,
+            r#"owner.kind == "Job" && owner.apiVersion.startsWith("batch.volcano.sh/"))"#
         ),
         &format!("has(object.metadata.annotations) && {annotation}"),
+        r#"!(has(object.metadata.annotations) && "lab.example/ever" in object.metadata.annotations)"#,
         &opted_out("\"lab.example/later\""),
         &opted_out("\"lab.example/plain\""),
     ]

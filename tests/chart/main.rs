@@ -73,6 +73,7 @@ const ALWAYS: &[(&str, fn())] = tests![
 const WITH_HELM: &[(&str, HelmTest)] = tests![
     agreement::helm_and_the_program_agree_about_every_built_in_policy,
     agreement::helm_and_the_program_agree_about_policies_of_an_operator,
+    agreement::helm_and_the_program_agree_about_extensions,
     conditions::the_built_in_policies_need_one_condition_for_all_clouds,
     conditions::every_part_of_a_match_is_asked_for_and_each_policy_has_its_term,
     conditions::equal_terms_stand_once_and_the_names_of_policies_decide_the_order,
@@ -102,6 +103,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused::options_of_the_chart_are_not_given_a_second_time,
     refused::an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one,
     refused::conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else,
+    refused::an_extension_has_one_base_and_a_base_one_extension,
     registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
     rendered::the_files_are_what_the_chart_renders,
     rights::a_server_may_write_three_objects_and_no_other,

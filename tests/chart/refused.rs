@@ -37,8 +37,13 @@ pub(crate) fn the_block_takes_the_parameters_of_the_policies_and_no_others(helm:
     refused_with_aws(
         helm,
         &aws(json!({"efaDevicesPerGpu": 4})),
-        &["/multinodeNetworking/aws", "efaDevicesPerGpu"],
+        &["multinodeNetworking.aws: no policy has the parameter `efaDevicesPerGpu`", "`efaDevicesPerGPU`"],
     );
+    let ours = json!({"extraPolicies": {"ours.yaml": "{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, \
+        metadata: {name: ours}, spec: {extends: aws-efa, parameters: {debug: {type: string, description: d}}}}"}});
+    let set = with(ours, &aws(json!({"debug": "INFO", "efaDevicesPerGPU": 4})));
+    assert!(helm.template(&with(enabled("aws"), &set)).is_ok());
+    refused_with_aws(helm, &aws(json!({"debug": "INFO"})), &["no policy has the parameter `debug`"]);
     refused_with_aws(
         helm,
         &aws(json!({"efaDevicesPerGPU": "4"})),
@@ -216,4 +221,29 @@ pub(crate) fn conditions_are_given_where_the_chart_cannot_generate_them_and_nowh
     {
         refused_with_aws(helm, &values, &["are generated from the policies", "webhook.excludedNamespaces"]);
     }
+}
+
+pub(crate) fn an_extension_has_one_base_and_a_base_one_extension(helm: &Helm) {
+    let extension = |name: &str, base: &str| {
+        format!(
+            "{{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, metadata: {{name: {name}}}, spec: {{extends: {base}}}}}"
+        )
+    };
+    let extra = |policies: &[(&str, &str)]| {
+        let files: serde_json::Map<_, _> = policies
+            .iter()
+            .map(|(name, base)| (format!("{name}.yaml"), json!(extension(name, base))))
+            .collect();
+        json!({"extraPolicies": files})
+    };
+    refused_with_aws(helm, &extra(&[("one", "aws-eva")]), &["`one` extends `aws-eva`", "`aws-efa`"]);
+    let two = [("one", "aws-efa"), ("two", "aws-efa")];
+    refused_with_aws(helm, &extra(&two), &["`one` and `two` both extend `aws-efa`", "write `extends: one`"]);
+    let circle = [("one", "two"), ("two", "one")];
+    refused_with_aws(helm, &extra(&circle), &["extends itself, directly or through another policy"]);
+    refused_with_aws(
+        helm,
+        &extra(&[("one", "oci-sriov")]),
+        &["is for the provider `oci`, and `aws` is enabled"],
+    );
 }

@@ -93,8 +93,11 @@ fn guard(values: &Value, objects: &Objects) {
     let [validation] = spec["validations"].as_array().unwrap().as_slice() else {
         panic!("there is one validation");
     };
-    let stamp = fabric_injector::core::engine::STAMP;
-    let wanted = format!("has(object.metadata.annotations) && \"{stamp}\" in object.metadata.annotations");
+    let (stamp, skipped) = (fabric_injector::core::engine::STAMP, fabric_injector::core::engine::SKIPPED);
+    let wanted = format!(
+        "has(object.metadata.annotations) && (\"{stamp}\" in object.metadata.annotations || \"{skipped}\" in \
+         object.metadata.annotations)"
+    );
     assert_eq!(validation["expression"], wanted);
     let message = validation["message"].as_str().unwrap();
     assert!(!message.contains('\n') && !message.ends_with('.'), "{message}");

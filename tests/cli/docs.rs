@@ -30,6 +30,10 @@ fn policy_around(example: &str) -> String {
             let rules = rules.replace("FABRIC", "EXAMPLE");
             return format!("{head}{}  rules:\n{rules}", indented(example, 2));
         }
+        "match" => {
+            let rule = "  rules: [{name: example, container: {env: [{name: A, value: b}]}}]\n";
+            return POLICY.split_once("  match:\n").unwrap().0.to_owned() + &indented(example, 2) + rule;
+        }
         "rules" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
         "variables" | "settings" => {
             let example = example.replace("${profileName}", "h100").replace("profileName", "'h100'");
@@ -79,6 +83,36 @@ fn the_first_example_is_a_whole_policy_that_serves_a_pod() {
     let half =
         POD.replace("spec:\n", "spec:\n  nodeSelector: {node.kubernetes.io/instance-type: LAB-H100-half}\n");
     assert_eq!(limits(&with_policy(&examples()[0], &half).exits(0).documents()[0])["nvidia.com/roce"], "4");
+}
+
+#[test]
+fn the_example_of_a_condition_is_for_one_pool() {
+    let example = examples().into_iter().find(|example| example.starts_with("match:")).unwrap();
+    let mutate = |pod: &str| with_policy(&policy_around(&example), pod).exits(0);
+    mutate(POD).says(&["skipped: the condition"]);
+    mutate(&POD.replace("spec:\n", "spec:\n  nodeSelector: {pool: h100}\n")).says(&["mutated by lab@"]);
+}
+
+#[test]
+fn the_example_of_an_extension_has_a_default_a_table_and_a_rule_of_its_own() {
+    let example = examples().into_iter().find(|example| example.contains("extends: aws-efa")).unwrap();
+    let efa = |pod: &str| {
+        let run = with_policy(&example, pod).exits(0);
+        run.says(&["mutated by our-efa@"]);
+        let pod = run.documents().remove(0);
+        let env = pod["spec"]["containers"][0]["env"].as_array().unwrap().clone();
+        assert!(env.contains(&json!({"name": "NCCL_DEBUG", "value": "INFO"})), "{env:?}");
+        limits(&pod)["vpc.amazonaws.com/efa"].clone()
+    };
+    assert_eq!(efa(POD), "16");
+    let on = |name: &str| {
+        POD.replace(
+            "spec:\n",
+            &format!("spec:\n  nodeSelector: {{node.kubernetes.io/instance-type: {name}}}\n"),
+        )
+    };
+    assert_eq!(efa(&on("p9.48xlarge")), "32");
+    assert_eq!(efa(&on("p5en.48xlarge")), "16");
 }
 
 #[test]

@@ -96,10 +96,7 @@ fn set_beyond_the_bounds_names_the_bound() {
 }
 
 #[test]
-fn set_needs_exactly_one_policy() {
-    let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &POLICY.replace("name: lab", "name: other"))]);
-    let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "--set", "nicsPerGPU=1"];
-    run_in(folder.path(), &args, POD).exits(2).writes_nothing().says(&["--set", "2"]);
+fn set_needs_a_policy() {
     mutate(&["--set", "efaDevicesPerGPU=2"], POD).exits(2).writes_nothing().says(&["aws-efa"]);
 }
 
@@ -126,4 +123,70 @@ fn the_stamp_does_not_tell_values_from_set() {
     let path = folder.path().join("values.yaml");
     let by_values = stamp(&["--values", path.to_str().unwrap()], POD);
     assert_eq!(stamp(&["--set", "efaDevicesPerGPU=4"], POD), by_values);
+}
+
+/// A policy of the provider of the sample policy for pods with another annotation, with one parameter of its own.
+fn second() -> String {
+    POLICY
+        .replace("name: lab", "name: other")
+        .replace("enable-multi-node-networking", "other")
+        .replace(
+            "  parameters:\n",
+            "  parameters:\n    debug: {type: string, description: d, default: WARN}\n",
+        )
+        .replace("value: lab", "value: ${debug}")
+}
+
+#[test]
+fn a_parameter_is_set_for_every_policy_that_has_it() {
+    let folder = folder(&[
+        ("lab.yaml", POLICY),
+        ("other.yaml", &second()),
+        ("values.yaml", "multinodeNetworking: {lab: {enabled: true, nicsPerGPU: 1, debug: INFO}}"),
+    ]);
+    let pods = format!("{POD}---\n{}", POD.replace("enable-multi-node-networking", "other"));
+    let policies = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml", "-q", "-o", "json"];
+    for more in [&["--set", "nicsPerGPU=1", "--set", "lab.debug=INFO"][..], &["--values", "values.yaml"]] {
+        let run = run_in(folder.path(), &[&policies, more].concat(), &pods).exits(0);
+        let container = |at: usize| run.values()[at]["spec"]["containers"][0].clone();
+        for at in [0, 1] {
+            assert_eq!(container(at)["resources"]["limits"]["example.com/nic"], "8");
+        }
+        assert_eq!(container(0)["env"][0]["value"], "lab");
+        assert_eq!(container(1)["env"][0]["value"], "INFO");
+    }
+    let run = run_in(folder.path(), &[&policies[..], &["--set", "debg=INFO"]].concat(), &pods).exits(2);
+    run.writes_nothing()
+        .says(&["none of the policies `lab`, `other` has a parameter `debg`", "did you mean `debug`?"]);
+}
+
+#[test]
+fn a_setting_that_no_policy_in_use_has_is_an_error() {
+    let folder = folder(&[
+        ("efa.yaml", &POLICY.replace("provider: lab", "provider: aws")),
+        ("values.yaml", "multinodeNetworking:\n  aws:\n    enabled: true\n    nicPerGPU: 1\n"),
+        ("empty.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: null}}"),
+    ]);
+    let run = |values: &str| {
+        run_in(folder.path(), &["mutate", "--policy", "efa.yaml", "--values", values, "-q"], POD)
+    };
+    run("values.yaml").exits(2).writes_nothing().says(&[
+        "values.yaml:4:5",
+        "`nicPerGPU`",
+        "did you mean `nicsPerGPU`?",
+    ]);
+    // The chart has the keys of all built-in policies.
+    run("empty.yaml").exits(0);
+}
+
+#[test]
+fn a_parameter_has_one_type_in_all_policies_of_a_provider() {
+    let other = second().replace("nicsPerGPU:\n      type: number", "nicsPerGPU:\n      type: integer");
+    let folder = folder(&[("lab.yaml", POLICY), ("other.yaml", &other)]);
+    let args = ["mutate", "--policy", "lab.yaml", "--policy", "other.yaml"];
+    let run = run_in(folder.path(), &args, POD).exits(2);
+    run.writes_nothing().says(&[
+        "`nicsPerGPU` is `number` in the policy `lab` (lab.yaml), and `integer` in the policy `other`",
+        "other.yaml",
+    ]);
 }

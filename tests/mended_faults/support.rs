@@ -120,11 +120,11 @@ pub(crate) fn served(policy: &str, sets: &[(&str, &str)], pod: Value) -> Served 
 }
 
 /// The code that says why a pod was left as it came.
-pub(crate) fn left_alone(policy: &str, pod: &Value) -> &'static str {
+pub(crate) fn left_alone(policy: &str, pod: &Value) -> String {
     let mutation = serve(policy, &[], pod.clone());
     let Outcome::Unchanged { pod: after, reason } = mutation.outcome else { panic!("{mutation:#?}") };
     assert_eq!(after, *pod);
-    reason.code()
+    reason.code().to_owned()
 }
 
 impl Served {

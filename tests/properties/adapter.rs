@@ -40,15 +40,33 @@ pub(crate) struct Injection {
 
 #[derive(Debug, Clone)]
 pub(crate) enum Result {
-    Mutated { pod: Value, stamp: String, patch: json_patch::Patch, added: Vec<String> },
-    Unchanged { pod: Value, reason: &'static str },
-    Refused { reason: &'static str, text: String },
+    Mutated {
+        pod: Value,
+        stamp: String,
+        patch: json_patch::Patch,
+        added: Vec<String>,
+    },
+    /// Left alone on purpose, with nothing but the annotation that says so.
+    Skipped {
+        pod: Value,
+        patch: json_patch::Patch,
+        reason: String,
+    },
+    Unchanged {
+        pod: Value,
+        reason: String,
+    },
+    Refused {
+        reason: String,
+        text: String,
+    },
 }
 
 impl Result {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Mutated { .. } => "mutated".to_owned(),
+            Self::Skipped { reason, .. } => format!("skipped: {reason}"),
             Self::Unchanged { reason, .. } => format!("unchanged: {reason}"),
             Self::Refused { reason, .. } => format!("refused: {reason}"),
         }
@@ -97,8 +115,13 @@ fn injection(mutation: engine::Mutation) -> Injection {
             added: mutated.operations().summary(),
             pod: mutated.pod,
         },
-        Outcome::Unchanged { pod, reason } => Result::Unchanged { pod, reason: reason.code() },
-        Outcome::Refused { reason } => Result::Refused { reason: reason.code(), text: reason.to_string() },
+        Outcome::Skipped { marked, reason } => {
+            Result::Skipped { patch: marked.patch(), pod: marked.pod, reason: reason.code().to_owned() }
+        }
+        Outcome::Unchanged { pod, reason } => Result::Unchanged { pod, reason: reason.code().to_owned() },
+        Outcome::Refused { reason } => {
+            Result::Refused { reason: reason.code().to_owned(), text: reason.to_string() }
+        }
     };
     Injection { outcome, warnings }
 }

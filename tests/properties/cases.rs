@@ -63,7 +63,7 @@ pub(crate) fn loads_and_holds(rules: &Value, pod: &Value) -> Injection {
 
 pub(crate) fn after(injection: &Injection) -> &Value {
     match &injection.outcome {
-        Outcome::Mutated { pod, .. } | Outcome::Unchanged { pod, .. } => pod,
+        Outcome::Mutated { pod, .. } | Outcome::Skipped { pod, .. } | Outcome::Unchanged { pod, .. } => pod,
         Outcome::Refused { text, .. } => panic!("refused: {text}"),
     }
 }

@@ -39,13 +39,19 @@ pub(crate) fn matches(policy: &Policy, pod: &Value, context: &Context) -> bool {
     let pairs = |key: &str| matcher[key].as_object().into_iter().flatten();
     let labels = pairs("labels").all(|(key, value)| pod["metadata"]["labels"][key] == *value);
     let any = matcher["anyAnnotation"].is_null() || pairs("anyAnnotation").any(has);
-    let except = pairs("exceptAnnotation").any(has);
+    let except = pairs("exceptAnnotation")
+        .any(|(key, value)| has((key, value)) || value == "*" && annotations[key].is_string());
     let namespace = json!(namespace(pod, context));
     let namespaces = matcher["namespaces"].is_null() || items(&matcher["namespaces"]).contains(&namespace);
-    let owners: Vec<&Value> =
-        items(&pod["metadata"]["ownerReferences"]).iter().map(|owner| &owner["kind"]).collect();
-    let kinds = matcher["ownerKinds"].is_null()
-        || items(&matcher["ownerKinds"]).iter().any(|kind| owners.contains(&kind));
+    let owned_by = |kind: &Value| {
+        items(&pod["metadata"]["ownerReferences"]).iter().any(|owner| {
+            let group = owner["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+            let with_group =
+                format!("{}.{}", owner["kind"].as_str().unwrap_or_default(), group.unwrap_or_default().0);
+            *kind == owner["kind"] || *kind == with_group
+        })
+    };
+    let kinds = matcher["ownerKinds"].is_null() || items(&matcher["ownerKinds"]).iter().any(owned_by);
     any && !except && labels && namespaces && kinds
 }
 

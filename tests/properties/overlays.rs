@@ -12,7 +12,8 @@ use crate::pair::{Pair, Verdict, fail};
 pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
     let Some(after) = pair.after() else { return Ok(()) };
     let settled = match &pair.first.outcome {
-        Outcome::Unchanged { reason, .. } => *reason == "nothing_to_add",
+        Outcome::Unchanged { reason, .. } => reason == "nothing_to_add",
+        Outcome::Skipped { reason, .. } => reason != "condition_false",
         _ => true,
     };
     // A request without its limit is what a policy may mend.

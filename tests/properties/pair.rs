@@ -72,7 +72,9 @@ impl<'g> Pair<'g> {
     /// The pod after injection; none if it is refused.
     pub(crate) fn after(&self) -> Option<&Value> {
         match &self.first.outcome {
-            Outcome::Mutated { pod, .. } | Outcome::Unchanged { pod, .. } => Some(pod),
+            Outcome::Mutated { pod, .. } | Outcome::Skipped { pod, .. } | Outcome::Unchanged { pod, .. } => {
+                Some(pod)
+            }
             Outcome::Refused { .. } => None,
         }
     }
@@ -94,7 +96,8 @@ impl<'g> Pair<'g> {
                 fail(format!("{} {value} at {class}", first["op"]), patch.to_string())
             }
             Outcome::Refused { reason, text } => fail(format!("refused {reason}"), text),
-            Outcome::Unchanged { .. } => Ok(()),
+            Outcome::Skipped { patch, .. } if !patch.0.is_empty() => fail("skipped", patch.to_string()),
+            Outcome::Skipped { .. } | Outcome::Unchanged { .. } => Ok(()),
         }
     }
 }

@@ -218,7 +218,7 @@ fn what_is_no_pod_is_answered() {
             let case = || format!("{}\n{}", group.policy.text(), yaml::text(&pod));
             match &pair.first.outcome {
                 Outcome::Unchanged { pod: after, .. } => assert_eq!(after.to_string(), pod.to_string()),
-                Outcome::Mutated { pod: after, patch, .. } => {
+                Outcome::Mutated { pod: after, patch, .. } | Outcome::Skipped { pod: after, patch, .. } => {
                     let mut patched = pod.clone();
                     let applied = json_patch::patch(&mut patched, patch);
                     assert!(applied.is_ok() && patched == *after, "{patch}\n{}", case());

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::adapter::Result as Outcome;
+use serde_json::Value;
+
+use crate::adapter::{Result as Outcome, STAMP};
 use crate::agreement::{
     defaults_make_no_difference, order_of_rules, reading_more_changes_nothing, webhook_and_command_agree,
 };
@@ -34,17 +36,34 @@ pub(crate) const ALL: &[(&str, Property)] = &[
 ];
 
 fn patch_gives_the_pod(pair: &Pair<'_>) -> Verdict {
-    let Outcome::Mutated { pod, patch, .. } = &pair.first.outcome else {
+    let (Outcome::Mutated { pod, patch, .. } | Outcome::Skipped { pod, patch, .. }) = &pair.first.outcome
+    else {
         return match pair.after() {
             Some(after) if *after != pair.pod => fail("unchanged pod", after.to_string()),
             _ => Ok(()),
         };
     };
+    if let Outcome::Skipped { .. } = &pair.first.outcome {
+        only_marked(pair, pod)?;
+    }
     let mut patched = pair.pod.clone();
     if let Err(error) = json_patch::patch(&mut patched, patch) {
         return fail("the patch does not apply", format!("{error}: {patch}"));
     }
     if patched == *pod { Ok(()) } else { fail("another pod", json_patch::diff(pod, &patched).to_string()) }
+}
+
+/// A pod that is skipped has one of the two annotations, no other change, and stays as it is.
+fn only_marked(pair: &Pair<'_>, pod: &Value) -> Verdict {
+    let annotations = pod["metadata"]["annotations"].as_object();
+    let has = |key: &str| annotations.is_some_and(|annotations| annotations.contains_key(key));
+    if !has("fabric-injector.io/skipped") || has(STAMP) {
+        return fail("annotations", pod["metadata"].to_string());
+    }
+    if pod["spec"] != pair.pod["spec"] {
+        return fail("spec", json_patch::diff(&pair.pod["spec"], &pod["spec"]).to_string());
+    }
+    pair.again(pod)
 }
 
 fn a_valid_pod_stays_valid(pair: &Pair<'_>) -> Verdict {
@@ -68,7 +87,9 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
     let matches = model::matches(&pair.group.policy, &pair.pod, &pair.context);
     let reason = match &pair.first.outcome {
         Outcome::Mutated { .. } => "mutated",
-        Outcome::Unchanged { reason, .. } | Outcome::Refused { reason, .. } => reason,
+        Outcome::Skipped { reason, .. }
+        | Outcome::Unchanged { reason, .. }
+        | Outcome::Refused { reason, .. } => reason.as_str(),
     };
     let other = ["no_policy_matches", "trigger_value", "opted_out"].contains(&reason);
     if matches == other {
@@ -86,7 +107,7 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
     match reason {
         "malformed_pod" | "evaluation_failed" => fail(reason, text),
         "mutated" if !applies => fail("mutated without a rule", ""),
-        "no_gpu_container" if applies => {
+        "no_gpu_container" | "no_rule_applies" if applies => {
             fail("left alone where a rule applies", format!("{:?}", demand.asked))
         }
         "conflict" if !pair.group.text.contains("refuse") => fail("conflict without refuse", text),

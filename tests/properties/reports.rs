@@ -24,7 +24,7 @@ pub(crate) fn agree(policy: &str, before: &Value, injection: &Injection) -> Opti
         }
     }
     let after = match &injection.outcome {
-        Outcome::Mutated { pod, .. } | Outcome::Unchanged { pod, .. } => pod,
+        Outcome::Mutated { pod, .. } | Outcome::Skipped { pod, .. } | Outcome::Unchanged { pod, .. } => pod,
         Outcome::Refused { .. } => return None,
     };
     let nowhere = |path: &str| !exists(after, path) && !is_asked_for(policy, after, path);

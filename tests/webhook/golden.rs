@@ -102,6 +102,10 @@ fn assert_same(what: &str, template: &Value, pod: &Value, mutation: &Mutation, r
             assert_eq!(patched(pod, response), wanted, "{what}");
             assert!(warnings(response).iter().any(|warning| warning.contains("added to ")), "{what}");
         }
+        Outcome::Skipped { marked, .. } => {
+            assert_eq!(patch(response), marked.patch(), "{what}");
+            assert_eq!(patched(template, response), marked.pod, "{what}");
+        }
         Outcome::Unchanged { .. } => {
             assert_eq!((&response["allowed"], response.get("patch")), (&json!(true), None), "{what}");
         }

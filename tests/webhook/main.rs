@@ -24,5 +24,6 @@ mod reviews;
 mod scrape;
 mod series;
 mod server;
+mod skipped;
 mod time;
 mod warnings;

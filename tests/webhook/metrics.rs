@@ -16,7 +16,8 @@ fn every_reason_is_there_before_any_request_came() {
     let left_alone = Reason::LEFT_ALONE.iter().map(|reason| ("unchanged", *reason));
     let refused = Reason::REFUSED.iter().map(|reason| ("refused", *reason));
     let mut wanted = Vec::new();
-    for (outcome, reason) in left_alone.chain(refused) {
+    let skipped = Reason::SKIPPED.iter().map(|reason| ("skipped", *reason));
+    for (outcome, reason) in left_alone.chain(skipped).chain(refused) {
         wanted.extend([reviews("", outcome, reason), reviews("lab", outcome, reason)]);
     }
     wanted.push(reviews("lab", "mutated", ""));

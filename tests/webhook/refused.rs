@@ -45,7 +45,11 @@ async fn a_pod_for_which_two_policies_are_is_forbidden_and_told_both() {
     let before = server.scrape();
     let response = server.review(&review_of(&pod())).await;
     let message = denied(&response, 403);
-    assert!(message.contains("`lab`, `other`") && message.contains("only one may be"), "{message}");
+    assert!(
+        message.contains("`lab`, `other`")
+            && message.contains("conditions (`match.when`) that exclude each other"),
+        "{message}"
+    );
     assert_eq!(audit(&response)["outcome"], "refused: several_policies_match");
     let series = reviews("", "refused", "several_policies_match");
     server.scrape().rose(&before, &[(&series, 1), (ANSWERED, 1)]);

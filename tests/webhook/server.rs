@@ -52,7 +52,7 @@ spec:
     rank: "${int(pod.metadata.?labels[?'rank'].orValue('1'))}"
   warnings:
     - code: few_gpus
-      when: ${totalGpus < 8}
+      when: ${totalGpus > 0 && totalGpus < 8}
       message: the pod has fewer GPUs than a node
   rules:
     - name: nics

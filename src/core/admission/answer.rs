@@ -1,5 +1,6 @@
 //! The answer to a review, and its record for logs and metrics.
 
+use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use serde::de::IgnoredAny;
@@ -37,7 +38,7 @@ pub struct Record {
     pub policy: Option<String>,
     pub outcome: ReviewOutcome,
     /// The stable code of the reason; none for an injected pod.
-    pub reason: Option<&'static str>,
+    pub reason: Option<Cow<'static, str>>,
     /// The reason as a sentence.
     pub message: Option<String>,
     /// If true, the API server may create the object.
@@ -73,9 +74,12 @@ impl Record {
     }
 
     fn because(self, reason: &'static str) -> Self {
-        Self { reason: Some(reason), ..self }
+        Self { reason: Some(Cow::Borrowed(reason)), ..self }
     }
 }
+
+/// The code of [`engine::Reason::NoPolicyMatches`].
+const NO_POLICY: &str = "no_policy_matches";
 
 /// Answers a review.
 ///
@@ -97,8 +101,7 @@ pub fn answer(
         }))
     } else {
         let (version, request) = review::parse::<IgnoredAny>(body)?;
-        let reason = engine::Reason::NoPolicyMatches.code();
-        Ok(answer_other_request(&version, &request).unwrap_or_else(|| allowed(&request, reason)))
+        Ok(answer_other_request(&version, &request).unwrap_or_else(|| allowed(&request, NO_POLICY)))
     }
 }
 
@@ -116,7 +119,7 @@ pub(crate) fn answer_without_evaluation(
         if policies.may_concern(body) {
             failed(&request, on_error, "overload", format!("overloaded: {why}"))
         } else {
-            allowed(&request, engine::Reason::NoPolicyMatches.code())
+            allowed(&request, NO_POLICY)
         }
     }))
 }
@@ -183,17 +186,15 @@ fn answer_pod(
     let response = respond(&request.uid, &mutation, on_error);
     let (outcome, reason) = match &mutation.outcome {
         engine::Outcome::Mutated(_) => (ReviewOutcome::Mutated, None),
+        engine::Outcome::Skipped { reason, .. } => (ReviewOutcome::Skipped, Some(reason)),
         engine::Outcome::Unchanged { reason, .. } => (ReviewOutcome::Unchanged, Some(reason)),
         engine::Outcome::Refused { reason } if reason.is_fault() => (ReviewOutcome::Failed, Some(reason)),
         engine::Outcome::Refused { reason } => (ReviewOutcome::Refused, Some(reason)),
     };
-    let operations = match &mutation.outcome {
-        engine::Outcome::Mutated(mutated) => mutated.operation_count(),
-        _ => 0,
-    };
+    let operations = mutation.outcome.changed().map_or(0, engine::Mutated::operation_count);
     let record = Record {
         name,
-        reason: reason.map(engine::Reason::code),
+        reason: reason.map(|reason| Cow::Owned(reason.code().to_owned())),
         message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
         operations,
         warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),

@@ -141,6 +141,13 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
             let response = Response { patch_type: Some("JSONPatch"), patch, ..Response::allow(uid) };
             (response, format!("mutated by {}", mutated.stamp))
         }
+        engine::Outcome::Skipped { marked, reason } => {
+            messages.push(format!("fabric-injector: left alone: {reason}"));
+            let patch =
+                (marked.operation_count() > 0).then(|| STANDARD.encode(marked.operations().to_json()));
+            let patch_type = patch.is_some().then_some("JSONPatch");
+            (Response { patch_type, patch, ..Response::allow(uid) }, format!("skipped: {}", reason.code()))
+        }
         engine::Outcome::Unchanged { reason, .. } => {
             // The pod asks for the fabric and does not get it.
             if mutation.policy.is_some() || reason.is_near_miss() {
@@ -158,7 +165,8 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
     if response.warnings.is_empty() {
         response.warnings = within_limits(messages);
     }
-    if mutation.policy.is_some() || !response.allowed {
+    let concerns_pod = mutation.policy.is_some() || mutation.outcome.changed().is_some();
+    if concerns_pod || !response.allowed {
         response.audit_annotations.insert("outcome", outcome);
         let codes: Vec<&str> = mutation.warnings.iter().map(engine::Warning::code).collect();
         if !codes.is_empty() {

@@ -16,14 +16,17 @@ impl Reason {
         "malformed_pod",
     ];
 
-    /// Codes of the reasons for which a pod is refused.
+    /// Codes of the reasons for which a pod is skipped.
+    pub const SKIPPED: &[&str] = &["condition_false", "no_rule_applies", "no_gpu_container"];
+
+    /// Codes of the reasons for which a pod is refused, apart from those that policies declare.
     pub const REFUSED: &[&str] = &["several_policies_match", "conflict"];
 
     /// Codes of the reasons that are a fault of the policy.
     pub const FAULTS: &[&str] = &["evaluation_failed", "not_idempotent"];
 
     /// The stable code, for programs.
-    pub fn code(&self) -> &'static str {
+    pub fn code(&self) -> &str {
         match self {
             Self::NoPolicyMatches => "no_policy_matches",
             Self::TriggerValue { .. } => "trigger_value",
@@ -32,10 +35,13 @@ impl Reason {
             Self::WindowsPod => "windows_pod",
             Self::NoGpuContainer { .. } => "no_gpu_container",
             Self::NothingToAdd => "nothing_to_add",
+            Self::NoRuleApplies => "no_rule_applies",
+            Self::ConditionFalse { .. } => "condition_false",
             Self::AnnotationLimit { .. } => "annotation_limit",
             Self::MalformedPod { .. } => "malformed_pod",
             Self::SeveralPoliciesMatch { .. } => "several_policies_match",
             Self::Conflict { .. } => "conflict",
+            Self::Policy { code, .. } => code,
             Self::NotIdempotent { .. } => "not_idempotent",
             Self::EvaluationFailed { .. } => "evaluation_failed",
         }
@@ -73,6 +79,7 @@ impl Warning {
         "no_such_container",
         "claim_without_pod_claim",
         "restamped",
+        "injected_before",
         "huge_pages_alone",
         "host_network",
         "settings_elsewhere",
@@ -102,6 +109,7 @@ impl Warning {
             WarningKind::NoSuchContainer { .. } => "no_such_container",
             WarningKind::ClaimWithoutPodClaim { .. } => "claim_without_pod_claim",
             WarningKind::Restamped { .. } => "restamped",
+            WarningKind::InjectedBefore { .. } => "injected_before",
             WarningKind::HugePagesAlone { .. } => "huge_pages_alone",
             WarningKind::HostNetwork => "host_network",
             WarningKind::SettingsElsewhere { .. } => "settings_elsewhere",

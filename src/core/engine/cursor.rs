@@ -70,6 +70,15 @@ impl<'a> Cursor<'a> {
         self.log.leave(before);
     }
 
+    /// Removes a field.
+    pub(super) fn remove(&mut self, key: &str) {
+        if let Some(removed) = self.map.shift_remove(key) {
+            let before = self.log.enter(key);
+            self.log.removed(removed);
+            self.log.leave(before);
+        }
+    }
+
     /// Changes the object in a field. Without one, an object that the changes leave non-empty is added.
     pub(super) fn within<T>(
         &mut self,

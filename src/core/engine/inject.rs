@@ -8,9 +8,9 @@ use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::parameter_text as plain;
 use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy};
 
+use super::Stop;
 use super::bindings::{PodScope, Source};
 use super::context::{PodFacts, evaluation_failed};
-use super::cursor::Cursor;
 use super::instance_type;
 use super::log::ChangeLog;
 use super::own_fabric;
@@ -18,8 +18,8 @@ use super::pass::{Pass, Selection};
 use super::pod;
 use super::report::{Reason, Warning, WarningKind};
 use super::security;
+use super::stamp::{SKIPPED, STAMP, stamp};
 use super::volumes::add_missing;
-use super::{STAMP, Stop};
 
 /// The passes after which a policy that still changes the pod counts as one that always will.
 const MAX_PASSES: usize = 4;
@@ -46,12 +46,15 @@ pub(super) fn inject(
         injection.repeat(pod, log)?;
     }
     log.drop_reverted(pod);
+    let annotations = &pod["metadata"]["annotations"];
     if log.is_empty()
-        && pod["metadata"]["annotations"].get(STAMP).is_some_and(|stamp| *stamp == resolved.stamp)
+        && annotations.get(STAMP).is_some_and(|stamp| *stamp == resolved.stamp)
+        && annotations.get(SKIPPED).is_none()
     {
         return Err(Stop::Leave(Reason::NothingToAdd));
     }
-    stamp(&resolved.stamp, pod, log)
+    stamp(&resolved.stamp, pod, log)?;
+    Ok(resolved.stamp.clone())
 }
 
 struct Injection<'a> {
@@ -66,7 +69,7 @@ impl Injection<'_> {
     fn first_pass(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<Selection, Stop> {
         let mut selection = Selection::new();
         let own_fabric = self.own_fabric(pod);
-        self.pass(pod, log, |pass, gpus, log| {
+        self.pass(pod, log, |pass, pod, gpus, log| {
             if self.resolved.feedback == Feedback::Conditions {
                 selection = pass.selection();
             }
@@ -79,7 +82,13 @@ impl Injection<'_> {
                 log.warnings.push(about_pod(WarningKind::KeptFabric { names: own_fabric }, ""));
             }
             if !applies {
-                return Err(Stop::Leave(if gpus { Reason::NothingToAdd } else { self.no_gpus() }));
+                pass.warn_alone(pod, log)?;
+                let mark = self.resolved.stamp.clone();
+                return Err(if gpus {
+                    Stop::Skip { mark, reason: Reason::NoRuleApplies }
+                } else {
+                    Stop::Leave(self.no_gpus())
+                });
             }
             self.warn_about_parameters(pass, log);
             Ok(())
@@ -121,7 +130,7 @@ impl Injection<'_> {
     fn repeat(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
         for _ in 1..MAX_PASSES {
             let (before, reported) = (pod.clone(), log.warnings.len());
-            self.pass(pod, log, |_, _, _| Ok(()))?;
+            self.pass(pod, log, |_, _, _, _| Ok(()))?;
             let repeated = log.warnings.split_off(reported);
             let settled = *pod == before;
             if settled {
@@ -148,14 +157,14 @@ impl Injection<'_> {
         &self,
         pod: &mut Value,
         log: &mut ChangeLog,
-        check: impl FnOnce(&Pass<'_>, bool, &mut ChangeLog) -> Result<(), Stop>,
+        check: impl FnOnce(&Pass<'_>, &Value, bool, &mut ChangeLog) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let containers = pod::containers(pod, &self.resolved.devices)?;
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
         let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, |_| true)?;
-        check(&pass, containers.iter().any(|container| container.gpus > 0), log)?;
+        check(&pass, pod, containers.iter().any(|container| container.gpus > 0), log)?;
         let mut facts = PodFacts::take(pod, self.context, &self.resolved.stamp)?;
         let result = pass.inject(pod, &mut facts, log);
         facts.give_back_volumes(pod);
@@ -205,24 +214,4 @@ fn warn_without_root(pod: &Value, capabilities: Vec<(String, String)>, log: &mut
             log.warnings.push(Warning { path, kind, rule: String::new() });
         }
     }
-}
-
-/// Sets the annotation that names the policy, also on a pod to which the policy has nothing to add: a pod without it
-/// was not evaluated.
-fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<String, Stop> {
-    Cursor::pod(pod, log)?.within("metadata", |metadata| {
-        metadata.within("annotations", |annotations| {
-            match annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {
-                Some(before) if before == stamp => {}
-                before => {
-                    if let Some(before) = before {
-                        annotations.warn(STAMP, WarningKind::Restamped { before }, "");
-                    }
-                    annotations.put(STAMP, Value::from(stamp));
-                }
-            }
-            Ok(())
-        })
-    })?;
-    Ok(stamp.to_owned())
 }

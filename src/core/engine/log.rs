@@ -12,7 +12,7 @@ use super::report::{Warning, WarningKind};
 struct Change {
     /// JSON Pointer (RFC 6901) from the pod's root.
     pointer: String,
-    /// The value that was replaced; `None` where there was none.
+    /// The value that was replaced or removed; `None` where there was none.
     before: Option<Value>,
 }
 
@@ -132,6 +132,18 @@ impl ChangeLog {
         self.changes.push(Change { pointer: self.pointer.clone(), before });
     }
 
+    /// Records that the current value was removed.
+    pub(super) fn removed(&mut self, before: Value) {
+        let recorded = self.changes.iter().position(|change| change.pointer == self.pointer);
+        match recorded {
+            // What the policy itself added is not in the pod that the patch starts from.
+            Some(at) if self.changes[at].before.is_none() => drop(self.changes.remove(at)),
+            Some(_) => {}
+            None if self.is_added() => {}
+            None => self.changes.push(Change { pointer: self.pointer.clone(), before: Some(before) }),
+        }
+    }
+
     /// Records that an entry was appended to the current list, at this index.
     pub(super) fn appended(&mut self, index: usize) {
         let list = self.pointer.len();
@@ -214,6 +226,10 @@ impl ChangeLog {
                 Some(before) => {
                     if let Some(value) = pod.pointer_mut(&change.pointer) {
                         *value = before;
+                    } else if let Some((parent, token)) = change.pointer.rsplit_once('/')
+                        && let Some(Value::Object(map)) = pod.pointer_mut(parent)
+                    {
+                        map.insert(unescape(token).into_owned(), before);
                     }
                 }
                 None => remove(pod, &change.pointer),

@@ -12,7 +12,8 @@ pub struct Operation<'a> {
     pub pointer: &'a str,
     /// True if it replaces another value.
     pub replaces: bool,
-    pub value: &'a Value,
+    /// The value; none if it is removed.
+    pub value: Option<&'a Value>,
 }
 
 /// The operations that change the pod as it came into the pod as it is now, in order.
@@ -30,7 +31,8 @@ impl Operations<'_> {
         struct Line<'a> {
             op: &'static str,
             path: &'a str,
-            value: &'a Value,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            value: Option<&'a Value>,
         }
         let mut text = Vec::with_capacity(160 * self.list.len() + 2);
         text.push(b'[');
@@ -38,7 +40,11 @@ impl Operations<'_> {
             if index > 0 {
                 text.push(b',');
             }
-            let op = if operation.replaces { "replace" } else { "add" };
+            let op = match operation.value {
+                None => "remove",
+                Some(_) if operation.replaces => "replace",
+                Some(_) => "add",
+            };
             let line = Line { op, path: operation.pointer, value: operation.value };
             // Serialising a `Value` into memory cannot fail.
             let _ = serde_json::to_writer(&mut text, &line);

@@ -227,6 +227,13 @@ impl<'a> Pass<'a> {
         }
         Ok(())
     }
+
+    /// Evaluates the refusals and warnings for a pod that no rule applies to.
+    pub(super) fn warn_alone(&self, pod: &Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        let scope = PodScope::new(Source::injected(self.policy, pod), self.policy, Some(self.scope));
+        let resolver = Resolver(&scope);
+        warnings::about_pod(self.policy, &scope, &bindings(self.policy, &resolver), log)
+    }
 }
 
 /// Merges a container of an overlay into the pod's container of that name, or adds it.

@@ -28,6 +28,10 @@ pub enum Reason {
     },
     /// The pod has everything that the policy would add.
     NothingToAdd,
+    /// The pod requests GPUs, and no rule of the policy applies to it.
+    NoRuleApplies,
+    /// The conditions of all policies that match the pod otherwise are false.
+    ConditionFalse { policies: Vec<String> },
     /// With the additions of the policy, the annotations would exceed the API server's limit.
     AnnotationLimit { key: String },
     /// A value of the pod has the wrong type, for which the API server refuses the pod.
@@ -36,6 +40,8 @@ pub enum Reason {
     SeveralPoliciesMatch { policies: Vec<String> },
     /// The pod has another value than a rule with `onConflict: refuse`.
     Conflict { rule: String, path: String, seen: String, wanted: String },
+    /// A refusal that the policy itself declares.
+    Policy { code: String, message: String },
     /// The policy changes its own result each time that it is applied.
     NotIdempotent {
         /// JSON Pointer to a value that changes again.
@@ -78,6 +84,17 @@ impl fmt::Display for Reason {
                 )
             }
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
+            Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
+            Self::ConditionFalse { policies } => match policies.as_slice() {
+                [policy] => {
+                    write!(f, "the condition `match.when` of the policy `{policy}` is false for this pod")
+                }
+                _ => write!(
+                    f,
+                    "the conditions `match.when` of the policies {} are false for this pod",
+                    quoted(policies)
+                ),
+            },
             Self::AnnotationLimit { key } => {
                 write!(
                     f,
@@ -88,13 +105,14 @@ impl fmt::Display for Reason {
                 write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")
             }
             Self::SeveralPoliciesMatch { policies } => {
-                let policies: Vec<String> = policies.iter().map(|name| format!("`{name}`")).collect();
                 write!(
                     f,
-                    "the policies {} all match this pod; only one may be in use for it, so keep the annotation of one",
-                    policies.join(", ")
+                    "the policies {} all match this pod, and only one can inject it; write conditions (`match.when`) that \
+                     exclude each other, or do not load one of them",
+                    quoted(policies)
                 )
             }
+            Self::Policy { message, .. } => f.write_str(message),
             Self::Conflict { rule, path, seen, wanted } => {
                 write!(
                     f,
@@ -112,6 +130,11 @@ impl fmt::Display for Reason {
             }
         }
     }
+}
+
+fn quoted(names: &[String]) -> String {
+    let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
 }
 
 /// A fact about a pod that its author should know.
@@ -164,6 +187,8 @@ pub enum WarningKind {
         /// The stamp that the pod came with.
         before: String,
     },
+    /// A pod that is skipped has the stamp of an earlier injection.
+    InjectedBefore { stamp: String },
     /// Huge pages were left out: the API server requires a request for CPU or memory next to them.
     HugePagesAlone { resource: String },
     /// Rules were left out, because the pod requests devices of the fabric itself, under these names.
@@ -282,6 +307,9 @@ impl fmt::Display for Warning {
                 f,
                 "the pod was injected by `{before}` before; what that added stays, and this policy adds what is missing"
             ),
+            WarningKind::InjectedBefore { stamp } => {
+                write!(f, "the pod was injected by `{stamp}` before, and what that added stays")
+            }
             WarningKind::HugePagesAlone { resource } => write!(
                 f,
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"

@@ -105,7 +105,7 @@ pub(super) fn summarize(operations: &Operations<'_>) -> Vec<String> {
     let mut pod = Line { holder: None, items: Vec::new() };
     for operation in &operations.list {
         let tokens: Vec<&str> = operation.pointer.split('/').skip(1).collect();
-        let value = operation.value;
+        let Some(value) = operation.value else { continue };
         match tokens.as_slice() {
             ["spec", list @ ("containers" | "initContainers"), index, rest @ ..] => {
                 let place = (*list, *index);

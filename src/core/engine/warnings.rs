@@ -1,4 +1,4 @@
-//! The warnings that a policy declares.
+//! The warnings and refusals that a policy declares.
 
 use serde_json::Value;
 
@@ -12,41 +12,41 @@ use super::bindings::{PodScope, bindings};
 use super::cursor::Cursor;
 use super::log::ChangeLog;
 use super::pod::Container;
-use super::report::{Kept, Warning, WarningKind};
+use super::report::{Kept, Reason, Warning, WarningKind};
 
-/// Gives the warnings about the pod.
+/// Gives the refusals and warnings about the pod.
 pub(super) fn about_pod(
     policy: &ResolvedPolicy,
     scope: &PodScope<'_>,
     bindings: &Bindings<'_, '_>,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    for warning in policy.warnings.iter().filter(|warning| warning.about == About::Pod) {
-        if let Some(kind) = evaluate(warning, scope, bindings)? {
+    for message in messages(policy).filter(|message| message.0.about == About::Pod) {
+        if let Some(kind) = evaluate(message, scope, bindings)? {
             log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
         }
     }
     Ok(())
 }
 
-/// Gives the warnings about the containers that a rule selects, and about the variables that they set themselves.
+/// Gives the refusals and warnings about the containers that a rule selects, and about the variables that they set themselves.
 pub(super) fn about_containers<'s>(
     policy: &ResolvedPolicy,
     selected: impl Iterator<Item = (&'s Container, &'s PodScope<'s>)>,
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    let warnings = policy.warnings.iter().filter(|warning| warning.about != About::Pod);
-    if warnings.clone().next().is_none() {
+    let messages = || messages(policy).filter(|message| message.0.about != About::Pod);
+    if messages().next().is_none() {
         return Ok(());
     }
     for (container, scope) in selected {
         let resolver = Resolver(scope);
         let bindings = bindings(policy, &resolver);
         let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
-        for warning in warnings.clone() {
-            let About::Variable(name) = &warning.about else {
-                if let Some(kind) = evaluate(warning, scope, &bindings)? {
+        for message in messages() {
+            let About::Variable(name) = &message.0.about else {
+                if let Some(kind) = evaluate(message, scope, &bindings)? {
                     cursor.warn_here(kind, "");
                 }
                 continue;
@@ -54,7 +54,7 @@ pub(super) fn about_containers<'s>(
             let Some((at, value)) = own_variable(&mut cursor, name) else { continue };
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
-            if let Some(kind) = evaluate(warning, scope, &bindings)? {
+            if let Some(kind) = evaluate(message, scope, &bindings)? {
                 warn_about_variable(&mut cursor, at, kind)?;
             }
         }
@@ -62,18 +62,32 @@ pub(super) fn about_containers<'s>(
     Ok(())
 }
 
-/// The kind of a warning whose condition holds.
+/// The refusals and warnings of a policy.
+fn messages(policy: &ResolvedPolicy) -> impl Iterator<Item = Message<'_>> {
+    let refusals = policy.refusals.iter().map(|refusal| Message(refusal, true));
+    refusals.chain(policy.warnings.iter().map(|warning| Message(warning, false)))
+}
+
+/// A warning, or a refusal if the flag is set.
+#[derive(Clone, Copy)]
+struct Message<'a>(&'a ActiveWarning, bool);
+
+/// The kind of a warning whose condition holds. A refusal ends the injection.
 fn evaluate(
-    warning: &ActiveWarning,
+    Message(message, refuses): Message<'_>,
     scope: &PodScope<'_>,
     bindings: &Bindings<'_, '_>,
 ) -> Result<Option<WarningKind>, Stop> {
-    let failed = |error: EvaluationError| scope.explain(&format!("the warning `{}`", warning.code), error);
-    if !warning.when.holds(bindings).map_err(failed)? {
+    let kind = if refuses { "refusal" } else { "warning" };
+    let failed = |error: EvaluationError| scope.explain(&format!("the {kind} `{}`", message.code), error);
+    if !message.when.holds(bindings).map_err(failed)? {
         return Ok(None);
     }
-    let message = plain(&warning.message.evaluate(bindings).map_err(failed)?);
-    Ok(Some(WarningKind::Policy { code: warning.code.clone(), message }))
+    let (code, message) = (message.code.clone(), plain(&message.message.evaluate(bindings).map_err(failed)?));
+    if refuses {
+        return Err(Reason::Policy { code, message }.into());
+    }
+    Ok(Some(WarningKind::Policy { code, message }))
 }
 
 /// The position and value of a variable that the container came with. Of several entries, the last one counts.

@@ -86,10 +86,8 @@ impl InjectedDocument {
     /// The patches of all templates, with paths from the document's root. Needs [`Wanted::patches`].
     pub fn patch(&self) -> Patch {
         let of_template = |template: &Template| {
-            let operations = match &template.mutation.outcome {
-                Outcome::Mutated(mutated) => mutated.patch().0,
-                _ => Vec::new(),
-            };
+            let changed = template.mutation.outcome.changed();
+            let operations = changed.map(|changed| changed.patch().0).unwrap_or_default();
             let pointer = template.pointer.clone();
             operations.into_iter().filter_map(move |operation| moved(operation, &pointer))
         };
@@ -167,11 +165,11 @@ pub fn inject(
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
         match &mut mutation.outcome {
-            Outcome::Mutated(mutated) => {
+            Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
                 if wanted.summary {
                     added = mutated.operations().summary();
                 }
-                changed = true;
+                changed |= mutated.operation_count() > 0;
                 *place = if wanted.patches { mutated.pod.clone() } else { mutated.pod.take() };
             }
             Outcome::Unchanged { pod, .. } => *place = pod.take(),
@@ -214,6 +212,10 @@ fn moved(operation: PatchOperation, pointer: &str) -> Option<PatchOperation> {
         PatchOperation::Replace(mut replace) => {
             replace.path = path(&replace.path)?;
             PatchOperation::Replace(replace)
+        }
+        PatchOperation::Remove(mut remove) => {
+            remove.path = path(&remove.path)?;
+            PatchOperation::Remove(remove)
         }
         other => other,
     })

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::core::admission::creates_pod;
 use crate::core::pointer::push_token;
-use crate::core::policy::PodContext;
+use crate::core::policy::{PodContext, group_of};
 
 /// A pod or pod template in a document.
 #[derive(Debug, Clone)]
@@ -102,13 +102,13 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
 /// The properties that policies match and that a pod gets from the controller of its template.
 fn request(around: &Around<'_>) -> PodContext {
     let owner = match (around.kind, around.replica) {
-        ("CronJob" | "JobSet" | "TrainJob", _) => "Job",
-        ("Deployment", _) => "ReplicaSet",
-        ("LeaderWorkerSet", _) => "StatefulSet",
-        ("RayJob" | "RayService", _) => "RayCluster",
+        ("CronJob" | "JobSet" | "TrainJob", _) => "Job.batch",
+        ("Deployment", _) => "ReplicaSet.apps",
+        ("LeaderWorkerSet", _) => "StatefulSet.apps",
+        ("RayJob" | "RayService", _) => "RayCluster.ray.io",
         // The mpi-operator runs the launcher as a Job; the training-operator, with `v1`, as a pod.
-        ("MPIJob", Some((_, "Launcher"))) if around.api_version != "kubeflow.org/v1" => "Job",
-        (other, _) => other,
+        ("MPIJob", Some((_, "Launcher"))) if around.api_version != "kubeflow.org/v1" => "Job.batch",
+        (other, _) => &with_group(other, group_of(around.api_version)),
     };
     let owner_kinds = if owner.is_empty() || owner == "Pod" { Vec::new() } else { vec![owner.to_owned()] };
     let labels = match around.replica {
@@ -123,6 +123,11 @@ fn request(around: &Around<'_>) -> PodContext {
         _ => Vec::new(),
     };
     PodContext { namespace: around.namespace.map(str::to_owned), owner_kinds, labels }
+}
+
+/// `Kind.group`; the core group has no name.
+fn with_group(kind: &str, group: &str) -> String {
+    if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
 }
 
 #[cfg(test)]
@@ -152,7 +157,7 @@ mod tests {
             "spec": {"mpiReplicaSpecs": {"Launcher": {"template": {"spec": {"containers": []}}}}}});
         let request = &find(&job)[0].request;
         assert_eq!(request.namespace.as_deref(), Some("n"));
-        assert_eq!(request.owner_kinds, ["Job"]);
+        assert_eq!(request.owner_kinds, ["Job.batch"]);
         assert!(request.labels.contains(&("training.kubeflow.org/job-role".into(), "launcher".into())));
     }
 

@@ -34,12 +34,10 @@ impl Policy {
     /// a values file.
     pub fn new(definition: Definition, overrides: BTreeMap<String, Value>) -> Result<Self, SourceError> {
         let failed = |error: EvaluationError| {
-            let diagnostic = Diagnostic::new(
-                locate(&definition.text, &error.expression),
-                format!("`{}` cannot be evaluated: {}", error.expression, error.message),
-            )
-            .hint("look at the values of the parameters, see docs/policy.md");
-            SourceError::new(&definition.file, &definition.text, diagnostic)
+            let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
+            let diagnostic = Diagnostic::new(Span::default(), message)
+                .hint("look at the values of the parameters, see docs/policy.md");
+            definition.error_at(diagnostic, &[&error.expression])
         };
         let reads_instance_type = definition.reads("instanceType");
         let values = |selected: &[String]| ParameterValues::resolve(&definition, &overrides, selected);
@@ -133,15 +131,5 @@ impl Policy {
                 .iter()
                 .filter(|parameter| parameter.has_table() && !self.overrides.contains_key(&parameter.name))
                 .any(|parameter| agreed(parameter, selected).is_none())
-    }
-}
-
-/// The position of an expression in the text, or the start of the file.
-fn locate(text: &str, expression: &str) -> Span {
-    match text.find(expression) {
-        Some(at) => {
-            Span { length: expression.chars().count().max(1), ..crate::core::yaml::span_at(text, at) }
-        }
-        None => Span { line: 1, column: 1, length: 1 },
     }
 }

@@ -1,6 +1,8 @@
 //! A policy file, read and compiled, before its parameters have values.
 
 use super::device_names::{Fabric, GpuClaims};
+use super::diagnostic::{Diagnostic, SourceError};
+use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::overlay::{Instructions, PodOverlay};
@@ -8,6 +10,7 @@ use super::parameter::Parameter;
 use super::phase::Names;
 use super::settings::Settings;
 use super::variable::Variable;
+use crate::core::yaml::{self, Span};
 
 /// A policy as its file declares it.
 #[derive(Debug)]
@@ -16,6 +19,10 @@ pub struct Definition {
     pub file: String,
     /// The text of the file.
     pub text: String,
+    /// The files of the policies that it extends, the first one extends none.
+    pub bases: Vec<SourceFile>,
+    /// The name of the policy that it extends.
+    pub extends: Option<String>,
     /// `metadata.name`.
     pub name: String,
     /// The key of the provider's block in a values file.
@@ -31,6 +38,8 @@ pub struct Definition {
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
     pub(crate) warnings: Vec<PolicyWarning>,
+    /// In the shape of warnings.
+    pub(crate) refusals: Vec<PolicyWarning>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) settings: Vec<Settings>,
     pub(crate) names: Names,
@@ -79,6 +88,30 @@ pub(crate) struct Rule {
 }
 
 impl Definition {
+    /// The texts of the policies that it extends, and its own.
+    pub(super) fn texts_of_files(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.bases.iter().map(|base| base.text.as_str()).chain([self.text.as_str()])
+    }
+
+    /// An error at the first of these texts that the policy contains, its own file first.
+    pub(crate) fn error_at(&self, mut diagnostic: Diagnostic, needles: &[&str]) -> SourceError {
+        let bases = self.bases.iter().rev().map(|base| (base.file.as_str(), base.text.as_str()));
+        let files: Vec<(&str, &str)> =
+            [(self.file.as_str(), self.text.as_str())].into_iter().chain(bases).collect();
+        let found = needles.iter().filter(|needle| !needle.is_empty()).find_map(|needle| {
+            files.iter().find_map(|(file, text)| {
+                // A policy has its rules at the end.
+                let rules = text.find("\n  rules:").map_or(0, |at| at + 1);
+                let at = text[rules..].find(needle).map(|at| rules + at).or_else(|| text.find(needle))?;
+                Some((*file, *text, Span { length: needle.chars().count(), ..yaml::span_at(text, at) }))
+            })
+        });
+        let (file, text, span) =
+            found.unwrap_or((&self.file, &self.text, Span { line: 1, column: 1, length: 1 }));
+        diagnostic.span = span;
+        SourceError::new(file, text, diagnostic)
+    }
+
     /// The annotations that trigger the policy, each with its value.
     pub fn triggers(&self) -> &[(String, String)] {
         &self.matcher.any_annotation
@@ -103,12 +136,18 @@ impl Definition {
         found
     }
 
+    /// The codes of the refusals that the policy declares.
+    pub fn refusal_codes(&self) -> impl Iterator<Item = &str> {
+        self.refusals.iter().map(|refusal| refusal.code.as_str())
+    }
+
     /// Calls `visit` with every interpolation of the policy.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.gpu_claims.iter().for_each(|claims| claims.texts(visit));
         self.fabric.iter().for_each(|fabric| fabric.texts(visit));
         self.variables.iter().for_each(|variable| variable.value.texts(visit));
-        for warning in &self.warnings {
+        self.matcher.when.iter().for_each(&mut *visit);
+        for warning in self.warnings.iter().chain(&self.refusals) {
             visit(&warning.when);
             visit(&warning.message);
         }

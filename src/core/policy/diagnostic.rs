@@ -6,6 +6,8 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::core::yaml::{self, Span};
 
+use super::file::SourceFile;
+
 /// An error in a file: message, position and remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
@@ -51,9 +53,31 @@ pub struct SourceError {
 impl SourceError {
     pub(crate) fn new(file: &str, text: &str, mut diagnostic: Diagnostic) -> Self {
         if let Some(needle) = diagnostic.needle.take() {
-            diagnostic.span = find_after(text, diagnostic.span, &needle);
+            diagnostic.span = find_after(text, diagnostic.span, &needle).unwrap_or(diagnostic.span);
         }
         Self { file: file.into(), text: text.into(), diagnostic }
+    }
+
+    /// An error in the files of a policy and of its bases, whose lines count on from one file to the next.
+    pub(crate) fn of(files: &[SourceFile], mut diagnostic: Diagnostic) -> Self {
+        let mut at = 0;
+        while at + 1 < files.len() && diagnostic.span.line > files[at].lines() {
+            diagnostic.span.line -= files[at].lines();
+            at += 1;
+        }
+        let needle = diagnostic.needle.take();
+        let found = needle.and_then(|needle| {
+            (at..files.len()).find_map(|other| {
+                let start = Span { line: 1, column: 1, length: 1 };
+                let from = if other == at { diagnostic.span } else { start };
+                Some((other, find_after(&files[other].text, from, &needle)?))
+            })
+        });
+        if let Some((other, span)) = found {
+            (at, diagnostic.span) = (other, span);
+        }
+        let file = files.get(at).map_or(("", ""), |file| (file.file.as_str(), file.text.as_str()));
+        Self::new(file.0, file.1, diagnostic)
     }
 }
 
@@ -78,14 +102,12 @@ impl fmt::Display for SourceError {
     }
 }
 
-/// The first position of `needle` at or after `span`, or `span`.
-fn find_after(text: &str, span: Span, needle: &str) -> Span {
+/// The first position of `needle` at or after `span`.
+fn find_after(text: &str, span: Span, needle: &str) -> Option<Span> {
     let start = byte_offset(text, span.line.max(1), span.column.max(1));
     let length = needle.chars().count().max(1);
-    match text[start..].find(needle).filter(|_| !needle.is_empty()) {
-        Some(at) => Span { length, ..yaml::span_at(text, start + at) },
-        None => span,
-    }
+    let at = text[start..].find(needle).filter(|_| !needle.is_empty())?;
+    Some(Span { length, ..yaml::span_at(text, start + at) })
 }
 
 /// The byte offset of a line and column; the end of the line for a column beyond it.

@@ -208,6 +208,27 @@ impl Parameter {
         Ok(())
     }
 
+    /// The key of a bound that allows values which that of `base` does not.
+    pub(super) fn wider_bound(&self, base: &Self) -> Option<&'static str> {
+        use std::cmp::Ordering;
+        let beyond = |own: &Option<Value>, base: &Option<Value>, wrong: Ordering| {
+            let (Some(own), Some(base)) = (own, base) else { return false };
+            compare(self.kind, own, base) == Some(wrong)
+        };
+        let is_subset = || match (&self.one_of, &base.one_of) {
+            (Some(own), Some(base)) => own.iter().all(|value| base.contains(value)),
+            _ => true,
+        };
+        let wider = [
+            ("minimum", beyond(&self.minimum, &base.minimum, Ordering::Less)),
+            ("maximum", beyond(&self.maximum, &base.maximum, Ordering::Greater)),
+            ("enum", !is_subset()),
+            ("minItems", self.min_items < base.min_items),
+            ("maxItems", base.max_items.is_some() && self.max_items > base.max_items),
+        ];
+        wider.into_iter().find(|(_, wider)| *wider).map(|(bound, _)| bound)
+    }
+
     /// The instance types that have a value of their own, in lower case.
     pub(crate) fn instance_types(&self) -> impl Iterator<Item = &str> {
         self.by_instance_type.iter().map(|(name, _)| name.as_str())

@@ -1,91 +1,125 @@
 //! From the YAML of a policy file to its [`Definition`].
 
-use std::borrow::Cow;
-
 use crate::core::schema::Format;
-use crate::core::yaml::{self, Node, Span};
+use crate::core::yaml::{Node, Span};
 
-use super::definition::{About, Definition, OnConflict, PolicyWarning, Rule};
+use super::definition::{Definition, OnConflict, PolicyWarning, Rule};
 use super::device_names::{Fabric, GpuClaims};
-use super::diagnostic::{Diagnostic, SourceError, suggest};
-use super::expression::Expression;
+use super::diagnostic::{Diagnostic, suggest};
+use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
+use super::message;
 use super::overlay::{Compiler, Element, Lists, replaces_a_list};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
-use super::settings;
+use super::settings::{self, Settings};
 use super::variable::Variable;
 
 const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 const KIND: &str = "FabricPolicy";
 
-impl Definition {
-    /// Reads a policy file. `file` is its name for messages.
-    pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
-        let read = || {
-            let root = yaml::read_node(text)?.ok_or_else(|| {
-                Diagnostic::new(yaml::Span::default(), "the file is empty").hint("see docs/policy.md")
-            })?;
-            policy(&root, file, text)
-        };
-        read().map_err(|diagnostic| SourceError::new(file, text, diagnostic))
-    }
+/// The `spec` of a policy, read and compiled.
+pub(super) struct Spec {
+    provider: String,
+    description: String,
+    gpu_resources: Vec<String>,
+    gpu_claims: Option<GpuClaims>,
+    fabric: Option<Fabric>,
+    strip_prefixes: Vec<String>,
+    matcher: Matcher,
+    parameters: Vec<Parameter>,
+    variables: Vec<Variable>,
+    warnings: Vec<PolicyWarning>,
+    refusals: Vec<PolicyWarning>,
+    rules: Vec<Rule>,
+    settings: Vec<Settings>,
+    names: Names,
 }
 
-fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic> {
+/// The name and the `spec` of a policy file.
+pub(super) fn header(root: &Node) -> Result<(String, Node), Diagnostic> {
     let mut fields = Fields::of(root, "a policy")?;
     constant(fields.required("apiVersion")?, "apiVersion", API_VERSION)?;
     constant(fields.required("kind")?, "kind", KIND)?;
     let mut metadata = Fields::of(fields.required("metadata")?, "`metadata`")?;
     let name = dns_label(metadata.required("name")?, "the name of a policy")?;
     metadata.finish()?;
-    let spec_node = fields.required("spec")?;
+    let spec = fields.required("spec")?.clone();
     fields.finish()?;
+    Ok((name, spec))
+}
 
-    let mut spec = Fields::of(spec_node, "`spec`")?;
+/// Reads a `spec`, that of an extension together with its base's.
+pub(super) fn spec(node: &Node) -> Result<Spec, Diagnostic> {
+    let mut spec = Fields::of(node, "`spec`")?;
+    // Read before, and known to the hint for a misspelled key.
+    spec.optional("extends");
     let provider = dns_label(spec.required("provider")?, "the provider")?;
     let description = reader::text(spec.required("description")?, "the description")?.to_owned();
     let gpu_resources = reader::texts(spec.required("gpuResources")?, "`gpuResources`")?;
     let strip_prefixes = spec.optional("instanceTypes").map(instance_types).transpose()?.unwrap_or_default();
-    let matcher = Matcher::read(spec.required("match")?)?;
+    let match_node = spec.required("match")?;
     let mut names = Names::built_in();
     let parameters = parameters(spec.optional("parameters"), &mut names)?;
     let variables = variables(spec.optional("variables"), &mut names)?;
     let gpu_claims = spec.optional("gpuClaims").map(|node| GpuClaims::read(node, &names)).transpose()?;
     let fabric = spec.optional("fabric").map(|node| Fabric::read(node, &names)).transpose()?;
-    let warnings = warnings(spec.optional("warnings"), &names)?;
+    let matcher = Matcher::read(match_node, &names)?;
+    let warnings = message::read(spec.optional("warnings"), "warning", &names)?;
+    let refusals = message::read(spec.optional("refusals"), "refusal", &names)?;
     let rules = rules(spec.required("rules")?, &names)?;
     let settings = settings::read(spec.optional("settings"), &names)?;
     spec.finish()?;
-    let (file, text) = (file.to_owned(), text.to_owned());
-    let definition = Definition {
-        file,
-        text,
-        name,
+    Ok(Spec {
         provider,
         description,
-        parameters,
         gpu_resources,
         gpu_claims,
         fabric,
         strip_prefixes,
         matcher,
+        parameters,
         variables,
         warnings,
+        refusals,
         rules,
         settings,
         names,
-    };
-    if definition.fabric.is_none() && definition.reads("ownFabric") {
-        let mut diagnostic =
-            Diagnostic::new(spec_node.span, "`ownFabric` is read, and the policy has no `fabric`")
-                .hint("add `fabric:` to `spec` with the names of its devices, see docs/policy.md");
-        diagnostic.needle = Some("ownFabric".into());
-        return Err(diagnostic);
+    })
+}
+
+impl Spec {
+    pub(super) fn into_definition(
+        self,
+        own: SourceFile,
+        bases: Vec<SourceFile>,
+        extends: Option<String>,
+    ) -> Definition {
+        let SourceFile { policy, file, text } = own;
+        Definition {
+            file,
+            text,
+            bases,
+            extends,
+            name: policy,
+            provider: self.provider,
+            description: self.description,
+            parameters: self.parameters,
+            gpu_resources: self.gpu_resources,
+            gpu_claims: self.gpu_claims,
+            fabric: self.fabric,
+            strip_prefixes: self.strip_prefixes,
+            matcher: self.matcher,
+            variables: self.variables,
+            warnings: self.warnings,
+            refusals: self.refusals,
+            rules: self.rules,
+            settings: self.settings,
+            names: self.names,
+        }
     }
-    Ok(definition)
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
@@ -153,54 +187,6 @@ fn variables(node: Option<&Node>, names: &mut Names) -> Result<Vec<Variable>, Di
     }
     Ok(variables)
 }
-
-fn warnings(node: Option<&Node>, names: &Names) -> Result<Vec<PolicyWarning>, Diagnostic> {
-    let Some(node) = node else { return Ok(Vec::new()) };
-    reader::items(node, "`warnings`")?.iter().map(|item| warning(item, names)).collect()
-}
-
-fn warning(node: &Node, names: &Names) -> Result<PolicyWarning, Diagnostic> {
-    let mut fields = Fields::of(node, "a warning")?;
-    let code_node = fields.required("code")?;
-    let code = reader::text(code_node, "the code of a warning")?;
-    let snake = code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if code.is_empty() || code.len() > 63 || !snake {
-        return Err(Diagnostic::new(code_node.span, format!("the code of a warning is `{code}`"))
-            .hint("use lower-case letters, digits and `_`, at most 63"));
-    }
-    let env = fields
-        .optional("env")
-        .map(|node| reader::text(node, "`env`").map(|name| (node, name)))
-        .transpose()?;
-    let (when_node, message_node) = (fields.required("when")?, fields.required("message")?);
-    fields.finish()?;
-    let mut names = Cow::Borrowed(names);
-    if let Some((node, _)) = env
-        && !names.to_mut().add(VALUE, Phase::Container)
-    {
-        return Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
-            .hint("rename it: in a warning about a variable, it is the value of the variable"));
-    }
-    let message_text = reader::text(message_node, "the message of a warning")?;
-    let message = Interpolation::compile(message_text, message_node.span, &names, None)?;
-    let when_text = reader::text(when_node, "`when`")?;
-    let when = Interpolation::compile(when_text.trim(), when_node.span, &names, None)?;
-    let reads_container = |text: &Interpolation| {
-        text.expressions().flat_map(Expression::names).any(|name| names.get(name) == Some(Phase::Container))
-    };
-    let about = match env {
-        Some((_, name)) => About::Variable(name.to_owned()),
-        None if reads_container(&when) || reads_container(&message) => About::Container,
-        None => About::Pod,
-    };
-    let phase = if about == About::Pod { Phase::Injected } else { Phase::Container };
-    let when = Interpolation::condition(when_node, "`when`", &names, phase)?;
-    Interpolation::compile(message_text, message_node.span, &names, Some(phase))?;
-    Ok(PolicyWarning { code: code.to_owned(), about, when, message })
-}
-
-/// The name of a variable's value in a warning about it.
-pub(crate) const VALUE: &str = "value";
 
 fn rules(node: &Node, names: &Names) -> Result<Vec<Rule>, Diagnostic> {
     let mut rules: Vec<Rule> = Vec::new();

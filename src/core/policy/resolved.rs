@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::active::{ActiveRule, ActiveWarning, names_in};
-use super::definition::{About, Definition, Rule};
+use super::definition::{About, Definition, PolicyWarning, Rule};
 use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
 use super::feedback::Feedback;
@@ -29,6 +29,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) rules: Vec<ActiveRule>,
     pub(crate) warnings: Vec<ActiveWarning>,
     pub(crate) settings: Vec<Settings>,
+    pub(crate) refusals: Vec<ActiveWarning>,
+    pub(crate) condition: Condition,
     /// Remarks about the sources of the parameter values.
     pub(crate) notes: Vec<Note>,
     /// `<policy>@<digest>`.
@@ -39,6 +41,14 @@ pub(crate) struct ResolvedPolicy {
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
     pub(crate) reads_of_container: ReadSet,
+}
+
+/// The `match.when` of a policy.
+#[derive(Debug)]
+pub(crate) enum Condition {
+    /// The same for all pods.
+    Fixed(bool),
+    OfPod(Interpolation),
 }
 
 /// A remark about the value of a parameter.
@@ -121,6 +131,8 @@ impl ResolvedPolicy {
             rules: Vec::new(),
             warnings: Vec::new(),
             settings: Vec::new(),
+            refusals: Vec::new(),
+            condition: Condition::Fixed(true),
             notes,
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
@@ -137,7 +149,9 @@ impl ResolvedPolicy {
         let variables: Vec<_> = policy.variables().collect();
         policy.feedback = Feedback::of(&mut rules, &variables, &policy.settings, &policy.devices);
         policy.rules = rules;
-        policy.fold_warnings(definition)?;
+        policy.warnings = policy.fold_warnings(&definition.warnings, definition)?;
+        policy.refusals = policy.fold_warnings(&definition.refusals, definition)?;
+        policy.fold_condition(definition)?;
         policy.drop_unread_variables();
         policy.collect_reads();
         Ok(policy)
@@ -207,8 +221,25 @@ impl ResolvedPolicy {
         Ok(())
     }
 
-    fn fold_warnings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
-        for warning in &definition.warnings {
+    fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        let Some(when) = &definition.matcher.when else { return Ok(()) };
+        self.condition = if when.phase(&definition.names) == Phase::Fixed {
+            Condition::Fixed(when.holds(&self.bindings)?)
+        } else {
+            self.reads.extend(names_in(when));
+            Condition::OfPod(when.clone())
+        };
+        Ok(())
+    }
+
+    /// The warnings or refusals whose conditions are not false for these parameters.
+    fn fold_warnings(
+        &mut self,
+        declared: &[PolicyWarning],
+        definition: &Definition,
+    ) -> Result<Vec<ActiveWarning>, EvaluationError> {
+        let mut active = Vec::new();
+        for warning in declared {
             let of_pod = warning.about == About::Pod;
             let fixed = of_pod && warning.when.phase(&definition.names) == Phase::Fixed;
             if fixed && !warning.when.holds(&self.bindings)? {
@@ -220,9 +251,9 @@ impl ResolvedPolicy {
                 self.reads.extend(names_in(text));
             }
             let (code, about, when) = (warning.code.clone(), warning.about.clone(), warning.when.clone());
-            self.warnings.push(ActiveWarning { code, about, when, message });
+            active.push(ActiveWarning { code, about, when, message });
         }
-        Ok(())
+        Ok(active)
     }
 
     fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
@@ -281,11 +312,14 @@ impl ResolvedPolicy {
     fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.variables().for_each(|variable| variable.value.texts(visit));
         self.rules.iter().for_each(|rule| rule.texts(visit));
-        for warning in &self.warnings {
+        for warning in self.warnings.iter().chain(&self.refusals) {
             visit(&warning.when);
             visit(&warning.message);
         }
         self.settings.iter().for_each(|settings| settings.texts(visit));
+        if let Condition::OfPod(when) = &self.condition {
+            visit(when);
+        }
     }
 }
 
@@ -313,8 +347,10 @@ fn stamp(definition: &Definition, values: &[Value]) -> String {
         .map(|(parameter, value)| (parameter.name.clone(), value.clone()))
         .collect();
     let mut hash = Sha256::new();
-    hash.update(definition.text.as_bytes());
-    hash.update([0]);
+    for text in definition.texts_of_files() {
+        hash.update(text.as_bytes());
+        hash.update([0]);
+    }
     hash.update(Value::Object(named).to_string().as_bytes());
     let digest = hash.finalize().iter().take(6).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     format!("{}@{digest}", definition.name)

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::core::policy::{Definition, Matcher};
-use crate::core::policy_set::PolicySet;
+use crate::core::policy::{ANY_VALUE, Definition, Matcher, kind_and_group};
+use crate::core::policy_set::{DEVICE_CLASS, PolicySet};
 
 use super::Condition;
 
@@ -23,14 +23,15 @@ enum Trigger {
     ThisValue,
 }
 
-/// The condition of the webhook: a policy matches the pod, apart from the value of the annotation.
+/// The condition of the webhook: a policy matches the pod, apart from the value of the annotation and from `when`, which
+/// the API server cannot evaluate.
 ///
 /// It excludes pods with an `exceptAnnotation`, so that they do not depend on the webhook.
 pub fn webhook_condition(policies: &PolicySet) -> Condition {
     Condition { name: MATCHES, expression: any_policy(policies, Trigger::AnyValue) }
 }
 
-/// The conditions of the guard: a policy matches the pod, and the pod requests GPUs.
+/// The conditions of the guard: a policy matches the pod apart from `when`, and the pod may have GPUs.
 pub fn guard_conditions(policies: &PolicySet) -> [Condition; 2] {
     [
         Condition { name: MATCHES, expression: any_policy(policies, Trigger::ThisValue) },
@@ -71,8 +72,8 @@ fn term(matcher: &Matcher, trigger: Trigger) -> String {
     }
     if !matcher.owner_kinds.is_empty() {
         parts.push(format!(
-            "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in {})",
-            list(&matcher.owner_kinds)
+            "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, {})",
+            is_owner(&matcher.owner_kinds)
         ));
     }
     let triggers = sorted(&matcher.any_annotation);
@@ -89,13 +90,36 @@ fn term(matcher: &Matcher, trigger: Trigger) -> String {
         parts.push(format!("has(object.metadata.annotations) && {any}"));
     }
     for (key, value) in sorted(&matcher.except_annotation) {
-        let entry = entry_is("annotations", key, value);
+        let entry = match value {
+            ANY_VALUE => format!("{} in object.metadata.annotations", text(key)),
+            value => entry_is("annotations", key, value),
+        };
         parts.push(format!("!(has(object.metadata.annotations) && {entry})"));
     }
     parts.join(" && ")
 }
 
-/// The API server requires extended resources in the limits of a container.
+/// The condition that an owner is of one of these kinds.
+fn is_owner(owner_kinds: &[String]) -> String {
+    let mut kinds = Vec::new();
+    let mut terms = Vec::new();
+    for owner in owner_kinds {
+        match kind_and_group(owner) {
+            (kind, None) => kinds.push(kind.to_owned()),
+            (kind, Some(group)) => terms.push(format!(
+                "owner.kind == {} && owner.apiVersion.startsWith({})",
+                text(kind),
+                text(&format!("{group}/"))
+            )),
+        }
+    }
+    if !kinds.is_empty() {
+        terms.insert(0, format!("owner.kind in {}", list(&kinds)));
+    }
+    terms.join(" || ")
+}
+
+/// The API server requires extended resources in the limits of a container. Which claims bring GPUs, it cannot know.
 fn requests_gpus(policies: &PolicySet) -> String {
     let resources: BTreeSet<&str> = definitions(policies)
         .into_iter()
@@ -103,9 +127,12 @@ fn requests_gpus(policies: &PolicySet) -> String {
         .collect();
     let resources: Vec<String> = resources.into_iter().map(str::to_owned).collect();
     let any = format!(
-        "exists(container, has(container.resources) && has(container.resources.limits) && {}.exists(gpu, gpu in \
-         container.resources.limits && string(container.resources.limits[gpu]) != \"0\"))",
-        list(&resources)
+        "exists(container, has(container.resources) && (has(container.resources.claims) && \
+         size(container.resources.claims) > 0 || has(container.resources.limits) && ({}.exists(gpu, gpu in \
+         container.resources.limits && string(container.resources.limits[gpu]) != \"0\") || \
+         container.resources.limits.exists(name, name.startsWith({})))))",
+        list(&resources),
+        text(DEVICE_CLASS)
     );
     format!(
         "object.spec.containers.{any} || has(object.spec.initContainers) && object.spec.initContainers.{any}"

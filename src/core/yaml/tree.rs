@@ -83,6 +83,26 @@ impl Node {
         }
     }
 
+    /// The node with every position so many lines further down.
+    #[must_use]
+    pub fn moved(&self, lines: usize) -> Self {
+        let down = |span: Span| Span { line: span.line + lines, ..span };
+        let content = match &self.content {
+            Content::Scalar { .. } => self.content.clone(),
+            Content::List(items) => Content::List(items.iter().map(|item| item.moved(lines)).collect()),
+            Content::Map(entries) => {
+                let moved = |entry: &Entry<Node>| Entry {
+                    key: entry.key.clone(),
+                    span: down(entry.span),
+                    converted: entry.converted,
+                    value: entry.value.moved(lines),
+                };
+                Content::Map(entries.iter().map(moved).collect())
+            }
+        };
+        Self { span: down(self.span), content }
+    }
+
     /// A description of the node for messages, such as ``the string `a` ``.
     pub fn describe(&self) -> String {
         match &self.content {

@@ -4,7 +4,7 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
-use crate::core::engine::STAMP;
+use crate::core::engine::{SKIPPED, STAMP};
 use crate::shell::builtin;
 use crate::shell::cluster::{DryRun, dry_run};
 
@@ -52,6 +52,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             return Ok(ExitStatus::Refused);
         }
     };
+    if let Some(policies) = pod["metadata"]["annotations"][SKIPPED].as_str() {
+        output.message(&format!(
+            "error: the pod would not be injected: {policies} matched it and left it alone; the warning above has the reason"
+        ));
+        return Ok(ExitStatus::Refused);
+    }
     let Some(stamp) = pod["metadata"]["annotations"][STAMP].as_str() else {
         output.message(&format!(
             "error: the pod would not be injected: the API server returns it without the annotation `{STAMP}`"

@@ -4,6 +4,7 @@ use anyhow::ensure;
 use clap::{Args, ValueEnum};
 
 use crate::core::installation::{GuardAction, Installation};
+use crate::core::policy::Definition;
 use crate::core::registration;
 use crate::core::yaml;
 use crate::shell::builtin;
@@ -90,7 +91,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         },
         settings: sources.settings()?,
         built_in: built_in.iter().map(|definition| definition.name.clone()).collect(),
-        policies: own.iter().map(|one| (format!("{}.yaml", one.name), one.text.clone())).collect(),
+        policies: own_files(&own),
         condition: registration::webhook_condition(&policies),
         guard_conditions: registration::guard_conditions(&policies),
     };
@@ -103,6 +104,21 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let documents: Vec<String> = objects.iter().map(yaml::write).collect();
     output.data(documents.join("---\n").as_bytes())?;
     Ok(ExitStatus::Done)
+}
+
+/// The files of policies that are not built in, with those that they extend.
+fn own_files(own: &[&Definition]) -> Vec<(String, String)> {
+    let is_own = |policy: &str, text: &str| builtin::find(policy).is_none_or(|one| one.text != text);
+    let mut files: Vec<(String, String)> = Vec::new();
+    for definition in own {
+        let bases = definition.bases.iter().map(|base| (&base.policy, &base.text));
+        for (policy, text) in bases.chain([(&definition.name, &definition.text)]) {
+            if is_own(policy, text) {
+                files.push((format!("{policy}.yaml"), text.clone()));
+            }
+        }
+    }
+    files
 }
 
 /// The size of a ConfigMap, less some room for its metadata.

@@ -16,7 +16,7 @@ pub(super) struct PolicyArguments {
     /// A file with a `multinodeNetworking:` block, such as a Helm values file as it is
     #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_VALUES", hide_env_values = true)]
     values: Option<String>,
-    /// A parameter of the one policy in use; wins over the values file
+    /// A parameter of the policies in use that have it; wins over the values file
     #[arg(long = "set", value_name = "KEY=VALUE", env = "FABRIC_INJECTOR_SET", hide_env_values = true)]
     sets: Vec<String>,
 }

@@ -25,6 +25,9 @@ pub(super) fn text(location: Location<'_>, template: &Template) -> Vec<String> {
     }
     let (outcome, details) = match &mutation.outcome {
         Outcome::Mutated(mutated) => (format!("mutated by {}", mutated.stamp), template.added.clone()),
+        Outcome::Skipped { reason, .. } => {
+            (format!("skipped: {reason} ({})", reason.code()), template.added.clone())
+        }
         Outcome::Unchanged { reason, .. } => (format!("unchanged: {reason} ({})", reason.code()), Vec::new()),
         Outcome::Refused { reason } => (format!("refused: {reason} ({})", reason.code()), Vec::new()),
     };
@@ -40,6 +43,7 @@ pub(super) fn json(location: Location<'_>, template: &Template) -> String {
     let mutation = &template.mutation;
     let (outcome, reason) = match &mutation.outcome {
         Outcome::Mutated(_) => ("mutated", None),
+        Outcome::Skipped { reason, .. } => ("skipped", Some(reason)),
         Outcome::Unchanged { reason, .. } => ("unchanged", Some(reason)),
         Outcome::Refused { reason } => ("refused", Some(reason)),
     };

@@ -86,6 +86,7 @@ async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
                 "provider": definition.provider,
                 "description": definition.description,
                 "file": definition.file,
+                "extends": definition.extends,
                 "digest": policy.digest(),
                 "parameters": parameters(policy),
             })

@@ -151,7 +151,7 @@ fn log(record: &Record, took: Duration) {
     let namespace = record.namespace.as_deref().unwrap_or_default();
     let name = record.name.as_deref().unwrap_or_default();
     let policy = record.policy.as_deref().unwrap_or_default();
-    let reason = record.reason.unwrap_or_default();
+    let reason = record.reason.as_deref().unwrap_or_default();
     // Not `message`, which is the key of the line itself in JSON.
     let detail = record.message.as_deref().unwrap_or_default();
     match record.outcome {
@@ -173,6 +173,9 @@ fn log(record: &Record, took: Duration) {
                 microseconds,
                 "pod not injected"
             );
+        }
+        ReviewOutcome::Skipped => {
+            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, "pod skipped");
         }
         ReviewOutcome::Unchanged => {
             tracing::debug!(uid, namespace, name, policy, reason, detail, microseconds, "pod unchanged");

@@ -32,7 +32,7 @@ type Label = Cow<'static, str>;
 struct ReviewLabels {
     policy: Label,
     outcome: &'static str,
-    reason: &'static str,
+    reason: Label,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -264,10 +264,10 @@ impl Metrics {
     }
 
     fn fill_policy(&self, policy: &str) {
-        let review = |outcome: ReviewOutcome, reason: &'static str| {
-            let labels = ReviewLabels { policy: policy.to_owned().into(), outcome: outcome.name(), reason };
-            drop(self.reviews.get_or_create(&labels));
-        };
+        let review = |outcome, reason: &'static str| self.fill_review(policy, outcome, reason.into());
+        for reason in Reason::SKIPPED {
+            review(ReviewOutcome::Skipped, reason);
+        }
         for reason in Reason::LEFT_ALONE {
             review(ReviewOutcome::Unchanged, reason);
         }
@@ -286,12 +286,20 @@ impl Metrics {
         }
     }
 
+    fn fill_review(&self, policy: &str, outcome: ReviewOutcome, reason: Label) {
+        let labels = ReviewLabels { policy: policy.to_owned().into(), outcome: outcome.name(), reason };
+        drop(self.reviews.get_or_create(&labels));
+    }
+
     /// Records the policies in use.
     pub(crate) fn policies_in_use(&self, set: &PolicySet) {
         self.policies.clear();
         for policy in set.policies() {
             let definition = policy.definition();
             self.fill_policy(policy.name());
+            for code in definition.refusal_codes() {
+                self.fill_review(policy.name(), ReviewOutcome::Refused, code.to_owned().into());
+            }
             for code in definition.warning_codes() {
                 drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
             }
@@ -309,7 +317,7 @@ impl Metrics {
         let labels = ReviewLabels {
             policy: record.policy.clone().unwrap_or_default().into(),
             outcome: record.outcome.name(),
-            reason: record.reason.unwrap_or_default(),
+            reason: record.reason.clone().unwrap_or_default(),
         };
         self.reviews.get_or_create(&labels).inc();
         self.duration.observe(took.as_secs_f64());

@@ -172,10 +172,10 @@ impl ReviewSpan {
         span.set_attribute(KeyValue::new("outcome", outcome.name()));
         span.set_attribute(KeyValue::new("operations", i64::try_from(*operations).unwrap_or(i64::MAX)));
         if let Some(reason) = reason {
-            span.set_attribute(KeyValue::new("reason", *reason));
+            span.set_attribute(KeyValue::new("reason", reason.clone().into_owned()));
         }
         if *outcome == ReviewOutcome::Failed {
-            span.set_status(Status::error(reason.unwrap_or_default()));
+            span.set_status(Status::error(reason.clone().unwrap_or_default()));
         }
         answered(span, StatusCode::OK);
     }

@@ -1,5 +1,6 @@
 //! What holds when no server answers, and when nobody asks one.
 
+use fabric_injector::core::engine::SKIPPED;
 use serde_json::{Value, json};
 
 use super::values;
@@ -89,9 +90,20 @@ pub(super) async fn the_guard_denies_pods_that_were_not_injected(cluster: &Clust
     let mut values = values();
     values["guard"] = json!({"action": "Deny"});
     cluster.ensure(&values).await;
+    // The webhook marks a pod without GPUs whose claim may bring some, for all that the guard knows.
+    let mut with_claim = plain_template();
+    with_claim["metadata"]["annotations"] = json!({TRIGGER: "true"});
+    with_claim["spec"]["resourceClaims"] = json!([{"name": "nic", "resourceClaimName": "nic"}]);
+    with_claim["spec"]["containers"][0]["resources"] = json!({"claims": [{"name": "nic"}]});
+    let with_claim = pod("default", "with-claim", &with_claim);
+    let path = "/api/v1/namespaces/default/pods?dryRun=All";
+    let admitted = cluster.api.post(path, &with_claim).await.ok();
+    assert!(admitted["metadata"]["annotations"][SKIPPED].is_string(), "{admitted}");
     cluster.api.delete(WEBHOOK).await.ok();
     cluster.forget().await;
     guard_answers(cluster, 403).await;
+    let reply = cluster.api.post(path, &with_claim).await;
+    assert!(reply.status == 403 && reply.message().contains(NOT_INJECTED), "{reply:?}");
 }
 
 pub(super) async fn ignoring_failures_lets_pods_through_with_a_warning_of_the_guard(cluster: &Cluster) {

@@ -56,6 +56,12 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     let variables = variables(&mut author);
     let warnings = warnings(&mut author);
     let rules: Vec<Value> = (0..=author.dice.below(5)).map(|at| rule(&mut author, at)).collect();
+    let refusals = refusals(&mut author);
+    let mut matcher = matcher;
+    if author.dice.chance(15) {
+        let condition = author.condition(Phase::Pod, 2);
+        matcher["when"] = author.write(condition).into();
+    }
     let mut spec = json!({
         "provider": "test", "description": "generated", "gpuResources": gpus,
         "instanceTypes": {"stripPrefixes": ["ml."]}, "match": matcher,
@@ -67,6 +73,9 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     }
     if !warnings.is_empty() {
         spec["warnings"] = warnings.into();
+    }
+    if !refusals.is_empty() {
+        spec["refusals"] = refusals.into();
     }
     spec["rules"] = rules.into();
     let known = fabric::extend_policy(&mut author, &mut spec);
@@ -81,11 +90,14 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
 fn matcher(dice: &mut Dice) -> Value {
     let mut matcher = json!({"anyAnnotation": {TRIGGER: "true"}});
     if dice.chance(30) {
-        matcher["exceptAnnotation"] = json!({OPT_OUT: "true"});
+        matcher["exceptAnnotation"] = json!({OPT_OUT: dice.pick(&["true", "*"])});
     }
     match dice.below(12) {
         0 => matcher["namespaces"] = json!(dice.some(&NAMESPACES, 80)),
-        1 => matcher["ownerKinds"] = json!(["Job", "StatefulSet"]),
+        1 => {
+            matcher["ownerKinds"] =
+                json!([dice.pick(&["Job", "Job.batch", "Job.batch.test"]), "StatefulSet"]);
+        }
         2 => matcher["labels"] = json!({"role": "launcher"}),
         3 => {
             matcher.as_object_mut().map(|matcher| matcher.remove("anyAnnotation"));
@@ -182,6 +194,14 @@ fn warnings(author: &mut Author<'_>) -> Vec<Value> {
         warnings.push(json!({"code": "generated", "when": when, "message": message}));
     }
     warnings
+}
+
+fn refusals(author: &mut Author<'_>) -> Vec<Value> {
+    if !author.dice.chance(5) {
+        return Vec::new();
+    }
+    let condition = author.condition(Phase::Final, 1);
+    vec![json!({"code": "generated_refusal", "when": author.write(condition), "message": "no"})]
 }
 
 fn rule(author: &mut Author<'_>, at: usize) -> Value {

@@ -7,6 +7,7 @@
 
 {{- define "fabric-injector.check" -}}
 {{- include "fabric-injector.checkProvider" . -}}
+{{- include "fabric-injector.checkParameters" . -}}
 {{- include "fabric-injector.checkExtraPolicies" . -}}
 {{- include "fabric-injector.checkConditions" . -}}
 {{- include "fabric-injector.checkCertificates" . -}}
@@ -24,13 +25,37 @@
 {{- $known := list -}}
 {{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
 {{- range $name, $policy := merge $builtIn (include "fabric-injector.extraPolicies" . | fromJson) -}}
-{{- $known = append $known $policy.spec.provider -}}
+{{- with dig "spec" "provider" "" $policy -}}{{- $known = append $known . -}}{{- end -}}
 {{- end -}}
 {{- range $name, $settings := .Values.multinodeNetworking -}}
 {{- if not (or (has $name $known) $.Values.extraPoliciesConfigMap) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "multinodeNetworking: no policy has the provider `%s`" $name)
     (printf "there are policies for `%s`" (join "`, `" (sortAlpha (uniq $known))))) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The schema has the types of the parameters of built-in policies; those of other policies are known here only. */}}
+{{- define "fabric-injector.checkParameters" -}}
+{{- $all := include "fabric-injector.builtInPolicies" . | fromJson -}}
+{{- range $name, $policy := include "fabric-injector.ownPolicies" . | fromJson -}}
+{{- $_ := set $all $name $policy -}}
+{{- end -}}
+{{- range $provider, $settings := .Values.multinodeNetworking -}}
+{{- $known := list "enabled" -}}
+{{- range $name, $policy := $all -}}
+{{- $inherited := include "fabric-injector.inherited" (dict "name" $name "policies" $all "seen" (list $name)) | fromJson -}}
+{{- if eq $inherited.spec.provider $provider -}}
+{{- $known = concat $known (keys (dig "spec" "parameters" dict $policy)) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := keys (default dict $settings) | sortAlpha -}}
+{{- if not (or (has $name $known) $.Values.extraPoliciesConfigMap) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "multinodeNetworking.%s: no policy has the parameter `%s`" $provider $name)
+    (printf "there are `%s`" (join "`, `" (sortAlpha (uniq $known))))) -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -48,7 +73,7 @@
 {{- if and $provider (ne $theirs $provider) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: the policy `%s` is for the provider `%s`, and `%s` is enabled" $name $theirs $provider)
-    (printf "to use only policies of your own, set `multinodeNetworking.%s.enabled` to `false`; to use it next to `%s`, write `provider: %s` and another annotation in its `match`, because a pod that two policies match is rejected"
+    (printf "to use only policies of your own, set `multinodeNetworking.%s.enabled` to `false`; to use it next to `%s`, write `provider: %s` and another annotation or a condition in its `match`, because a pod that two policies match is rejected"
       $provider $provider $provider)) -}}
 {{- end -}}
 {{- if hasKey $enabled $name -}}

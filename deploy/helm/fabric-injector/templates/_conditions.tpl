@@ -26,7 +26,27 @@ the policies that they load (src/core/registration), and a test compares both: c
 has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ else }}{{ $any }}{{ end }}
 {{- end -}}
 
-{{/* Whether a policy matches the pod. Takes `match` and `values`, as above. */}}
+{{/* Whether an owner is of one of the kinds in a list of `Kind` and `Kind.group`. */}}
+{{- define "fabric-injector.isOwner" -}}
+{{- $kinds := list -}}
+{{- $terms := list -}}
+{{- range . -}}
+{{- $parts := splitList "." . -}}
+{{- if eq (len $parts) 1 -}}
+{{- $kinds = append $kinds . -}}
+{{- else -}}
+{{- $group := join "." (rest $parts) -}}
+{{- $terms = append $terms (printf "owner.kind == %s && owner.apiVersion.startsWith(%s)"
+    (first $parts | toRawJson) (print $group "/" | toRawJson)) -}}
+{{- end -}}
+{{- end -}}
+{{- if $kinds -}}
+{{- $terms = prepend $terms (printf "owner.kind in [%s]" (include "fabric-injector.quotedStrings" $kinds)) -}}
+{{- end -}}
+{{- join " || " $terms -}}
+{{- end -}}
+
+{{/* Whether a policy matches the pod, apart from `when`, which the API server cannot evaluate. Takes `match` and `values`, as above. */}}
 {{- define "fabric-injector.term" -}}
 {{- $match := .match -}}
 {{- $parts := list -}}
@@ -42,8 +62,8 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- end -}}
 {{- with $match.ownerKinds -}}
 {{- $parts = append $parts (printf
-    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in [%s])"
-    (include "fabric-injector.quotedStrings" .)) -}}
+    "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, %s)"
+    (include "fabric-injector.isOwner" .)) -}}
 {{- end -}}
 {{- with $match.anyAnnotation -}}
 {{- $parts = append $parts (include "fabric-injector.anyAnnotation" (dict "annotations" . "values" $.values)) -}}
@@ -52,7 +72,11 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- $quoted := toRawJson $key -}}
 {{- $value := get $match.exceptAnnotation $key | toRawJson -}}
 {{- $has := printf "has(object.metadata.annotations) && %s in object.metadata.annotations" $quoted -}}
+{{- if eq $value `"*"` -}}
+{{- $parts = append $parts (printf "!(%s)" $has) -}}
+{{- else -}}
 {{- $parts = append $parts (printf "!(%s && object.metadata.annotations[%s] == %s)" $has $quoted $value) -}}
+{{- end -}}
 {{- end -}}
 {{- join " && " $parts -}}
 {{- end -}}
@@ -68,15 +92,16 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- if gt (len $terms) 1 -}}({{ join ") || (" $terms }}){{- else -}}{{ first $terms }}{{- end -}}
 {{- end -}}
 
-{{/* Whether a container or an init container has a limit on GPUs. Takes `policies`. */}}
+{{/* Whether a container or an init container may have GPUs: by a limit, a device class or a claim. Takes `policies`. */}}
 {{- define "fabric-injector.requestsGpus" -}}
 {{- $gpus := list -}}
 {{- range $name, $policy := .policies -}}{{- $gpus = concat $gpus $policy.spec.gpuResources -}}{{- end -}}
 {{- $names := include "fabric-injector.quotedStrings" (sortAlpha (uniq $gpus)) -}}
 {{- $gpu := `gpu in container.resources.limits && string(container.resources.limits[gpu]) != "0"` -}}
-{{- $container := printf
-    "exists(container, has(container.resources) && has(container.resources.limits) && [%s].exists(gpu, %s))"
-    $names $gpu -}}
+{{- $class := `container.resources.limits.exists(name, name.startsWith("deviceclass.resource.kubernetes.io/"))` -}}
+{{- $claims := `has(container.resources.claims) && size(container.resources.claims) > 0` -}}
+{{- $limits := printf "has(container.resources.limits) && ([%s].exists(gpu, %s) || %s)" $names $gpu $class -}}
+{{- $container := printf "exists(container, has(container.resources) && (%s || %s))" $claims $limits -}}
 object.spec.containers.{{ $container }} || {{ "" -}}
 has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 {{- end -}}

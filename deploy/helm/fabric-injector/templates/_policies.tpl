@@ -25,8 +25,61 @@
 {{- toJson $policies -}}
 {{- end -}}
 
-{{/* The policies in `extraPolicies`, by name. */}}
+{{/*
+A policy with what it has from the policy that it extends. Takes its `name`, the `policies` that there are, and those
+`seen` on the way.
+*/}}
+{{- define "fabric-injector.inherited" -}}
+{{- $policy := get .policies .name -}}
+{{- $base := dig "spec" "extends" "" $policy -}}
+{{- if $base -}}
+{{- if has $base .seen -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` extends itself, directly or through another policy" $base)
+    "extend a policy that does not extend this one") -}}
+{{- end -}}
+{{- if not (hasKey .policies $base) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` extends `%s`, which is neither a built-in policy nor in `extraPolicies`" .name $base)
+    (printf "there are `%s`" (join "`, `" (keys .policies | sortAlpha)))) -}}
+{{- end -}}
+{{- $seen := append .seen $base -}}
+{{- $inherited := include "fabric-injector.inherited" (dict "name" $base "policies" .policies "seen" $seen) | fromJson -}}
+{{- $spec := $inherited.spec -}}
+{{- $match := $spec.match -}}
+{{- range $key, $value := dig "spec" "match" dict $policy -}}{{- $_ := set $match $key $value -}}{{- end -}}
+{{- $spec = dict "provider" $spec.provider "gpuResources" $spec.gpuResources "match" $match "extends" $base -}}
+{{- $policy = dict "metadata" $policy.metadata "spec" $spec -}}
+{{- end -}}
+{{- toJson $policy -}}
+{{- end -}}
+
+{{/* The policies in `extraPolicies`, by name, with all that they inherit, and without those that another one extends. */}}
 {{- define "fabric-injector.extraPolicies" -}}
+{{- $own := include "fabric-injector.ownPolicies" . | fromJson -}}
+{{- $all := include "fabric-injector.builtInPolicies" . | fromJson -}}
+{{- range $name, $policy := $own -}}{{- $_ := set $all $name $policy -}}{{- end -}}
+{{- $extended := dict -}}
+{{- range $name := keys $own | sortAlpha -}}
+{{- with dig "spec" "extends" "" (get $own $name) -}}
+{{- if hasKey $extended . -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` and `%s` both extend `%s`" (get $extended .) $name .)
+    (printf "write `extends: %s`, or remove one of them" (get $extended .))) -}}
+{{- end -}}
+{{- $_ := set $extended . $name -}}
+{{- end -}}
+{{- end -}}
+{{- $policies := dict -}}
+{{- range $name := keys $own | sortAlpha -}}
+{{- $policy := include "fabric-injector.inherited" (dict "name" $name "policies" $all "seen" (list $name)) | fromJson -}}
+{{- if not (hasKey $extended $name) -}}{{- $_ := set $policies $name $policy -}}{{- end -}}
+{{- end -}}
+{{- toJson $policies -}}
+{{- end -}}
+
+{{/* The policies in `extraPolicies` as they are written, by name. */}}
+{{- define "fabric-injector.ownPolicies" -}}
 {{- $policies := dict -}}
 {{- range $file, $text := .Values.extraPolicies -}}
 {{- if not (regexMatch "^[-A-Za-z0-9_][-A-Za-z0-9_.]*[.]ya?ml$" $file) -}}
@@ -57,6 +110,7 @@
     (printf "extraPolicies: two policies are called `%s`; `%s` is one of them" $name $file)
     "change the `metadata.name` of one") -}}
 {{- end -}}
+{{- if not (dig "spec" "extends" "" $policy) -}}
 {{- if not (dig "spec" "match" dict $policy) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: the policy in `%s` has no `spec.match`, so it would match every pod" $file)
@@ -69,18 +123,29 @@
     "docs/policy.md describes the field") -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
 {{- $_ := set $policies $name $policy -}}
 {{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
 
-{{/* The built-in policy of the enabled provider by name: one entry, or none. */}}
+{{/* The built-in policies of the enabled provider by name, without those that another policy extends. */}}
 {{- define "fabric-injector.enabledPolicy" -}}
 {{- $provider := include "fabric-injector.provider" . -}}
+{{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
 {{- $policies := dict -}}
-{{- range $name, $policy := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- if eq $policy.spec.provider $provider -}}{{- $_ := set $policies $name $policy -}}{{- end -}}
+{{- $extended := list -}}
+{{- range $name, $policy := include "fabric-injector.ownPolicies" . | fromJson -}}
+{{- $extended = append $extended (dig "spec" "extends" "" $policy) -}}
 {{- end -}}
+{{- range $name := keys $builtIn | sortAlpha -}}
+{{- $policy := include "fabric-injector.inherited" (dict "name" $name "policies" $builtIn "seen" (list $name)) | fromJson -}}
+{{- if eq $policy.spec.provider $provider -}}
+{{- $_ := set $policies $name $policy -}}
+{{- $extended = append $extended (dig "spec" "extends" "" $policy) -}}
+{{- end -}}
+{{- end -}}
+{{- range $name := $extended -}}{{- $_ := unset $policies $name -}}{{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
 

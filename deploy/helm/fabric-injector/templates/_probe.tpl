@@ -1,14 +1,14 @@
 {{/* A sample pod, for NOTES.txt and `helm test`. */}}
 
 {{/* As JSON: the `annotation` with its `value`, and the `gpu` of the first policy by name that an annotation alone
-triggers. The sample pod has no labels and no owner. Empty if there is no such policy. */}}
+triggers. The sample pod has no labels and no owner, and selects no node. Empty if there is no such policy. */}}
 {{- define "fabric-injector.probe" -}}
 {{- $probe := dict -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
 {{- range $name := keys $policies | sortAlpha -}}
 {{- $spec := (get $policies $name).spec -}}
 {{- $match := $spec.match -}}
-{{- $more := or $match.labels $match.namespaces $match.ownerKinds -}}
+{{- $more := or $match.labels $match.namespaces $match.ownerKinds $match.when -}}
 {{- if and $match.anyAnnotation (not $more) (not $probe) -}}
 {{- $key := keys $match.anyAnnotation | sortAlpha | last -}}
 {{- $probe = dict "annotation" $key "value" (get $match.anyAnnotation $key) "gpu" (first $spec.gpuResources) -}}

@@ -1,0 +1,173 @@
+//! `match.when`, refusals, and which pods a policy matches.
+
+use super::{POD, POLICY, Run, folder, run_in};
+
+/// The sample policy with this instead of something else.
+fn policy(right: &str, other: &str) -> String {
+    assert!(POLICY.contains(right), "the sample policy has no `{right}`");
+    POLICY.replacen(right, other, 1)
+}
+
+fn mutate(policies: &[&str], pod: &str, args: &[&str]) -> Run {
+    let names = ["a.yaml", "b.yaml"];
+    let files: Vec<(&str, &str)> = names.into_iter().zip(policies.iter().copied()).collect();
+    let folder = folder(&files);
+    run_in(folder.path(), &[&["mutate", "--policy", "."], args].concat(), pod)
+}
+
+fn when(condition: &str) -> String {
+    policy("  match:\n", &format!("  match:\n    when: \"{condition}\"\n"))
+}
+
+#[test]
+fn a_skipped_pod_is_reported_and_the_exit_status_is_0() {
+    let run =
+        mutate(&[&when("${totalGpus == nicsPerGPU}")], POD, &["--report", "json", "-o", "json"]).exits(0);
+    let report = &run.reports()[0];
+    assert_eq!((&report["outcome"], &report["reason"]), (&"skipped".into(), &"condition_false".into()));
+    assert_eq!(report["added"][0], "pod: annotation fabric-injector.io/skipped");
+    assert!(report["message"].as_str().unwrap().contains("`match.when` of the policy `lab`"), "{report}");
+    let mark = run.values()[0]["metadata"]["annotations"]["fabric-injector.io/skipped"].clone();
+    assert!(mark.as_str().unwrap().starts_with("lab@"), "{mark}");
+    let run = mutate(&[&when("${hostNetwork}")], POD, &["-o", "patch"]).exits(0);
+    assert_eq!(run.lines()[0].as_array().unwrap().len(), 1);
+    run.says(&["skipped: the condition `match.when`", "(condition_false)"]);
+}
+
+#[test]
+fn a_condition_reads_parameters_variables_and_the_pod() {
+    let base = when("${large && podNamespace == 'default' && nicsPerGPU == 2.0}");
+    let base = base.replace("  rules:\n", "  variables: {large: \"${totalGpus >= 8}\"}\n  rules:\n");
+    let outcome = |args: &[&str]| {
+        mutate(&[&base], POD, &[args, &["--report", "json"]].concat()).exits(0).reports()[0]["outcome"]
+            .clone()
+    };
+    assert_eq!(outcome(&[]), "mutated");
+    assert_eq!(outcome(&["--set", "nicsPerGPU=1"]), "skipped");
+}
+
+#[test]
+fn a_condition_that_is_none_is_refused_with_its_place() {
+    for (condition, says) in [
+        ("hostNetwork", "write a condition as `${…}`"),
+        ("${gpus > 0}", "`gpus` is known for a container"),
+        ("${podRequests.size() > 0}", "`podRequests` is known after"),
+        ("${nope}", "`nope` is neither a parameter nor a variable"),
+        ("${totalGpus}", "where a condition needs `true` or `false`"),
+        ("${pod.metadata.labels.x == 'y'}", "of `match.when` fails for a sample pod"),
+    ] {
+        mutate(&[&when(condition)], POD, &[]).exits(2).writes_nothing().says(&["a.yaml:", says]);
+    }
+}
+
+#[test]
+fn a_condition_must_not_read_what_the_policy_adds() {
+    let condition = "${!pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))}";
+    let run = mutate(&[&when(condition)], POD, &[]).exits(2);
+    run.writes_nothing().says(&[
+        "`match.when` holds for a sample pod",
+        "no longer after the policy injected it",
+        "a.yaml:",
+    ]);
+    // For pods that no sample is like, the pod is refused.
+    let condition = "${!has(pod.metadata.labels) || !pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))}";
+    let pod = POD.replace("  name: trainer\n", "  name: trainer\n  labels: {a: b}\n");
+    mutate(&[&when(condition)], &pod, &[]).exits(1).writes_nothing().says(&["not_idempotent"]);
+    // A policy that makes another one match the pod is found, too.
+    let second = when("${pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'FABRIC'))}")
+        .replace("name: lab\n", "name: second\n")
+        .replace("name: FABRIC", "name: SECOND");
+    mutate(&[POLICY, &second], POD, &[]).exits(1).writes_nothing().says(&["not_idempotent"]);
+}
+
+#[test]
+fn the_advice_about_several_policies_is_true_for_one_annotation() {
+    let second = POLICY.replace("name: lab\n", "name: second\n");
+    let run = mutate(&[POLICY, &second], POD, &[]).exits(1);
+    run.says(&[
+        "`lab`, `second` all match this pod",
+        "conditions (`match.when`) that exclude each other",
+        "do not load one",
+    ]);
+}
+
+#[test]
+fn a_refusal_is_reported_with_its_code_and_leaves_the_pod_out() {
+    let refusing = policy(
+        "  rules:\n",
+        "  refusals:\n    - {code: too_many, when: \"${totalGpus > 4}\", message: \"at most 4 GPUs, not ${totalGpus}\"}\n  rules:\n",
+    );
+    let run = mutate(&[&refusing], POD, &["--report", "json"]).exits(1);
+    run.writes_nothing();
+    let report = &run.reports()[0];
+    assert_eq!((&report["outcome"], &report["reason"]), (&"refused".into(), &"too_many".into()));
+    assert_eq!(report["message"], "at most 4 GPUs, not 8");
+    mutate(&[&refusing], &POD.replace("gpu: 8", "gpu: 4"), &[]).exits(0);
+    // Also where no rule applies.
+    let no_rule =
+        refusing.replace("    - name: nics\n", "    - name: nics\n      when: ${totalGpus > 100}\n");
+    mutate(&[&no_rule], POD, &[]).exits(1).says(&["at most 4 GPUs, not 8 (too_many)"]);
+    let misspelt = refusing.replace("code: too_many", "code: tooMany");
+    mutate(&[&misspelt], POD, &[]).exits(2).says(&["the code of a refusal is `tooMany`", "a.yaml:"]);
+}
+
+#[test]
+fn a_wildcard_takes_out_every_value() {
+    let matcher = "  match:\n    exceptAnnotation: {no-fabric: \"*\", later: \"true\"}\n";
+    let taken_out = policy("  match:\n", matcher);
+    let reason = |annotation: &str| {
+        let pod = POD.replace("  annotations:\n", &format!("  annotations:\n    {annotation}\n"));
+        mutate(&[&taken_out], &pod, &["--report", "json"]).exits(0).reports()[0]["reason"].clone()
+    };
+    assert_eq!(reason("no-fabric: whatever"), "opted_out");
+    assert_eq!(reason("no-fabric: \"\""), "opted_out");
+    assert_eq!(reason("later: \"true\""), "opted_out");
+    assert_eq!(reason("later: \"*\""), serde_json::Value::Null);
+    let wildcard = policy("enable-multi-node-networking: \"true\"", "enable-multi-node-networking: \"*\"");
+    mutate(&[&wildcard], POD, &[]).exits(2).says(&["`anyAnnotation` has no wildcard", "a.yaml:"]);
+}
+
+/// A workload around the template of the sample pod.
+fn workload(api_version: &str, kind: &str) -> String {
+    let (metadata, spec) = POD.split_once("metadata:\n").unwrap().1.split_once("spec:\n").unwrap();
+    let indented =
+        |text: &str| text.lines().map(|line| format!("      {line}\n")).collect::<Vec<_>>().concat();
+    format!(
+        "apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: w}}\nspec:\n  template:\n    metadata:\n{}    spec:\n{}",
+        indented(metadata),
+        indented(spec)
+    )
+}
+
+#[test]
+fn an_owner_may_be_named_with_its_group() {
+    let outcome = |owners: &str, manifest: &str| {
+        let policy = policy("  match:\n", &format!("  match:\n    ownerKinds: {owners}\n"));
+        mutate(&[&policy], manifest, &["--report", "json"]).exits(0).reports()[0]["outcome"].clone()
+    };
+    for (owners, api_version, kind, expected) in [
+        ("[Job]", "batch/v1", "Job", "mutated"),
+        ("[Job.batch]", "batch/v1", "Job", "mutated"),
+        ("[Job.batch]", "batch/v1", "CronJob", "mutated"),
+        ("[Job.batch]", "batch.volcano.sh/v1alpha1", "Job", "unchanged"),
+        ("[Job.batch.volcano.sh]", "batch.volcano.sh/v1alpha1", "Job", "mutated"),
+        ("[Job]", "batch.volcano.sh/v1alpha1", "Job", "mutated"),
+        ("[ReplicaSet.apps, Job.batch]", "apps/v1", "Deployment", "mutated"),
+        ("[RayCluster.ray.io]", "ray.io/v1", "RayJob", "mutated"),
+    ] {
+        assert_eq!(outcome(owners, &workload(api_version, kind)), expected, "{owners} {api_version} {kind}");
+    }
+    let owned = |api_version: &str| {
+        let owner =
+            format!("  ownerReferences: [{{apiVersion: {api_version}, kind: Job, name: j, uid: u}}]\n");
+        POD.replace("  name: trainer\n", &format!("  name: trainer\n{owner}"))
+    };
+    assert_eq!(outcome("[Job.batch]", &owned("batch/v1")), "mutated");
+    assert_eq!(outcome("[Job.batch]", &owned("batch.volcano.sh/v1alpha1")), "unchanged");
+    let path = policy("  match:\n", "  match:\n    ownerKinds: [batch/v1/Job]\n");
+    mutate(&[&path], POD, &[]).exits(2).says(&[
+        "`batch/v1/Job` is not the kind of an owner",
+        "`Job.batch`",
+        "a.yaml:",
+    ]);
+}

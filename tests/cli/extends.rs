@@ -1,0 +1,234 @@
+//! `extends`: policies that add to another one.
+
+use serde_json::Value;
+
+use super::{POD, POLICY, Run, folder, limits, place, run, run_in};
+
+/// An extension of the sample policy.
+const EXTENSION: &str = r#"apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata:
+  name: ours
+spec:
+  extends: lab
+  parameters:
+    nicsPerGPU:
+      default: 4
+      maximum: 8
+    debug:
+      type: string
+      description: NCCL's log level
+      default: WARN
+  variables:
+    level: "${debug}"
+  warnings:
+    - code: one_gpu
+      when: ${totalGpus == 1}
+      message: the pod has one GPU
+  rules:
+    - name: debug
+      container:
+        env:
+          - name: NCCL_DEBUG
+            value: ${level}
+"#;
+
+/// Injects the sample pod by the sample policy and an extension, with more arguments.
+fn with(extension: &str, args: &[&str]) -> Run {
+    let folder = folder(&[("lab.yaml", POLICY), ("ours.yaml", extension)]);
+    let policies = ["mutate", "--policy", "lab.yaml", "--policy", "ours.yaml", "-o", "json"];
+    run_in(folder.path(), &[&policies, args].concat(), POD)
+}
+
+/// Fails unless the extension is refused at the place of the mark, with the line of its own file.
+#[track_caller]
+fn refused_at(right: &str, wrong: &str, mark: &str) -> Run {
+    assert!(EXTENSION.contains(right), "the sample extension has no `{right}`");
+    let extension = EXTENSION.replacen(right, wrong, 1);
+    let run = with(&extension, &[]).exits(2);
+    let (line, column, text) = place(&extension, mark);
+    run.writes_nothing().says(&[&format!("ours.yaml:{line}:{column}"), &text]);
+    run
+}
+
+fn stamp(pod: &Value) -> String {
+    pod["metadata"]["annotations"]["fabric-injector.io/injected"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn an_extension_replaces_its_base_and_has_all_of_it() {
+    let run = with(EXTENSION, &["--set", "debug=INFO"]).exits(0);
+    let pod = &run.values()[0];
+    assert!(stamp(pod).starts_with("ours@"), "{pod}");
+    assert_eq!(limits(pod)["example.com/nic"], "32");
+    let env = &pod["spec"]["containers"][0]["env"];
+    assert_eq!((&env[0]["value"], &env[1]["value"]), (&"lab".into(), &"INFO".into()));
+}
+
+#[test]
+fn the_values_of_the_provider_apply_to_an_extension() {
+    let values = "multinodeNetworking: {lab: {enabled: true, nicsPerGPU: 1, debug: TRACE}}";
+    let folder = folder(&[("lab.yaml", POLICY), ("ours.yaml", EXTENSION), ("values.yaml", values)]);
+    let args = ["mutate", "--policy", ".", "--values", "values.yaml", "-q", "-o", "json"];
+    // The folder has the values too, which are no policy.
+    run_in(folder.path(), &args, POD).exits(2);
+    let args = [&["mutate", "--policy", "lab.yaml,ours.yaml"], &args[3..]].concat();
+    let run = run_in(folder.path(), &args, POD).exits(0);
+    assert_eq!(limits(&run.values()[0])["example.com/nic"], "8");
+    assert_eq!(run.values()[0]["spec"]["containers"][0]["env"][1]["value"], "TRACE");
+}
+
+#[test]
+fn a_built_in_policy_can_be_extended_and_its_tables_too() {
+    let extension = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: our-efa}\nspec:\n  \
+                     extends: aws-efa\n  parameters:\n    efaDevicesPerGPU:\n      byInstanceType: {lab.large: 3, p5.48xlarge: 2}\n";
+    let on = |instance_type: &str| {
+        let folder = folder(&[
+            ("ours.yaml", extension),
+            ("values.yaml", "multinodeNetworking: {aws: {enabled: true}}"),
+        ]);
+        let pod = POD.replace(
+            "spec:\n",
+            &format!("spec:\n  nodeSelector:\n    node.kubernetes.io/instance-type: {instance_type}\n"),
+        );
+        let args = ["mutate", "--policy", "ours.yaml", "--values", "values.yaml", "-q", "-o", "json"];
+        let run = run_in(folder.path(), &args, pod).exits(0);
+        assert!(stamp(&run.values()[0]).starts_with("our-efa@"));
+        limits(&run.values()[0])["vpc.amazonaws.com/efa"].clone()
+    };
+    assert_eq!(on("lab.large"), "24");
+    assert_eq!(on("p5.48xlarge"), "16");
+    assert_eq!(on("p5e.48xlarge"), "32");
+}
+
+#[test]
+fn an_extension_of_an_extension_has_all_of_both() {
+    let third = EXTENSION
+        .replace("name: ours", "name: third")
+        .replace("extends: lab", "extends: ours")
+        .split("  parameters:")
+        .next()
+        .unwrap()
+        .to_owned()
+        + "  match:\n    anyAnnotation: {third: \"on\"}\n  rules:\n    - {name: third, container: {env: [{name: THIRD, value: \"${level}\"}]}}\n";
+    let folder = folder(&[("a.yaml", &third), ("b.yaml", EXTENSION), ("c.yaml", POLICY)]);
+    let pod = POD.replace("nmp.nvidia.com/enable-multi-node-networking: \"true\"", "third: \"on\"");
+    let run = run_in(folder.path(), &["mutate", "--policy", ".", "-q", "-o", "json"], pod).exits(0);
+    let pod = &run.values()[0];
+    assert!(stamp(pod).starts_with("third@"));
+    let names: Vec<&str> = pod["spec"]["containers"][0]["env"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|env| env["name"].as_str())
+        .collect();
+    assert_eq!(names, ["FABRIC", "NCCL_DEBUG", "THIRD"]);
+    // A key of `match` replaces that of the base.
+    let run = run_in(folder.path(), &["mutate", "--policy", ".", "--report", "json"], POD).exits(0);
+    assert_eq!(run.reports()[0]["reason"], "no_policy_matches");
+}
+
+#[test]
+fn the_digest_covers_base_extension_and_values() {
+    let of = |base: &str, extension: &str, args: &[&str]| {
+        let folder = folder(&[("lab.yaml", base), ("ours.yaml", extension)]);
+        let policies = ["mutate", "--policy", "lab.yaml,ours.yaml", "-q", "-o", "json"];
+        stamp(&run_in(folder.path(), &[&policies, args].concat(), POD).exits(0).values()[0])
+    };
+    let first = of(POLICY, EXTENSION, &[]);
+    assert_eq!(of(POLICY, EXTENSION, &[]), first);
+    assert_ne!(of(&format!("{POLICY}# more\n"), EXTENSION, &[]), first);
+    assert_ne!(of(POLICY, &format!("{EXTENSION}# more\n"), &[]), first);
+    assert_ne!(of(POLICY, EXTENSION, &["--set", "nicsPerGPU=3"]), first);
+}
+
+#[test]
+fn what_the_base_has_is_not_declared_again() {
+    refused_at("    - name: debug\n", "    - name: nics\n", "name: nics")
+        .says(&["the base `lab` has a rule `nics`", "choose another name"]);
+    let base = POLICY.replace(
+        "  rules:\n",
+        "  variables: {level: x}\n  warnings: [{code: one_gpu, when: \"${false}\", message: m}]\n  rules:\n",
+    );
+    let folder = folder(&[("lab.yaml", &base), ("ours.yaml", EXTENSION)]);
+    let args = ["mutate", "--policy", "lab.yaml,ours.yaml"];
+    run_in(folder.path(), &args, POD)
+        .exits(2)
+        .says(&["the base `lab` has a variable `level`", "ours.yaml:16:"]);
+    let base = base.replace("variables: {level: x}", "variables: {other: x}");
+    std::fs::write(folder.path().join("lab.yaml"), base).unwrap();
+    run_in(folder.path(), &args, POD)
+        .exits(2)
+        .says(&["the base `lab` has a warning `one_gpu`", "ours.yaml:18:"]);
+    refused_at("  extends: lab\n", "  extends: lab\n  provider: ours\n", "provider: ours")
+        .says(&["an extension has the `provider` of its base"]);
+    refused_at("  extends: lab\n", "  extends: lab\n  matches: {}\n", "matches")
+        .says(&["did you mean `match`?"]);
+}
+
+#[test]
+fn a_parameter_of_the_base_keeps_its_type_and_its_bounds() {
+    refused_at("      default: 4\n", "      type: string\n", "type: string")
+        .says(&["an extension has the `type` of the parameter `nicsPerGPU` of its base"]);
+    refused_at("      default: 4\n", "      minimum: -1\n", "-1")
+        .says(&["`minimum` of `nicsPerGPU` allows values that the base `lab` does not"]);
+    refused_at("      default: 4\n", "      default: 9\n", "9").says(&["more than its maximum 8"]);
+    with(EXTENSION, &["--set", "nicsPerGPU=9"]).exits(2).says(&["maximum 8"]);
+}
+
+#[test]
+fn a_mistake_is_shown_in_the_file_that_has_it() {
+    refused_at("value: ${level}", "value: ${levl}", "levl").says(&["`levl`", "`level`"]);
+    let base = POLICY.replace("gpus, nicsPerGPU", "gpus, nicPerGPU");
+    let folder = folder(&[("lab.yaml", &base), ("ours.yaml", EXTENSION)]);
+    let run = run_in(folder.path(), &["mutate", "--policy", "ours.yaml,lab.yaml"], POD).exits(2);
+    let (line, column, text) = place(&base, "nicPerGPU");
+    run.writes_nothing().says(&[&format!("lab.yaml:{line}:{column}"), &text]);
+    // What fails only when it is evaluated, too.
+    refused_at("value: ${level}", "value: ${int(debug)}", "${int(debug)}").says(&["cannot be evaluated"]);
+    refused_at("value: ${level}", "value: \"${int(pod.metadata.annotations['x'])}\"", "${int(pod")
+        .says(&["fails for a sample pod"]);
+}
+
+#[test]
+fn a_base_has_one_extension_and_is_there() {
+    refused_at("extends: lab", "extends: lob", "lob")
+        .says(&["there is no policy `lob` to extend", "did you mean `lab`?"]);
+    refused_at("extends: lab", "extends: ours # itself", "ours # itself").says(&["`ours` extends itself"]);
+    let twin = EXTENSION.replace("name: ours", "name: twin");
+    let folder = folder(&[("lab.yaml", POLICY), ("ours.yaml", EXTENSION), ("twin.yaml", &twin)]);
+    let run = run_in(folder.path(), &["mutate", "--policy", "."], POD).exits(2);
+    run.writes_nothing().says(&[
+        "the policies `ours` and `twin` both extend `lab`",
+        "twin.yaml:6:",
+        "write `extends: ours`",
+    ]);
+    let circle = POLICY.replace("  provider: lab\n", "  extends: ours\n");
+    std::fs::write(folder.path().join("lab.yaml"), circle).unwrap();
+    std::fs::remove_file(folder.path().join("twin.yaml")).unwrap();
+    run_in(folder.path(), &["mutate", "--policy", "."], POD)
+        .exits(2)
+        .writes_nothing()
+        .says(&["extends itself"]);
+}
+
+#[test]
+fn an_installation_has_the_files_of_an_extension_and_of_its_base() {
+    let folder = folder(&[("lab.yaml", POLICY), ("ours.yaml", EXTENSION)]);
+    let run = run_in(folder.path(), &["manifests", "--policy", "lab.yaml,ours.yaml"], "").exits(0);
+    let documents = run.documents();
+    let policies =
+        documents.iter().find(|one| one["metadata"]["name"] == "fabric-injector-policies").unwrap();
+    assert_eq!(policies["data"]["lab.yaml"], POLICY);
+    assert_eq!(policies["data"]["ours.yaml"], EXTENSION);
+}
+
+#[test]
+fn a_list_of_policies_names_the_base() {
+    let text = run(&["policies"], "").exits(0).text().to_owned();
+    for line in text.lines() {
+        let name = line.split_whitespace().next().unwrap();
+        let file = super::file(&format!("policies/{name}.yaml"));
+        assert_eq!(line.contains(" extends "), file.contains("\n  extends: "), "{line}");
+    }
+}
