@@ -192,7 +192,7 @@ fn one_entry_is_put_in_front_of_or_behind_what_a_variable_lists() {
 #[test]
 fn instance_types_that_disagree_count_as_none_and_are_told() {
     let body = "  parameters:\n    ratio:\n      type: number\n      description: NICs for each GPU\n      default: 1\n      \
-                byInstanceType: {small: 0.5, large: 2, huge: 2}\n  rules:\n    - name: r\n      container:\n        \
+                byNode: {node.kubernetes.io/instance-type: {small: 0.5, large: 2, huge: 2}}\n  rules:\n    - name: r\n      container:\n        \
                 resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
                 requests: {example.com/nic: '${devices(gpus, ratio)}'}\n";
     let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
@@ -210,7 +210,7 @@ fn instance_types_that_disagree_count_as_none_and_are_told() {
     let (count, codes) = on(json!(["small", "large"]));
     assert_eq!(
         (count, codes),
-        (json!("4"), vec!["instance_types_disagree".to_owned(), "parameter_assumed".to_owned()])
+        (json!("4"), vec!["node_values_disagree".to_owned(), "parameter_assumed".to_owned()])
     );
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::core::engine::{Mutation, Outcome, Reason, inject};
 use crate::core::policy::matcher::Match;
-use crate::core::policy::{Definition, PodContext, Policy, SourceError};
+use crate::core::policy::{Definition, PodContext, Policy, Setting, SourceError};
 use crate::core::validate;
 
 /// Policies of one provider.
@@ -41,7 +41,7 @@ pub enum LoadError {
 
 impl PolicySet {
     /// Resolves policies, each with the values that the operator set for it, and validates them.
-    pub fn new(definitions: Vec<(Definition, BTreeMap<String, Value>)>) -> Result<Self, LoadError> {
+    pub fn new(definitions: Vec<(Definition, BTreeMap<String, Setting>)>) -> Result<Self, LoadError> {
         let mut set = Self::default();
         for (definition, overrides) in definitions {
             if let Some(first) = set.policies.first().map(Policy::definition)

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::core::policy::Definition;
+use crate::core::policy::{Definition, Setting};
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
 use crate::shell::builtin;
@@ -76,14 +76,14 @@ impl RawPolicies {
         for (definition, overrides) in self.chosen()? {
             let settings = block.entry(definition.provider).or_insert_with(|| json!({"enabled": true}));
             if let Some(settings) = settings.as_object_mut() {
-                settings.extend(overrides);
+                settings.extend(overrides.iter().map(|(name, setting)| (name.clone(), setting.to_json())));
             }
         }
         Ok(Value::Object(block))
     }
 
     /// The policies in use, each with the parameters that the operator sets.
-    fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Value>)>> {
+    fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Setting>)>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
         let definitions = self.policies.iter().map(|(name, text)| Definition::read(name, text));
@@ -107,7 +107,7 @@ impl RawPolicies {
         Ok(with_values)
     }
 
-    fn parse_sets(&self, definitions: &[Definition]) -> anyhow::Result<BTreeMap<String, Value>> {
+    fn parse_sets(&self, definitions: &[Definition]) -> anyhow::Result<BTreeMap<String, Setting>> {
         let mut sets = BTreeMap::new();
         if self.sets.is_empty() {
             return Ok(sets);

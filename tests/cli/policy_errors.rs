@@ -60,8 +60,8 @@ fn an_unknown_parameter_in_an_expression_is_shown() {
 
 #[test]
 fn an_unknown_parameter_in_a_condition_is_shown() {
-    let wrong = "- name: nics\n      when: ${instanceTyp == 'a'}";
-    hinted("- name: nics", wrong, "instanceTyp").says(&["`instanceTyp`", "`instanceType`"]);
+    let wrong = "- name: nics\n      when: ${hostNetwrk}";
+    hinted("- name: nics", wrong, "hostNetwrk").says(&["`hostNetwrk`", "`hostNetwork`"]);
     let wrong = "- name: nics\n      containers: ${gpu > 0}";
     hinted("- name: nics", wrong, "gpu >").says(&["`gpu`", "`gpus`"]);
 }

@@ -2,7 +2,6 @@
 //! expression reads them.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use std::sync::OnceLock;
 
@@ -37,17 +36,10 @@ impl Source {
         containers: &[Container],
         context: &PodContext,
     ) -> Self {
-        let total = || {
-            let gpus: HashMap<(&str, usize), i64> = containers
-                .iter()
-                .map(|container| ((container.list, container.index), container.gpus))
-                .collect();
-            pod::scheduled(pod, |list, index, _| gpus.get(&(list, index)).copied().unwrap_or_default())
-        };
         let read =
             |name: &str, value: &dyn Fn() -> Value| if policy.reads(name) { value() } else { Value::Null };
         Self::Pod {
-            total_gpus: if policy.reads("totalGpus") { total() } else { 0 },
+            total_gpus: if policy.reads("totalGpus") { pod::total_gpus(pod, containers) } else { 0 },
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             namespace: read("podNamespace", &|| Value::from(namespace_of(&pod["metadata"], context))),
             part: read("pod", &|| {

@@ -1,5 +1,7 @@
 //! The containers of a pod and what they request.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value};
 
 use crate::core::quantity::Quantity;
@@ -93,6 +95,13 @@ pub(super) fn scheduled(pod: &Value, amount_of: impl Fn(&'static str, usize, &Va
         .map(|(index, container)| amount_of("containers", index, container))
         .fold(sidecars, i64::saturating_add);
     peak.max(running)
+}
+
+/// The GPUs of a pod, as the scheduler counts them.
+pub(super) fn total_gpus(pod: &Value, containers: &[Container]) -> i64 {
+    let gpus: HashMap<(&str, usize), i64> =
+        containers.iter().map(|container| ((container.list, container.index), container.gpus)).collect();
+    scheduled(pod, |list, index, _| gpus.get(&(list, index)).copied().unwrap_or_default())
 }
 
 fn items<'p>(pod: &'p Value, list: &str) -> &'p [Value] {

@@ -1,38 +1,49 @@
-//! A policy whose parameters have values, resolved once for each instance type that it knows.
+//! A policy whose parameters have values, resolved once for each node that its tables know.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
-
-use serde_json::Value;
 
 use super::definition::Definition;
 use super::diagnostic::{Diagnostic, SourceError};
 use super::interpolation::EvaluationError;
-use super::parameter::Parameter;
-use super::resolved::{ParameterValues, ResolvedPolicy, agreed};
+use super::node::{LabelsRead, SelectedLabel, Selection};
+use super::resolved::{ParameterValues, ResolvedPolicy};
+use super::setting::Setting;
+use super::table::LabelTable;
 use crate::core::yaml::Span;
 
 /// A policy with the values of its parameters.
 #[derive(Debug)]
 pub struct Policy {
     definition: Definition,
-    overrides: BTreeMap<String, Value>,
-    /// For pods that select no instance type, and for types that no table knows.
+    settings: BTreeMap<String, Setting>,
+    /// The labels that tables and expressions read.
+    labels: LabelsRead,
+    /// The labels that expressions read.
+    labels_of_expressions: LabelsRead,
+    known: KnownNodes,
+    /// For pods that select none of the labels, and for values that no table knows.
     general: Arc<ResolvedPolicy>,
-    by_instance_type: HashMap<String, Arc<ResolvedPolicy>>,
-    /// True if an expression reads `instanceType`.
-    reads_instance_type: bool,
-    /// For combinations of types, and for types that no table knows if one is read.
-    others: RwLock<HashMap<Vec<String>, Arc<ResolvedPolicy>>>,
+    /// For one value of one label.
+    by_node: HashMap<Selection, Arc<ResolvedPolicy>>,
+    /// For combinations of labels or values, and for values that no table knows if an expression reads them.
+    others: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
 }
 
-/// The bound of `others`: the names come from users.
-const MAX_OTHERS: usize = 64;
+/// The nodes that the tables of a policy know: by label and value, the numbers of GPUs on which an entry depends.
+type KnownNodes = BTreeMap<String, BTreeMap<String, Vec<i64>>>;
+
+/// The bound of `others`: the values come from users.
+const MAX_OTHERS: usize = 256;
+
+/// A value that stands for all those of a label that no table knows. No label has it.
+const UNKNOWN: &str = "?";
 
 impl Policy {
-    /// Gives a policy its parameter values. `overrides` are the operator's, checked by [`Parameter::parse`] or read from
-    /// a values file.
-    pub fn new(definition: Definition, overrides: BTreeMap<String, Value>) -> Result<Self, SourceError> {
+    /// Gives a policy its parameter values. `settings` are the operator's, checked by
+    /// [`Parameter::parse`](super::Parameter::parse) or read from a values file.
+    pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceError> {
         let failed = |error: EvaluationError| {
             let diagnostic = Diagnostic::new(
                 locate(&definition.text, &error.expression),
@@ -40,30 +51,39 @@ impl Policy {
             );
             SourceError::new(&definition.file, &definition.text, diagnostic)
         };
-        let reads_instance_type = reads_instance_type(&definition);
-        let values = |selected: &[String]| ParameterValues::resolve(&definition, &overrides, selected);
-        let resolve = |selected: &[String]| {
-            ResolvedPolicy::new(&definition, values(selected), selected).map(Arc::new).map_err(failed)
+        let labels_of_expressions = labels_of_expressions(&definition);
+        let mut labels = labels_of_expressions.clone();
+        let mut known = KnownNodes::new();
+        for table in tables(&definition, &settings) {
+            labels.add(&table.label);
+            let values = known.entry(table.label.clone()).or_default();
+            for (value, counts) in table.known() {
+                values.entry(value.to_owned()).or_default().extend(counts.into_iter().flatten());
+            }
+        }
+        let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
+        let resolve = |selection: &Selection| {
+            ResolvedPolicy::new(&definition, values(selection), selection).map(Arc::new).map_err(failed)
         };
-        let general = resolve(&[])?;
-        let mut by_instance_type = HashMap::new();
-        // Types with the same values share a resolved policy, unless the type itself is read.
-        let mut known: Vec<(ParameterValues, Arc<ResolvedPolicy>)> = Vec::new();
-        let types: BTreeSet<&str> =
-            definition.parameters.iter().flat_map(Parameter::instance_types).collect();
-        for instance_type in types {
-            let selected = [instance_type.to_owned()];
-            let values = values(&selected);
-            let shared = known.iter().find(|(known, _)| !reads_instance_type && *known == values);
+        let general = resolve(&Selection::default())?;
+        let mut by_node = HashMap::new();
+        // Nodes with the same values share a resolved policy, unless an expression reads the label.
+        let mut resolved_values: Vec<(ParameterValues, Arc<ResolvedPolicy>)> = Vec::new();
+        for selection in selections(&known) {
+            let values = values(&selection);
+            let is_read = selection.labels.iter().any(|known| labels_of_expressions.contains(&known.label));
+            let shared = resolved_values.iter().find(|(known, _)| !is_read && *known == values);
             let resolved = match shared {
                 Some((_, resolved)) => Arc::clone(resolved),
-                None => resolve(&selected)?,
+                None => resolve(&selection)?,
             };
-            known.push((values, Arc::clone(&resolved)));
-            by_instance_type.insert(instance_type.to_owned(), resolved);
+            if !is_read {
+                resolved_values.push((values, Arc::clone(&resolved)));
+            }
+            by_node.insert(selection, resolved);
         }
         let others = RwLock::default();
-        Ok(Self { definition, overrides, general, by_instance_type, reads_instance_type, others })
+        Ok(Self { definition, settings, labels, labels_of_expressions, known, general, by_node, others })
     }
 
     /// The policy as its file declares it.
@@ -76,9 +96,9 @@ impl Policy {
         &self.definition.name
     }
 
-    /// The values that the operator set, by parameter.
-    pub fn overrides(&self) -> &BTreeMap<String, Value> {
-        &self.overrides
+    /// The operator's settings, by parameter.
+    pub fn settings(&self) -> &BTreeMap<String, Setting> {
+        &self.settings
     }
 
     /// 12 hex digits over the policy's text and the values of its parameters.
@@ -86,61 +106,122 @@ impl Policy {
         self.stamp().rsplit('@').next().unwrap_or_default()
     }
 
-    /// The stamp for pods that select no instance type: `<policy>@<digest>`.
+    /// The stamp for pods that select no node that the policy knows: `<policy>@<digest>`.
     pub fn stamp(&self) -> &str {
         &self.general.stamp
     }
 
-    /// The instance types that a parameter knows, in lower case and without prefix.
-    pub(crate) fn known_instance_types(&self) -> impl Iterator<Item = &str> {
-        self.by_instance_type.keys().map(String::as_str)
+    /// Each node that a table knows: one value of one label, and the GPUs of the pod if the entry depends on them.
+    pub(crate) fn known_nodes(&self) -> impl Iterator<Item = Selection> {
+        selections(&self.known)
     }
 
-    /// The resolved policy for the instance types that a pod selects (lower case, without prefix).
-    pub(crate) fn resolved(&self, selected: &[String]) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        match selected {
-            [] => Ok(Arc::clone(&self.general)),
-            [one] => match self.by_instance_type.get(one) {
-                Some(resolved) => Ok(Arc::clone(resolved)),
-                None if !self.reads_instance_type => Ok(Arc::clone(&self.general)),
-                None => self.other_resolved(selected),
-            },
-            _ => self.other_resolved(selected),
+    /// The node of the first entry of a table.
+    pub(crate) fn first_node(&self) -> Option<Selection> {
+        let table = tables(&self.definition, &self.settings).next()?;
+        let (value, counts) = table.known().next()?;
+        Some(selection(&table.label, value, counts.first().copied().flatten()))
+    }
+
+    /// The labels that tables and expressions read.
+    pub(crate) fn labels(&self) -> &LabelsRead {
+        &self.labels
+    }
+
+    /// Returns whether a table reads the GPUs of the pod.
+    pub(crate) fn tables_read_gpus(&self) -> bool {
+        self.known.values().flat_map(BTreeMap::values).any(|counts| !counts.is_empty())
+    }
+
+    /// The resolved policy for what a pod selects of its nodes.
+    pub(crate) fn resolved(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
+        let key = self.key(selection);
+        if key.labels.is_empty() {
+            return Ok(Arc::clone(&self.general));
         }
-    }
-
-    fn other_resolved(&self, selected: &[String]) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        if let Some(resolved) = self.others.read().ok().and_then(|others| others.get(selected).cloned()) {
+        if let Some(resolved) = self.by_node.get(&*key) {
+            return Ok(Arc::clone(resolved));
+        }
+        if let Some(resolved) = self.others.read().ok().and_then(|others| others.get(&*key).cloned()) {
             return Ok(resolved);
         }
-        let values = ParameterValues::resolve(&self.definition, &self.overrides, selected);
-        let resolved = Arc::new(ResolvedPolicy::new(&self.definition, values, selected)?);
+        let values = ParameterValues::resolve(&self.definition, &self.settings, &key);
+        let resolved = Arc::new(ResolvedPolicy::new(&self.definition, values, &key)?);
         if let Ok(mut others) = self.others.write()
             && others.len() < MAX_OTHERS
         {
-            others.insert(selected.to_vec(), Arc::clone(&resolved));
+            others.insert(key.into_owned(), Arc::clone(&resolved));
         }
         Ok(resolved)
     }
 
-    /// Returns whether a parameter with a table has different values (or none) for the selected types.
-    pub(crate) fn types_disagree(&self, selected: &[String]) -> bool {
-        selected.len() > 1
-            && self
-                .definition
-                .parameters
-                .iter()
-                .filter(|parameter| parameter.has_table() && !self.overrides.contains_key(&parameter.name))
-                .any(|parameter| agreed(parameter, selected).is_none())
+    /// The part of a selection on which the resolved policy depends.
+    fn key<'s>(&self, selection: &'s Selection) -> Cow<'s, Selection> {
+        let of = |label: &str, value: &str| self.known.get(label).and_then(|values| values.get(value));
+        let depends_on_gpus = selection.labels.iter().any(|selected| {
+            let mut counts = selected.values.iter().filter_map(|value| of(&selected.label, value));
+            counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)))
+        });
+        let is_whole = |selected: &SelectedLabel| {
+            self.labels_of_expressions.contains(&selected.label)
+                || selected.values.iter().all(|value| of(&selected.label, value).is_some())
+        };
+        if (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
+            return Cow::Borrowed(selection);
+        }
+        let mut key = Selection::default();
+        for selected in &selection.labels {
+            if is_whole(selected) {
+                key.labels.push(selected.clone());
+                continue;
+            }
+            let mut values: Vec<String> = Vec::new();
+            for value in &selected.values {
+                let value = of(&selected.label, value).map_or(UNKNOWN, |_| value);
+                if !values.iter().any(|known| known == value) {
+                    values.push(value.to_owned());
+                }
+            }
+            if values != [UNKNOWN] {
+                key.labels.push(SelectedLabel { label: selected.label.clone(), values });
+            }
+        }
+        key.gpus = selection.gpus.filter(|_| depends_on_gpus);
+        Cow::Owned(key)
     }
 }
 
-fn reads_instance_type(definition: &Definition) -> bool {
-    let mut found = false;
+/// The tables of all parameters, the operator's before the policy's.
+fn tables<'p>(
+    definition: &'p Definition,
+    settings: &'p BTreeMap<String, Setting>,
+) -> impl Iterator<Item = &'p LabelTable> {
+    definition.parameters.iter().flat_map(|parameter| {
+        let own = settings.get(&parameter.name).and_then(Setting::table);
+        own.into_iter().chain([&parameter.table]).flat_map(super::table::Table::labels)
+    })
+}
+
+fn selections(known: &KnownNodes) -> impl Iterator<Item = Selection> {
+    known.iter().flat_map(|(label, values)| {
+        values.iter().flat_map(move |(value, counts)| {
+            let counts = [None].into_iter().chain(counts.iter().copied().map(Some));
+            counts.map(move |gpus| selection(label, value, gpus))
+        })
+    })
+}
+
+fn selection(label: &str, value: &str, gpus: Option<i64>) -> Selection {
+    let selected = SelectedLabel { label: label.to_owned(), values: vec![value.to_owned()] };
+    Selection { labels: vec![selected], gpus }
+}
+
+fn labels_of_expressions(definition: &Definition) -> LabelsRead {
+    let mut labels = LabelsRead::none();
     definition.texts(&mut |text| {
-        found |= text.expressions().any(|expression| expression.names().contains("instanceType"));
+        text.expressions().for_each(|expression| labels.extend(expression.reads_of_node()));
     });
-    found
+    labels
 }
 
 /// The position of an expression in the text, or the start of the file.

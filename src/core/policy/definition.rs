@@ -2,6 +2,7 @@
 
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
+use super::node::NodeLabels;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
@@ -22,7 +23,7 @@ pub struct Definition {
     /// The values that an operator can set.
     pub parameters: Vec<Parameter>,
     pub(crate) gpu_resources: Vec<String>,
-    pub(crate) strip_prefixes: Vec<String>,
+    pub(crate) node_labels: NodeLabels,
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
     pub(crate) warnings: Vec<PolicyWarning>,

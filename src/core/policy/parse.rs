@@ -8,6 +8,7 @@ use super::definition::{Definition, OnConflict, PolicyWarning, Rule, Variable};
 use super::diagnostic::{Diagnostic, SourceError, suggest};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
+use super::node::NodeLabels;
 use super::overlay::{Compiler, Element};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
@@ -43,10 +44,10 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
     let provider = dns_label(spec.required("provider")?, "the provider")?;
     let description = reader::text(spec.required("description")?, "the description")?.to_owned();
     let gpu_resources = reader::texts(spec.required("gpuResources")?, "`gpuResources`")?;
-    let strip_prefixes = spec.optional("instanceTypes").map(instance_types).transpose()?.unwrap_or_default();
+    let node_labels = spec.optional("nodeLabels").map(NodeLabels::read).transpose()?.unwrap_or_default();
     let matcher = Matcher::read(spec.required("match")?)?;
     let mut names = Names::built_in();
-    let parameters = parameters(spec.optional("parameters"), &mut names)?;
+    let parameters = parameters(spec.optional("parameters"), &node_labels, &mut names)?;
     let variables = variables(spec.optional("variables"), &mut names)?;
     let warnings = warnings(spec.optional("warnings"), &names)?;
     let rules = rules(spec.required("rules")?, &names)?;
@@ -60,7 +61,7 @@ fn policy(root: &Node, file: &str, text: &str) -> Result<Definition, Diagnostic>
         description,
         parameters,
         gpu_resources,
-        strip_prefixes,
+        node_labels,
         matcher,
         variables,
         warnings,
@@ -99,15 +100,11 @@ fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(span, message).hint("use letters, digits and `_`, a letter first"))
 }
 
-fn instance_types(node: &Node) -> Result<Vec<String>, Diagnostic> {
-    let mut fields = Fields::of(node, "`instanceTypes`")?;
-    let prefixes =
-        fields.optional("stripPrefixes").map(|node| reader::texts(node, "`stripPrefixes`")).transpose()?;
-    fields.finish()?;
-    Ok(prefixes.unwrap_or_default().into_iter().map(|prefix| prefix.to_lowercase()).collect())
-}
-
-fn parameters(node: Option<&Node>, names: &mut Names) -> Result<Vec<Parameter>, Diagnostic> {
+fn parameters(
+    node: Option<&Node>,
+    labels: &NodeLabels,
+    names: &mut Names,
+) -> Result<Vec<Parameter>, Diagnostic> {
     let Some(node) = node else { return Ok(Vec::new()) };
     let mut parameters = Vec::new();
     for entry in reader::entries(node, "`parameters`")? {
@@ -116,7 +113,7 @@ fn parameters(node: Option<&Node>, names: &mut Names) -> Result<Vec<Parameter>, 
         if entry.key == "enabled" || !names.add(&entry.key, Phase::Fixed) {
             return Err(Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)));
         }
-        parameters.push(Parameter::read(&entry.key, &entry.value)?);
+        parameters.push(Parameter::read(&entry.key, &entry.value, labels)?);
     }
     Ok(parameters)
 }

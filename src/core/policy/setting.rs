@@ -1,0 +1,71 @@
+//! What an operator sets for a parameter.
+
+use serde_json::Value;
+
+use crate::core::yaml::{Content, Node};
+
+use super::diagnostic::Diagnostic;
+use super::node::NodeLabels;
+use super::parameter::Parameter;
+use super::table::{DEFAULT, Table};
+
+/// What an operator sets for a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Setting {
+    /// One value for every pod.
+    Value(Value),
+    /// Values by label, which precede the table of the policy.
+    Table(SettingTable),
+}
+
+/// A table of a values file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SettingTable {
+    pub(crate) table: Table,
+    /// Replaces the default of the policy.
+    pub(crate) default: Option<Value>,
+}
+
+impl Setting {
+    /// Reads and checks a setting of a values file, in which an empty value means that the parameter is not set.
+    pub(crate) fn read(
+        parameter: &Parameter,
+        node: &Node,
+        labels: &NodeLabels,
+    ) -> Result<Option<Self>, Diagnostic> {
+        let is_set = |node: &Node| !node.to_value().is_null();
+        let Content::Map(entries) = &node.content else {
+            return is_set(node).then(|| parameter.read_value(node).map(Self::Value)).transpose();
+        };
+        let (defaults, tables): (Vec<_>, Vec<_>) =
+            entries.iter().filter(|entry| is_set(&entry.value)).partition(|entry| entry.key == DEFAULT);
+        let default = defaults.first().map(|entry| parameter.read_value(&entry.value)).transpose()?;
+        let table = Table::read(parameter, tables, labels)?;
+        Ok(Some(Self::Table(SettingTable { table, default })))
+    }
+
+    /// The setting as a values file has it.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Value(value) => value.clone(),
+            Self::Table(SettingTable { table, default }) => {
+                let mut settings = table.to_json();
+                settings.extend(default.clone().map(|value| (DEFAULT.to_owned(), value)));
+                settings.into()
+            }
+        }
+    }
+
+    pub(crate) fn table(&self) -> Option<&Table> {
+        match self {
+            Self::Value(_) => None,
+            Self::Table(settings) => Some(&settings.table),
+        }
+    }
+}
+
+impl From<Value> for Setting {
+    fn from(value: Value) -> Self {
+        Self::Value(value)
+    }
+}
