@@ -59,7 +59,7 @@ pub(crate) fn a_policy_of_the_operator_is_in_use_beside_it_or_alone(helm: &Helm)
     assert_eq!(loaded(helm, &with(lab, &enabled("lab"))), ["lab-roce"]);
 }
 
-pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_instance_type(helm: &Helm) {
+pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_node(helm: &Helm) {
     let overrides = |settings: Value| {
         let values = with(enabled("aws"), &json!({"multinodeNetworking": {"aws": settings}}));
         let folder = tempfile::tempdir().unwrap();
@@ -71,6 +71,8 @@ pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_th
     let settings =
         json!({"efaDevicesPerGPU": 0.5, "ipcLock": false, "hugePages2Mi": "5120Mi", "efaLibraryPath": ""});
     assert_eq!(overrides(settings.clone()), settings);
+    let table = json!({"efaDevicesPerGPU": {"pool": {"p4d": 0.5, "a100": {"8": 0.5}}, "default": 1.0}});
+    assert_eq!(overrides(table.clone()), table);
     // As Helm takes it, `null` is as if it were not there.
     assert_eq!(overrides(json!({"efaDevicesPerGPU": null})), json!({}));
 }

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::core::yaml::{Content, Node};
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{Content, Entry, Node};
 
 use super::diagnostic::Diagnostic;
 use super::node::NodeLabels;
@@ -33,12 +34,11 @@ impl Setting {
         node: &Node,
         labels: &NodeLabels,
     ) -> Result<Option<Self>, Diagnostic> {
-        let is_set = |node: &Node| !node.to_value().is_null();
+        let Some(node) = without_null(node) else { return Ok(None) };
         let Content::Map(entries) = &node.content else {
-            return is_set(node).then(|| parameter.read_value(node).map(Self::Value)).transpose();
+            return parameter.read_value(&node).map(|value| Some(Self::Value(value)));
         };
-        let (defaults, tables): (Vec<_>, Vec<_>) =
-            entries.iter().filter(|entry| is_set(&entry.value)).partition(|entry| entry.key == DEFAULT);
+        let (defaults, tables): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.key == DEFAULT);
         let default = defaults.first().map(|entry| parameter.read_value(&entry.value)).transpose()?;
         let table = Table::read(parameter, tables, labels)?;
         Ok(Some(Self::Table(SettingTable { table, default })))
@@ -61,6 +61,21 @@ impl Setting {
             Self::Value(_) => None,
             Self::Table(settings) => Some(&settings.table),
         }
+    }
+}
+
+/// The node without the entries of maps that are `null`; `None` if it is `null` itself.
+fn without_null(node: &Node) -> Option<Node> {
+    match &node.content {
+        Content::Scalar { value: Scalar::Null, .. } => None,
+        Content::Map(entries) => {
+            let entries = entries.iter().filter_map(|entry| {
+                let value = without_null(&entry.value)?;
+                Some(Entry { key: entry.key.clone(), value, ..*entry })
+            });
+            Some(Node { content: Content::Map(entries.collect()), ..*node })
+        }
+        _ => Some(node.clone()),
     }
 }
 
