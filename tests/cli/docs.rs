@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::policy_errors::with_policy;
-use super::{POD, POLICY, documents, file, limits};
+use super::{POD, POLICY, documents, efa, file, folder, limits, run_in};
+
+/// The first key of a values file.
+const VALUES: &str = "multinodeNetworking:";
 
 /// The text of every fenced `yaml` block.
 fn examples() -> Vec<String> {
@@ -42,7 +45,7 @@ fn served(mark: &str, pod: &Value) -> Value {
 fn every_example_is_taken_by_the_program() {
     let examples = examples();
     assert!(examples.len() >= 3, "{examples:?}");
-    for example in examples {
+    for example in examples.into_iter().filter(|example| !example.starts_with(VALUES)) {
         let whole = example.starts_with("apiVersion:");
         let policy = if whole { example } else { policy_around(&example) };
         // `FABRIC` is of the sample policy and not of the examples.
@@ -61,6 +64,17 @@ fn the_first_example_is_a_whole_policy_that_serves_a_pod() {
     let half =
         POD.replace("spec:\n", "spec:\n  nodeSelector: {node.kubernetes.io/instance-type: LAB-H100-half}\n");
     assert_eq!(limits(&with_policy(&examples()[0], &half).exits(0).documents()[0])["nvidia.com/roce"], "4");
+}
+
+#[test]
+fn the_example_of_a_table_in_a_values_file_gives_each_pool_its_devices() {
+    let example = examples().into_iter().find(|example| example.starts_with(VALUES)).unwrap();
+    let folder = folder(&[("values.yaml", &example)]);
+    let on = |pool: &str| POD.replace("spec:\n", &format!("spec:\n  nodeSelector: {{pool: {pool}}}\n"));
+    for (pod, devices) in [(on("p4d"), "4"), (on("p5"), "32"), (on("other"), "8")] {
+        let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], &pod).exits(0);
+        assert_eq!(efa(&run), devices);
+    }
 }
 
 #[test]

@@ -233,3 +233,65 @@ fn locate(text: &str, expression: &str) -> Span {
         None => Span { line: 1, column: 1, length: 1 },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn policy(variable: &str) -> Policy {
+        let text = format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: test}}\nspec:\n  \
+             provider: test\n  description: d\n  gpuResources: [nvidia.com/gpu]\n  match: {{labels: {{a: b}}}}\n  \
+             parameters:\n    ratio:\n      type: number\n      description: d\n      byNode:\n        \
+             pool: {{a: 1, c: {{8: 2}}}}\n        size: {{big: 3}}\n  variables: {{v: \"{variable}\"}}\n  rules:\n    \
+             - name: r\n      container: {{env: [{{name: A, value: '${{v}}'}}]}}\n"
+        );
+        let definition = Definition::read("test.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
+        Policy::new(definition, BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn selection(labels: &[(&str, &[&str])], gpus: i64) -> Selection {
+        let selected = |(label, values): &(&str, &[&str])| SelectedLabel {
+            label: (*label).to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        Selection { labels: labels.iter().map(selected).collect(), gpus: Some(gpus) }
+    }
+
+    #[test]
+    fn values_that_nothing_reads_share_a_resolved_policy() {
+        let policy = policy("${node[?'zone'].orValue('')}");
+        let resolved = |labels: &[(&str, &[&str])], gpus| policy.resolved(&selection(labels, gpus)).unwrap();
+        let same = |one: &Arc<ResolvedPolicy>, other: &Arc<ResolvedPolicy>| Arc::ptr_eq(one, other);
+        let general = resolved(&[], 8);
+        assert!(same(&resolved(&[("pool", &["x"])], 8), &general));
+        assert!(same(&resolved(&[("pool", &["x", "y"]), ("size", &["z"])], 8), &general));
+        assert!(same(&resolved(&[("pool", &["a"])], 8), &resolved(&[("pool", &["a"]), ("size", &["x"])], 4)));
+        assert!(same(&resolved(&[("pool", &["c"])], 4), &resolved(&[("pool", &["c"])], 2)));
+        assert!(!same(&resolved(&[("pool", &["c"])], 8), &resolved(&[("pool", &["c"])], 2)));
+        assert!(policy.others.read().unwrap().is_empty());
+        assert!(same(&resolved(&[("pool", &["a", "x"])], 8), &resolved(&[("pool", &["a", "y"])], 4)));
+        assert!(!same(&resolved(&[("zone", &["x"])], 8), &resolved(&[("zone", &["y"])], 8)));
+        assert_eq!(policy.others.read().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn the_labels_that_a_policy_reads_are_known_unless_a_key_is_computed() {
+        let labels =
+            |names: &[&str]| LabelsRead::These(names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(*policy("${node[?'zone'].orValue('')}").labels(), labels(&["pool", "size", "zone"]));
+        assert_eq!(*policy("x").labels(), labels(&["pool", "size"]));
+        for all in ["${node[?string(1)].orValue('')}", "${string('zone' in node)}", "${string(size(node))}"] {
+            assert_eq!(*policy(all).labels(), LabelsRead::All, "{all}");
+        }
+    }
+
+    #[test]
+    fn resolved_policies_for_values_of_users_are_bounded() {
+        let policy = policy("${node[?'zone'].orValue('')}");
+        for zone in 0..MAX_OTHERS + 10 {
+            policy.resolved(&selection(&[("zone", &[&zone.to_string()])], 1)).unwrap();
+        }
+        assert_eq!(policy.others.read().unwrap().len(), MAX_OTHERS);
+    }
+}

@@ -25,7 +25,7 @@ pub(crate) struct Expression {
     /// Free variables.
     names: BTreeSet<String>,
     /// The parts of `pod`, `container` and `node` that it reads.
-    reads: [ReadSet; 3],
+    reads: Box<[ReadSet; 3]>,
 }
 
 /// An expression that is not CEL, or that names what is not there.
@@ -162,7 +162,7 @@ impl Expression {
                 return Err(CompileError { message, at, length: function.len() });
             }
         }
-        Ok(Self { program, source: source.to_owned(), names: reader.names, reads: reader.reads })
+        Ok(Self { program, source: source.to_owned(), names: reader.names, reads: Box::new(reader.reads) })
     }
 
     pub(crate) fn source(&self) -> &str {

@@ -1,4 +1,4 @@
-//! The labels of nodes that a policy reads, and their values that a pod selects.
+//! The labels of nodes that a policy reads, and the values of them that a pod selects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -122,7 +122,7 @@ impl fmt::Display for SelectedLabel {
     }
 }
 
-/// What a pod selects of its nodes, as far as a policy reads it.
+/// The part of a pod's selection of nodes that a policy reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Selection {
     /// The labels of which the pod selects a value, sorted.

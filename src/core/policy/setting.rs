@@ -1,4 +1,4 @@
-//! What an operator sets for a parameter.
+//! The settings of an operator for parameters.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::node::NodeLabels;
 use super::parameter::Parameter;
 use super::table::{DEFAULT, Table};
 
-/// What an operator sets for a parameter.
+/// The setting of an operator for a parameter.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Setting {
     /// One value for every pod.

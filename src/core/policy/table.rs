@@ -151,10 +151,6 @@ fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Result<Vec<(i
             return Err(Diagnostic::new(entry.span, message)
                 .hint("write a value of the parameter, or a map from GPUs of the pod to values"));
         };
-        if cells.iter().any(|(known, _)| *known == count) {
-            return Err(Diagnostic::new(entry.span, format!("{count} GPUs are declared twice"))
-                .hint("keep one of them"));
-        }
         cells.push((count, parameter.read_value(&entry.value)?));
     }
     Ok(cells)
