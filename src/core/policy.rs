@@ -7,6 +7,7 @@ pub mod diagnostic;
 pub(crate) mod expression;
 mod feedback;
 pub(crate) mod interpolation;
+mod known_nodes;
 pub(crate) mod matcher;
 pub(crate) mod node;
 pub(crate) mod overlay;

@@ -100,7 +100,7 @@ pub(crate) fn context(policy: &Policy) -> PodContext {
 
 /// A pod that a policy matches, on the first node that a table knows. Tables begin with nodes that have the fabric.
 pub(crate) fn sample(policy: &Policy) -> Value {
-    let sample = samples_on(policy, policy.first_node().as_ref()).into_iter().next();
+    let sample = samples_on(policy, policy.first_node()).into_iter().next();
     sample.map(|(_, pod)| pod).unwrap_or_default()
 }
 

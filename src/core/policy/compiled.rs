@@ -1,16 +1,15 @@
 //! A policy whose parameters have values, resolved once for each node that its tables know.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
 use super::definition::Definition;
 use super::diagnostic::{Diagnostic, SourceError};
 use super::interpolation::EvaluationError;
-use super::node::{LabelsRead, SelectedLabel, Selection};
+use super::known_nodes::KnownNodes;
+use super::node::{LabelsRead, Selection};
 use super::resolved::{ParameterValues, ResolvedPolicy};
 use super::setting::Setting;
-use super::table::LabelTable;
 use crate::core::yaml::Span;
 
 /// A policy with the values of its parameters.
@@ -18,11 +17,7 @@ use crate::core::yaml::Span;
 pub struct Policy {
     definition: Definition,
     settings: BTreeMap<String, Setting>,
-    /// The labels that tables and expressions read.
-    labels: LabelsRead,
-    /// The labels that expressions read.
-    labels_of_expressions: LabelsRead,
-    known: KnownNodes,
+    nodes: KnownNodes,
     /// For pods that select none of the labels, and for values that no table knows.
     general: Arc<ResolvedPolicy>,
     /// For one value of one label.
@@ -31,14 +26,8 @@ pub struct Policy {
     others: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
 }
 
-/// The nodes that the tables of a policy know: by label and value, the numbers of GPUs on which an entry depends.
-type KnownNodes = BTreeMap<String, BTreeMap<String, Vec<i64>>>;
-
 /// The bound of `others`: the values come from users.
 const MAX_OTHERS: usize = 256;
-
-/// A value that stands for all those of a label that no table knows. No label has it.
-const UNKNOWN: &str = "?";
 
 impl Policy {
     /// Gives a policy its parameter values. `settings` are the operator's, checked by
@@ -51,16 +40,7 @@ impl Policy {
             );
             SourceError::new(&definition.file, &definition.text, diagnostic)
         };
-        let labels_of_expressions = labels_of_expressions(&definition);
-        let mut labels = labels_of_expressions.clone();
-        let mut known = KnownNodes::new();
-        for table in tables(&definition, &settings) {
-            labels.add(&table.label);
-            let values = known.entry(table.label.clone()).or_default();
-            for (value, counts) in table.known() {
-                values.entry(value.to_owned()).or_default().extend(counts.into_iter().flatten());
-            }
-        }
+        let nodes = KnownNodes::of(&definition, &settings);
         let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
         let resolve = |selection: &Selection| {
             ResolvedPolicy::new(&definition, values(selection), selection).map(Arc::new).map_err(failed)
@@ -69,9 +49,9 @@ impl Policy {
         let mut by_node = HashMap::new();
         // Nodes with the same values share a resolved policy, unless an expression reads the label.
         let mut resolved_values: Vec<(ParameterValues, Arc<ResolvedPolicy>)> = Vec::new();
-        for selection in selections(&known) {
+        for selection in nodes.selections() {
             let values = values(&selection);
-            let is_read = selection.labels.iter().any(|known| labels_of_expressions.contains(&known.label));
+            let is_read = nodes.expressions_read(&selection);
             let shared = resolved_values.iter().find(|(known, _)| !is_read && *known == values);
             let resolved = match shared {
                 Some((_, resolved)) => Arc::clone(resolved),
@@ -83,7 +63,7 @@ impl Policy {
             by_node.insert(selection, resolved);
         }
         let others = RwLock::default();
-        Ok(Self { definition, settings, labels, labels_of_expressions, known, general, by_node, others })
+        Ok(Self { definition, settings, nodes, general, by_node, others })
     }
 
     /// The policy as its file declares it.
@@ -113,29 +93,27 @@ impl Policy {
 
     /// Each node that a table knows: one value of one label, and the GPUs of the pod if the entry depends on them.
     pub(crate) fn known_nodes(&self) -> impl Iterator<Item = Selection> {
-        selections(&self.known)
+        self.nodes.selections()
     }
 
     /// The node of the first entry of a table.
-    pub(crate) fn first_node(&self) -> Option<Selection> {
-        let table = tables(&self.definition, &self.settings).next()?;
-        let (value, counts) = table.known().next()?;
-        Some(selection(&table.label, value, counts.first().copied().flatten()))
+    pub(crate) fn first_node(&self) -> Option<&Selection> {
+        self.nodes.first.as_ref()
     }
 
     /// The labels that tables and expressions read.
     pub(crate) fn labels(&self) -> &LabelsRead {
-        &self.labels
+        &self.nodes.labels
     }
 
     /// Returns whether a table reads the GPUs of the pod.
     pub(crate) fn tables_read_gpus(&self) -> bool {
-        self.known.values().flat_map(BTreeMap::values).any(|counts| !counts.is_empty())
+        self.nodes.tables_read_gpus
     }
 
     /// The resolved policy for what a pod selects of its nodes.
     pub(crate) fn resolved(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        let key = self.key(selection);
+        let key = self.nodes.key(selection);
         if key.labels.is_empty() {
             return Ok(Arc::clone(&self.general));
         }
@@ -154,74 +132,6 @@ impl Policy {
         }
         Ok(resolved)
     }
-
-    /// The part of a selection on which the resolved policy depends.
-    fn key<'s>(&self, selection: &'s Selection) -> Cow<'s, Selection> {
-        let of = |label: &str, value: &str| self.known.get(label).and_then(|values| values.get(value));
-        let depends_on_gpus = selection.labels.iter().any(|selected| {
-            let mut counts = selected.values.iter().filter_map(|value| of(&selected.label, value));
-            counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)))
-        });
-        let is_whole = |selected: &SelectedLabel| {
-            self.labels_of_expressions.contains(&selected.label)
-                || selected.values.iter().all(|value| of(&selected.label, value).is_some())
-        };
-        if (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
-            return Cow::Borrowed(selection);
-        }
-        let mut key = Selection::default();
-        for selected in &selection.labels {
-            if is_whole(selected) {
-                key.labels.push(selected.clone());
-                continue;
-            }
-            let mut values: Vec<String> = Vec::new();
-            for value in &selected.values {
-                let value = of(&selected.label, value).map_or(UNKNOWN, |_| value);
-                if !values.iter().any(|known| known == value) {
-                    values.push(value.to_owned());
-                }
-            }
-            if values != [UNKNOWN] {
-                key.labels.push(SelectedLabel { label: selected.label.clone(), values });
-            }
-        }
-        key.gpus = selection.gpus.filter(|_| depends_on_gpus);
-        Cow::Owned(key)
-    }
-}
-
-/// The tables of all parameters, the operator's before the policy's.
-fn tables<'p>(
-    definition: &'p Definition,
-    settings: &'p BTreeMap<String, Setting>,
-) -> impl Iterator<Item = &'p LabelTable> {
-    definition.parameters.iter().flat_map(|parameter| {
-        let own = settings.get(&parameter.name).and_then(Setting::table);
-        own.into_iter().chain([&parameter.table]).flat_map(super::table::Table::labels)
-    })
-}
-
-fn selections(known: &KnownNodes) -> impl Iterator<Item = Selection> {
-    known.iter().flat_map(|(label, values)| {
-        values.iter().flat_map(move |(value, counts)| {
-            let counts = [None].into_iter().chain(counts.iter().copied().map(Some));
-            counts.map(move |gpus| selection(label, value, gpus))
-        })
-    })
-}
-
-fn selection(label: &str, value: &str, gpus: Option<i64>) -> Selection {
-    let selected = SelectedLabel { label: label.to_owned(), values: vec![value.to_owned()] };
-    Selection { labels: vec![selected], gpus }
-}
-
-fn labels_of_expressions(definition: &Definition) -> LabelsRead {
-    let mut labels = LabelsRead::none();
-    definition.texts(&mut |text| {
-        text.expressions().for_each(|expression| labels.extend(expression.reads_of_node()));
-    });
-    labels
 }
 
 /// The position of an expression in the text, or the start of the file.
@@ -237,6 +147,7 @@ fn locate(text: &str, expression: &str) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::policy::SelectedLabel;
 
     fn policy(variable: &str) -> Policy {
         let text = format!(
