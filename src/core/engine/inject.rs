@@ -44,7 +44,9 @@ pub(super) fn inject(
     if may_change {
         injection.repeat(pod, log)?;
     }
-    injection.selects_the_same_nodes(pod, log)?;
+    if resolved.may_move {
+        injection.selects_the_same_nodes(pod, log)?;
+    }
     log.drop_reverted(pod);
     if log.is_empty()
         && pod["metadata"]["annotations"].get(STAMP).is_some_and(|stamp| *stamp == resolved.stamp)

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::active::{ActiveRule, ActiveWarning, names_in};
 use super::definition::{Definition, Rule};
 use super::expression::{Bindings, ReadSet};
-use super::feedback::Feedback;
+use super::feedback::{Feedback, may_move};
 use super::interpolation::{EvaluationError, Interpolation};
 use super::node::Selection;
 use super::overlay::Fold;
@@ -33,6 +33,8 @@ pub(crate) struct ResolvedPolicy {
     /// `<policy>@<digest>`.
     pub(crate) stamp: String,
     pub(crate) feedback: Feedback,
+    /// True if a rule may change what the pod selects of its nodes, or its GPUs.
+    pub(crate) may_move: bool,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
@@ -152,6 +154,7 @@ impl ResolvedPolicy {
             notes,
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
+            may_move: false,
             reads: BTreeSet::new(),
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
@@ -161,6 +164,7 @@ impl ResolvedPolicy {
         let mut rules = std::mem::take(&mut policy.rules);
         let variables: Vec<_> = policy.variables().collect();
         policy.feedback = Feedback::of(&mut rules, &variables, &definition.gpu_resources);
+        policy.may_move = may_move(&rules, &definition.gpu_resources);
         policy.rules = rules;
         policy.fold_warnings(definition)?;
         policy.drop_unread_variables();
