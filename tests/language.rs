@@ -194,7 +194,7 @@ fn one_entry_is_put_in_front_of_or_behind_what_a_variable_lists() {
 #[test]
 fn instance_types_that_disagree_count_as_none_and_are_told() {
     let body = "  parameters:\n    ratio:\n      type: number\n      description: NICs for each GPU\n      default: 1\n      \
-                byInstanceType: {small: 0.5, large: 2, huge: 2}\n  rules:\n    - name: r\n      container:\n        \
+                byNode: {node.kubernetes.io/instance-type: {small: 0.5, large: 2, huge: 2}}\n  rules:\n    - name: r\n      container:\n        \
                 resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
                 requests: {example.com/nic: '${devices(gpus, ratio)}'}\n";
     let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
@@ -212,8 +212,82 @@ fn instance_types_that_disagree_count_as_none_and_are_told() {
     let (count, codes) = on(json!(["small", "large"]));
     assert_eq!(
         (count, codes),
-        (json!("4"), vec!["instance_types_disagree".to_owned(), "parameter_assumed".to_owned()])
+        (json!("4"), vec!["node_values_disagree".to_owned(), "parameter_assumed".to_owned()])
     );
+}
+
+/// A policy with a parameter `ratio` by the labels `pool` and `size`, and a variable that `node` gives.
+fn by_labels() -> PolicySet {
+    let body = "  nodeLabels: {pool: {stripPrefixes: [team-]}}\n  parameters:\n    ratio:\n      type: number\n      \
+                description: NICs for each GPU\n      default: 1\n      \
+                byNode: {pool: {a: 2, team-b: 3, c: {8: 4, 4: 5}}, size: {big: 6}}\n  rules:\n    - name: r\n      \
+                container:\n        resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
+                requests: {example.com/nic: '${devices(gpus, ratio)}'}\n        env:\n          - name: NODE\n            \
+                value: \"${node[?'pool'].orValue('no')}/${node.?size.orValue('no')}/${string('zone' in node)}\"\n";
+    set(vec![policy("test", "labels: {fabric: fast}", body)])
+}
+
+/// The NICs, the variable and the codes for a pod with this `nodeSelector` and these `matchExpressions` of one term.
+fn on_labels(selector: Value, expressions: &[(&str, Value)]) -> (Value, Value, Vec<String>) {
+    let mut pod = gpu_pod();
+    pod["spec"]["nodeSelector"] = selector;
+    let expressions: Vec<Value> = expressions
+        .iter()
+        .map(|(label, values)| json!({"key": label, "operator": "In", "values": values}))
+        .collect();
+    pod["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}});
+    let mutation = serve(&by_labels(), pod);
+    let codes = mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect();
+    let Outcome::Mutated(mutated) = mutation.outcome else { panic!("not served") };
+    let container = &mutated.pod["spec"]["containers"][0];
+    (container["resources"]["limits"]["example.com/nic"].clone(), container["env"][0]["value"].clone(), codes)
+}
+
+#[test]
+fn the_first_label_that_knows_the_node_gives_the_value() {
+    let gpus = 4;
+    let case = |selector: Value, ratio: u32, node: &str| {
+        let (nics, seen, codes) = on_labels(selector, &[]);
+        assert_eq!((nics, seen, codes), (json!((gpus * ratio).to_string()), json!(node), vec![]));
+    };
+    case(json!({"pool": "A", "size": "big"}), 2, "a/big/false");
+    case(json!({"pool": "Team-B"}), 3, "b/no/false");
+    case(json!({"pool": "c"}), 5, "c/no/false");
+    case(json!({"pool": "other", "size": "BIG", "zone": "x"}), 6, "other/big/true");
+}
+
+#[test]
+fn several_values_of_a_label_count_if_they_agree_and_are_not_in_node() {
+    let (nics, seen, codes) = on_labels(json!({"size": "big"}), &[("pool", json!(["a", "b"]))]);
+    assert_eq!((nics, seen, codes), (json!("24"), json!("no/big/false"), vec![]));
+    let (nics, seen, codes) = on_labels(json!({}), &[("pool", json!(["a", "A"])), ("zone", json!(["x"]))]);
+    assert_eq!((nics, seen, codes), (json!("8"), json!("a/no/true"), vec![]));
+    let (nics, _, codes) = on_labels(json!({}), &[("pool", json!(["a", "unknown"]))]);
+    assert_eq!((nics, codes), (json!("4"), vec!["node_values_disagree".into(), "parameter_assumed".into()]));
+    let (nics, _, codes) = on_labels(json!({}), &[("pool", json!(["unknown", "other"]))]);
+    assert_eq!((nics, codes), (json!("4"), vec!["parameter_assumed".into()]));
+}
+
+/// A policy that moves a pod to other nodes has other values for the pod that comes out.
+#[test]
+fn a_policy_that_sets_the_node_on_which_it_depends_is_refused_for_the_pod() {
+    let body = "  parameters:\n    ratio:\n      type: number\n      description: d\n      default: 1\n      \
+                byNode: {pool: {a: 2}}\n  rules:\n    - name: r\n      when: \"${pod.metadata.?labels[?'move'].hasValue()}\"\n      \
+                pod: {spec: {nodeSelector: {pool: POOL}}}\n    - name: nics\n      container:\n        \
+                resources:\n          limits: {example.com/nic: '${devices(gpus, ratio)}'}\n          \
+                requests: {example.com/nic: '${devices(gpus, ratio)}'}\n";
+    let mut pod = gpu_pod();
+    pod["metadata"]["labels"]["move"] = json!("yes");
+    let moved_to = |pool: &str| {
+        let policies = set(vec![policy("test", "labels: {fabric: fast}", &body.replace("POOL", pool))]);
+        serve(&policies, pod.clone()).outcome
+    };
+    let Outcome::Refused { reason } = moved_to("a") else { panic!("not refused") };
+    assert_eq!(reason.code(), "not_idempotent");
+    // A node that the table does not know changes nothing.
+    let Outcome::Mutated(mutated) = moved_to("other") else { panic!("not served") };
+    assert_eq!(mutated.pod["spec"]["containers"][0]["resources"]["limits"]["example.com/nic"], "4");
 }
 
 #[test]

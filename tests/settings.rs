@@ -75,7 +75,7 @@ spec:
 fn policies(text: &str, values: &[(&str, Value)]) -> PolicySet {
     let definition = Definition::read("test.yaml", text).unwrap_or_else(|error| panic!("{error}"));
     let values: BTreeMap<_, _> =
-        values.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        values.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
     PolicySet::new(vec![(definition, values)]).unwrap_or_else(|error| panic!("{error}"))
 }
 

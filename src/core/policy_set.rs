@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 use crate::core::engine::{Mutation, Outcome, Reason, STAMP, inject, skip, stamp_for};
-use crate::core::policy::{Definition, ParameterType, PodContext, Policy, SourceError};
+use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceError};
 use crate::core::validate;
 
 use decision::{Decision, decide};
@@ -67,7 +67,7 @@ impl fmt::Display for Declared {
 
 impl PolicySet {
     /// Resolves policies, each with the values that the operator set for it, and validates them.
-    pub fn new(definitions: Vec<(Definition, BTreeMap<String, Value>)>) -> Result<Self, LoadError> {
+    pub fn new(definitions: Vec<(Definition, BTreeMap<String, Setting>)>) -> Result<Self, LoadError> {
         let mut set = Self::default();
         for (definition, overrides) in definitions {
             if let Some(first) = set.policies.first().map(Policy::definition)

@@ -3,11 +3,12 @@
 //! The engine refuses a pod for which an expression fails or the policy is not idempotent. A policy for which that
 //! happens with a sample pod is an error at its line, before any real pod comes.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
 use crate::core::pointer::unescape;
-use crate::core::policy::{Devices, Diagnostic, NETWORKS, Parameter, PodContext, Policy, SourceError};
+use crate::core::policy::node::Selection;
+use crate::core::policy::{Devices, Diagnostic, NETWORKS, PodContext, Policy, SourceError};
 use crate::core::yaml::Span;
 
 /// Tries a policy.
@@ -110,21 +111,19 @@ pub(crate) fn context(policy: &Policy) -> PodContext {
     }
 }
 
-/// A pod that a policy matches, of the first instance type that it knows. Tables begin with types that have the fabric.
+/// A pod that a policy matches, on the first node that a table knows. Tables begin with nodes that have the fabric.
 pub(crate) fn sample(policy: &Policy) -> Value {
-    let instance_type = policy.definition().parameters.iter().flat_map(Parameter::instance_types).next();
-    let sample = samples_on(policy, instance_type).into_iter().next();
+    let sample = samples_on(policy, policy.first_node()).into_iter().next();
     sample.map(|(_, pod)| pod).unwrap_or_default()
 }
 
-/// Pods of several kinds that the policy matches, for each instance type that it knows.
+/// Pods of several kinds that the policy matches, for each node that a table knows.
 fn samples(policy: &Policy) -> Vec<(String, Value)> {
-    let mut types: Vec<Option<&str>> = vec![None];
-    types.extend(policy.known_instance_types().map(Some));
-    types.into_iter().flat_map(|instance_type| samples_on(policy, instance_type)).collect()
+    let nodes = policy.known_nodes().map(Some);
+    [None].into_iter().chain(nodes).flat_map(|nodes| samples_on(policy, nodes.as_ref())).collect()
 }
 
-fn samples_on(policy: &Policy, instance_type: Option<&str>) -> Vec<(String, Value)> {
+fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)> {
     let definition = policy.definition();
     let matcher = &definition.matcher;
     let metadata = json!({
@@ -133,30 +132,34 @@ fn samples_on(policy: &Policy, instance_type: Option<&str>) -> Vec<(String, Valu
         "annotations": pairs(matcher.any_annotation.get(..1).unwrap_or_default()),
     });
     let gpu = definition.gpu_resources.first().map_or("gpu", String::as_str);
-    let container = |name: &str, count: u32| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
+    let all = nodes.and_then(|nodes| nodes.gpus).unwrap_or(8);
+    let container = |name: &str, count: i64| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
     let specs = [
-        ("one container with 8 GPUs", json!({"containers": [container("a", 8)]})),
-        ("two containers", json!({"containers": [container("a", 4), container("b", 3)]})),
-        ("a hostNetwork pod", json!({"hostNetwork": true, "containers": [container("a", 8)]})),
+        ("one container with GPUs", json!({"containers": [container("a", all)]})),
+        ("two containers", json!({"containers": [container("a", all - all / 2), container("b", all / 2)]})),
+        ("a hostNetwork pod", json!({"hostNetwork": true, "containers": [container("a", all)]})),
         (
             "init containers",
-            json!({"initContainers": [container("i", 8)], "containers": [container("a", 1)]}),
+            json!({"initContainers": [container("i", all)], "containers": [container("a", 1)]}),
         ),
         ("no GPU", json!({"containers": [{"name": "a", "image": "i"}]})),
     ];
-    let on_type = |(what, spec): (&str, Value)| {
+    let on_nodes = |(what, spec): (&str, Value)| {
         let mut pod = json!({"metadata": metadata, "spec": spec});
-        let Some(instance_type) = instance_type else { return (what.to_owned(), pod) };
-        pod["spec"]["nodeSelector"] = json!({"node.kubernetes.io/instance-type": instance_type});
-        (format!("{what} on {instance_type}"), pod)
+        let Some(nodes) = nodes else { return (what.to_owned(), pod) };
+        let selector: Map<String, Value> =
+            nodes.labels.iter().map(|one| (one.label.clone(), one.values.join("").into())).collect();
+        pod["spec"]["nodeSelector"] = selector.into();
+        let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
+        (format!("{what} on {}", labels.join(", ")), pod)
     };
-    let selected: Vec<String> = instance_type.into_iter().map(str::to_owned).collect();
-    let Ok(resolved) = policy.resolved(&selected) else { return specs.into_iter().map(on_type).collect() };
+    let selection = nodes.cloned().unwrap_or_default();
+    let Ok(resolved) = policy.resolved(&selection) else { return specs.into_iter().map(on_nodes).collect() };
     let fabric = &resolved.devices.fabric;
     let own = own_devices(&resolved.devices, &container("a", 8));
-    let mut samples: Vec<_> = specs.into_iter().chain(own).map(on_type).collect();
+    let mut samples: Vec<_> = specs.into_iter().chain(own).map(on_nodes).collect();
     if let Some(network) = fabric.networks.first() {
-        let (what, mut pod) = on_type(("a network of its own", json!({"containers": [container("a", 8)]})));
+        let (what, mut pod) = on_nodes(("a network of its own", json!({"containers": [container("a", 8)]})));
         pod["metadata"]["annotations"][NETWORKS] = Value::from(network.example());
         samples.push((what, pod));
     }
@@ -188,6 +191,6 @@ fn pairs(entries: &[(String, String)]) -> Value {
     entries
         .iter()
         .map(|(key, value)| (key.clone(), Value::from(value.as_str())))
-        .collect::<serde_json::Map<_, _>>()
+        .collect::<Map<_, _>>()
         .into()
 }

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use crate::core::policy::diagnostic::suggest;
-use crate::core::policy::{Definition, Diagnostic, Parameter, SourceError};
+use crate::core::policy::{Definition, Diagnostic, Setting, SourceError};
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
 const BLOCK: &str = "multinodeNetworking";
@@ -105,18 +103,16 @@ impl Values {
         Ok(())
     }
 
-    /// The values of the policy's parameters that the file sets.
-    pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Value>, SourceError> {
+    /// The settings of the policy's parameters in the file.
+    pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Setting>, SourceError> {
         let mut overrides = BTreeMap::new();
         for provider in self.providers.iter().filter(|provider| provider.name == definition.provider) {
             for Entry { key, value, .. } in &provider.settings {
                 let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
-                // In a values file, an empty value means that the parameter is not set.
-                let is_null = value.to_value().is_null();
-                if let Some(parameter) = parameter.filter(|_| !is_null) {
-                    let value = Parameter::read_value(parameter, value).map_err(|error| self.error(error))?;
-                    overrides.insert(key.clone(), value);
-                }
+                let Some(parameter) = parameter else { continue };
+                let setting = Setting::read(parameter, value, &definition.node_labels)
+                    .map_err(|error| self.error(error))?;
+                overrides.extend(setting.map(|setting| (key.clone(), setting)));
             }
         }
         Ok(overrides)

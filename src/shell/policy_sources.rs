@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::core::policy::diagnostic::closest;
-use crate::core::policy::{Definition, PolicyFile, definitions};
+use crate::core::policy::{Definition, PolicyFile, Setting, definitions};
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
 use crate::shell::builtin;
@@ -77,14 +77,14 @@ impl RawPolicies {
         for (definition, overrides) in self.chosen()? {
             let settings = block.entry(definition.provider).or_insert_with(|| json!({"enabled": true}));
             if let Some(settings) = settings.as_object_mut() {
-                settings.extend(overrides);
+                settings.extend(overrides.iter().map(|(name, setting)| (name.clone(), setting.to_json())));
             }
         }
         Ok(Value::Object(block))
     }
 
     /// The policies in use, each with the parameters that the operator sets.
-    fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Value>)>> {
+    fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Setting>)>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
         let mut in_use = self.definitions()?;
@@ -117,7 +117,7 @@ impl RawPolicies {
 }
 
 /// Sets a parameter of every policy that has it.
-fn apply_set(set: &str, policies: &mut [(Definition, BTreeMap<String, Value>)]) -> anyhow::Result<()> {
+fn apply_set(set: &str, policies: &mut [(Definition, BTreeMap<String, Setting>)]) -> anyhow::Result<()> {
     let Some((key, text)) = set.split_once('=') else {
         bail!("`--set {set}` has no `=`; write `--set KEY=VALUE`");
     };

@@ -65,7 +65,7 @@ const ALWAYS: &[(&str, fn())] = tests![
     schema::the_schema_has_the_parameters_of_each_policy,
     schema::a_quantity_of_the_schema_is_one_for_the_program,
     schema::every_value_is_in_the_schema_and_every_block_is_closed,
-    schema::no_parameter_is_set_so_that_each_follows_the_instance_type,
+    schema::no_parameter_is_set_so_that_each_follows_the_node,
     schema::the_page_on_installing_has_every_value,
     schema::the_chart_has_the_version_of_the_program,
 ];
@@ -110,7 +110,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     rights::without_the_guard_nobody_may_write_it,
     selection::the_policy_of_the_enabled_provider_is_in_use,
     selection::a_policy_of_the_operator_is_in_use_beside_it_or_alone,
-    selection::what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_instance_type,
+    selection::what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_node,
 ];
 
 fn main() -> ExitCode {

@@ -35,18 +35,22 @@ pub(crate) fn the_schema_has_the_parameters_of_each_policy() {
         wanted.insert("enabled");
         assert_eq!(keys(&block["properties"]), wanted, "{provider}");
         for (name, parameter) in spec["parameters"].as_object().unwrap() {
-            same_type(parameter, &block["properties"][name], &format!("{provider}.{name}"));
+            let place = format!("{provider}/properties/{name}");
+            same_type(parameter, &block["properties"][name], &place);
         }
     }
     assert_eq!(keys(providers), known.iter().map(String::as_str).collect());
 }
 
-/// The schema takes for a parameter what its policy takes, or nothing: then it is not set.
+/// The schema takes for a parameter what its policy takes, a table of that, or nothing: then it is not set.
 fn same_type(parameter: &Value, schema: &Value, place: &str) {
+    let itself = format!("#/properties/multinodeNetworking/properties/{place}");
+    let tables = json!({"$ref": itself});
     if let Some(allowed) = parameter["enum"].as_array() {
         let mut wanted = allowed.clone();
         wanted.push(Value::Null);
-        assert_eq!(schema, &json!({"enum": wanted}), "{place}");
+        let table = json!({"type": "object", "additionalProperties": tables});
+        assert_eq!(schema, &json!({"anyOf": [{"enum": wanted}, table]}), "{place}");
         return;
     }
     let kind = match parameter["type"].as_str().unwrap() {
@@ -54,7 +58,8 @@ fn same_type(parameter: &Value, schema: &Value, place: &str) {
         "quantity" => "string",
         other => other,
     };
-    assert_eq!(schema["type"], json!([kind, "null"]), "{place}");
+    assert_eq!(schema["type"], json!([kind, "object", "null"]), "{place}");
+    assert_eq!(schema["additionalProperties"], tables, "{place}");
     if parameter["type"] != "quantity" {
         for bound in ["minimum", "maximum", "minItems", "maxItems"] {
             assert_eq!(schema[bound], parameter[bound], "{place}: {bound}");
@@ -87,7 +92,7 @@ fn closed(place: &str, schema: &Value, values: &Value) {
         assert!(properties.contains_key(key), "{place}.{key} is not in the schema");
     }
     for (key, schema) in properties {
-        // Helm itself adds `global`; a parameter that is not set follows the instance type.
+        // Helm itself adds `global`; a parameter that is not set follows the node.
         if key == "global" || place.starts_with(".multinodeNetworking.") {
             continue;
         }
@@ -96,7 +101,7 @@ fn closed(place: &str, schema: &Value, values: &Value) {
     }
 }
 
-pub(crate) fn no_parameter_is_set_so_that_each_follows_the_instance_type() {
+pub(crate) fn no_parameter_is_set_so_that_each_follows_the_node() {
     let off = json!({"enabled": false});
     let wanted = json!({"aws": off, "azure": off, "gcp": off, "oci": off});
     assert_eq!(values()["multinodeNetworking"], wanted);

@@ -59,17 +59,20 @@ pub(crate) fn a_policy_of_the_operator_is_in_use_beside_it_or_alone(helm: &Helm)
     assert_eq!(loaded(helm, &with(lab, &enabled("lab"))), ["lab-roce"]);
 }
 
-pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_instance_type(helm: &Helm) {
+pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_node(helm: &Helm) {
     let overrides = |settings: Value| {
         let values = with(enabled("aws"), &json!({"multinodeNetworking": {"aws": settings}}));
         let folder = tempfile::tempdir().unwrap();
         let set = policy_sources(&render(helm, &values), folder.path()).load().unwrap();
-        json!(set.policies()[0].overrides())
+        let settings = set.policies()[0].settings();
+        settings.iter().map(|(name, setting)| (name.clone(), setting.to_json())).collect::<Value>()
     };
     assert_eq!(overrides(json!({})), json!({}));
     let settings =
         json!({"efaDevicesPerGPU": 0.5, "ipcLock": false, "hugePages2Mi": "5120Mi", "efaLibraryPath": ""});
     assert_eq!(overrides(settings.clone()), settings);
+    let table = json!({"efaDevicesPerGPU": {"pool": {"p4d": 0.5, "a100": {"8": 0.5}}, "default": 1.0}});
+    assert_eq!(overrides(table.clone()), table);
     // As Helm takes it, `null` is as if it were not there.
     assert_eq!(overrides(json!({"efaDevicesPerGPU": null})), json!({}));
 }

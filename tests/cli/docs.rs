@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::policy_errors::with_policy;
-use super::{POD, POLICY, documents, file, limits};
+use super::{POD, POLICY, documents, efa, file, folder, limits, run_in};
+
+/// The first key of a values file.
+const VALUES: &str = "multinodeNetworking:";
 
 /// The text of every fenced `yaml` block.
 fn examples() -> Vec<String> {
@@ -64,7 +67,7 @@ fn served(mark: &str, pod: &Value) -> Value {
 fn every_example_is_taken_by_the_program() {
     let examples = examples();
     assert!(examples.len() >= 3, "{examples:?}");
-    for example in examples {
+    for example in examples.into_iter().filter(|example| !example.starts_with(VALUES)) {
         let whole = example.starts_with("apiVersion:");
         let policy = if whole { example } else { policy_around(&example) };
         // `FABRIC` is of the sample policy and not of the examples.
@@ -113,6 +116,17 @@ fn the_example_of_an_extension_has_a_default_a_table_and_a_rule_of_its_own() {
     };
     assert_eq!(efa(&on("p9.48xlarge")), "32");
     assert_eq!(efa(&on("p5en.48xlarge")), "16");
+}
+
+#[test]
+fn the_example_of_a_table_in_a_values_file_gives_each_pool_its_devices() {
+    let example = examples().into_iter().find(|example| example.starts_with(VALUES)).unwrap();
+    let folder = folder(&[("values.yaml", &example)]);
+    let on = |pool: &str| POD.replace("spec:\n", &format!("spec:\n  nodeSelector: {{pool: {pool}}}\n"));
+    for (pod, devices) in [(on("p4d"), "4"), (on("p5"), "32"), (on("other"), "8")] {
+        let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], &pod).exits(0);
+        assert_eq!(efa(&run), devices);
+    }
 }
 
 #[test]

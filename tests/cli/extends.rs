@@ -81,7 +81,7 @@ fn the_values_of_the_provider_apply_to_an_extension() {
 #[test]
 fn a_built_in_policy_can_be_extended_and_its_tables_too() {
     let extension = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: our-efa}\nspec:\n  \
-                     extends: aws-efa\n  parameters:\n    efaDevicesPerGPU:\n      byInstanceType: {lab.large: 3, p5.48xlarge: 2}\n";
+                     extends: aws-efa\n  parameters:\n    efaDevicesPerGPU:\n      byNode: {node.kubernetes.io/instance-type: {lab.large: 3, p5.48xlarge: 2}}\n";
     let on = |instance_type: &str| {
         let folder = folder(&[
             ("ours.yaml", extension),

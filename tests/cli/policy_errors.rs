@@ -60,8 +60,8 @@ fn an_unknown_parameter_in_an_expression_is_shown() {
 
 #[test]
 fn an_unknown_parameter_in_a_condition_is_shown() {
-    let wrong = "- name: nics\n      when: ${instanceTyp == 'a'}";
-    hinted("- name: nics", wrong, "instanceTyp").says(&["`instanceTyp`", "`instanceType`"]);
+    let wrong = "- name: nics\n      when: ${hostNetwrk}";
+    hinted("- name: nics", wrong, "hostNetwrk").says(&["`hostNetwrk`", "`hostNetwork`"]);
     let wrong = "- name: nics\n      containers: ${gpu > 0}";
     hinted("- name: nics", wrong, "gpu >").says(&["`gpu`", "`gpus`"]);
 }
@@ -70,6 +70,41 @@ fn an_unknown_parameter_in_a_condition_is_shown() {
 fn an_unknown_parameter_in_a_block_of_text_is_shown_on_its_own_line() {
     let wrong = "value: |\n              first: ${nicsPerGPU}\n              second: ${nicPerGPU}";
     hinted("value: lab", wrong, "nicPerGPU").says(&["`nicPerGPU`"]);
+}
+
+#[test]
+fn a_name_that_the_language_no_longer_has_comes_with_the_new_one() {
+    hinted("      minimum: 0", "      byInstanceType: {small: 1}", "byInstanceType").says(&["`byNode:`"]);
+    let wrong = "  instanceTypes: {stripPrefixes: [ml.]}\n  match:";
+    hinted("  match:", wrong, "instanceTypes").says(&["nodeLabels: {node.kubernetes.io/instance-type"]);
+    let wrong = "- name: nics\n      when: ${instanceType == 'a'}";
+    hinted("- name: nics", wrong, "instanceType")
+        .says(&["node[?'node.kubernetes.io/instance-type'].orValue('')"]);
+}
+
+#[test]
+fn a_mistake_in_a_table_is_shown_in_its_entry() {
+    let table = |text: &str| format!("      minimum: 0\n      byNode: {text}");
+    let shown = |text: &str, mark: &str| hinted("      minimum: 0", &table(text), mark);
+    shown("{default: 1}", "default: 1}").says(&["not a label"]);
+    shown("{pool/: {a: 1}}", "pool/").says(&["qualified name"]);
+    shown("{pool: 3}", "3}").says(&["map"]);
+    shown("{pool: {a: -1}}", "-1").says(&["`nicsPerGPU`", "minimum"]);
+    shown("{pool: {a: {8: few}}}", "few").says(&["`nicsPerGPU`", "number"]);
+    shown("{pool: {a: {0x8: 1}}}", "0x8").says(&["number of GPUs"]);
+    shown("{pool: {a: {some: 1}}}", "some").says(&["number of GPUs"]);
+    shown("{pool: {a: 1, A: 2}}", "A: 2").says(&["twice"]);
+    shown("{pool: {8: 1}}", "8: 1").says(&["quotes"]);
+    let both = "{node.kubernetes.io/instance-type: {a: 1}, beta.kubernetes.io/instance-type: {b: 1}}";
+    shown(both, "beta.").says(&["twice"]);
+}
+
+#[test]
+fn a_mistake_in_the_labels_of_nodes_is_shown() {
+    hinted("  match:", "  nodeLabels: {pool: {stripPrefix: [a]}}\n  match:", "stripPrefix")
+        .says(&["`stripPrefixes`"]);
+    hinted("  match:", "  nodeLabels: {pool: {stripPrefixes: a}}\n  match:", "a}}").says(&["list"]);
+    hinted("  match:", "  nodeLabels: {-: {stripPrefixes: [a]}}\n  match:", "-: {").says(&["qualified name"]);
 }
 
 #[test]

@@ -59,8 +59,8 @@ fn a_default_beyond_the_bounds_is_shown() {
 }
 
 #[test]
-fn a_value_by_instance_type_of_another_type_is_shown() {
-    mistake("      minimum: 0", "      byInstanceType: {small: few}", "few")
+fn a_value_by_node_of_another_type_is_shown() {
+    mistake("      minimum: 0", "      byNode: {pool: {small: few}}", "few")
         .says(&["`nicsPerGPU`", "number"]);
 }
 
@@ -88,7 +88,7 @@ const WRONG_TYPES: &[[&str; 3]] = &[
     ["        env:", "        ports: [{containerPort: http}]\n        env:", "http"],
     ["example.com/nic: ${devices(gpus, nicsPerGPU)}", "example.com/nic: some", "some"],
     ["default: 2", "default: couple", "couple"],
-    ["      minimum: 0", "      byInstanceType: {small: few}", "few"],
+    ["      minimum: 0", "      byNode: {pool: {small: few}}", "few"],
     ["      minimum: 0", "      minimum: none", "none"],
 ];
 

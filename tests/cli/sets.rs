@@ -23,7 +23,7 @@ fn values_win_over_the_instance_type() {
         folder(&[("values.yaml", "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: 3}}")]);
     let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], on_p5()).exits(0);
     assert_eq!(efa(&run), "24");
-    run.says(&["parameter_contradicts_instance_type"]);
+    run.says(&["parameter_contradicts"]);
 }
 
 #[test]

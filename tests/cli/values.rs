@@ -172,3 +172,89 @@ fn a_values_file_that_is_no_yaml_is_an_error_with_its_place() {
     let run = with_values("replicaCount: 2\nmultinodeNetworking: {aws: [}\n", &[]).exits(2);
     run.writes_nothing().says(&["values.yaml:2:", "multinodeNetworking: {aws: [}"]);
 }
+
+/// The sample pod with this `nodeSelector`.
+fn on(selector: &str) -> String {
+    POD.replace("spec:\n", &format!("spec:\n  nodeSelector: {{{selector}}}\n"))
+}
+
+/// `mutate --values` with this setting of `efaDevicesPerGPU`.
+fn with_setting(setting: &str, args: &[&str], pod: &str) -> Run {
+    let values = format!("multinodeNetworking: {{aws: {{enabled: true, efaDevicesPerGPU: {setting}}}}}");
+    let folder = folder(&[("values.yaml", &values)]);
+    run_in(folder.path(), &[&["mutate", "--values", "values.yaml"], args].concat(), pod).exits(0)
+}
+
+const TYPE: &str = "node.kubernetes.io/instance-type";
+
+#[test]
+fn a_table_by_another_label_gives_each_pool_its_value() {
+    let table = "{pool: {p4d: 0.5, P5: 4, h100: {8: 2, 4: 1}}}";
+    for (selector, devices) in [("pool: P4D", "4"), ("pool: p5", "32"), ("pool: h100", "16")] {
+        let run = with_setting(table, &[], &on(selector));
+        assert_eq!(efa(&run), devices, "{selector}");
+        assert!(!run.stderr.contains("parameter_"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_table_of_the_values_precedes_that_of_the_policy() {
+    let (known, other) =
+        (format!("pool: a, {TYPE}: p5.48xlarge"), format!("pool: b, {TYPE}: ml.p5.48xlarge"));
+    assert_eq!(efa(&with_setting("{pool: {a: 2}}", &[], &on(&known))), "16");
+    assert_eq!(efa(&with_setting("{pool: {a: 2}}", &[], &on(&other))), "32");
+    let table = format!("{{{TYPE}: {{ml.p5.48xlarge: 3}}, pool: {{a: 2}}}}");
+    assert_eq!(efa(&with_setting(&table, &[], &on(&known))), "24");
+    assert_eq!(efa(&with_setting(&table, &["--set", "efaDevicesPerGPU=1"], &on(&known))), "8");
+}
+
+#[test]
+fn a_default_of_the_values_follows_all_tables_and_assumes_nothing() {
+    let setting = "{pool: {a: 2}, default: 3}";
+    let run = with_setting(setting, &[], POD);
+    assert_eq!(efa(&run), "24");
+    assert!(!run.stderr.contains("parameter_assumed"), "{}", run.stderr);
+    assert_eq!(efa(&with_setting(setting, &[], &on(&format!("{TYPE}: p5.48xlarge")))), "32");
+    assert_eq!(efa(&with_setting("{default: 3}", &[], POD)), "24");
+}
+
+#[test]
+fn an_assumed_value_comes_with_the_labels_that_would_have_settled_it() {
+    let run = with_setting("{pool: {a: 2, b: {4: 1}}}", &[], &on("pool: other"));
+    assert_eq!(efa(&run), "8");
+    run.says(&["`pool: other`", &format!("no `{TYPE}`"), "8 GPUs", "parameter_assumed"]);
+}
+
+#[test]
+fn empty_entries_of_a_table_are_as_if_they_were_not_there() {
+    let run = with_setting("{pool: {a: null, b: 2}, zone: null, default: null}", &[], &on("pool: a"));
+    assert_eq!(efa(&run), "8");
+    run.says(&["parameter_assumed"]);
+}
+
+#[test]
+fn a_mistake_in_a_table_of_the_values_is_shown_at_its_place() {
+    let values = |setting: &str| {
+        format!("multinodeNetworking:\n  aws:\n    enabled: true\n    efaDevicesPerGPU: {setting}\n")
+    };
+    refused_at(&values("{pool: {a: four}}"), "four").says(&["`efaDevicesPerGPU`", "number"]);
+    refused_at(&values("{pool: {a: 99}}"), "99").says(&["maximum"]);
+    refused_at(&values("{default: four}"), "four").says(&["number"]);
+    refused_at(&values("{pool: 4}"), "4}").says(&["map"]);
+    refused_at(&values("{default: {a: 1}}"), "{a: 1}").says(&["number"]);
+}
+
+#[test]
+fn manifests_keep_the_tables_of_the_values() {
+    let values = "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: {pool: {b: 2, a: {8: 1}}, default: 3}}}";
+    let folder = folder(&[("values.yaml", values)]);
+    let run = run_in(folder.path(), &["manifests", "--values", "values.yaml"], "").exits(0);
+    let maps = run.documents();
+    let mut texts = maps.iter().filter_map(|object| object["data"]["values.yaml"].as_str());
+    let text = texts.next_back().unwrap_or_else(|| panic!("no values in {maps:?}"));
+    let folder = crate::folder(&[("values.yaml", text)]);
+    let args = ["mutate", "--values", "values.yaml"];
+    for (pod, devices) in [(on("pool: b"), "16"), (on("pool: a"), "8"), (POD.to_owned(), "24")] {
+        assert_eq!(efa(&run_in(folder.path(), &args, &pod).exits(0)), devices, "{text}");
+    }
+}

@@ -81,7 +81,7 @@ fn aws_mixed_instance_types_each_get_their_own_ratio() {
     assert_eq!(agreed.codes(), Vec::<&str>::new());
     let disagreed = on_either(json!(["p5.48xlarge", "p4d.24xlarge"]));
     assert_eq!(disagreed.devices("worker", EFA), 8);
-    assert_eq!(disagreed.codes(), ["instance_types_disagree", "parameter_assumed"]);
+    assert_eq!(disagreed.codes(), ["node_values_disagree", "parameter_assumed"]);
 }
 
 /// A ratio that nobody had chosen for the hardware was used without a word.
@@ -98,9 +98,12 @@ fn aws_an_assumed_ratio_is_reported() {
 fn aws_a_ratio_that_contradicts_the_instance_type_is_reported() {
     let served = served("aws-efa", &[("efaDevicesPerGPU", "1")], on("p5.48xlarge", worker(8)));
     assert_eq!(served.devices("worker", EFA), 8);
-    assert_eq!(served.codes(), ["parameter_contradicts_instance_type"]);
-    let message = served.message("parameter_contradicts_instance_type");
-    assert_eq!(message, "`efaDevicesPerGPU` is set to 1, and `p5.48xlarge` has 4");
+    assert_eq!(served.codes(), ["parameter_contradicts"]);
+    let message = served.message("parameter_contradicts");
+    assert_eq!(
+        message,
+        "`efaDevicesPerGPU` is set to 1, and the table has 4 for `node.kubernetes.io/instance-type: p5.48xlarge`"
+    );
 }
 
 /// A whole number of devices for each GPU cannot say that four GPUs share one.

@@ -80,7 +80,7 @@ fn load(policy: &str, sets: &[(&str, &str)]) -> PolicySet {
         let parameter = definition.parameters.iter().find(|parameter| parameter.name == *name);
         ((*name).to_owned(), parameter.unwrap().parse(text).unwrap())
     };
-    let overrides: BTreeMap<String, Value> = sets.iter().map(value).collect();
+    let overrides = sets.iter().map(value).collect();
     PolicySet::new(vec![(definition, overrides)]).unwrap()
 }
 

@@ -8,8 +8,11 @@ use fabric_injector::core::manifest::{self, Document, RawDocument, Wanted};
 use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::core::quantity::Quantity;
+use fabric_injector::core::values::Values;
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
+
+use crate::generator::yaml;
 
 pub(crate) use fabric_injector::core::engine::STAMP;
 
@@ -76,7 +79,12 @@ impl Result {
 /// Loads a policy; the error is the message for its author.
 pub(crate) fn load(text: &str, overrides: &BTreeMap<String, Value>) -> std::result::Result<Loaded, String> {
     let definition = Definition::read("generated.yaml", text).map_err(|error| error.to_string())?;
-    PolicySet::new(vec![(definition, overrides.clone())]).map(Loaded).map_err(|error| error.to_string())
+    let mut block = json!(overrides);
+    block["enabled"] = json!(true);
+    let values = yaml::text(&json!({"multinodeNetworking": {&definition.provider: block}}));
+    let values = Values::read("values.yaml", &values).map_err(|error| error.to_string())?;
+    let settings = values.overrides(&definition).map_err(|error| error.to_string())?;
+    PolicySet::new(vec![(definition, settings)]).map(Loaded).map_err(|error| error.to_string())
 }
 
 /// Resources that the built-in policies request.

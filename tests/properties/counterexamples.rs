@@ -33,8 +33,8 @@ fn a_container_without_an_image_is_not_added() {
 fn the_policys_own_sidecar_stays_as_it_is() {
     let sidecar = json!({"name": "agent", "image": "i", "restartPolicy": "Always"});
     for condition in [
-        "${instanceType == 'huge.16'}",
-        "${hostNetwork && instanceType != ''}",
+        "${node[?'node.kubernetes.io/instance-type'].orValue('') == 'huge.16'}",
+        "${hostNetwork && 'node.kubernetes.io/instance-type' in node}",
         "${container.name == 'agent' || gpus > 0}",
     ] {
         let rules = json!([

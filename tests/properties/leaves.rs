@@ -222,14 +222,8 @@ impl Outcome<'_> {
             return true;
         }
         // Warnings about what is there, not about what is left out.
-        let others = [
-            "parameter_",
-            "instance_types_",
-            "capability_without_root",
-            "renamed_",
-            "restamped",
-            "generated",
-        ];
+        let others =
+            ["parameter_", "node_values_", "capability_without_root", "renamed_", "restamped", "generated"];
         let reports =
             self.warnings.iter().filter(|warning| !others.iter().any(|kind| warning.code.starts_with(kind)));
         let place = without_list(place);

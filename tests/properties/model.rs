@@ -10,7 +10,7 @@ use crate::generator::expressions::{Names, plain};
 use crate::generator::fabric::{claimed, own_fabric};
 use crate::generator::pods;
 use crate::generator::policies::Policy;
-use crate::generator::pools::INSTANCE_TYPE;
+use crate::generator::pools::{INSTANCE_TYPE, POOL};
 use crate::generator::{defaults, items};
 
 /// What a rule asks for.
@@ -69,7 +69,8 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     let pod = &completed;
     let resources: Vec<String> =
         items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
-    let mut fixed = Names::new(fixed(policy, pod));
+    let total = scheduled(pod, |container| gpus(container, &resources));
+    let mut fixed = Names::new(fixed(policy, pod, total));
     policy.add_variables(Phase::Fixed, &mut fixed);
     let all = pods::containers(pod).map(|(_, _, container)| container);
     let total = scheduled(pod, |container| gpus(container, &resources)) + claimed(spec, pod, all);
@@ -126,40 +127,68 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     demand
 }
 
-/// The instance type and the parameters.
-fn fixed(policy: &Policy, pod: &Value) -> Vec<(String, Value)> {
-    let selected = instance_types(pod);
-    let instance_type = if let [one] = selected.as_slice() { one.as_str() } else { "" };
-    let mut names = vec![("instanceType".to_owned(), json!(instance_type))];
+/// The node and the parameters.
+fn fixed(policy: &Policy, pod: &Value, gpus: i64) -> Vec<(String, Value)> {
+    let mut node = Map::new();
+    for label in [INSTANCE_TYPE, POOL] {
+        if let [one] = selected(pod, label).as_slice() {
+            node.insert(label.to_owned(), json!(one));
+        }
+    }
+    let mut names = vec![("node".to_owned(), node.into())];
     for (name, parameter) in policy.document["spec"]["parameters"].as_object().into_iter().flatten() {
-        let table = parameter["byInstanceType"].as_object();
-        let of = |selected: &String| {
-            table?.iter().find(|(key, _)| key.to_lowercase() == *selected).map(|(_, value)| value)
+        let set = policy.overrides.get(name).unwrap_or(&Value::Null);
+        let own = |value: &Value| value.as_object().map(|_| value.clone()).unwrap_or_default();
+        let settled = || {
+            by_table(&own(set), pod, gpus)
+                .or_else(|| by_table(&parameter["byNode"], pod, gpus))
+                .or_else(|| set.get("default").cloned())
+                .unwrap_or_else(|| parameter["default"].clone())
         };
-        let values: Vec<Option<&Value>> = selected.iter().map(of).collect();
-        let agreed = values
-            .first()
-            .copied()
-            .flatten()
-            .filter(|first| values.iter().all(|value| *value == Some(*first)));
-        let value = policy.overrides.get(name).or(agreed).unwrap_or(&parameter["default"]);
-        names.push((name.clone(), value.clone()));
+        let value = if set.is_object() || set.is_null() { settled() } else { set.clone() };
+        names.push((name.clone(), value));
     }
     names
 }
 
-fn instance_types(pod: &Value) -> Vec<String> {
+/// The value by the first label of a table that knows what the pod selects.
+fn by_table(table: &Value, pod: &Value, gpus: i64) -> Option<Value> {
+    table.as_object()?.iter().find_map(|(label, cells)| {
+        let of = |value: &String| {
+            let cell = cells.as_object()?.iter().find(|(key, _)| key.to_lowercase() == *value)?.1;
+            if cell.is_object() { cell.get(gpus.to_string()).cloned() } else { Some(cell.clone()) }
+        };
+        let mut values: Vec<Option<Value>> = selected(pod, label).iter().map(of).collect();
+        values.dedup();
+        if let [one] = values.as_slice() { one.clone() } else { None }
+    })
+}
+
+/// The values of a label that the pod selects, in lower case and without prefix.
+fn selected(pod: &Value, label: &str) -> Vec<String> {
     let spec = &pod["spec"];
     let of_affinity = || {
         let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
-        let expressions = items(terms).iter().flat_map(|term| items(&term["matchExpressions"]));
-        expressions.flat_map(|expression| items(&expression["values"]).to_vec()).collect::<Vec<_>>()
+        let mut found = Vec::new();
+        for term in items(terms) {
+            let names = |one: &&Value| one["key"] == label && one["operator"] == "In";
+            let Some(one) = items(&term["matchExpressions"]).iter().find(names) else { return Vec::new() };
+            found.extend(items(&one["values"]).to_vec());
+        }
+        found
     };
-    let selected = match &spec["nodeSelector"][INSTANCE_TYPE] {
+    let found = match &spec["nodeSelector"][label] {
         Value::Null => of_affinity(),
-        selected => vec![selected.clone()],
+        one => vec![one.clone()],
     };
-    selected.iter().filter_map(|name| Some(name.as_str()?.to_lowercase())).collect()
+    let mut values: Vec<String> = Vec::new();
+    for value in found.iter().filter_map(Value::as_str).map(str::to_lowercase) {
+        let value = value.strip_prefix("ml.").map(str::to_owned).unwrap_or(value);
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
 }
 
 /// What the scheduler counts for a pod: containers and sidecars together, or more if an init container needs more.

@@ -21,7 +21,7 @@ pub(crate) fn permuted(document: &Value) -> Option<Value> {
 pub(crate) fn curious(document: &Value) -> Value {
     let mut document = document.clone();
     let when = "${size(pod) < 0 || podNamespace == '?' || totalGpus < 0 || (hostNetwork && !hostNetwork) \
-                || instanceType == '?' || size(podRequests) < 0 || size(claimNames) < 0}";
+                || size(node) < 0 || size(podRequests) < 0 || size(claimNames) < 0}";
     let warning = json!({"code": "never", "when": when, "message": "never"});
     match document["spec"]["warnings"].as_array_mut() {
         Some(warnings) => warnings.push(warning),

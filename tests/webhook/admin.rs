@@ -87,14 +87,11 @@ async fn the_policies_are_there_with_every_parameter_and_who_set_it() {
 }
 
 #[tokio::test]
-async fn a_parameter_that_depends_on_the_instance_type_says_so_unless_it_was_set() {
+async fn a_parameter_that_depends_on_the_node_says_so_unless_it_was_set() {
     let state = Server::lab().state;
     let shown: Value = serde_json::from_slice(&get(&state, "/policies").await.body).unwrap();
     let shown = &shown["policies"][0];
-    assert_eq!(
-        shown["parameters"]["nicsPerGPU"],
-        json!({"value": 2.0, "from": "instance type, else default"})
-    );
+    assert_eq!(shown["parameters"]["nicsPerGPU"], json!({"value": 2.0, "from": "table, else default"}));
     assert_eq!(shown["parameters"]["socketInterface"], json!({"value": "eth0", "from": "default"}));
     assert_eq!((&shown["name"], &shown["file"]), (&json!("lab"), &json!("lab.yaml")));
 }

@@ -41,8 +41,9 @@ spec:
       description: NICs for each GPU
       default: 2
       minimum: 0
-      byInstanceType:
-        lab-half: 0.5
+      byNode:
+        node.kubernetes.io/instance-type:
+          lab-half: 0.5
     socketInterface:
       type: string
       description: The interface for NCCL's bootstrap

@@ -44,12 +44,15 @@ impl Source {
         containers: &[Container],
         context: &PodContext,
     ) -> Self {
-        let total = || pod::total_gpus(pod, containers, &policy.devices);
         let namespace = namespace_of(&pod["metadata"], context);
         let read =
             |name: &str, value: &dyn Fn() -> Value| if policy.reads(name) { value() } else { Value::Null };
         Self::Pod {
-            total_gpus: if policy.reads("totalGpus") { total() } else { 0 },
+            total_gpus: if policy.reads("totalGpus") {
+                pod::total_gpus(pod, containers, &policy.devices)
+            } else {
+                0
+            },
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             namespace: read("podNamespace", &|| Value::from(namespace)),
             claims: read("claimNames", &|| claims::names(pod)),

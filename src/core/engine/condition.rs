@@ -8,7 +8,7 @@ use crate::core::policy::{Condition, PodContext, Policy};
 use super::Stop;
 use super::bindings::{PodScope, Source, bindings};
 use super::context::evaluation_failed;
-use super::instance_type;
+use super::node;
 use super::pod;
 use super::report::Reason;
 
@@ -17,7 +17,7 @@ pub(crate) fn condition_holds(policy: &Policy, pod: &Value, context: &PodContext
     if policy.definition().matcher.when.is_none() {
         return Ok(true);
     }
-    let selected = instance_type::selected(pod, &policy.definition().strip_prefixes);
+    let selected = node::selected(policy, pod)?;
     let values = policy.resolved(&selected).map_err(|error| evaluation_failed("the policy", error))?;
     let when = match &values.condition {
         Condition::Fixed(holds) => return Ok(*holds),
@@ -33,6 +33,6 @@ pub(crate) fn condition_holds(policy: &Policy, pod: &Value, context: &PodContext
 
 /// The stamp of a policy for a pod: `<policy>@<digest>`.
 pub(crate) fn stamp_for(policy: &Policy, pod: &Value) -> String {
-    let selected = instance_type::selected(pod, &policy.definition().strip_prefixes);
-    policy.resolved(&selected).map_or_else(|_| policy.stamp().to_owned(), |resolved| resolved.stamp.clone())
+    let resolved = node::selected(policy, pod).ok().and_then(|selected| policy.resolved(&selected).ok());
+    resolved.map_or_else(|| policy.stamp().to_owned(), |resolved| resolved.stamp.clone())
 }

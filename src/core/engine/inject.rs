@@ -1,18 +1,21 @@
 //! Injecting one pod by one policy.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::core::pointer::at_pointer;
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::matcher::namespace_of;
+use crate::core::policy::node::Selection as Nodes;
 use crate::core::policy::parameter_text as plain;
-use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy};
+use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 
 use super::Stop;
 use super::bindings::{PodScope, Source};
 use super::context::{PodFacts, evaluation_failed};
-use super::instance_type;
 use super::log::ChangeLog;
+use super::node;
 use super::own_fabric;
 use super::pass::{Pass, Selection};
 use super::pod;
@@ -31,10 +34,9 @@ pub(super) fn inject(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<String, Stop> {
-    let selected = instance_type::selected(pod, &policy.definition().strip_prefixes);
-    let resolved =
-        policy.resolved(&selected).map_err(|error| Stop::Refuse(evaluation_failed("the policy", error)))?;
-    let injection = Injection { policy, resolved: &resolved, context, selected: &selected };
+    let nodes = node::selected(policy, pod)?;
+    let resolved = resolve(policy, &nodes)?;
+    let injection = Injection { policy, resolved: &resolved, context, nodes: &nodes };
     let selection = injection.first_pass(pod, log)?;
     let may_change = match resolved.feedback {
         Feedback::Values => true,
@@ -44,6 +46,9 @@ pub(super) fn inject(
     };
     if may_change {
         injection.repeat(pod, log)?;
+    }
+    if resolved.may_move {
+        injection.selects_the_same_nodes(pod, log)?;
     }
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
@@ -57,12 +62,16 @@ pub(super) fn inject(
     Ok(resolved.stamp.clone())
 }
 
+fn resolve(policy: &Policy, nodes: &Nodes) -> Result<Arc<ResolvedPolicy>, Stop> {
+    policy.resolved(nodes).map_err(|error| Stop::Refuse(evaluation_failed("the policy", error)))
+}
+
 struct Injection<'a> {
     policy: &'a Policy,
     resolved: &'a ResolvedPolicy,
     context: &'a PodContext,
-    /// The instance types that the pod selects.
-    selected: &'a [String],
+    /// The labels of nodes that the pod selects.
+    nodes: &'a Nodes,
 }
 
 impl Injection<'_> {
@@ -151,6 +160,22 @@ impl Injection<'_> {
         Err(Stop::Refuse(Reason::NotIdempotent { path: log.last().unwrap_or_default().to_owned() }))
     }
 
+    /// Refuses a pod for which the policy depends on what it sets itself of the nodes or GPUs that the pod selects.
+    fn selects_the_same_nodes(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        let nodes = node::selected(self.policy, pod)?;
+        if nodes == *self.nodes {
+            return Ok(());
+        }
+        let resolved = resolve(self.policy, &nodes)?;
+        let (before, reported) = (pod.clone(), log.warnings.len());
+        Injection { resolved: &resolved, nodes: &nodes, ..*self }.pass(pod, log, |_, _, _, _| Ok(()))?;
+        log.warnings.truncate(reported);
+        if *pod == before && resolved.stamp == self.resolved.stamp {
+            return Ok(());
+        }
+        Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }))
+    }
+
     /// Evaluates the rules for the pod as it is, and injects them if `check` agrees. The check gets whether a
     /// container requests GPUs.
     fn pass(
@@ -180,22 +205,28 @@ impl Injection<'_> {
             let mut rules = self.resolved.rules.iter().zip(&pass.applied);
             rules.any(|(rule, applied)| *applied && rule.parameters.contains(name))
         };
-        let selected = || self.selected.to_vec();
-        if self.policy.types_disagree(self.selected) {
-            log.warnings.push(about_pod(WarningKind::InstanceTypesDisagree { selected: selected() }, ""));
-        }
+        let selected = |label: &String| {
+            let values = self.nodes.values(label).to_vec();
+            SelectedLabel { label: label.clone(), values }
+        };
         for note in self.resolved.notes.iter().filter(|note| matters(&note.parameter)) {
             let (parameter, value) = (note.parameter.clone(), plain(&note.value));
             let kind = match &note.kind {
-                NoteKind::Assumed => WarningKind::ParameterAssumed { parameter, value, selected: selected() },
-                NoteKind::Contradicts { table } => WarningKind::ParameterContradicts {
-                    parameter,
-                    value,
-                    table: plain(table),
-                    selected: selected(),
-                },
+                NoteKind::Assumed { labels, reads_gpus } => {
+                    let gpus = self.nodes.gpus.filter(|_| *reads_gpus);
+                    let labels = labels.iter().map(selected).collect();
+                    WarningKind::ParameterAssumed { parameter, value, labels, gpus }
+                }
+                NoteKind::Disagree { label } => WarningKind::NodeValuesDisagree { selected: selected(label) },
+                NoteKind::Contradicts { label, table } => {
+                    let (table, selected) = (plain(table), selected(label));
+                    WarningKind::ParameterContradicts { parameter, value, table, selected }
+                }
             };
-            log.warnings.push(about_pod(kind, ""));
+            let warning = about_pod(kind, "");
+            if !log.warnings.contains(&warning) {
+                log.warnings.push(warning);
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::core::pointer::field_path;
+use crate::core::policy::SelectedLabel;
 
 /// The reason for which a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -159,12 +160,18 @@ pub enum WarningKind {
     RenamedVolume { from: String, to: String },
     /// A mount was left out, because the pod has no such volume.
     MountWithoutVolume { volume: String },
-    /// Neither the operator nor the instance type gave the value of a parameter with a table.
-    ParameterAssumed { parameter: String, value: String, selected: Vec<String> },
-    /// The operator's value differs from that of the selected instance type.
-    ParameterContradicts { parameter: String, value: String, table: String, selected: Vec<String> },
-    /// The pod selects instance types with different values.
-    InstanceTypesDisagree { selected: Vec<String> },
+    /// Neither the operator nor a table gave the value of a parameter with a table by these labels.
+    ParameterAssumed {
+        parameter: String,
+        value: String,
+        labels: Vec<SelectedLabel>,
+        /// The GPUs of the pod, if a table reads them.
+        gpus: Option<i64>,
+    },
+    /// The operator's value differs from that of the table.
+    ParameterContradicts { parameter: String, value: String, table: String, selected: SelectedLabel },
+    /// The pod selects values of a label that need different values of a parameter.
+    NodeValuesDisagree { selected: SelectedLabel },
     /// A capability that the kernel does not grant.
     CapabilityWithoutRoot {
         capability: String,
@@ -247,14 +254,6 @@ pub enum Kept {
     Field,
 }
 
-fn selection(selected: &[String]) -> String {
-    match selected {
-        [] => "the pod selects no instance type".to_owned(),
-        [one] => format!("the policy does not know the instance type `{one}`"),
-        several => format!("the policy has no common value for {}", several.join(", ")),
-    }
-}
-
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, kind, rule } = self;
@@ -271,20 +270,22 @@ impl fmt::Display for Warning {
             WarningKind::MountWithoutVolume { volume } => {
                 write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
             }
-            WarningKind::ParameterAssumed { parameter, value, selected } => write!(
+            WarningKind::ParameterAssumed { parameter, value, labels, gpus } => {
+                let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
+                let gpus = gpus.map(|count| format!(", with {count} GPUs")).unwrap_or_default();
+                write!(
+                    f,
+                    "`{parameter}` is assumed to be {value}: no table has a value for a pod that selects {}{gpus}; set it, \
+                     or select nodes that a table knows",
+                    labels.join(", ")
+                )
+            }
+            WarningKind::ParameterContradicts { parameter, value, table, selected } => {
+                write!(f, "`{parameter}` is set to {value}, and the table has {table} for {selected}")
+            }
+            WarningKind::NodeValuesDisagree { selected } => write!(
                 f,
-                "`{parameter}` is assumed to be {value}: {}; set it, or select an instance type that the policy knows",
-                selection(selected)
-            ),
-            WarningKind::ParameterContradicts { parameter, value, table, selected } => write!(
-                f,
-                "`{parameter}` is set to {value}, and {} has {table}",
-                selected.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
-            ),
-            WarningKind::InstanceTypesDisagree { selected } => write!(
-                f,
-                "the selected instance types {} need different settings; none of them was assumed",
-                selected.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+                "the pod selects {selected}, which need different settings; none of them was assumed"
             ),
             WarningKind::CapabilityWithoutRoot { capability, because } => write!(
                 f,

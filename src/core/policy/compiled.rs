@@ -1,68 +1,74 @@
-//! A policy whose parameters have values, resolved once for each instance type that it knows.
+//! A policy whose parameters have values, resolved once for each node that its tables know.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
-use serde_json::Value;
-
 use super::definition::Definition;
+use super::devices::Devices;
 use super::diagnostic::{Diagnostic, SourceError};
 use super::interpolation::EvaluationError;
-use super::parameter::Parameter;
-use super::resolved::{ParameterValues, ResolvedPolicy, agreed};
+use super::known_nodes::KnownNodes;
+use super::node::{LabelsRead, Selection};
+use super::resolved::{ParameterValues, ResolvedPolicy};
+use super::setting::Setting;
 use crate::core::yaml::Span;
 
 /// A policy with the values of its parameters.
 #[derive(Debug)]
 pub struct Policy {
     definition: Definition,
-    overrides: BTreeMap<String, Value>,
-    /// For pods that select no instance type, and for types that no table knows.
+    settings: BTreeMap<String, Setting>,
+    nodes: KnownNodes,
+    /// For pods that select none of the labels, and for values that no table knows.
     general: Arc<ResolvedPolicy>,
-    by_instance_type: HashMap<String, Arc<ResolvedPolicy>>,
-    /// True if an expression reads `instanceType`.
-    reads_instance_type: bool,
-    /// For combinations of types, and for types that no table knows if one is read.
-    others: RwLock<HashMap<Vec<String>, Arc<ResolvedPolicy>>>,
+    /// For one value of one label.
+    by_node: HashMap<Selection, Arc<ResolvedPolicy>>,
+    /// For combinations of labels or values, and for values that no table knows if an expression reads them.
+    others: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
 }
 
-/// The bound of `others`: the names come from users.
-const MAX_OTHERS: usize = 64;
+/// The bound of `others`: the values come from users.
+const MAX_OTHERS: usize = 256;
 
 impl Policy {
-    /// Gives a policy its parameter values. `overrides` are the operator's, checked by [`Parameter::parse`] or read from
-    /// a values file.
-    pub fn new(definition: Definition, overrides: BTreeMap<String, Value>) -> Result<Self, SourceError> {
+    /// Gives a policy its parameter values. `settings` are the operator's, checked by
+    /// [`Parameter::parse`](super::Parameter::parse) or read from a values file.
+    pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceError> {
         let failed = |error: EvaluationError| {
             let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
             let diagnostic = Diagnostic::new(Span::default(), message)
                 .hint("look at the values of the parameters, see docs/policy.md");
             definition.error_at(diagnostic, &[&error.expression])
         };
-        let reads_instance_type = definition.reads("instanceType");
-        let values = |selected: &[String]| ParameterValues::resolve(&definition, &overrides, selected);
-        let resolve = |selected: &[String]| {
-            ResolvedPolicy::new(&definition, values(selected), selected).map(Arc::new).map_err(failed)
+        let nodes = KnownNodes::of(&definition, &settings);
+        let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
+        let resolve = |selection: &Selection| {
+            ResolvedPolicy::new(&definition, values(selection), selection).map(Arc::new).map_err(failed)
         };
-        let general = resolve(&[])?;
-        let mut by_instance_type = HashMap::new();
-        // Types with the same values share a resolved policy, unless the type itself is read.
-        let mut known: Vec<(ParameterValues, Arc<ResolvedPolicy>)> = Vec::new();
-        let types: BTreeSet<&str> =
-            definition.parameters.iter().flat_map(Parameter::instance_types).collect();
-        for instance_type in types {
-            let selected = [instance_type.to_owned()];
-            let values = values(&selected);
-            let shared = known.iter().find(|(known, _)| !reads_instance_type && *known == values);
+        let general = resolve(&Selection::default())?;
+        let mut by_node = HashMap::new();
+        // Nodes with the same values share a resolved policy, unless an expression reads the label.
+        let mut resolved_values: Vec<(ParameterValues, Arc<ResolvedPolicy>)> = Vec::new();
+        for selection in nodes.selections() {
+            let values = values(&selection);
+            let is_read = nodes.expressions_read(&selection);
+            let shared = resolved_values.iter().find(|(known, _)| !is_read && *known == values);
             let resolved = match shared {
                 Some((_, resolved)) => Arc::clone(resolved),
-                None => resolve(&selected)?,
+                None => resolve(&selection)?,
             };
-            known.push((values, Arc::clone(&resolved)));
-            by_instance_type.insert(instance_type.to_owned(), resolved);
+            if !is_read {
+                resolved_values.push((values, Arc::clone(&resolved)));
+            }
+            by_node.insert(selection, resolved);
         }
         let others = RwLock::default();
-        Ok(Self { definition, overrides, general, by_instance_type, reads_instance_type, others })
+        Ok(Self { definition, settings, nodes, general, by_node, others })
+    }
+
+    /// The devices for pods that select no nodes. By them, the GPUs are counted that tables read.
+    pub(crate) fn devices(&self) -> &Devices {
+        &self.general.devices
     }
 
     /// The policy as its file declares it.
@@ -75,9 +81,9 @@ impl Policy {
         &self.definition.name
     }
 
-    /// The values that the operator set, by parameter.
-    pub fn overrides(&self) -> &BTreeMap<String, Value> {
-        &self.overrides
+    /// The operator's settings, by parameter.
+    pub fn settings(&self) -> &BTreeMap<String, Setting> {
+        &self.settings
     }
 
     /// 12 hex digits over the policy's text and the values of its parameters.
@@ -85,51 +91,113 @@ impl Policy {
         self.stamp().rsplit('@').next().unwrap_or_default()
     }
 
-    /// The stamp for pods that select no instance type: `<policy>@<digest>`.
+    /// The stamp for pods that select no node that the policy knows: `<policy>@<digest>`.
     pub fn stamp(&self) -> &str {
         &self.general.stamp
     }
 
-    /// The instance types that a parameter knows, in lower case and without prefix.
-    pub(crate) fn known_instance_types(&self) -> impl Iterator<Item = &str> {
-        self.by_instance_type.keys().map(String::as_str)
+    /// Each node that a table knows: one value of one label, and the GPUs of the pod if the entry depends on them.
+    pub(crate) fn known_nodes(&self) -> impl Iterator<Item = Selection> {
+        self.nodes.selections()
     }
 
-    /// The resolved policy for the instance types that a pod selects (lower case, without prefix).
-    pub(crate) fn resolved(&self, selected: &[String]) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        match selected {
-            [] => Ok(Arc::clone(&self.general)),
-            [one] => match self.by_instance_type.get(one) {
-                Some(resolved) => Ok(Arc::clone(resolved)),
-                None if !self.reads_instance_type => Ok(Arc::clone(&self.general)),
-                None => self.other_resolved(selected),
-            },
-            _ => self.other_resolved(selected),
+    /// The node of the first entry of a table.
+    pub(crate) fn first_node(&self) -> Option<&Selection> {
+        self.nodes.first.as_ref()
+    }
+
+    /// The labels that tables and expressions read.
+    pub(crate) fn labels(&self) -> &LabelsRead {
+        &self.nodes.labels
+    }
+
+    /// Returns whether a table reads the GPUs of the pod.
+    pub(crate) fn tables_read_gpus(&self) -> bool {
+        self.nodes.tables_read_gpus
+    }
+
+    /// The resolved policy for what a pod selects of its nodes.
+    pub(crate) fn resolved(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
+        let key = self.nodes.key(selection);
+        if key.labels.is_empty() {
+            return Ok(Arc::clone(&self.general));
         }
-    }
-
-    fn other_resolved(&self, selected: &[String]) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
-        if let Some(resolved) = self.others.read().ok().and_then(|others| others.get(selected).cloned()) {
+        if let Some(resolved) = self.by_node.get(&*key) {
+            return Ok(Arc::clone(resolved));
+        }
+        if let Some(resolved) = self.others.read().ok().and_then(|others| others.get(&*key).cloned()) {
             return Ok(resolved);
         }
-        let values = ParameterValues::resolve(&self.definition, &self.overrides, selected);
-        let resolved = Arc::new(ResolvedPolicy::new(&self.definition, values, selected)?);
+        let values = ParameterValues::resolve(&self.definition, &self.settings, &key);
+        let resolved = Arc::new(ResolvedPolicy::new(&self.definition, values, &key)?);
         if let Ok(mut others) = self.others.write()
             && others.len() < MAX_OTHERS
         {
-            others.insert(selected.to_vec(), Arc::clone(&resolved));
+            others.insert(key.into_owned(), Arc::clone(&resolved));
         }
         Ok(resolved)
     }
+}
 
-    /// Returns whether a parameter with a table has different values (or none) for the selected types.
-    pub(crate) fn types_disagree(&self, selected: &[String]) -> bool {
-        selected.len() > 1
-            && self
-                .definition
-                .parameters
-                .iter()
-                .filter(|parameter| parameter.has_table() && !self.overrides.contains_key(&parameter.name))
-                .any(|parameter| agreed(parameter, selected).is_none())
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::policy::SelectedLabel;
+
+    fn policy(variable: &str) -> Policy {
+        let text = format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: test}}\nspec:\n  \
+             provider: test\n  description: d\n  gpuResources: [nvidia.com/gpu]\n  match: {{labels: {{a: b}}}}\n  \
+             parameters:\n    ratio:\n      type: number\n      description: d\n      byNode:\n        \
+             pool: {{a: 1, c: {{8: 2}}}}\n        size: {{big: 3}}\n  variables: {{v: \"{variable}\"}}\n  rules:\n    \
+             - name: r\n      container: {{env: [{{name: A, value: '${{v}}'}}]}}\n"
+        );
+        let definition = Definition::read("test.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
+        Policy::new(definition, BTreeMap::new()).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn selection(labels: &[(&str, &[&str])], gpus: i64) -> Selection {
+        let selected = |(label, values): &(&str, &[&str])| SelectedLabel {
+            label: (*label).to_owned(),
+            values: values.iter().map(|value| (*value).to_owned()).collect(),
+        };
+        Selection { labels: labels.iter().map(selected).collect(), gpus: Some(gpus) }
+    }
+
+    #[test]
+    fn values_that_nothing_reads_share_a_resolved_policy() {
+        let policy = policy("${node[?'zone'].orValue('')}");
+        let resolved = |labels: &[(&str, &[&str])], gpus| policy.resolved(&selection(labels, gpus)).unwrap();
+        let same = |one: &Arc<ResolvedPolicy>, other: &Arc<ResolvedPolicy>| Arc::ptr_eq(one, other);
+        let general = resolved(&[], 8);
+        assert!(same(&resolved(&[("pool", &["x"])], 8), &general));
+        assert!(same(&resolved(&[("pool", &["x", "y"]), ("size", &["z"])], 8), &general));
+        assert!(same(&resolved(&[("pool", &["a"])], 8), &resolved(&[("pool", &["a"]), ("size", &["x"])], 4)));
+        assert!(same(&resolved(&[("pool", &["c"])], 4), &resolved(&[("pool", &["c"])], 2)));
+        assert!(!same(&resolved(&[("pool", &["c"])], 8), &resolved(&[("pool", &["c"])], 2)));
+        assert!(policy.others.read().unwrap().is_empty());
+        assert!(same(&resolved(&[("pool", &["a", "x"])], 8), &resolved(&[("pool", &["a", "y"])], 4)));
+        assert!(!same(&resolved(&[("zone", &["x"])], 8), &resolved(&[("zone", &["y"])], 8)));
+        assert_eq!(policy.others.read().unwrap().len(), 3);
+    }
+
+    #[test]
+    fn the_labels_that_a_policy_reads_are_known_unless_a_key_is_computed() {
+        let labels =
+            |names: &[&str]| LabelsRead::These(names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(*policy("${node[?'zone'].orValue('')}").labels(), labels(&["pool", "size", "zone"]));
+        assert_eq!(*policy("x").labels(), labels(&["pool", "size"]));
+        for all in ["${node[?string(1)].orValue('')}", "${string('zone' in node)}", "${string(size(node))}"] {
+            assert_eq!(*policy(all).labels(), LabelsRead::All, "{all}");
+        }
+    }
+
+    #[test]
+    fn resolved_policies_for_values_of_users_are_bounded() {
+        let policy = policy("${node[?'zone'].orValue('')}");
+        for zone in 0..MAX_OTHERS + 10 {
+            policy.resolved(&selection(&[("zone", &[&zone.to_string()])], 1)).unwrap();
+        }
+        assert_eq!(policy.others.read().unwrap().len(), MAX_OTHERS);
     }
 }

@@ -5,6 +5,7 @@ use super::diagnostic::{Diagnostic, SourceError};
 use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
+use super::node::NodeLabels;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::Names;
@@ -34,7 +35,7 @@ pub struct Definition {
     pub(crate) gpu_resources: Vec<String>,
     pub(crate) gpu_claims: Option<GpuClaims>,
     pub(crate) fabric: Option<Fabric>,
-    pub(crate) strip_prefixes: Vec<String>,
+    pub(crate) node_labels: NodeLabels,
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
     pub(crate) warnings: Vec<PolicyWarning>,

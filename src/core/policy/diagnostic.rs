@@ -133,9 +133,19 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
+/// Names that the language had, the names that replaced them, and how to write those.
+const REMOVED: &[(&str, &str, &str)] = &[
+    ("byInstanceType", "byNode", "`byNode:` with the table under `node.kubernetes.io/instance-type:`"),
+    ("instanceTypes", "nodeLabels", "`nodeLabels: {node.kubernetes.io/instance-type: {stripPrefixes: […]}}`"),
+    ("instanceType", "node", "`node[?'node.kubernetes.io/instance-type'].orValue('')`"),
+];
+
 /// A hint with the nearest known name, or with all known names.
 pub(crate) fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
+    if let Some((_, _, how)) = REMOVED.iter().find(|(old, new, _)| *old == name && known.contains(new)) {
+        return format!("write {how}");
+    }
     if let Some(closest) = closest(name, known.iter().copied()) {
         return format!("did you mean `{closest}`?");
     }

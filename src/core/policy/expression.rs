@@ -24,8 +24,8 @@ pub(crate) struct Expression {
     source: String,
     /// Free variables.
     names: BTreeSet<String>,
-    /// The parts of `pod` and of `container` that it reads.
-    reads: [ReadSet; 2],
+    /// The parts of `pod`, `container` and `node` that it reads.
+    reads: Box<[ReadSet; 3]>,
 }
 
 /// An expression that is not CEL, or that names what is not there.
@@ -162,7 +162,7 @@ impl Expression {
                 return Err(CompileError { message, at, length: function.len() });
             }
         }
-        Ok(Self { program, source: source.to_owned(), names: reader.names, reads: reader.reads })
+        Ok(Self { program, source: source.to_owned(), names: reader.names, reads: Box::new(reader.reads) })
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -181,6 +181,11 @@ impl Expression {
     /// The parts of its container that it reads.
     pub(crate) fn reads_of_container(&self) -> &ReadSet {
         &self.reads[1]
+    }
+
+    /// The labels that it reads.
+    pub(crate) fn reads_of_node(&self) -> &ReadSet {
+        &self.reads[2]
     }
 
     /// Evaluates to a JSON value. The error is one sentence without the expression itself.

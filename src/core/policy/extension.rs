@@ -4,6 +4,7 @@ use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
 use super::diagnostic::{Diagnostic, suggest};
+use super::node::NodeLabels;
 use super::parameter::Parameter;
 use super::reader;
 
@@ -104,7 +105,7 @@ fn taken(span: crate::core::yaml::Span, base: &str, what: &str, name: &str) -> D
 
 /// Changes the values of a parameter of the base. Its type stays, and its bounds become narrower only.
 fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Result<(), Diagnostic> {
-    let before = Parameter::read(&base.key, &base.value)?;
+    let before = Parameter::read(&base.key, &base.value, &NodeLabels::default())?;
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
             let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
@@ -112,7 +113,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Result<()
         }
         merge(&mut base.value, entry);
     }
-    let after = Parameter::read(&base.key, &base.value)?;
+    let after = Parameter::read(&base.key, &base.value, &NodeLabels::default())?;
     let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
     let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
     let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);

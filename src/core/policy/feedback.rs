@@ -63,6 +63,15 @@ impl Feedback {
     }
 }
 
+/// Returns whether rules may change what the pod selects of its nodes, or its GPUs.
+pub(super) fn may_move(rules: &[ActiveRule], devices: &Devices) -> bool {
+    let names = BTreeSet::from(["totalGpus".to_owned()]);
+    let reads = Reads { paths: ReadSet::default(), names, chooses_containers: true };
+    let mut found = false;
+    writes(rules, &mut |path| found |= reads.includes_built_in(&path, devices));
+    found
+}
+
 /// Returns whether rules edit lists in strings with different separators: one may take for a single entry what another one
 /// made of two.
 fn edits_differ(rules: &[ActiveRule]) -> bool {

@@ -1,4 +1,4 @@
-//! Parameters: values that an operator can set, with tables by instance type.
+//! Parameters: values that an operator can set, with tables by labels of nodes.
 
 use serde_json::{Number, Value};
 
@@ -7,7 +7,10 @@ use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node};
 
 use super::diagnostic::{Diagnostic, suggest};
+use super::node::NodeLabels;
 use super::reader::{self, Fields};
+use super::setting::Setting;
+use super::table::{DEFAULT, Table};
 
 /// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,12 +59,12 @@ pub struct Parameter {
     one_of: Option<Vec<String>>,
     min_items: Option<usize>,
     max_items: Option<usize>,
-    /// Values by instance type, the types in lower case.
-    by_instance_type: Vec<(String, Value)>,
+    /// Values by what the pod selects of its nodes.
+    pub(crate) table: Table,
 }
 
 impl Parameter {
-    pub(crate) fn read(name: &str, node: &Node) -> Result<Self, Diagnostic> {
+    pub(crate) fn read(name: &str, node: &Node, labels: &NodeLabels) -> Result<Self, Diagnostic> {
         let mut fields = Fields::of(node, "a parameter")?;
         let kind_node = fields.required("type")?;
         let kind_name = reader::text(kind_node, "the type of a parameter")?;
@@ -81,23 +84,19 @@ impl Parameter {
             one_of: None,
             min_items: None,
             max_items: None,
-            by_instance_type: Vec::new(),
+            table: Table::default(),
         };
         parameter.read_bounds(&mut fields)?;
         if let Some(node) = fields.optional("default") {
             parameter.default = parameter.read_value(node)?;
         }
-        if let Some(node) = fields.optional("byInstanceType") {
-            for entry in reader::entries(node, "`byInstanceType`")? {
-                let value = parameter.read_value(&entry.value)?;
-                let key = entry.key.to_lowercase();
-                if parameter.by_instance_type.iter().any(|(known, _)| *known == key) {
-                    let message =
-                        format!("the instance type `{}` is declared twice, letter case aside", entry.key);
-                    return Err(Diagnostic::new(entry.span, message));
-                }
-                parameter.by_instance_type.push((key, value));
+        if let Some(node) = fields.optional("byNode") {
+            let entries = reader::entries(node, "`byNode`")?;
+            if let Some(default) = entries.iter().find(|entry| entry.key == DEFAULT) {
+                return Err(Diagnostic::new(default.span, "`default` is not a label of nodes")
+                    .hint("write `default:` next to `byNode:`"));
             }
+            parameter.table = Table::read(&parameter, entries, labels)?;
         }
         fields.finish()?;
         Ok(parameter)
@@ -141,7 +140,7 @@ impl Parameter {
     }
 
     /// Reads and checks a value from the text of `--set NAME=TEXT`.
-    pub fn parse(&self, text: &str) -> Result<Value, String> {
+    pub fn parse(&self, text: &str) -> Result<Setting, String> {
         let value = match self.kind {
             ParameterType::String | ParameterType::Quantity => Value::String(text.to_owned()),
             ParameterType::StringList => {
@@ -156,7 +155,7 @@ impl Parameter {
                 Scalar::Null | Scalar::String(_) => Value::String(text.to_owned()),
             },
         };
-        self.check(&value)
+        self.check(&value).map(Setting::Value)
     }
 
     /// Brings a value into the form of the type and checks its bounds; the error is a sentence.
@@ -229,18 +228,8 @@ impl Parameter {
         wider.into_iter().find(|(_, wider)| *wider).map(|(bound, _)| bound)
     }
 
-    /// The instance types that have a value of their own, in lower case.
-    pub(crate) fn instance_types(&self) -> impl Iterator<Item = &str> {
-        self.by_instance_type.iter().map(|(name, _)| name.as_str())
-    }
-
-    /// The value for an instance type, given in lower case.
-    pub(crate) fn for_instance_type(&self, name: &str) -> Option<&Value> {
-        self.by_instance_type.iter().find(|(known, _)| known == name).map(|(_, value)| value)
-    }
-
     pub(crate) fn has_table(&self) -> bool {
-        !self.by_instance_type.is_empty()
+        self.table.labels().next().is_some()
     }
 }
 

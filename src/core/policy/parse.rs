@@ -10,6 +10,7 @@ use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::message;
+use super::node::NodeLabels;
 use super::overlay::{Compiler, Element, Lists, replaces_a_list};
 use super::parameter::Parameter;
 use super::phase::{Names, Phase};
@@ -27,7 +28,7 @@ pub(super) struct Spec {
     gpu_resources: Vec<String>,
     gpu_claims: Option<GpuClaims>,
     fabric: Option<Fabric>,
-    strip_prefixes: Vec<String>,
+    node_labels: NodeLabels,
     matcher: Matcher,
     parameters: Vec<Parameter>,
     variables: Vec<Variable>,
@@ -59,10 +60,10 @@ pub(super) fn spec(node: &Node) -> Result<Spec, Diagnostic> {
     let provider = dns_label(spec.required("provider")?, "the provider")?;
     let description = reader::text(spec.required("description")?, "the description")?.to_owned();
     let gpu_resources = reader::texts(spec.required("gpuResources")?, "`gpuResources`")?;
-    let strip_prefixes = spec.optional("instanceTypes").map(instance_types).transpose()?.unwrap_or_default();
+    let node_labels = spec.optional("nodeLabels").map(NodeLabels::read).transpose()?.unwrap_or_default();
     let match_node = spec.required("match")?;
     let mut names = Names::built_in();
-    let parameters = parameters(spec.optional("parameters"), &mut names)?;
+    let parameters = parameters(spec.optional("parameters"), &node_labels, &mut names)?;
     let variables = variables(spec.optional("variables"), &mut names)?;
     let gpu_claims = spec.optional("gpuClaims").map(|node| GpuClaims::read(node, &names)).transpose()?;
     let fabric = spec.optional("fabric").map(|node| Fabric::read(node, &names)).transpose()?;
@@ -78,7 +79,7 @@ pub(super) fn spec(node: &Node) -> Result<Spec, Diagnostic> {
         gpu_resources,
         gpu_claims,
         fabric,
-        strip_prefixes,
+        node_labels,
         matcher,
         parameters,
         variables,
@@ -110,7 +111,7 @@ impl Spec {
             gpu_resources: self.gpu_resources,
             gpu_claims: self.gpu_claims,
             fabric: self.fabric,
-            strip_prefixes: self.strip_prefixes,
+            node_labels: self.node_labels,
             matcher: self.matcher,
             variables: self.variables,
             warnings: self.warnings,
@@ -152,15 +153,11 @@ fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(span, message).hint("use letters, digits and `_`, a letter first"))
 }
 
-fn instance_types(node: &Node) -> Result<Vec<String>, Diagnostic> {
-    let mut fields = Fields::of(node, "`instanceTypes`")?;
-    let prefixes =
-        fields.optional("stripPrefixes").map(|node| reader::texts(node, "`stripPrefixes`")).transpose()?;
-    fields.finish()?;
-    Ok(prefixes.unwrap_or_default().into_iter().map(|prefix| prefix.to_lowercase()).collect())
-}
-
-fn parameters(node: Option<&Node>, names: &mut Names) -> Result<Vec<Parameter>, Diagnostic> {
+fn parameters(
+    node: Option<&Node>,
+    labels: &NodeLabels,
+    names: &mut Names,
+) -> Result<Vec<Parameter>, Diagnostic> {
     let Some(node) = node else { return Ok(Vec::new()) };
     let mut parameters = Vec::new();
     for entry in reader::entries(node, "`parameters`")? {
@@ -169,7 +166,7 @@ fn parameters(node: Option<&Node>, names: &mut Names) -> Result<Vec<Parameter>, 
         if entry.key == "enabled" || !names.add(&entry.key, Phase::Fixed) {
             return Err(Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)));
         }
-        parameters.push(Parameter::read(&entry.key, &entry.value)?);
+        parameters.push(Parameter::read(&entry.key, &entry.value, labels)?);
     }
     Ok(parameters)
 }

@@ -8,7 +8,7 @@ use super::expression::Expression;
 /// [`Phase::Injected`] know nothing of each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
-    /// Parameters and the instance type: the same for every pod that selects it.
+    /// Parameters and `node`: the same for all pods that select the same nodes.
     Fixed,
     /// The pod before anything is injected.
     Pod,
@@ -35,7 +35,7 @@ impl Phase {
 
 /// The names that the engine defines.
 pub(crate) const BUILT_IN: &[(&str, Phase)] = &[
-    ("instanceType", Phase::Fixed),
+    ("node", Phase::Fixed),
     ("pod", Phase::Pod),
     // Not `namespace`, which is a reserved word of CEL.
     ("podNamespace", Phase::Pod),

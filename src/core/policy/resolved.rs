@@ -1,4 +1,4 @@
-//! A policy whose parameters have the values for one instance type, with everything evaluated that does not depend on
+//! A policy whose parameters have the values for one kind of node, with everything evaluated that does not depend on
 //! the pod.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,15 +10,18 @@ use super::active::{ActiveRule, ActiveWarning, names_in};
 use super::definition::{About, Definition, PolicyWarning, Rule};
 use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
-use super::feedback::Feedback;
+use super::feedback::{Feedback, may_move};
 use super::interpolation::{EvaluationError, Interpolation};
+use super::node::Selection;
 use super::overlay::Fold;
 use super::parameter::{Parameter, ParameterType};
 use super::phase::Phase;
+use super::setting::Setting;
 use super::settings::Settings;
+use super::table::{LabelTable, Lookup, Table};
 use super::variable::Variable;
 
-/// A policy for one instance type, or for several that agree.
+/// A policy for pods that select the same nodes.
 #[derive(Debug)]
 pub(crate) struct ResolvedPolicy {
     /// Parameters and fixed variables.
@@ -37,6 +40,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) stamp: String,
     pub(crate) feedback: Feedback,
     pub(crate) devices: Devices,
+    /// True if a rule may change what the pod selects of its nodes, or its GPUs.
+    pub(crate) may_move: bool,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
@@ -61,10 +66,12 @@ pub(crate) struct Note {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NoteKind {
-    /// The parameter has a table by instance type, and neither that nor the operator gave the value.
-    Assumed,
+    /// The parameter has tables, and neither they nor the operator gave the value.
+    Assumed { labels: Vec<String>, reads_gpus: bool },
+    /// The pod selects values of the label that the tables map to different values, and nothing else gave one.
+    Disagree { label: String },
     /// The operator's value differs from that of the table.
-    Contradicts { table: Value },
+    Contradicts { label: String, table: Value },
 }
 
 /// The values of the parameters, and remarks about them.
@@ -74,31 +81,16 @@ pub(super) struct ParameterValues {
     notes: Vec<Note>,
 }
 
-/// The value that a table has for all selected instance types, if they agree.
-pub(super) fn agreed<'p>(parameter: &'p Parameter, selected: &[String]) -> Option<&'p Value> {
-    let (first, others) = selected.split_first()?;
-    let value = parameter.for_instance_type(first)?;
-    others.iter().all(|other| parameter.for_instance_type(other) == Some(value)).then_some(value)
-}
-
 impl ParameterValues {
     pub(super) fn resolve(
         definition: &Definition,
-        overrides: &BTreeMap<String, Value>,
-        selected: &[String],
+        settings: &BTreeMap<String, Setting>,
+        selection: &Selection,
     ) -> Self {
         let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
         for parameter in &definition.parameters {
-            let table = agreed(parameter, selected);
-            let (value, kind) = match (overrides.get(&parameter.name), table) {
-                (Some(set), Some(table)) if set != table => {
-                    (set, Some(NoteKind::Contradicts { table: table.clone() }))
-                }
-                (Some(set), _) => (set, None),
-                (None, Some(table)) => (table, None),
-                (None, None) => (&parameter.default, parameter.has_table().then_some(NoteKind::Assumed)),
-            };
-            if let Some(kind) = kind {
+            let (value, notes) = resolve(parameter, settings.get(&parameter.name), selection);
+            for kind in notes {
                 resolved.notes.push(Note { parameter: parameter.name.clone(), value: value.clone(), kind });
             }
             resolved.values.push(value.clone());
@@ -107,16 +99,60 @@ impl ParameterValues {
     }
 }
 
+/// The value of a parameter: the operator's scalar, else that of the operator's table, of the policy's table, the
+/// operator's default, or the policy's default.
+fn resolve<'p>(
+    parameter: &'p Parameter,
+    setting: Option<&'p Setting>,
+    selection: &Selection,
+) -> (&'p Value, Vec<NoteKind>) {
+    let settled = |tables: &[&'p LabelTable]| {
+        tables.iter().find_map(|table| match table.lookup(selection) {
+            Lookup::Value(value) => Some((table.label.clone(), value)),
+            Lookup::Disagree | Lookup::Unknown => None,
+        })
+    };
+    let policy: Vec<&LabelTable> = parameter.table.labels().collect();
+    let (own, default) = match setting {
+        Some(Setting::Value(value)) => {
+            let other = settled(&policy).filter(|(_, table)| *table != value);
+            let note = other.map(|(label, table)| NoteKind::Contradicts { label, table: table.clone() });
+            return (value, note.into_iter().collect());
+        }
+        Some(Setting::Table(own)) => (Some(&own.table), own.default.as_ref()),
+        None => (None, None),
+    };
+    let tables: Vec<&LabelTable> = own.into_iter().flat_map(Table::labels).chain(policy).collect();
+    if let Some((_, value)) = settled(&tables) {
+        return (value, Vec::new());
+    }
+    let mut labels: Vec<String> = Vec::new();
+    let mut notes = Vec::new();
+    for table in &tables {
+        let disagree = NoteKind::Disagree { label: table.label.clone() };
+        if matches!(table.lookup(selection), Lookup::Disagree) && !notes.contains(&disagree) {
+            notes.push(disagree);
+        }
+        if !labels.contains(&table.label) {
+            labels.push(table.label.clone());
+        }
+    }
+    if default.is_none() && !labels.is_empty() {
+        let reads_gpus = tables.iter().any(|table| table.reads_gpus());
+        notes.push(NoteKind::Assumed { labels, reads_gpus });
+    }
+    (default.unwrap_or(&parameter.default), notes)
+}
+
 impl ResolvedPolicy {
     pub(super) fn new(
         definition: &Definition,
         parameters: ParameterValues,
-        selected: &[String],
+        selection: &Selection,
     ) -> Result<Self, EvaluationError> {
         let ParameterValues { values, notes } = parameters;
         let mut bindings = Bindings::new();
-        let instance_type = if let [one] = selected { one.as_str() } else { "" };
-        bindings.set("instanceType", &Value::from(instance_type));
+        bindings.set("node", &selection.node());
         for (parameter, value) in definition.parameters.iter().zip(&values) {
             match (parameter.kind, value.as_f64()) {
                 (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
@@ -137,6 +173,7 @@ impl ResolvedPolicy {
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
             devices: Devices::default(),
+            may_move: false,
             reads: BTreeSet::new(),
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
@@ -148,6 +185,7 @@ impl ResolvedPolicy {
         let mut rules = std::mem::take(&mut policy.rules);
         let variables: Vec<_> = policy.variables().collect();
         policy.feedback = Feedback::of(&mut rules, &variables, &policy.settings, &policy.devices);
+        policy.may_move = may_move(&rules, &policy.devices);
         policy.rules = rules;
         policy.warnings = policy.fold_warnings(&definition.warnings, definition)?;
         policy.refusals = policy.fold_warnings(&definition.refusals, definition)?;

@@ -10,7 +10,7 @@ use axum::routing::get;
 use hyper::{Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use crate::core::policy::Policy;
+use crate::core::policy::{Policy, Setting};
 
 use super::readiness::REGISTRATION;
 use super::state::State;
@@ -100,13 +100,15 @@ async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
 fn parameters(policy: &Policy) -> Map<String, Value> {
     let definition = policy.definition();
     let parameters = definition.parameters.iter().map(|parameter| {
-        let set = policy.overrides().get(&parameter.name);
-        let from = match set {
-            Some(_) => "operator",
-            None if parameter.has_table() => "instance type, else default",
+        let setting = policy.settings().get(&parameter.name);
+        let value = setting.map_or_else(|| parameter.default.clone(), Setting::to_json);
+        let from = match setting {
+            Some(Setting::Value(_)) => "operator",
+            Some(Setting::Table(_)) => "operator's table, else policy",
+            None if parameter.has_table() => "table, else default",
             None => "default",
         };
-        (parameter.name.clone(), json!({"value": set.unwrap_or(&parameter.default), "from": from}))
+        (parameter.name.clone(), json!({"value": value, "from": from}))
     });
     parameters.collect()
 }

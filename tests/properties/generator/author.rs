@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Dice;
 use super::expressions::{Expr, binary, field, has, literal, name};
-use super::pools::{ANNOTATIONS, GPU, LABELS, WRITTEN_ANNOTATIONS, WRITTEN_LABELS};
+use super::pools::{ANNOTATIONS, GPU, INSTANCE_TYPE, LABELS, POOL, WRITTEN_ANNOTATIONS, WRITTEN_LABELS};
 
 /// When a value is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ impl Author<'_> {
             _ => {
                 let key = match self.dice.below(5) {
                     0 => name("podNamespace"),
-                    1 => name("instanceType"),
+                    1 => self.label_of_node(),
                     2 => self.text(if phase == Phase::Container { Phase::Pod } else { Phase::Fixed }),
                     3 => {
                         let inner = literal(self.dice.pick(&ANNOTATIONS));
@@ -185,13 +185,23 @@ impl Author<'_> {
                 Some(list) => Expr::Index(Box::new(list), 0),
                 None => literal("one,two"),
             },
-            2 => binary(literal("v-"), "+", name("instanceType")),
+            2 => binary(literal("v-"), "+", self.label_of_node()),
             3 => literal(self.dice.pick(&LABELS)),
             4 => name("podNamespace"),
             5 => Expr::Text(Box::new(self.integer(phase))),
             6 => Self::joined(),
             _ => self.text_of_pod(phase),
         }
+    }
+
+    /// A label of the node, its key a constant or computed.
+    pub(crate) fn label_of_node(&mut self) -> Expr {
+        let key = match self.dice.below(6) {
+            0 => literal(POOL),
+            1 => self.one_of(Kind::Text, Phase::Fixed).unwrap_or(literal(POOL)),
+            _ => literal(INSTANCE_TYPE),
+        };
+        field("node", &[], Some(key), json!(""))
     }
 
     /// Names of containers, joined.

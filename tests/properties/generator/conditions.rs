@@ -5,7 +5,8 @@ use serde_json::json;
 use super::author::{Author, Kind, Phase};
 use super::expressions::{Expr, binary, field, has, literal, name};
 use super::pools::{
-    ANNOTATIONS, CONTAINERS, DEVICES, GPU, INSTANCE_TYPES, LABEL_VALUES, NAMESPACES, OWN_VARIABLES, VARIABLES,
+    ANNOTATIONS, CONTAINERS, DEVICES, GPU, INSTANCE_TYPE, INSTANCE_TYPES, LABEL_VALUES, NAMESPACES,
+    OWN_VARIABLES, POOL, POOLS, VARIABLES,
 };
 
 impl Author<'_> {
@@ -31,9 +32,9 @@ impl Author<'_> {
         };
         match self.dice.below(choices) {
             0 => binary(self.text(Phase::Fixed), "==", self.text(Phase::Fixed)),
-            1 => binary(name("instanceType"), "==", literal(self.instance_type())),
+            1 => self.on_a_node(),
             2 => {
-                Expr::StartsWith(Box::new(name("instanceType")), self.dice.pick(&["big", "s", ""]).to_owned())
+                Expr::StartsWith(Box::new(self.label_of_node()), self.dice.pick(&["big", "s", ""]).to_owned())
             }
             3 => binary(
                 name("totalGpus"),
@@ -62,9 +63,17 @@ impl Author<'_> {
         }
     }
 
-    /// An instance type as it is compared: in lower case.
-    fn instance_type(&mut self) -> String {
-        self.dice.pick(&INSTANCE_TYPES).to_lowercase()
+    /// A condition on a label of the node, its value as it is compared: in lower case.
+    fn on_a_node(&mut self) -> Expr {
+        let (label, value) = if self.dice.chance(60) {
+            (INSTANCE_TYPE, self.dice.pick(&INSTANCE_TYPES))
+        } else {
+            (POOL, self.dice.pick(&POOLS))
+        };
+        if self.dice.chance(20) {
+            return has("node", &[], Some(literal(label)));
+        }
+        binary(field("node", &[], Some(literal(label)), json!("")), "==", literal(value.to_lowercase()))
     }
 
     fn flag_of_pod(&mut self) -> Expr {

@@ -7,7 +7,7 @@ use super::defaults;
 use super::fabric::extend_pod;
 use super::pools::{
     ANNOTATIONS, CONTAINERS, DEVICES, INSTANCE_TYPE, INSTANCE_TYPES, LABEL_VALUES, LABELS, NAMESPACES,
-    NETWORKS, OPT_OUT, TRIGGER, VOLUMES, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
+    NETWORKS, OPT_OUT, POOL, POOLS, TRIGGER, VOLUMES, WRITTEN_ANNOTATIONS, WRITTEN_LABELS, volume,
 };
 use super::{Dice, items};
 
@@ -124,18 +124,39 @@ fn metadata(dice: &mut Dice) -> Value {
     metadata
 }
 
-fn spec_fields(dice: &mut Dice, spec: &mut Value) {
-    if dice.chance(50) {
-        let instance_type = dice.pick(&INSTANCE_TYPES);
+/// The nodes that a pod selects.
+fn node_labels(dice: &mut Dice, spec: &mut Value) {
+    let mut terms = vec![Vec::new()];
+    if dice.chance(20) {
+        terms.push(Vec::new());
+    }
+    for (label, values, chance) in [(INSTANCE_TYPE, &INSTANCE_TYPES[..], 50), (POOL, &POOLS[..], 30)] {
+        if !dice.chance(chance) {
+            continue;
+        }
+        let value = dice.pick(values);
         if dice.chance(70) {
-            spec["nodeSelector"] = json!({INSTANCE_TYPE: instance_type});
-        } else {
-            let values = if dice.chance(50) { json!([instance_type]) } else { json!(["small.1", "Big.8"]) };
-            spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
-                {"nodeSelectorTerms": [{"matchExpressions":
-                    [{"key": INSTANCE_TYPE, "operator": "In", "values": values}]}]}}});
+            let prefix = if label == INSTANCE_TYPE && dice.chance(20) { "ml." } else { "" };
+            spec["nodeSelector"][label] = json!(format!("{prefix}{value}"));
+            continue;
+        }
+        for term in &mut terms {
+            if dice.chance(90) {
+                let any = if dice.chance(50) { json!([value]) } else { json!(values[..2]) };
+                let operator = dice.pick(&["In", "In", "In", "In", "NotIn"]);
+                term.push(json!({"key": label, "operator": operator, "values": any}));
+            }
         }
     }
+    if terms.iter().all(|term| !term.is_empty()) {
+        let terms: Vec<Value> = terms.iter().map(|term| json!({"matchExpressions": term})).collect();
+        spec["affinity"] = json!({"nodeAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+    }
+}
+
+fn spec_fields(dice: &mut Dice, spec: &mut Value) {
+    node_labels(dice, spec);
     for (key, value) in [
         ("securityContext", json!({"runAsUser": 1000, "fsGroup": 2000})),
         ("securityContext", json!({"runAsNonRoot": true, "supplementalGroups": [1, 2]})),

@@ -6,7 +6,9 @@ use serde_json::{Map, Value, json};
 
 use super::author::{Author, Kind, Known, Phase};
 use super::expressions::Expr;
-use super::pools::{GPU, INSTANCE_TYPES, NAMESPACES, OPT_OUT, OTHER_GPU, TRIGGER, VOLUMES};
+use super::pools::{
+    GPU, INSTANCE_TYPE, INSTANCE_TYPES, NAMESPACES, OPT_OUT, OTHER_GPU, POOL, POOLS, TRIGGER, VOLUMES,
+};
 use super::{Dice, container_overlays, fabric, pod_overlays, yaml};
 
 /// A policy and the expressions in it.
@@ -64,7 +66,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     }
     let mut spec = json!({
         "provider": "test", "description": "generated", "gpuResources": gpus,
-        "instanceTypes": {"stripPrefixes": ["ml."]}, "match": matcher,
+        "nodeLabels": {INSTANCE_TYPE: {"stripPrefixes": ["ML."]}}, "match": matcher,
     });
     for (key, value) in [("parameters", parameters), ("variables", variables)] {
         if !value.is_empty() {
@@ -131,16 +133,45 @@ fn parameters(author: &mut Author<'_>) -> (Map<String, Value>, BTreeMap<String, 
         if !default.is_null() {
             parameter["default"] = default;
         }
-        if author.dice.chance(10) {
-            overrides.insert(name.to_owned(), other.clone());
+        match author.dice.below(20) {
+            0 | 1 => {
+                overrides.insert(name.to_owned(), other.clone());
+            }
+            2 | 3 => {
+                let mut setting = table(author.dice, &other);
+                if author.dice.chance(40) {
+                    setting["default"] = other.clone();
+                }
+                overrides.insert(name.to_owned(), setting);
+            }
+            _ => {}
         }
         if author.dice.chance(40) {
-            parameter["byInstanceType"] = json!({author.dice.pick(&INSTANCE_TYPES[..3]): other});
+            parameter["byNode"] = table(author.dice, &other);
         }
         parameters.insert(name.to_owned(), parameter);
         author.known.push(Known { name: name.to_owned(), kind, phase: Phase::Fixed });
     }
     (parameters, overrides)
+}
+
+/// The value for some nodes, by one label or by both, each in either order.
+fn table(dice: &mut Dice, value: &Value) -> Value {
+    let mut of = |values: &[&str]| {
+        let mut cells = Map::new();
+        for name in dice.some(values, 60) {
+            let cell = if dice.chance(30) { json!({"1": value, "8": value}) } else { value.clone() };
+            cells.insert(name.to_owned(), cell);
+        }
+        Value::from(cells)
+    };
+    let (types, pools) = (of(&INSTANCE_TYPES[..3]), of(&POOLS[..2]));
+    match dice.below(4) {
+        0 => json!({POOL: pools}),
+        1 => json!({POOL: pools, INSTANCE_TYPE: types}),
+        2 => json!({INSTANCE_TYPE: types, POOL: pools}),
+        _ => json!({INSTANCE_TYPE: types}),
+    }
 }
 
 fn variables(author: &mut Author<'_>) -> Map<String, Value> {

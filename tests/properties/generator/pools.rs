@@ -7,12 +7,15 @@ pub(crate) const OPT_OUT: &str = "fabric.test/off";
 pub(crate) const GPU: &str = "nvidia.com/gpu";
 pub(crate) const OTHER_GPU: &str = "amd.com/gpu";
 pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// A label of nodes that an operator chose.
+pub(crate) const POOL: &str = "pool";
 pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 /// A list of objects in an annotation.
 pub(crate) const INTERFACES: &str = "objects.test/interfaces";
 
 pub(crate) const NAMESPACES: [&str; 3] = ["default", "team", "no"];
 pub(crate) const INSTANCE_TYPES: [&str; 4] = ["small.1", "Big.8", "huge.16", "unheard.of"];
+pub(crate) const POOLS: [&str; 3] = ["Fast", "slow", "none"];
 pub(crate) const CONTAINERS: [&str; 4] = ["main", "worker", "helper", "first"];
 /// Containers that only policies bring.
 pub(crate) const SIDECARS: [&str; 2] = ["daemon", "agent"];

@@ -1,4 +1,4 @@
-//! The names that an expression reads, and the parts of the pod and of the container among them.
+//! The names that an expression reads, and the parts of the pod, the container and the node among them.
 
 use std::collections::BTreeSet;
 
@@ -56,7 +56,7 @@ impl ReadSet {
 }
 
 /// The objects of which parts are read.
-pub(super) const ROOTS: [&str; 2] = ["pod", "container"];
+pub(super) const ROOTS: [&str; 3] = ["pod", "container", "node"];
 
 /// A value in one of the [`ROOTS`].
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ impl Place {
 pub(super) struct Reader {
     pub(super) names: BTreeSet<String>,
     /// By [`ROOTS`].
-    pub(super) reads: [ReadSet; 2],
+    pub(super) reads: [ReadSet; 3],
     /// Variables of the comprehensions around the current expression, each with the value that it iterates over.
     local: Vec<(String, Option<Place>)>,
 }

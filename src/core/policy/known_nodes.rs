@@ -1,0 +1,123 @@
+//! The nodes that the tables of a policy know, and the part of a selection on which a policy depends.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::definition::Definition;
+use super::node::{LabelsRead, SelectedLabel, Selection};
+use super::setting::Setting;
+use super::table::LabelTable;
+
+/// The labels that a policy reads, and the values of them that its tables know.
+#[derive(Debug)]
+pub(super) struct KnownNodes {
+    /// The labels that tables and expressions read.
+    pub(super) labels: LabelsRead,
+    labels_of_expressions: LabelsRead,
+    /// By label and value, the numbers of GPUs on which an entry depends.
+    values: BTreeMap<String, BTreeMap<String, BTreeSet<i64>>>,
+    pub(super) tables_read_gpus: bool,
+    /// The first entry of the first table.
+    pub(super) first: Option<Selection>,
+}
+
+/// A value that represents all those of a label that no table knows. No label has it.
+const UNKNOWN: &str = "?";
+
+impl KnownNodes {
+    pub(super) fn of(definition: &Definition, settings: &BTreeMap<String, Setting>) -> Self {
+        let labels_of_expressions = labels_of_expressions(definition);
+        let mut known = Self {
+            labels: labels_of_expressions.clone(),
+            labels_of_expressions,
+            values: BTreeMap::new(),
+            tables_read_gpus: false,
+            first: None,
+        };
+        for table in tables(definition, settings) {
+            known.labels.add(&table.label);
+            known.tables_read_gpus |= table.reads_gpus();
+            let values = known.values.entry(table.label.clone()).or_default();
+            for (value, counts) in table.known() {
+                let first = || selection(&table.label, value, counts.first().copied().flatten());
+                known.first.get_or_insert_with(first);
+                values.entry(value.to_owned()).or_default().extend(counts.into_iter().flatten());
+            }
+        }
+        known
+    }
+
+    /// Each value of each label, without GPUs and with each number of GPUs on which an entry depends.
+    pub(super) fn selections(&self) -> impl Iterator<Item = Selection> {
+        self.values.iter().flat_map(|(label, values)| {
+            values.iter().flat_map(move |(value, counts)| {
+                let counts = [None].into_iter().chain(counts.iter().copied().map(Some));
+                counts.map(move |gpus| selection(label, value, gpus))
+            })
+        })
+    }
+
+    /// Returns whether an expression reads a label of the selection.
+    pub(super) fn expressions_read(&self, selection: &Selection) -> bool {
+        selection.labels.iter().any(|selected| self.labels_of_expressions.contains(&selected.label))
+    }
+
+    fn counts(&self, label: &str, value: &str) -> Option<&BTreeSet<i64>> {
+        self.values.get(label)?.get(value)
+    }
+
+    /// The part of a selection on which the resolved policy depends.
+    pub(super) fn key<'s>(&self, selection: &'s Selection) -> Cow<'s, Selection> {
+        let depends_on_gpus = selection.labels.iter().any(|selected| {
+            let mut counts = selected.values.iter().filter_map(|value| self.counts(&selected.label, value));
+            counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)))
+        });
+        let is_whole = |selected: &SelectedLabel| {
+            self.labels_of_expressions.contains(&selected.label)
+                || selected.values.iter().all(|value| self.counts(&selected.label, value).is_some())
+        };
+        if (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
+            return Cow::Borrowed(selection);
+        }
+        let labels = selection.labels.iter().filter_map(|selected| {
+            if is_whole(selected) { Some(selected.clone()) } else { self.with_unknown(selected) }
+        });
+        Cow::Owned(Selection { labels: labels.collect(), gpus: selection.gpus.filter(|_| depends_on_gpus) })
+    }
+
+    /// The label with one value for all that no table knows; `None` if no table knows any of them.
+    fn with_unknown(&self, selected: &SelectedLabel) -> Option<SelectedLabel> {
+        let mut values: Vec<String> = Vec::new();
+        for value in &selected.values {
+            let value = self.counts(&selected.label, value).map_or(UNKNOWN, |_| value);
+            if !values.iter().any(|known| known == value) {
+                values.push(value.to_owned());
+            }
+        }
+        (values != [UNKNOWN]).then(|| SelectedLabel { label: selected.label.clone(), values })
+    }
+}
+
+/// The tables of all parameters, the operator's before the policy's.
+fn tables<'p>(
+    definition: &'p Definition,
+    settings: &'p BTreeMap<String, Setting>,
+) -> impl Iterator<Item = &'p LabelTable> {
+    definition.parameters.iter().flat_map(|parameter| {
+        let own = settings.get(&parameter.name).and_then(Setting::table);
+        own.into_iter().chain([&parameter.table]).flat_map(super::table::Table::labels)
+    })
+}
+
+fn selection(label: &str, value: &str, gpus: Option<i64>) -> Selection {
+    let selected = SelectedLabel { label: label.to_owned(), values: vec![value.to_owned()] };
+    Selection { labels: vec![selected], gpus }
+}
+
+fn labels_of_expressions(definition: &Definition) -> LabelsRead {
+    let mut labels = LabelsRead::none();
+    definition.texts(&mut |text| {
+        text.expressions().for_each(|expression| labels.extend(expression.reads_of_node()));
+    });
+    labels
+}

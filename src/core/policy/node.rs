@@ -1,0 +1,147 @@
+//! The labels of nodes that a policy reads, and the values of them that a pod selects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::core::schema::Format;
+use crate::core::yaml::{Entry, Node};
+
+use super::diagnostic::Diagnostic;
+use super::expression::{ReadSet, Step};
+use super::reader::{self, Fields};
+
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// The label that [`INSTANCE_TYPE`] replaced, and that selects the same nodes.
+const OLD_INSTANCE_TYPE: &str = "beta.kubernetes.io/instance-type";
+
+/// The label, or the one that replaced it.
+pub(crate) fn current(label: &str) -> &str {
+    if label == OLD_INSTANCE_TYPE { INSTANCE_TYPE } else { label }
+}
+
+/// The keys by which a pod can select nodes with this label.
+pub(crate) fn spellings(label: &str) -> impl Iterator<Item = &str> {
+    let label = current(label);
+    [label].into_iter().chain((label == INSTANCE_TYPE).then_some(OLD_INSTANCE_TYPE))
+}
+
+/// Reads the key of an entry as a label of nodes.
+pub(super) fn label(entry: &Entry<Node>) -> Result<&str, Diagnostic> {
+    Format::QualifiedName.check(&entry.key).map_err(|problem| {
+        Diagnostic::new(entry.span, problem).hint("write a label of nodes, such as `pool`")
+    })?;
+    Ok(current(&entry.key))
+}
+
+/// The prefixes that are removed from the values of labels, in lower case.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NodeLabels(BTreeMap<String, Vec<String>>);
+
+impl NodeLabels {
+    pub(super) fn read(node: &Node) -> Result<Self, Diagnostic> {
+        let mut labels = BTreeMap::new();
+        for entry in reader::entries(node, "`nodeLabels`")? {
+            let mut fields = Fields::of(&entry.value, "a label of `nodeLabels`")?;
+            let prefixes = reader::texts(fields.required("stripPrefixes")?, "`stripPrefixes`")?;
+            fields.finish()?;
+            let prefixes = prefixes.into_iter().map(|prefix| prefix.to_lowercase()).collect();
+            let label = label(entry)?;
+            if labels.insert(label.to_owned(), prefixes).is_some() {
+                return Err(Diagnostic::new(entry.span, format!("the label `{label}` is declared twice")));
+            }
+        }
+        Ok(Self(labels))
+    }
+
+    /// The form in which values of a label are compared.
+    pub(crate) fn normalize(&self, label: &str, value: &str) -> String {
+        let value = value.to_lowercase();
+        let prefixes = self.0.get(current(label)).into_iter().flatten();
+        let stripped = prefixes.into_iter().find_map(|prefix| value.strip_prefix(prefix.as_str()));
+        stripped.map(str::to_owned).unwrap_or(value)
+    }
+}
+
+/// The labels of nodes that a policy reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum LabelsRead {
+    These(BTreeSet<String>),
+    /// An expression computes the key of a label, or reads `node` as a whole.
+    All,
+}
+
+impl LabelsRead {
+    pub(super) fn none() -> Self {
+        Self::These(BTreeSet::new())
+    }
+
+    pub(super) fn add(&mut self, label: &str) {
+        if let Self::These(labels) = self {
+            labels.insert(label.to_owned());
+        }
+    }
+
+    /// Adds the labels that an expression reads of `node`.
+    pub(super) fn extend(&mut self, reads: &ReadSet) {
+        let ReadSet::Paths(paths) = reads else {
+            *self = Self::All;
+            return;
+        };
+        for path in paths {
+            match path.first() {
+                Some(Step::Field(label)) => self.add(label),
+                _ => *self = Self::All,
+            }
+        }
+    }
+
+    pub(super) fn contains(&self, label: &str) -> bool {
+        match self {
+            Self::These(labels) => labels.contains(label),
+            Self::All => true,
+        }
+    }
+}
+
+/// A label, and the values of it that a pod selects.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SelectedLabel {
+    pub label: String,
+    /// In lower case, without the prefixes that the policy removes; empty if the pod selects none.
+    pub values: Vec<String>,
+}
+
+impl fmt::Display for SelectedLabel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.values.as_slice() {
+            [] => write!(f, "no `{}`", self.label),
+            values => write!(f, "`{}: {}`", self.label, values.join(" | ")),
+        }
+    }
+}
+
+/// The part of a pod's selection of nodes that a policy reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Selection {
+    /// The labels of which the pod selects a value, sorted.
+    pub(crate) labels: Vec<SelectedLabel>,
+    /// The GPUs of the pod, if a table reads them.
+    pub(crate) gpus: Option<i64>,
+}
+
+impl Selection {
+    pub(crate) fn values(&self, label: &str) -> &[String] {
+        self.labels.iter().find(|known| known.label == label).map_or(&[], |known| &known.values)
+    }
+
+    /// The value of `node` in expressions: the labels of which the pod selects one value.
+    pub(super) fn node(&self) -> Value {
+        let of = |known: &SelectedLabel| match known.values.as_slice() {
+            [one] => Some((known.label.clone(), Value::from(one.as_str()))),
+            _ => None,
+        };
+        self.labels.iter().filter_map(of).collect::<Map<_, _>>().into()
+    }
+}

@@ -1,0 +1,157 @@
+//! Tables: values of a parameter by the labels of the nodes that a pod selects.
+
+use serde_json::{Map, Value};
+
+use crate::core::yaml::{Content, Entry, Node};
+
+use super::diagnostic::Diagnostic;
+use super::node::{self, NodeLabels, Selection};
+use super::parameter::Parameter;
+use super::reader;
+
+/// The key of a values file's table that replaces the default of the parameter.
+pub(super) const DEFAULT: &str = "default";
+
+/// The values of a parameter by labels, the label of the highest precedence first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Table(Vec<LabelTable>);
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LabelTable {
+    pub(crate) label: String,
+    /// By the values of the label, in lower case and without prefix.
+    entries: Vec<(String, Cell)>,
+}
+
+/// The value of a parameter for one value of a label.
+#[derive(Debug, Clone, PartialEq)]
+enum Cell {
+    Value(Value),
+    /// By the GPUs of the pod.
+    ByGpus(Vec<(i64, Value)>),
+}
+
+/// The result of looking up what a pod selects in the table of a label.
+pub(crate) enum Lookup<'t> {
+    Value(&'t Value),
+    /// The pod selects several values of the label that do not have one value in common.
+    Disagree,
+    Unknown,
+}
+
+impl Table {
+    /// Reads a table by label. `check` reads a value of the parameter.
+    pub(super) fn read<'n>(
+        parameter: &Parameter,
+        entries: impl IntoIterator<Item = &'n Entry<Node>>,
+        labels: &NodeLabels,
+    ) -> Result<Self, Diagnostic> {
+        let mut table = Self::default();
+        for entry in entries {
+            let label = node::label(entry)?;
+            if table.0.iter().any(|known| known.label == label) {
+                let message = format!("the label `{label}` is declared twice");
+                return Err(Diagnostic::new(entry.span, message).hint("keep one of them"));
+            }
+            table.0.push(LabelTable::read(parameter, label, &entry.value, labels)?);
+        }
+        Ok(table)
+    }
+
+    pub(crate) fn labels(&self) -> impl Iterator<Item = &LabelTable> {
+        self.0.iter()
+    }
+
+    pub(super) fn to_json(&self) -> Map<String, Value> {
+        self.0.iter().map(|table| (table.label.clone(), table.to_json())).collect()
+    }
+}
+
+impl LabelTable {
+    fn read(
+        parameter: &Parameter,
+        label: &str,
+        node: &Node,
+        labels: &NodeLabels,
+    ) -> Result<Self, Diagnostic> {
+        let mut entries: Vec<(String, Cell)> = Vec::new();
+        for entry in reader::entries(node, &format!("the table of `{label}`"))? {
+            let key = labels.normalize(label, &entry.key);
+            if entries.iter().any(|(known, _)| *known == key) {
+                let message =
+                    format!("the value `{}` is declared twice, letter case and prefixes aside", entry.key);
+                return Err(Diagnostic::new(entry.span, message).hint("keep one of them"));
+            }
+            let cell = match &entry.value.content {
+                Content::Map(by_gpus) => Cell::ByGpus(read_by_gpus(parameter, by_gpus)?),
+                _ => Cell::Value(parameter.read_value(&entry.value)?),
+            };
+            entries.push((key, cell));
+        }
+        Ok(Self { label: label.to_owned(), entries })
+    }
+
+    pub(crate) fn lookup(&self, selection: &Selection) -> Lookup<'_> {
+        let mut found = selection.values(&self.label).iter().map(|value| self.get(value, selection.gpus));
+        let Some(first) = found.next() else { return Lookup::Unknown };
+        match (found.all(|other| other == first), first) {
+            (true, Some(value)) => Lookup::Value(value),
+            (true, None) => Lookup::Unknown,
+            (false, _) => Lookup::Disagree,
+        }
+    }
+
+    fn get(&self, value: &str, gpus: Option<i64>) -> Option<&Value> {
+        match self.entries.iter().find(|(known, _)| known == value).map(|(_, cell)| cell)? {
+            Cell::Value(value) => Some(value),
+            Cell::ByGpus(cells) => {
+                cells.iter().find(|(count, _)| Some(*count) == gpus).map(|(_, value)| value)
+            }
+        }
+    }
+
+    /// Returns whether an entry depends on the GPUs of the pod.
+    pub(crate) fn reads_gpus(&self) -> bool {
+        self.entries.iter().any(|(_, cell)| matches!(cell, Cell::ByGpus(_)))
+    }
+
+    /// The values of the label that have an entry, each with the GPU counts if it depends on them.
+    pub(crate) fn known(&self) -> impl Iterator<Item = (&str, Vec<Option<i64>>)> {
+        self.entries.iter().map(|(value, cell)| {
+            let counts = match cell {
+                Cell::Value(_) => vec![None],
+                Cell::ByGpus(cells) => cells.iter().map(|(count, _)| Some(*count)).collect(),
+            };
+            (value.as_str(), counts)
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        let cell = |cell: &Cell| match cell {
+            Cell::Value(value) => value.clone(),
+            Cell::ByGpus(cells) => {
+                let cells = cells.iter().map(|(count, value)| (count.to_string(), value.clone()));
+                cells.collect::<Map<_, _>>().into()
+            }
+        };
+        self.entries.iter().map(|(value, known)| (value.clone(), cell(known))).collect::<Map<_, _>>().into()
+    }
+}
+
+/// Reads the values of a parameter by the GPUs of the pod.
+fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Result<Vec<(i64, Value)>, Diagnostic> {
+    let mut cells: Vec<(i64, Value)> = Vec::new();
+    for entry in entries {
+        let count =
+            entry.key.parse::<i64>().ok().filter(|count| *count >= 0 && count.to_string() == entry.key);
+        // YAML 1.1 and YAML 1.2 read `010` as different numbers.
+        let is_decimal = !entry.converted || entry.span.length == entry.key.len();
+        let Some(count) = count.filter(|_| is_decimal) else {
+            let message = format!("`{}` is not a number of GPUs", entry.key);
+            return Err(Diagnostic::new(entry.span, message)
+                .hint("write a value of the parameter, or a map from GPUs of the pod to values"));
+        };
+        cells.push((count, parameter.read_value(&entry.value)?));
+    }
+    Ok(cells)
+}
