@@ -31,6 +31,13 @@ const TEMPLATES: &[Expected] = &[
     ("jobset.yaml", &[(1, "/spec/replicatedJobs/0/template/spec/template", true)]),
     ("list.yaml", &[(1, "/items/1", true), (1, "/items/2/spec/template", false)]),
     ("nim-indexed-job.yaml", &[(2, "/spec/template", true)]),
+    (
+        "nim-lws-mpirun.yaml",
+        &[
+            (1, "/spec/leaderWorkerTemplate/leaderTemplate", true),
+            (1, "/spec/leaderWorkerTemplate/workerTemplate", true),
+        ],
+    ),
     // Its launcher has the trigger and no GPU, and hands its environment to the ranks.
     (
         "nim-mpijob.yaml",
@@ -55,7 +62,11 @@ const TEMPLATES: &[Expected] = &[
     ("statefulset.yaml", &[(1, "/spec/template", true)]),
     ("torchrun-job.yaml", &[(1, "/spec/template", true)]),
     ("trainjob-gpu-init.yaml", &[(1, "/spec/template", true)]),
+    // The TrainJob itself has no template.
+    ("trainjob.yaml", &[(1, "/spec/template/spec/replicatedJobs/0/template/spec/template", true)]),
     ("volcano-job.yaml", &[(1, "/spec/tasks/0/template", true), (1, "/spec/tasks/1/template", true)]),
+    // Its master is a launcher by a label of its own.
+    ("volcano-mpi-job.yaml", &[(1, "/spec/tasks/0/template", true), (1, "/spec/tasks/1/template", true)]),
 ];
 
 #[test]

@@ -115,7 +115,7 @@ async fn the_guard_sees_a_mark_wherever_it_may_see_gpus() {
 #[tokio::test]
 async fn warnings_are_given_where_no_rule_applies_and_the_reason_is_true() {
     let policy = LAB.split("  rules:").next().unwrap().to_owned()
-        + "  rules:\n    - name: r\n      when: ${instanceType == 'other'}\n      container: {env: [{name: A, value: b}]}\n";
+        + "  rules:\n    - name: r\n      when: \"${node[?'pool'].orValue('') == 'other'}\"\n      container: {env: [{name: A, value: b}]}\n";
     let server = Server::serving(&[&policy]);
     let pod = pod_with("/spec/containers/0/resources", json!({"limits": {"nvidia.com/gpu": 4}}));
     let response = server.review(&review_of(&pod)).await;

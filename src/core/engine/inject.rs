@@ -93,7 +93,10 @@ impl Injection<'_> {
             if !applies {
                 pass.warn_alone(pod, log)?;
                 let mark = self.resolved.stamp.clone();
-                return Err(if gpus {
+                let is_injected = pod["metadata"]["annotations"][STAMP].as_str() == Some(&*mark);
+                return Err(if gpus && is_injected {
+                    Stop::Leave(Reason::NothingToAdd)
+                } else if gpus {
                     Stop::Skip { mark, reason: Reason::NoRuleApplies }
                 } else {
                     Stop::Leave(self.no_gpus())
