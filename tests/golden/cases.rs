@@ -38,6 +38,9 @@ pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The policies for which each workload without a directive is a case.
+const BROAD: [&str; 4] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"];
+
 /// Every case.
 pub(crate) fn cases() -> Vec<Case> {
     let mut workloads: Vec<PathBuf> =
@@ -53,7 +56,7 @@ pub(crate) fn cases() -> Vec<Case> {
             .collect();
         for policy in builtin::POLICIES {
             let own = directives.iter().find(|words| words[0] == policy.name);
-            if directives.is_empty() || own.is_some() {
+            if directives.is_empty() && BROAD.contains(&policy.name) || own.is_some() {
                 let sets = own.map(|words| words[1..].to_vec()).unwrap_or_default();
                 cases.push(Case { workload: workload.clone(), policy: policy.name.to_owned(), sets });
             }
