@@ -114,13 +114,16 @@ impl NetworksEdit {
             let Value::String(name) = value else {
                 return Err(failed(format!("the result is `{value}` where the name of a network is needed")));
             };
-            check(name, listed).map(|()| name.clone()).map_err(|problem| failed(format!("`{name}`: {problem}")))
+            check(name, listed)
+                .map(|()| name.clone())
+                .map_err(|problem| failed(format!("`{name}`: {problem}")))
         };
         match &self.networks {
             Names::One(text) => match text.evaluate(bindings)? {
                 Value::Null => Ok(None),
                 Value::Array(names) => {
-                    let names = names.iter().filter(|name| !name.is_null()).map(|name| checked(text, name, true));
+                    let names =
+                        names.iter().filter(|name| !name.is_null()).map(|name| checked(text, name, true));
                     self.list(names.collect::<Result<_, _>>()?)
                 }
                 name => Ok(Some(Named::One(checked(text, &name, false)?))),
