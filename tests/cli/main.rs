@@ -25,6 +25,7 @@ mod serve_docs;
 mod server;
 mod sets;
 mod streams;
+mod templates;
 mod untouched;
 mod usage;
 mod values;

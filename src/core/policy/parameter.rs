@@ -4,10 +4,12 @@ use serde_json::{Number, Value};
 
 use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
-use crate::core::yaml::{Content, Node};
+use crate::core::yaml::{Content, Node, Span};
 
 use super::diagnostic::{Diagnostic, suggest};
+use super::interpolation::Interpolation;
 use super::node::NodeLabels;
+use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
 use super::setting::Setting;
 use super::table::{DEFAULT, Table};
@@ -26,6 +28,8 @@ pub enum ParameterType {
     Quantity,
     /// A list of strings.
     StringList,
+    /// A string with expressions in it, which can read the pod.
+    Template,
 }
 
 const TYPES: &[(&str, ParameterType)] = &[
@@ -35,6 +39,7 @@ const TYPES: &[(&str, ParameterType)] = &[
     ("boolean", ParameterType::Boolean),
     ("quantity", ParameterType::Quantity),
     ("stringList", ParameterType::StringList),
+    ("template", ParameterType::Template),
 ];
 
 impl ParameterType {
@@ -116,7 +121,7 @@ impl Parameter {
                 self.min_items = fields.optional("minItems").map(read_length).transpose()?;
                 self.max_items = fields.optional("maxItems").map(read_length).transpose()?;
             }
-            ParameterType::Boolean => {}
+            ParameterType::Boolean | ParameterType::Template => {}
         }
         Ok(())
     }
@@ -129,7 +134,7 @@ impl Parameter {
         }
         self.check(&node.to_value()).map_err(|problem| {
             let quotable = matches!(&node.content, Content::Scalar { value, plain: true } if !matches!(value, Scalar::String(_)))
-                && matches!(self.kind, ParameterType::String);
+                && matches!(self.kind, ParameterType::String | ParameterType::Template);
             let diagnostic = Diagnostic::new(node.span, problem);
             if quotable {
                 diagnostic.hint("put it in quotes")
@@ -142,7 +147,9 @@ impl Parameter {
     /// Reads and checks a value from the text of `--set NAME=TEXT`.
     pub fn parse(&self, text: &str) -> Result<Setting, String> {
         let value = match self.kind {
-            ParameterType::String | ParameterType::Quantity => Value::String(text.to_owned()),
+            ParameterType::String | ParameterType::Quantity | ParameterType::Template => {
+                Value::String(text.to_owned())
+            }
             ParameterType::StringList => {
                 // As YAML writes it, too.
                 let text = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -172,6 +179,11 @@ impl Parameter {
                 other => Value::String(other.to_string()),
             }),
             ParameterType::StringList => value.is_array().then(|| value.clone()),
+            ParameterType::Template => {
+                let text = value.as_str().ok_or_else(wrong)?;
+                template(text).map_err(|problem| format!("`{name}` is `{text}`: {}", problem.message))?;
+                Some(value.clone())
+            }
         }
         .ok_or_else(wrong)?;
         self.check_bounds(&checked)?;
@@ -247,6 +259,11 @@ fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<std::cmp:
     }
 }
 
+/// Compiles the value of a template. It can read the pod, and neither parameters nor variables.
+pub(super) fn template(text: &str) -> Result<Interpolation, Diagnostic> {
+    Interpolation::compile(text, Span::default(), &Names::built_in(), Some(Phase::Pod))
+}
+
 fn article(kind: ParameterType) -> &'static str {
     match kind {
         ParameterType::Integer => "a whole number",
@@ -255,6 +272,7 @@ fn article(kind: ParameterType) -> &'static str {
         ParameterType::Boolean => "`true` or `false`",
         ParameterType::Quantity => "a quantity such as `64Gi`",
         ParameterType::StringList => "a list of strings",
+        ParameterType::Template => "a string, in which `${…}` can read the pod",
     }
 }
 

@@ -12,7 +12,7 @@ use super::matcher::Matcher;
 use super::message;
 use super::node::NodeLabels;
 use super::overlay::{Compiler, Element, Lists, replaces_a_list};
-use super::parameter::Parameter;
+use super::parameter::{Parameter, ParameterType};
 use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
 use super::settings::{self, Settings};
@@ -162,11 +162,13 @@ fn parameters(
     let mut parameters = Vec::new();
     for entry in reader::entries(node, "`parameters`")? {
         identifier(&entry.key, entry.span)?;
+        let parameter = Parameter::read(&entry.key, &entry.value, labels)?;
+        let phase = if parameter.kind == ParameterType::Template { Phase::Pod } else { Phase::Fixed };
         // `enabled` is a key of the provider's block in a values file.
-        if entry.key == "enabled" || !names.add(&entry.key, Phase::Fixed) {
+        if entry.key == "enabled" || !names.add(&entry.key, phase) {
             return Err(Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)));
         }
-        parameters.push(Parameter::read(&entry.key, &entry.value, labels)?);
+        parameters.push(parameter);
     }
     Ok(parameters)
 }

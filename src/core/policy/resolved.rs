@@ -14,12 +14,12 @@ use super::feedback::{Feedback, may_move};
 use super::interpolation::{EvaluationError, Interpolation};
 use super::node::Selection;
 use super::overlay::Fold;
-use super::parameter::{Parameter, ParameterType};
+use super::parameter::{Parameter, ParameterType, template};
 use super::phase::Phase;
 use super::setting::Setting;
 use super::settings::Settings;
 use super::table::{LabelTable, Lookup, Table};
-use super::variable::Variable;
+use super::variable::{Variable, VariableValue};
 
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
@@ -156,6 +156,8 @@ impl ResolvedPolicy {
         for (parameter, value) in definition.parameters.iter().zip(&values) {
             match (parameter.kind, value.as_f64()) {
                 (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
+                // Its value depends on the pod.
+                (ParameterType::Template, _) if value.is_string() => {}
                 _ => bindings.set(&parameter.name, value),
             }
         }
@@ -178,6 +180,7 @@ impl ResolvedPolicy {
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
         };
+        policy.bind_templates(definition, &values)?;
         policy.bind_variables(definition)?;
         policy.fold_rules(definition)?;
         policy.fold_settings(definition)?;
@@ -193,6 +196,20 @@ impl ResolvedPolicy {
         policy.drop_unread_variables();
         policy.collect_reads();
         Ok(policy)
+    }
+
+    /// Makes variables of the pod from the templates that have a value.
+    fn bind_templates(&mut self, definition: &Definition, values: &[Value]) -> Result<(), EvaluationError> {
+        for (parameter, value) in definition.parameters.iter().zip(values) {
+            let (ParameterType::Template, Value::String(text)) = (parameter.kind, value) else { continue };
+            let compiled = template(text).map_err(|diagnostic| EvaluationError {
+                expression: text.clone(),
+                message: diagnostic.message,
+            })?;
+            let value = VariableValue::Text(compiled);
+            self.pod_variables.push(Variable { name: parameter.name.clone(), value, phase: Phase::Pod });
+        }
+        Ok(())
     }
 
     fn bind_variables(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
