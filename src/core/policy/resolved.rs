@@ -232,13 +232,10 @@ impl ResolvedPolicy {
     fn fold_rules(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for rule in &definition.rules {
             let mut when = rule.when.clone();
-            if let Some(condition) = &rule.when
-                && condition.phase(&definition.names) == Phase::Fixed
-            {
-                if !condition.holds(&self.bindings)? {
-                    continue;
-                }
-                when = None;
+            match when.as_ref().map(|when| self.settled(when, definition)).transpose()?.flatten() {
+                Some(false) => continue,
+                Some(true) => when = None,
+                None => {}
             }
             let fold = Fold { names: &definition.names, fixed: &self.bindings };
             let active = ActiveRule {
@@ -256,6 +253,19 @@ impl ResolvedPolicy {
             self.rules.push(active);
         }
         Ok(())
+    }
+
+    /// The value of a condition if parameters and `node` settle it, as they can for `name != '' && pod…`.
+    fn settled(
+        &self,
+        condition: &Interpolation,
+        definition: &Definition,
+    ) -> Result<Option<bool>, EvaluationError> {
+        let holds = condition.holds(&self.bindings);
+        if condition.phase(&definition.names) == Phase::Fixed {
+            return holds.map(Some);
+        }
+        Ok(holds.ok().filter(|holds| !holds))
     }
 
     fn fold_settings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
