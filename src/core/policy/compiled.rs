@@ -34,16 +34,29 @@ impl Policy {
     /// Gives a policy its parameter values. `settings` are the operator's, checked by
     /// [`Parameter::parse`](super::Parameter::parse) or read from a values file.
     pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceError> {
-        let failed = |error: EvaluationError| {
-            let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
-            let diagnostic = Diagnostic::new(Span::default(), message)
-                .hint("look at the values of the parameters, see docs/policy.md");
+        let nodes = KnownNodes::of(&definition, &settings);
+        let reads_nodes = nodes.labels != LabelsRead::none();
+        let failed = |selection: &Selection, error: EvaluationError| {
+            let labels: Vec<String> = selection.labels.iter().map(ToString::to_string).collect();
+            let pods = match labels.as_slice() {
+                _ if !reads_nodes => String::new(),
+                [] => " for a pod that selects no nodes".to_owned(),
+                labels => format!(" for a pod that selects {}", labels.join(", ")),
+            };
+            let hint = if reads_nodes {
+                "guard it with `.?` and `orValue(…)`, or its rule with a `when` that reads `node`"
+            } else {
+                "look at the values of the parameters, see docs/policy.md"
+            };
+            let message = format!("`{}` cannot be evaluated{pods}: {}", error.expression, error.message);
+            let diagnostic = Diagnostic::new(Span::default(), message).hint(hint);
             definition.error_at(diagnostic, &[&error.expression])
         };
-        let nodes = KnownNodes::of(&definition, &settings);
         let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
         let resolve = |selection: &Selection| {
-            ResolvedPolicy::new(&definition, values(selection), selection).map(Arc::new).map_err(failed)
+            ResolvedPolicy::new(&definition, values(selection), selection)
+                .map(Arc::new)
+                .map_err(|error| failed(selection, error))
         };
         let general = resolve(&Selection::default())?;
         let mut by_node = HashMap::new();
