@@ -144,6 +144,51 @@ fn resolve<'p>(
     (default.unwrap_or(&parameter.default), notes)
 }
 
+/// Binds the values that do not depend on the pod: `node`, the parameters and the fixed variables.
+fn bound(
+    definition: &Definition,
+    values: &[Value],
+    selection: &Selection,
+) -> Result<Bindings<'static, 'static>, EvaluationError> {
+    let mut bindings = Bindings::new();
+    bindings.set("node", &selection.node());
+    for (parameter, value) in definition.parameters.iter().zip(values) {
+        match (parameter.kind, value.as_f64()) {
+            (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
+            // Its value depends on the pod.
+            (ParameterType::Template, _) if value.is_string() => {}
+            _ => bindings.set(&parameter.name, value),
+        }
+    }
+    for variable in definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed) {
+        let value = variable.value.evaluate(&bindings)?;
+        bindings.set(&variable.name, &value);
+    }
+    Ok(bindings)
+}
+
+/// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
+pub(super) fn computed_of_node(
+    definition: &Definition,
+    ParameterValues { values, .. }: &ParameterValues,
+    selection: &Selection,
+) -> Result<Option<Vec<Value>>, EvaluationError> {
+    let mut read = BTreeSet::new();
+    definition.texts(&mut |text| {
+        if text.phase(&definition.names) != Phase::Fixed {
+            read.extend(names_in(text));
+        }
+    });
+    definition.texts_outside_of_variables(&mut |text| read.extend(names_in(text)));
+    if read.contains("node") {
+        return Ok(None);
+    }
+    let bindings = bound(definition, values, selection)?;
+    let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
+    let read = fixed.filter(|variable| read.contains(&variable.name));
+    read.map(|variable| variable.value.evaluate(&bindings)).collect::<Result<_, _>>().map(Some)
+}
+
 impl ResolvedPolicy {
     pub(super) fn new(
         definition: &Definition,
@@ -151,18 +196,8 @@ impl ResolvedPolicy {
         selection: &Selection,
     ) -> Result<Self, EvaluationError> {
         let ParameterValues { values, notes } = parameters;
-        let mut bindings = Bindings::new();
-        bindings.set("node", &selection.node());
-        for (parameter, value) in definition.parameters.iter().zip(&values) {
-            match (parameter.kind, value.as_f64()) {
-                (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
-                // Its value depends on the pod.
-                (ParameterType::Template, _) if value.is_string() => {}
-                _ => bindings.set(&parameter.name, value),
-            }
-        }
         let mut policy = Self {
-            bindings,
+            bindings: bound(definition, &values, selection)?,
             pod_variables: Vec::new(),
             container_variables: Vec::new(),
             injected_variables: Vec::new(),
@@ -181,7 +216,7 @@ impl ResolvedPolicy {
             reads_of_container: ReadSet::default(),
         };
         policy.bind_templates(definition, &values)?;
-        policy.bind_variables(definition)?;
+        policy.bind_variables(definition);
         policy.fold_rules(definition)?;
         policy.fold_settings(definition)?;
         policy.devices = policy.devices(definition)?;
@@ -212,31 +247,26 @@ impl ResolvedPolicy {
         Ok(())
     }
 
-    fn bind_variables(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    fn bind_variables(&mut self, definition: &Definition) {
         for variable in &definition.variables {
             let target = match variable.phase {
-                Phase::Fixed => {
-                    let value = variable.value.evaluate(&self.bindings)?;
-                    self.bindings.set(&variable.name, &value);
-                    continue;
-                }
+                Phase::Fixed => continue,
                 Phase::Pod => &mut self.pod_variables,
                 Phase::Container => &mut self.container_variables,
                 Phase::Injected => &mut self.injected_variables,
             };
             target.push(variable.clone());
         }
-        Ok(())
     }
 
     fn fold_rules(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for rule in &definition.rules {
-            let mut when = rule.when.clone();
-            match when.as_ref().map(|when| self.settled(when, definition)).transpose()?.flatten() {
+            let known = rule.when.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
+            let when = match known {
                 Some(false) => continue,
-                Some(true) => when = None,
-                None => {}
-            }
+                Some(true) => None,
+                None => rule.when.clone(),
+            };
             let fold = Fold { names: &definition.names, fixed: &self.bindings };
             let active = ActiveRule {
                 name: rule.name.clone(),
@@ -255,29 +285,25 @@ impl ResolvedPolicy {
         Ok(())
     }
 
-    /// The value of a condition if parameters and `node` settle it, as they can for `name != '' && pod…`.
-    fn settled(
+    /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
+    /// one of `||` true, CEL needs no value of the other.
+    fn known(
         &self,
         condition: &Interpolation,
         definition: &Definition,
     ) -> Result<Option<bool>, EvaluationError> {
-        let holds = condition.holds(&self.bindings);
-        if condition.phase(&definition.names) == Phase::Fixed {
-            return holds.map(Some);
-        }
-        Ok(holds.ok().filter(|holds| !holds))
+        let value = condition.holds(&self.bindings);
+        if condition.phase(&definition.names) == Phase::Fixed { value.map(Some) } else { Ok(value.ok()) }
     }
 
     fn fold_settings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for settings in &definition.settings {
             let mut settings = settings.clone();
             if let Some(when) = &settings.when {
-                let fixed = when.phase(&definition.names) == Phase::Fixed;
-                if fixed && !when.holds(&self.bindings)? {
-                    continue;
-                }
-                if fixed {
-                    settings.when = None;
+                match self.known(when, definition)? {
+                    Some(false) => continue,
+                    Some(true) => settings.when = None,
+                    None => {}
                 }
             }
             settings.texts(&mut |text| self.reads.extend(names_in(text)));
@@ -288,8 +314,8 @@ impl ResolvedPolicy {
 
     fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         let Some(when) = &definition.matcher.when else { return Ok(()) };
-        self.condition = if when.phase(&definition.names) == Phase::Fixed {
-            Condition::Fixed(when.holds(&self.bindings)?)
+        self.condition = if let Some(holds) = self.known(when, definition)? {
+            Condition::Fixed(holds)
         } else {
             self.reads.extend(names_in(when));
             Condition::OfPod(when.clone())
@@ -306,8 +332,7 @@ impl ResolvedPolicy {
         let mut active = Vec::new();
         for warning in declared {
             let of_pod = warning.about == About::Pod;
-            let fixed = of_pod && warning.when.phase(&definition.names) == Phase::Fixed;
-            if fixed && !warning.when.holds(&self.bindings)? {
+            if of_pod && self.known(&warning.when, definition)? == Some(false) {
                 continue;
             }
             let fold = Fold { names: &definition.names, fixed: &self.bindings };
