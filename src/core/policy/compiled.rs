@@ -39,20 +39,8 @@ impl Policy {
         let nodes = KnownNodes::of(&definition, &settings);
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, error: EvaluationError| {
-            let labels: Vec<String> = selection.labels.iter().map(ToString::to_string).collect();
-            let pods = match labels.as_slice() {
-                _ if !reads_nodes => String::new(),
-                [] => " for a pod that selects no nodes".to_owned(),
-                labels => format!(" for a pod that selects {}", labels.join(", ")),
-            };
-            let hint = if reads_nodes {
-                "guard it with `.?` and `orValue(…)`, or its rule with a `when` that reads `node`"
-            } else {
-                "look at the values of the parameters, see docs/policy.md"
-            };
-            let message = format!("`{}` cannot be evaluated{pods}: {}", error.expression, error.message);
-            let diagnostic = Diagnostic::new(Span::default(), message).hint(hint);
-            definition.error_at(diagnostic, &[&error.expression])
+            let pods = reads_nodes.then_some(selection);
+            definition.error_at(without_value(&error, pods), &[&error.expression])
         };
         let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
         let resolve = |selection: &Selection| {
@@ -67,7 +55,8 @@ impl Policy {
         for selection in nodes.selections() {
             let values = values(&selection);
             let computed = if nodes.expressions_read(&selection) {
-                computed_of_node(&definition, &values, &selection).map_err(failed)?
+                computed_of_node(&definition, &values, &selection)
+                    .map_err(|error| failed(&selection, error))?
             } else {
                 Some(Vec::new())
             };
@@ -155,6 +144,23 @@ impl Policy {
         }
         Ok(resolved)
     }
+}
+
+/// An error for an expression without a value: for pods that select these nodes, or for all.
+fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnostic {
+    let Some(nodes) = nodes else {
+        let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
+        return Diagnostic::new(Span::default(), message)
+            .hint("look at the values of the parameters, see docs/policy.md");
+    };
+    let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
+    let selects = if labels.is_empty() { "no nodes".to_owned() } else { labels.join(", ") };
+    let message = format!(
+        "`{}` cannot be evaluated for a pod that selects {selects}: {}",
+        error.expression, error.message
+    );
+    Diagnostic::new(Span::default(), message)
+        .hint("guard it with `.?` and `orValue(…)`, or its rule with a `when` that reads `node`")
 }
 
 #[cfg(test)]
