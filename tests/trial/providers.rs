@@ -1,4 +1,4 @@
-//! Rails on the premises, CoreWeave, and Trainium beside GPUs.
+//! Rails on the premises, `CoreWeave`, and Trainium beside GPUs.
 
 use serde_json::{Value, json};
 
@@ -58,7 +58,7 @@ fn gpus_in_two_containers_are_refused_with_the_reason_of_the_policy() {
     assert!(said.contains("each rail has one NIC for a pod"), "{said}");
 }
 
-/// A worker on nodes with a class of GPUs, as CoreWeave labels them.
+/// A worker on nodes with a class of GPUs, as `CoreWeave` labels them.
 fn class(name: &str) -> Value {
     crate::on(json!({"gpu.nvidia.com/class": name}))
 }
