@@ -191,7 +191,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     samples
 }
 
-/// Adds the labels and annotations that the operator's templates read: a template is for pods that have them.
+/// Adds the labels and annotations that the operator's templates read. The pods of such a job have them.
 fn add_what_templates_read(metadata: &mut Value, definition: &Definition, resolved: &ResolvedPolicy) {
     let is_template = |name: &str| {
         let mut parameters = definition.parameters.iter();
