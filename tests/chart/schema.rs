@@ -1,6 +1,6 @@
 //! What the chart says of the policies a second time is what they say.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fabric_injector::core::yaml;
 use fabric_injector::shell::builtin;
@@ -22,24 +22,26 @@ fn keys(map: &Value) -> BTreeSet<&str> {
 
 pub(crate) fn the_schema_has_the_parameters_of_each_policy() {
     let providers = &schema()["properties"]["multinodeNetworking"]["properties"];
-    let mut known = BTreeSet::new();
+    let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for policy in builtin::POLICIES {
         let spec = yaml::read_value(policy.text).unwrap().root.unwrap()["spec"].clone();
         let provider = spec["provider"].as_str().unwrap();
-        known.insert(provider.to_owned());
+        let wanted = known.entry(provider.to_owned()).or_insert_with(|| ["enabled".to_owned()].into());
+        wanted.extend(keys(&spec["parameters"]).into_iter().map(str::to_owned));
         let block = &providers[provider];
         // Policies of the operator may have others, which a template checks.
         assert_eq!(block.get("additionalProperties"), None);
         assert_eq!(block["properties"]["enabled"], json!({"type": "boolean"}));
-        let mut wanted = keys(&spec["parameters"]);
-        wanted.insert("enabled");
-        assert_eq!(keys(&block["properties"]), wanted, "{provider}");
         for (name, parameter) in spec["parameters"].as_object().unwrap() {
             let place = format!("{provider}/properties/{name}");
             same_type(parameter, &block["properties"][name], &place);
         }
     }
-    assert_eq!(keys(providers), known.iter().map(String::as_str).collect());
+    assert_eq!(keys(providers), known.keys().map(String::as_str).collect());
+    for (provider, wanted) in &known {
+        let properties = keys(&providers[provider.as_str()]["properties"]);
+        assert_eq!(properties, wanted.iter().map(String::as_str).collect(), "{provider}");
+    }
 }
 
 /// The schema takes for a parameter what its policy takes, a table of that, or nothing: then it is not set.
@@ -55,7 +57,7 @@ fn same_type(parameter: &Value, schema: &Value, place: &str) {
     }
     let kind = match parameter["type"].as_str().unwrap() {
         "stringList" => "array",
-        "quantity" => "string",
+        "quantity" | "template" => "string",
         other => other,
     };
     assert_eq!(schema["type"], json!([kind, "object", "null"]), "{place}");
