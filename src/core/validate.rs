@@ -7,8 +7,11 @@ use serde_json::{Map, Value, json};
 
 use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
 use crate::core::pointer::unescape;
+use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::node::Selection;
-use crate::core::policy::{Devices, Diagnostic, NETWORKS, PodContext, Policy, SourceError};
+use crate::core::policy::{
+    Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy, SourceError,
+};
 use crate::core::yaml::Span;
 
 /// Tries a policy.
@@ -126,11 +129,16 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
 fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)> {
     let definition = policy.definition();
     let matcher = &definition.matcher;
-    let metadata = json!({
+    let selection = nodes.cloned().unwrap_or_default();
+    let resolved = policy.resolved(&selection).ok();
+    let mut metadata = json!({
         "name": "sample",
         "labels": pairs(&matcher.labels),
         "annotations": pairs(matcher.any_annotation.get(..1).unwrap_or_default()),
     });
+    if let Some(resolved) = &resolved {
+        add_what_templates_read(&mut metadata, definition, resolved);
+    }
     let gpu = definition.gpu_resources.first().map_or("gpu", String::as_str);
     let all = nodes.and_then(|nodes| nodes.gpus).unwrap_or(8);
     let container = |name: &str, count: i64| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
@@ -153,8 +161,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
         (format!("{what} on {}", labels.join(", ")), pod)
     };
-    let selection = nodes.cloned().unwrap_or_default();
-    let Ok(resolved) = policy.resolved(&selection) else { return specs.into_iter().map(on_nodes).collect() };
+    let Some(resolved) = resolved else { return specs.into_iter().map(on_nodes).collect() };
     let fabric = &resolved.devices.fabric;
     let own = own_devices(&resolved.devices, &container("a", 8));
     let mut samples: Vec<_> = specs.into_iter().chain(own).map(on_nodes).collect();
@@ -164,6 +171,29 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
         samples.push((what, pod));
     }
     samples
+}
+
+/// Adds the labels and annotations that the operator's templates read: a template is for pods that have them.
+fn add_what_templates_read(metadata: &mut Value, definition: &Definition, resolved: &ResolvedPolicy) {
+    let is_template = |name: &str| {
+        let mut parameters = definition.parameters.iter();
+        parameters.any(|parameter| parameter.name == name && parameter.kind == ParameterType::Template)
+    };
+    for variable in resolved.pod_variables.iter().filter(|variable| is_template(&variable.name)) {
+        variable.value.texts(&mut |text| {
+            for expression in text.expressions() {
+                let ReadSet::Paths(paths) = expression.reads_of_pod() else { continue };
+                for path in paths {
+                    if let [Step::Field(root), Step::Field(map), Step::Field(key), ..] = path.as_slice()
+                        && root == "metadata"
+                        && let Some(Value::Object(map)) = metadata.get_mut(map.as_str())
+                    {
+                        map.entry(key.as_str()).or_insert_with(|| Value::from("sample"));
+                    }
+                }
+            }
+        });
+    }
 }
 
 /// Specs of pods that bring their GPUs, or devices of the fabric, under the names that the policy declares.

@@ -231,15 +231,12 @@ impl ResolvedPolicy {
 
     fn fold_rules(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for rule in &definition.rules {
-            let mut when = rule.when.clone();
-            if let Some(condition) = &rule.when
-                && condition.phase(&definition.names) == Phase::Fixed
-            {
-                if !condition.holds(&self.bindings)? {
-                    continue;
-                }
-                when = None;
-            }
+            let known = rule.when.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
+            let when = match known {
+                Some(false) => continue,
+                Some(true) => None,
+                None => rule.when.clone(),
+            };
             let fold = Fold { names: &definition.names, fixed: &self.bindings };
             let active = ActiveRule {
                 name: rule.name.clone(),
@@ -258,16 +255,25 @@ impl ResolvedPolicy {
         Ok(())
     }
 
+    /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
+    /// one of `||` true, CEL needs no value of the other.
+    fn known(
+        &self,
+        condition: &Interpolation,
+        definition: &Definition,
+    ) -> Result<Option<bool>, EvaluationError> {
+        let value = condition.holds(&self.bindings);
+        if condition.phase(&definition.names) == Phase::Fixed { value.map(Some) } else { Ok(value.ok()) }
+    }
+
     fn fold_settings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         for settings in &definition.settings {
             let mut settings = settings.clone();
             if let Some(when) = &settings.when {
-                let fixed = when.phase(&definition.names) == Phase::Fixed;
-                if fixed && !when.holds(&self.bindings)? {
-                    continue;
-                }
-                if fixed {
-                    settings.when = None;
+                match self.known(when, definition)? {
+                    Some(false) => continue,
+                    Some(true) => settings.when = None,
+                    None => {}
                 }
             }
             settings.texts(&mut |text| self.reads.extend(names_in(text)));
@@ -278,8 +284,8 @@ impl ResolvedPolicy {
 
     fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         let Some(when) = &definition.matcher.when else { return Ok(()) };
-        self.condition = if when.phase(&definition.names) == Phase::Fixed {
-            Condition::Fixed(when.holds(&self.bindings)?)
+        self.condition = if let Some(holds) = self.known(when, definition)? {
+            Condition::Fixed(holds)
         } else {
             self.reads.extend(names_in(when));
             Condition::OfPod(when.clone())
@@ -296,8 +302,7 @@ impl ResolvedPolicy {
         let mut active = Vec::new();
         for warning in declared {
             let of_pod = warning.about == About::Pod;
-            let fixed = of_pod && warning.when.phase(&definition.names) == Phase::Fixed;
-            if fixed && !warning.when.holds(&self.bindings)? {
+            if of_pod && self.known(&warning.when, definition)? == Some(false) {
                 continue;
             }
             let fold = Fold { names: &definition.names, fixed: &self.bindings };
