@@ -3,6 +3,8 @@
 //! The engine refuses a pod for which an expression fails or the policy is not idempotent. A policy for which that
 //! happens with a sample pod is an error at its line, before any real pod comes.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value, json};
 
 use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
@@ -120,10 +122,20 @@ pub(crate) fn sample(policy: &Policy) -> Value {
     sample.map(|(_, pod)| pod).unwrap_or_default()
 }
 
-/// Pods of several kinds that the policy matches, for each node that a table knows.
+/// Pods of several kinds that the policy matches, for the nodes that a table knows and the policy treats differently.
 fn samples(policy: &Policy) -> Vec<(String, Value)> {
-    let nodes = policy.known_nodes().map(Some);
-    [None].into_iter().chain(nodes).flat_map(|nodes| samples_on(policy, nodes.as_ref())).collect()
+    let mut tried: Vec<Arc<ResolvedPolicy>> = Vec::new();
+    let mut is_new = |nodes: &Selection| match policy.resolved(nodes) {
+        Ok(resolved) if tried.iter().any(|known| Arc::ptr_eq(known, &resolved)) => false,
+        Ok(resolved) => {
+            tried.push(resolved);
+            true
+        }
+        Err(_) => true,
+    };
+    let nodes: Vec<Selection> = policy.known_nodes().filter(|nodes| is_new(nodes)).collect();
+    let nodes = [None].into_iter().chain(nodes.iter().map(Some));
+    nodes.flat_map(|nodes| samples_on(policy, nodes)).collect()
 }
 
 fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)> {
@@ -173,7 +185,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     samples
 }
 
-/// Adds the labels and annotations that the operator's templates read: a template is for pods that have them.
+/// Adds the labels and annotations that the operator's templates read. The pods of such a job have them.
 fn add_what_templates_read(metadata: &mut Value, definition: &Definition, resolved: &ResolvedPolicy) {
     let is_template = |name: &str| {
         let mut parameters = definition.parameters.iter();

@@ -169,7 +169,7 @@ fn the_items_of_a_list_are_served_each_for_itself() {
     );
     let (before, after) = (&documents(&file("tests/workloads/list.yaml"))[0], &run.documents()[0]);
     assert_eq!((&before["items"][0], &before["items"][2]), (&after["items"][0], &after["items"][2]));
-    assert_eq!(limits(&after["items"][1])["vpc.amazonaws.com/efa"], "8");
+    assert_eq!(limits(&after["items"][1])["vpc.amazonaws.com/efa"], "32");
 }
 
 #[test]
@@ -177,7 +177,7 @@ fn the_pod_of_an_admission_review_is_served_in_its_place() {
     let run = aws(&["-f", "tests/workloads/admission-review.json"], "").exits(0);
     let review = &run.values()[0];
     assert_eq!(review["kind"], "AdmissionReview");
-    assert_eq!(limits(&review["request"]["object"])["vpc.amazonaws.com/efa"], "8");
+    assert_eq!(limits(&review["request"]["object"])["vpc.amazonaws.com/efa"], "32");
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn the_base64_patch_turns_the_pod_of_the_request_into_the_served_one() {
     json_patch::patch(&mut pod, &patch(&response)).unwrap();
     let served = aws(&["-o", "json", "-f", REVIEW], "").exits(0).values();
     assert_eq!(pod, served[0]["request"]["object"]);
-    assert_eq!(super::limits(&pod)["vpc.amazonaws.com/efa"], "8");
+    assert_eq!(super::limits(&pod)["vpc.amazonaws.com/efa"], "32");
 }
 
 #[test]
@@ -62,7 +62,8 @@ fn a_review_may_be_yaml() {
 
 #[test]
 fn warnings_are_given_to_the_user() {
-    let response = response(&aws(&["-o", "review", "-f", REVIEW], "").exits(0));
+    let review = file(REVIEW).replace("nvidia.com/gpu.product", "example.com/other");
+    let response = response(&aws(&["-o", "review"], review).exits(0));
     let warnings = response["warnings"].as_array().expect("warnings");
     assert!(warnings[0].as_str().unwrap().contains("`efaDevicesPerGPU`"), "{warnings:?}");
 }

@@ -131,5 +131,5 @@ fn two_gpu_containers_are_served_and_the_one_without_is_not() {
             container["resources"]["limits"]["vpc.amazonaws.com/efa"].as_str().map(str::to_owned)
         })
         .collect();
-    assert_eq!(counts, [Some("4".to_owned()), None, Some("4".to_owned())]);
+    assert_eq!(counts, [Some("16".to_owned()), None, Some("16".to_owned())]);
 }

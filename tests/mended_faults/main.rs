@@ -8,6 +8,7 @@
 )]
 
 mod api_server;
+mod audit;
 mod aws;
 mod azure;
 mod every_cloud;

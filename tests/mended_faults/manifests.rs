@@ -235,7 +235,7 @@ fn expressions(spec: &Value) -> Vec<(String, String)> {
     for (name, value) in spec["variables"].as_object().unwrap() {
         collect(value, name, &mut found);
     }
-    for section in ["rules", "settings", "warnings"] {
+    for section in ["fabric", "gpuClaims", "match", "rules", "settings", "warnings"] {
         collect(&spec[section], "", &mut found);
     }
     found

@@ -33,7 +33,6 @@ fn oci_ratio_follows_the_shape() {
         ("BM.GPU.H200.8", worker(8), 8),
         ("BM.GPU.B200.8", worker(8), 8),
         ("BM.GPU.B300.8", worker(8), 16),
-        ("BM.GPU.L40S.4", worker(4), 2),
         ("BM.GPU.MI300X.8", amd_worker(8), 8),
         ("BM.GPU.MI355X-v1.8", amd_worker(8), 8),
     ] {
@@ -120,7 +119,7 @@ fn oci_hostnetwork_pods_get_the_adapters_of_the_machine() {
     let served = served("oci-sriov", &[], on("BM.GPU.H100.8", on_host_network(worker(8))));
     assert_eq!(served.devices("worker", DEVICES), 0);
     assert_eq!(served.annotation(NETWORKS), None);
-    assert_eq!(served.codes(), ["host_network"]);
+    assert_eq!(served.codes(), ["host_network", "replaced"]);
     assert_eq!(served.mounted("worker", "/dev/infiniband").unwrap()["hostPath"]["path"], "/dev/infiniband");
     let context = json!({"privileged": true, "capabilities": {"add": ["IPC_LOCK"]}});
     assert_eq!(served.container("worker")["securityContext"], context);
@@ -134,7 +133,7 @@ fn oci_hostnetwork_container_that_must_not_escalate_is_not_made_privileged() {
     let served = served("oci-sriov", &[], pod);
     assert_eq!(served.container("worker")["securityContext"].get("privileged"), None);
     assert_eq!(served.container("worker")["securityContext"]["allowPrivilegeEscalation"], false);
-    assert_eq!(served.codes(), ["host_network", "privilege_denied"]);
+    assert_eq!(served.codes(), ["host_network", "replaced", "privilege_denied"]);
 }
 
 /// Virtual functions have other names than the machine's adapters: with the machine's list NCCL finds none.
@@ -188,6 +187,14 @@ fn oci_ucx_may_use_the_adapters() {
     assert_eq!(served.env("worker", "UCX_NET_DEVICES"), None);
 }
 
+/// A pod of the shapes with NVLink between nodes brings the channel of its ComputeDomain.
+fn with_channel(shape: &str, mut pod: Value) -> Value {
+    if shape.contains(".GB") {
+        pod["spec"]["resourceClaims"] = json!([{"name": "c", "resourceClaimTemplateName": "job-channel"}]);
+    }
+    pod
+}
+
 /// One list of variables went to every shape; Oracle publishes one for each, with the adapters that do RDMA.
 #[test]
 fn oci_variables_of_hostnetwork_pods_are_oracles_for_the_shape() {
@@ -196,7 +203,7 @@ fn oci_variables_of_hostnetwork_pods_are_oracles_for_the_shape() {
         let mut expected = BTreeMap::from([("NCCL_IB_HCA", host_adapters.as_str())]);
         expected.extend(shape.variables());
         for name in shape.names {
-            let pod = if name.contains(".MI") { amd_worker(8) } else { worker(8) };
+            let pod = with_channel(name, if name.contains(".MI") { amd_worker(8) } else { worker(8) });
             let served = served("oci-sriov", &[], on(name, on_host_network(pod)));
             assert_eq!(served.variables("worker", &["NCCL_", "RCCL_"]), expected, "{name}");
             assert!(!served.codes().contains(&"parameter_assumed"), "{name}");
@@ -212,7 +219,7 @@ fn oci_variables_of_other_pods_are_oracles_for_the_shape() {
         let mut expected = shape.variables();
         expected.extend([("NCCL_IB_HCA", "mlx5"), ("NCCL_SOCKET_IFNAME", "eth0")]);
         for name in shape.names {
-            let pod = if name.contains(".MI") { amd_worker(8) } else { worker(8) };
+            let pod = with_channel(name, if name.contains(".MI") { amd_worker(8) } else { worker(8) });
             let served = served("oci-sriov", &[], on(name, pod));
             assert_eq!(served.variables("worker", &["NCCL_", "RCCL_"]), expected, "{name}");
         }

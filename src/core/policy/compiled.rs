@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
+use serde_json::Value;
+
 use super::definition::Definition;
 use super::devices::Devices;
 use super::diagnostic::{Diagnostic, SourceError};
 use super::interpolation::EvaluationError;
 use super::known_nodes::KnownNodes;
 use super::node::{LabelsRead, Selection};
-use super::resolved::{ParameterValues, ResolvedPolicy};
+use super::resolved::{ParameterValues, ResolvedPolicy, computed_of_node};
 use super::setting::Setting;
 use crate::core::yaml::Span;
 
@@ -47,19 +49,22 @@ impl Policy {
         };
         let general = resolve(&Selection::default())?;
         let mut by_node = HashMap::new();
-        // Nodes with the same values share a resolved policy, unless an expression reads the label.
-        let mut resolved_values: Vec<(ParameterValues, Arc<ResolvedPolicy>)> = Vec::new();
+        // Nodes with the same values share a resolved policy.
+        let mut known: Vec<(ParameterValues, Option<Vec<Value>>, Arc<ResolvedPolicy>)> = Vec::new();
         for selection in nodes.selections() {
             let values = values(&selection);
-            let is_read = nodes.expressions_read(&selection);
-            let shared = resolved_values.iter().find(|(known, _)| !is_read && *known == values);
-            let resolved = match shared {
-                Some((_, resolved)) => Arc::clone(resolved),
+            let computed = if nodes.expressions_read(&selection) {
+                computed_of_node(&definition, &values, &selection).map_err(failed)?
+            } else {
+                Some(Vec::new())
+            };
+            let same =
+                |(other, found, _): &&(_, _, _)| computed.is_some() && *found == computed && *other == values;
+            let resolved = match known.iter().find(same) {
+                Some((_, _, resolved)) => Arc::clone(resolved),
                 None => resolve(&selection)?,
             };
-            if !is_read {
-                resolved_values.push((values, Arc::clone(&resolved)));
-            }
+            known.push((values, computed, Arc::clone(&resolved)));
             by_node.insert(selection, resolved);
         }
         let others = RwLock::default();

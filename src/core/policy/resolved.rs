@@ -144,6 +144,51 @@ fn resolve<'p>(
     (default.unwrap_or(&parameter.default), notes)
 }
 
+/// Binds the values that do not depend on the pod: `node`, the parameters and the fixed variables.
+fn bound(
+    definition: &Definition,
+    values: &[Value],
+    selection: &Selection,
+) -> Result<Bindings<'static, 'static>, EvaluationError> {
+    let mut bindings = Bindings::new();
+    bindings.set("node", &selection.node());
+    for (parameter, value) in definition.parameters.iter().zip(values) {
+        match (parameter.kind, value.as_f64()) {
+            (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
+            // Its value depends on the pod.
+            (ParameterType::Template, _) if value.is_string() => {}
+            _ => bindings.set(&parameter.name, value),
+        }
+    }
+    for variable in definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed) {
+        let value = variable.value.evaluate(&bindings)?;
+        bindings.set(&variable.name, &value);
+    }
+    Ok(bindings)
+}
+
+/// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
+pub(super) fn computed_of_node(
+    definition: &Definition,
+    ParameterValues { values, .. }: &ParameterValues,
+    selection: &Selection,
+) -> Result<Option<Vec<Value>>, EvaluationError> {
+    let mut read = BTreeSet::new();
+    definition.texts(&mut |text| {
+        if text.phase(&definition.names) != Phase::Fixed {
+            read.extend(names_in(text));
+        }
+    });
+    definition.texts_outside_of_variables(&mut |text| read.extend(names_in(text)));
+    if read.contains("node") {
+        return Ok(None);
+    }
+    let bindings = bound(definition, values, selection)?;
+    let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
+    let read = fixed.filter(|variable| read.contains(&variable.name));
+    read.map(|variable| variable.value.evaluate(&bindings)).collect::<Result<_, _>>().map(Some)
+}
+
 impl ResolvedPolicy {
     pub(super) fn new(
         definition: &Definition,
@@ -151,18 +196,8 @@ impl ResolvedPolicy {
         selection: &Selection,
     ) -> Result<Self, EvaluationError> {
         let ParameterValues { values, notes } = parameters;
-        let mut bindings = Bindings::new();
-        bindings.set("node", &selection.node());
-        for (parameter, value) in definition.parameters.iter().zip(&values) {
-            match (parameter.kind, value.as_f64()) {
-                (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
-                // Its value depends on the pod.
-                (ParameterType::Template, _) if value.is_string() => {}
-                _ => bindings.set(&parameter.name, value),
-            }
-        }
         let mut policy = Self {
-            bindings,
+            bindings: bound(definition, &values, selection)?,
             pod_variables: Vec::new(),
             container_variables: Vec::new(),
             injected_variables: Vec::new(),
@@ -181,7 +216,7 @@ impl ResolvedPolicy {
             reads_of_container: ReadSet::default(),
         };
         policy.bind_templates(definition, &values)?;
-        policy.bind_variables(definition)?;
+        policy.bind_variables(definition);
         policy.fold_rules(definition)?;
         policy.fold_settings(definition)?;
         policy.devices = policy.devices(definition)?;
@@ -212,21 +247,16 @@ impl ResolvedPolicy {
         Ok(())
     }
 
-    fn bind_variables(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    fn bind_variables(&mut self, definition: &Definition) {
         for variable in &definition.variables {
             let target = match variable.phase {
-                Phase::Fixed => {
-                    let value = variable.value.evaluate(&self.bindings)?;
-                    self.bindings.set(&variable.name, &value);
-                    continue;
-                }
+                Phase::Fixed => continue,
                 Phase::Pod => &mut self.pod_variables,
                 Phase::Container => &mut self.container_variables,
                 Phase::Injected => &mut self.injected_variables,
             };
             target.push(variable.clone());
         }
-        Ok(())
     }
 
     fn fold_rules(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
