@@ -27,9 +27,9 @@ fn agree(objects: &Objects, definitions: Vec<Definition>) {
 }
 
 pub(crate) fn helm_and_the_program_agree_about_every_built_in_policy(helm: &Helm) {
-    for (provider, policy) in PROVIDERS {
-        let definition = builtin::find(policy).unwrap().definition().unwrap();
-        agree(&render(helm, &enabled(provider)), vec![definition]);
+    for (provider, policies) in PROVIDERS {
+        let definitions = policies.iter().map(|policy| builtin::find(policy).unwrap().definition().unwrap());
+        agree(&render(helm, &enabled(provider)), definitions.collect());
     }
 }
 

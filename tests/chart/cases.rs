@@ -5,8 +5,13 @@ use serde_json::{Value, json};
 use crate::helm::Helm;
 use crate::objects::{Objects, read_objects};
 
-pub(crate) const PROVIDERS: [(&str, &str); 4] =
-    [("aws", "aws-efa"), ("azure", "azure-infiniband"), ("gcp", "gcp-tcpxo"), ("oci", "oci-sriov")];
+/// The providers and their built-in policies.
+pub(crate) const PROVIDERS: [(&str, &[&str]); 4] = [
+    ("aws", &["aws-efa"]),
+    ("azure", &["azure-infiniband"]),
+    ("gcp", &["gcp-gib", "gcp-tcpx", "gcp-tcpxo"]),
+    ("oci", &["oci-sriov"]),
+];
 
 /// A policy with all that a `match` may have, for pods of one provider.
 pub(crate) fn lab_policy(provider: &str) -> String {

@@ -71,8 +71,8 @@ fn certificates(values: &Value, objects: &Objects) {
 fn policies(values: &Value, objects: &Objects) {
     let provider = crate::cases::PROVIDERS
         .iter()
-        .find(|(provider, _)| values["multinodeNetworking"][provider]["enabled"] == true)
-        .map(|(_, policy)| format!("--policy={policy}"));
+        .filter(|(provider, _)| values["multinodeNetworking"][provider]["enabled"] == true)
+        .flat_map(|(_, policies)| policies.iter().map(|policy| format!("--policy={policy}")));
     let extra = values["extraPolicies"].is_object() || values["extraPoliciesConfigMap"].is_string();
     let mut wanted = Vec::new();
     if extra {

@@ -43,15 +43,16 @@ fn loaded(helm: &Helm, values: &Value) -> Vec<String> {
 }
 
 pub(crate) fn the_policy_of_the_enabled_provider_is_in_use(helm: &Helm) {
-    for (provider, policy) in PROVIDERS {
-        assert_eq!(loaded(helm, &enabled(provider)), [policy]);
+    for (provider, policies) in PROVIDERS {
+        assert_eq!(loaded(helm, &enabled(provider)), policies);
     }
 }
 
 pub(crate) fn a_policy_of_the_operator_is_in_use_beside_it_or_alone(helm: &Helm) {
-    for (provider, policy) in PROVIDERS {
+    for (provider, policies) in PROVIDERS {
         let extra = json!({"extraPolicies": {"lab.yaml": lab_policy(provider)}});
-        assert_eq!(loaded(helm, &with(enabled(provider), &extra)), [policy, "lab-roce"]);
+        let wanted = [policies, &["lab-roce"]].concat();
+        assert_eq!(loaded(helm, &with(enabled(provider), &extra)), wanted);
     }
     let lab = json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}});
     assert_eq!(loaded(helm, &lab), ["lab-roce"]);
