@@ -150,6 +150,34 @@ fn a_rule_chooses_its_containers() {
     assert_eq!([value(0), value(1), value(2)], [json!("4 of 5"), json!("0 of 5"), Value::Null]);
 }
 
+/// The rest of the rule could not be evaluated.
+#[test]
+fn a_condition_that_parameters_settle_leaves_out_its_rule() {
+    let load = |when: &str, claim: &str| {
+        let body = format!(
+            "  parameters: {{claim: {{type: string, description: d, default: '{claim}'}}}}\n  rules:\n    - name: r\n      \
+             when: \"{when}\"\n      pod: {{spec: {{resourceClaims: [{{name: a, resourceClaimName: '${{claim}}'}}]}}}}\n"
+        );
+        set(vec![policy("test", "labels: {fabric: fast}", &body)])
+    };
+    for reads in [
+        "totalGpus > 0",
+        "has(pod.spec)",
+        "!has(pod.status)",
+        "pod.?spec.hasValue()",
+        "!pod.?status.hasValue()",
+        "pod.spec.?containers.orValue([]).size() > 0",
+        "['a', 'b'].exists(name, pod.spec.containers[0].name == name)",
+        "!('gpus' in claimNames)",
+        "!hostNetwork",
+    ] {
+        let left_out = serve(&load(&format!("${{claim != '' && {reads}}}"), ""), gpu_pod());
+        assert_eq!(reason(&left_out), "no_rule_applies", "{reads}");
+        let applied = served(&load(&format!("${{{reads} && claim != ''}}"), "b"), gpu_pod());
+        assert_eq!(applied["spec"]["resourceClaims"][0]["resourceClaimName"], "b", "{reads}");
+    }
+}
+
 #[test]
 fn null_leaves_out_the_field_and_a_list_entry_as_a_whole() {
     let policies = rule(

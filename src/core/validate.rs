@@ -176,7 +176,13 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     let Some(resolved) = resolved else { return specs.into_iter().map(on_nodes).collect() };
     let fabric = &resolved.devices.fabric;
     let own = own_devices(&resolved.devices, &container("a", 8));
-    let mut samples: Vec<_> = specs.into_iter().chain(own).map(on_nodes).collect();
+    // For each other resource, on any node: an expression can have a value for the first one only.
+    let others = definition.gpu_resources.iter().skip(1).filter(|_| nodes.is_none());
+    let others = others.map(|name| {
+        let container = json!({"name": "a", "image": "i", "resources": {"limits": {name: 8}}});
+        ("another resource of `gpuResources`", json!({"containers": [container]}))
+    });
+    let mut samples: Vec<_> = specs.into_iter().chain(own).chain(others).map(on_nodes).collect();
     if let Some(network) = fabric.networks.first() {
         let (what, mut pod) = on_nodes(("a network of its own", json!({"containers": [container("a", 8)]})));
         pod["metadata"]["annotations"][NETWORKS] = Value::from(network.example());

@@ -8,7 +8,7 @@ use fabric_injector::core::registration::{Condition, guard_conditions, webhook_c
 use fabric_injector::shell::builtin;
 use serde_json::json;
 
-use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};
+use crate::cases::{enabled, lab_policy, providers, render, with};
 use crate::conditions::{Conditions, of_guard, of_webhook};
 use crate::helm::Helm;
 use crate::objects::Objects;
@@ -27,9 +27,8 @@ fn agree(objects: &Objects, definitions: Vec<Definition>) {
 }
 
 pub(crate) fn helm_and_the_program_agree_about_every_built_in_policy(helm: &Helm) {
-    for (provider, policies) in PROVIDERS {
-        let definitions = policies.iter().map(|policy| builtin::find(policy).unwrap().definition().unwrap());
-        agree(&render(helm, &enabled(provider)), definitions.collect());
+    for (provider, definitions) in providers() {
+        agree(&render(helm, &enabled(&provider)), definitions);
     }
 }
 

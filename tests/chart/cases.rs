@@ -1,17 +1,23 @@
 //! Combinations of values with which the chart is rendered.
 
+use std::collections::BTreeMap;
+
+use fabric_injector::core::policy::Definition;
+use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
 use crate::helm::Helm;
 use crate::objects::{Objects, read_objects};
 
-/// The providers and their built-in policies.
-pub(crate) const PROVIDERS: [(&str, &[&str]); 4] = [
-    ("aws", &["aws-efa"]),
-    ("azure", &["azure-infiniband"]),
-    ("gcp", &["gcp-gib", "gcp-tcpx", "gcp-tcpxo"]),
-    ("oci", &["oci-sriov"]),
-];
+/// The built-in policies by their provider.
+pub(crate) fn providers() -> BTreeMap<String, Vec<Definition>> {
+    let mut providers = BTreeMap::<_, Vec<_>>::new();
+    for policy in builtin::POLICIES {
+        let definition = policy.definition().unwrap();
+        providers.entry(definition.provider.clone()).or_default().push(definition);
+    }
+    providers
+}
 
 /// A policy with all that a `match` may have, for pods of one provider.
 pub(crate) fn lab_policy(provider: &str) -> String {

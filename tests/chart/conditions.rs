@@ -1,8 +1,11 @@
 //! The CEL that Helm generates from the policies.
 
+use std::collections::BTreeSet;
+
+use fabric_injector::core::policy::Definition;
 use serde_json::{Value, json};
 
-use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};
+use crate::cases::{enabled, lab_policy, providers, render, with};
 use crate::helm::Helm;
 use crate::objects::Objects;
 
@@ -63,16 +66,14 @@ fn asks_for(gpus: &str) -> String {
 }
 
 pub(crate) fn the_built_in_policies_need_one_condition_for_all_clouds(helm: &Helm) {
-    for (provider, _) in PROVIDERS {
-        let objects = render(helm, &enabled(provider));
-        let gpus = match provider {
-            "azure" | "oci" => r#""amd.com/gpu", "nvidia.com/gpu""#,
-            _ => r#""nvidia.com/gpu""#,
-        };
+    for (provider, definitions) in providers() {
+        let objects = render(helm, &enabled(&provider));
+        let gpus: BTreeSet<_> = definitions.iter().flat_map(Definition::gpu_resources).collect();
+        let gpus = gpus.into_iter().map(|gpu| format!("\"{gpu}\"")).collect::<Vec<_>>().join(", ");
         assert_eq!(of_webhook(&objects), [("policy-matches-pod".to_owned(), built_in())]);
         let wanted = [
             ("policy-matches-pod", built_in_with_values()),
-            ("requests-gpus", asks_for(gpus)),
+            ("requests-gpus", asks_for(&gpus)),
             ("not-on-windows", r#"!(has(object.spec.os) && object.spec.os.name == "windows")"#.to_owned()),
             (
                 "not-a-mirror-pod",

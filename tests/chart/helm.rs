@@ -40,6 +40,19 @@ impl Helm {
         self.template_of(&chart(), release, namespace, values)
     }
 
+    /// Renders a copy of the chart that has another file in its folder of policies.
+    pub(crate) fn template_with_policy(
+        &self,
+        file: &str,
+        text: &str,
+        values: &Value,
+    ) -> Result<String, String> {
+        let folder = tempfile::tempdir().unwrap();
+        copy(&chart(), folder.path());
+        fs::write(folder.path().join("files/policies").join(file), text).unwrap();
+        self.template_of(folder.path(), RELEASE, NAMESPACE, values)
+    }
+
     /// What people read after an install. `helm template` does not show it, so a copy of the chart has it as an object.
     pub(crate) fn notes(&self, values: &Value) -> String {
         let folder = tempfile::tempdir().unwrap();

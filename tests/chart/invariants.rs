@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use crate::cases::{enabled, every_case, with};
+use crate::cases::{enabled, every_case, providers, with};
 use crate::helm::{Helm, NAMESPACE};
 use crate::objects::{Objects, identity, is_test, selects, strings};
 use crate::{chart, pods, registration, rights};
 
 pub(crate) fn helm_has_nothing_against_the_chart(helm: &Helm) {
-    for provider in ["aws", "azure", "gcp", "oci"] {
+    for provider in providers().keys() {
         let output = helm.lint(&chart(), &enabled(provider));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     }

@@ -1,10 +1,9 @@
-//! The Helm chart, and the plain and kustomize manifests that are rendered from it.
+//! The Helm chart, and the plain manifest that is rendered from it.
 //!
 //! The tests that render the chart need `helm`; `tests/control-plane/README.md` lists where they find one. Without it
 //! they are reported as ignored, or fail if `CI_REQUIRE_CONTROL_PLANE=1` is set. The other tests always run.
 //!
-//! `UPDATE_DEPLOY=1 cargo test --test chart` renders the plain and kustomize manifests again. Read the difference
-//! before committing it.
+//! `UPDATE_DEPLOY=1 cargo test --test chart` renders the plain manifest again. Read the difference before committing it.
 
 #![allow(
     clippy::unwrap_used,
@@ -60,12 +59,10 @@ const ALWAYS: &[(&str, fn())] = tests![
     metrics::the_panels_of_the_dashboard_have_their_place,
     metrics::reasons_in_alerts_are_reasons_of_the_program,
     package::the_policies_of_the_chart_are_a_link_to_those_of_the_program,
-    rendered::kustomize_and_plain_manifests_have_the_same_objects,
-    rendered::each_overlay_enables_its_provider_alone,
-    schema::the_schema_has_the_parameters_of_each_policy,
-    schema::a_quantity_of_the_schema_is_one_for_the_program,
+    rendered::the_objects_have_the_labels_of_the_chart_and_none_of_helm,
+    rendered::the_kustomization_has_the_file,
     schema::every_value_is_in_the_schema_and_every_block_is_closed,
-    schema::no_parameter_is_set_so_that_each_follows_the_node,
+    schema::no_provider_has_a_value_so_that_each_parameter_follows_the_node,
     schema::the_page_on_installing_has_every_value,
     schema::the_chart_has_the_version_of_the_program,
 ];
@@ -97,6 +94,8 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     package::the_packaged_chart_has_the_policies_byte_for_byte,
     refused::exactly_one_provider_may_be_enabled,
     refused::the_block_takes_the_parameters_of_the_policies_and_no_others,
+    refused::helm_and_the_program_take_the_same_values_of_parameters,
+    refused::an_extension_narrows_the_values_of_a_parameter,
     refused::other_values_have_their_type_and_their_key,
     refused::there_is_one_certificate_and_its_ca_is_known,
     refused::durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on,
@@ -105,10 +104,12 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused::conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else,
     refused::an_extension_has_one_base_and_a_base_one_extension,
     registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
-    rendered::the_files_are_what_the_chart_renders,
+    rendered::the_file_is_what_the_chart_renders,
+    rendered::the_documented_patch_enables_each_provider,
     rights::a_server_may_write_three_objects_and_no_other,
     rights::without_the_guard_nobody_may_write_it,
-    selection::the_policy_of_the_enabled_provider_is_in_use,
+    selection::the_policies_of_the_enabled_provider_are_in_use,
+    selection::a_new_file_in_the_folder_is_a_provider_without_another_change,
     selection::a_policy_of_the_operator_is_in_use_beside_it_or_alone,
     selection::what_the_operator_sets_arrives_and_what_he_does_not_set_follows_the_node,
 ];

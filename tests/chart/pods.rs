@@ -69,14 +69,15 @@ fn certificates(values: &Value, objects: &Objects) {
 
 /// With policies of one's own, the built-in one has to be named as well.
 fn policies(values: &Value, objects: &Objects) {
-    let provider = crate::cases::PROVIDERS
-        .iter()
-        .filter(|(provider, _)| values["multinodeNetworking"][provider]["enabled"] == true)
-        .flat_map(|(_, policies)| policies.iter().map(|policy| format!("--policy={policy}")));
+    let providers = crate::cases::providers();
+    let enabled =
+        providers.iter().filter(|(provider, _)| values["multinodeNetworking"][provider]["enabled"] == true);
+    let built_in =
+        enabled.flat_map(|(_, policies)| policies).map(|policy| format!("--policy={}", policy.name));
     let extra = values["extraPolicies"].is_object() || values["extraPoliciesConfigMap"].is_string();
     let mut wanted = Vec::new();
     if extra {
-        wanted.extend(provider);
+        wanted.extend(built_in);
         wanted.push("--policy=/etc/fabric-injector/policies".to_owned());
     }
     let arguments = objects.arguments();

@@ -1,5 +1,8 @@
 //! Values that the chart does not take, and that it says why.
 
+use std::fs;
+
+use fabric_injector::shell::policy_sources::PolicySources;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, lab_policy, with};
@@ -26,10 +29,15 @@ pub(crate) fn exactly_one_provider_may_be_enabled(helm: &Helm) {
         &two,
         &["`aws`, `gcp` are enabled", "a cluster has one provider", "hint: keep `enabled: true`"],
     );
-    refused(helm, &json!({}), &["no provider is enabled", "multinodeNetworking.aws.enabled=true"]);
+    let set = "use `--set multinodeNetworking.PROVIDER.enabled=true` with one of `aws`, `azure`, ";
+    refused(helm, &json!({}), &["no provider is enabled", set]);
     let all_off = json!({"multinodeNetworking": {"oci": {"enabled": false, "rdmaDevicesPerGPU": 8}}});
     refused(helm, &all_off, &["no provider is enabled"]);
-    refused(helm, &enabled("awz"), &["no policy has the provider `awz`", "`aws`, `azure`, `gcp`, `oci`"]);
+    refused(
+        helm,
+        &enabled("awz"),
+        &["no policy has the provider `awz`", "there are policies for `aws`, `azure`, "],
+    );
 }
 
 pub(crate) fn the_block_takes_the_parameters_of_the_policies_and_no_others(helm: &Helm) {
@@ -44,18 +52,117 @@ pub(crate) fn the_block_takes_the_parameters_of_the_policies_and_no_others(helm:
     let set = with(ours, &aws(json!({"debug": "INFO", "efaDevicesPerGPU": 4})));
     assert!(helm.template(&with(enabled("aws"), &set)).is_ok());
     refused_with_aws(helm, &aws(json!({"debug": "INFO"})), &["no policy has the parameter `debug`"]);
-    refused_with_aws(
-        helm,
-        &aws(json!({"efaDevicesPerGPU": "4"})),
-        &["efaDevicesPerGPU", "got string, want null or number"],
-    );
-    refused_with_aws(helm, &aws(json!({"efaDevicesPerGPU": -1})), &["efaDevicesPerGPU", "minimum"]);
     refused_with_aws(helm, &aws(json!({"enabled": "yes"})), &["enabled", "got string, want boolean"]);
-    refused_with_aws(
-        helm,
-        &aws(json!({"sharedMemorySize": "much"})),
-        &["sharedMemorySize", "does not match pattern"],
-    );
+    refused_with_aws(helm, &aws(json!(4)), &["/multinodeNetworking/aws", "got number, want object"]);
+}
+
+/// A parameter of a provider, values that it can have, and values that it cannot have with what Helm says.
+type Case = (&'static str, &'static str, Value, Vec<(Value, &'static str)>);
+
+fn values_of_parameters() -> Vec<Case> {
+    let networks = |count: usize| json!((0..count).map(|at| format!("rail-{at}")).collect::<Vec<_>>());
+    let number = "`rdmaDevicesPerGPU` has to be a number, and `\"4\"` is not";
+    vec![
+        (
+            "onprem",
+            "rdmaDevicesPerGPU",
+            json!([0, 0.5, 4, {"pool": {"a": 0.5, "b": {"8": 4}}, "default": 2}]),
+            vec![
+                (json!("4"), number),
+                (json!(-1), "has to be at least 0, and `-1` is not"),
+                (json!(33), "has to be at most 32, and `33` is not"),
+                (json!({"pool": {"b": {"8": 33}}}), "`rdmaDevicesPerGPU.pool.b.8` has to be at most 32"),
+                (json!(true), "has to be a number, and `true` is not"),
+            ],
+        ),
+        (
+            "onprem",
+            "gidIndex",
+            json!([0, 3, 255]),
+            vec![
+                (json!(1.5), "`gidIndex` has to be a whole number, and `1.5` is not"),
+                (json!(256), "has to be at most 255"),
+                (json!([3]), "has to be a whole number, and `[3]` is not"),
+            ],
+        ),
+        (
+            "onprem",
+            "attachment",
+            json!(["rails", {"pool": {"a": "sriov"}}]),
+            vec![
+                (
+                    json!("rail"),
+                    "has to be one of `shared`, `hostDevice`, `sriov`, `rails`, and `\"rail\"` is not",
+                ),
+                (json!({"pool": {"a": "x"}}), "`attachment.pool.a` has to be one of"),
+            ],
+        ),
+        ("onprem", "adapters", json!(["", "mlx5"]), vec![(json!(5), "has to be a string, and `5` is not")]),
+        (
+            "onprem",
+            "ipcLock",
+            json!([false]),
+            vec![(json!("no"), "has to be `true` or `false`, and `\"no\"` is not")],
+        ),
+        (
+            "onprem",
+            "sharedMemorySize",
+            json!(["64Gi", "1.5G", "1e9", "1024", 1024]),
+            vec![
+                (json!("much"), "has to be a quantity such as `64Gi`, and `\"much\"` is not"),
+                (json!(false), "has to be a quantity such as `64Gi`"),
+            ],
+        ),
+        (
+            "onprem",
+            "railResources",
+            json!([["nvidia.com/a"]]),
+            vec![
+                (json!([]), "has to be a list of at least 1 items"),
+                (networks(9), "has to be a list of at most 8 items"),
+                (json!(["a", 5]), "has to be a list of strings"),
+                (json!("a"), "has to be a list of strings"),
+            ],
+        ),
+        (
+            "onprem",
+            "computeDomainTemplate",
+            json!(["channel", "${pod.metadata.?name.orValue('a')}-x"]),
+            vec![(json!(5), "has to be a string, and `5` is not")],
+        ),
+    ]
+}
+
+pub(crate) fn helm_and_the_program_take_the_same_values_of_parameters(helm: &Helm) {
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let program = |values: &Value| {
+        fs::write(file.path(), values.to_string()).unwrap();
+        let values = Some(file.path().to_string_lossy().into_owned());
+        PolicySources { policies: Vec::new(), values, sets: Vec::new() }.load()
+    };
+    for (provider, parameter, taken, others) in values_of_parameters() {
+        let values =
+            |value: &Value| json!({"multinodeNetworking": {provider: {"enabled": true, parameter: value}}});
+        for value in taken.as_array().unwrap() {
+            let values = values(value);
+            assert!(program(&values).is_ok(), "{values}");
+            assert!(helm.template(&values).is_ok(), "{values}");
+        }
+        for (value, says) in others {
+            let values = values(&value);
+            assert!(program(&values).is_err(), "{values}");
+            refused(helm, &values, &[&format!("multinodeNetworking.{provider}: "), says, "hint: "]);
+        }
+    }
+}
+
+pub(crate) fn an_extension_narrows_the_values_of_a_parameter(helm: &Helm) {
+    let ours = json!({"extraPolicies": {"ours.yaml": "{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, \
+        metadata: {name: ours}, spec: {extends: aws-efa, parameters: {efaDevicesPerGPU: {maximum: 2}}}}"}});
+    let aws = |devices: u64| json!({"multinodeNetworking": {"aws": {"efaDevicesPerGPU": devices}}});
+    assert!(helm.template(&with(enabled("aws"), &aws(4))).is_ok());
+    assert!(helm.template(&with(with(enabled("aws"), &ours), &aws(2))).is_ok());
+    refused_with_aws(helm, &with(ours, &aws(4)), &["has to be at most 2", "policies show ours"]);
 }
 
 pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {

@@ -1,12 +1,12 @@
-//! The plain and kustomize manifests are what the chart renders.
+//! The plain manifest, which is also the base for kustomize, is what the chart renders.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use fabric_injector::core::yaml;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::cases::{PROVIDERS, enabled};
+use crate::cases::{enabled, providers};
 use crate::helm::Helm;
 use crate::objects::{Objects, identity, is_test, read_objects};
 use crate::{compare_or_write, read, root};
@@ -15,6 +15,9 @@ const HEAD: &str = "\
 # Rendered from the chart in deploy/helm/fabric-injector. Do not edit: change the chart, and then
 #   UPDATE_DEPLOY=1 cargo test --test chart
 ";
+
+/// What Helm adds to objects.
+const HELMS: [&str; 3] = ["# Source: ", "helm.sh/chart: ", "app.kubernetes.io/managed-by: "];
 
 /// Helm expects the namespace to be there; whoever applies files gets it with them.
 const NAMESPACE: &str = "\
@@ -32,24 +35,13 @@ fn plain() -> PathBuf {
     root().join("deploy/manifests/fabric-injector.yaml")
 }
 
-fn kustomize() -> PathBuf {
-    root().join("deploy/kustomize")
-}
-
-/// What differs from one provider to the other.
-fn of_provider(object: &Value) -> bool {
-    let values = object["kind"] == "ConfigMap" && object["metadata"]["name"] == "fabric-injector-values";
-    values || object["kind"] == "ValidatingAdmissionPolicy"
-}
-
 /// Each document that the chart renders for this provider, without those of `helm test` and what is Helm's.
 fn documents(helm: &Helm, provider: &str) -> Vec<String> {
     let text = helm.template(&enabled(provider)).unwrap();
-    let helms = ["# Source: ", "helm.sh/chart: ", "app.kubernetes.io/managed-by: "];
     let mut documents = vec![NAMESPACE.to_owned()];
     for document in text.trim_start_matches("---\n").split("\n---\n") {
         let lines = document.lines().map(str::trim_end);
-        let lines = lines.filter(|line| !helms.iter().any(|start| line.trim_start().starts_with(start)));
+        let lines = lines.filter(|line| !HELMS.iter().any(|start| line.trim_start().starts_with(start)));
         let kept = lines.collect::<Vec<_>>().join("\n") + "\n";
         let object = yaml::read_value(&kept).unwrap().root.unwrap();
         if !is_test(&object) {
@@ -59,56 +51,20 @@ fn documents(helm: &Helm, provider: &str) -> Vec<String> {
     documents
 }
 
-fn is_of_provider(document: &str) -> bool {
-    of_provider(&yaml::read_value(document).unwrap().root.unwrap())
-}
-
 fn file(documents: &[String]) -> String {
     format!("{HEAD}---\n{}", documents.join("---\n"))
 }
 
-pub(crate) fn the_files_are_what_the_chart_renders(helm: &Helm) {
+pub(crate) fn the_file_is_what_the_chart_renders(helm: &Helm) {
     compare_or_write(&plain(), &file(&documents(helm, "aws")));
-    for (provider, _) in PROVIDERS {
-        let (own, common): (Vec<_>, Vec<_>) =
-            documents(helm, provider).into_iter().partition(|document| is_of_provider(document));
-        assert_eq!(own.len(), 2, "{provider}");
-        compare_or_write(&kustomize().join("base/fabric-injector.yaml"), &file(&common));
-        let overlay = kustomize().join("overlays").join(provider);
-        compare_or_write(&overlay.join("provider.yaml"), &file(&own));
-    }
 }
 
-/// Every object that `kubectl apply -k` would apply: the files of a folder, and of those that it builds on.
-fn built(folder: &Path) -> Vec<Value> {
-    let kustomization = yaml::read_value(&read(&folder.join("kustomization.yaml"))).unwrap().root.unwrap();
-    let keys: Vec<&String> = kustomization.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["apiVersion", "kind", "resources"], "this test knows no others");
-    let mut objects = Vec::new();
-    for resource in kustomization["resources"].as_array().unwrap() {
-        let path = folder.join(resource.as_str().unwrap());
-        if path.is_dir() {
-            objects.extend(built(&path));
-        } else {
-            objects.extend(read_objects(&read(&path)).0);
-        }
-    }
-    objects
-}
-
-fn by_identity(objects: Vec<Value>) -> BTreeMap<String, Value> {
-    let count = objects.len();
-    let map: BTreeMap<_, _> = objects.into_iter().map(|object| (identity(&object), object)).collect();
-    assert_eq!(map.len(), count, "an object is there twice");
-    map
-}
-
-pub(crate) fn kustomize_and_plain_manifests_have_the_same_objects() {
-    let plain = by_identity(read_objects(&read(&plain())).0);
-    assert_eq!(by_identity(built(&kustomize().join("overlays/aws"))), plain);
-    let names: Vec<&String> = plain.keys().collect();
-    assert!(names.iter().any(|name| name.as_str() == "Namespace /fabric-injector"), "{names:?}");
-    for object in plain.values() {
+pub(crate) fn the_objects_have_the_labels_of_the_chart_and_none_of_helm() {
+    let objects = read_objects(&read(&plain())).0;
+    assert!(objects.iter().any(|object| identity(object) == "Namespace /fabric-injector"));
+    let names: BTreeSet<String> = objects.iter().map(identity).collect();
+    assert_eq!(names.len(), objects.len(), "an object is there twice");
+    for object in &objects {
         let labels = &object["metadata"]["labels"];
         assert_eq!(labels["app.kubernetes.io/name"], "fabric-injector");
         assert_eq!(labels["helm.sh/chart"], Value::Null);
@@ -116,19 +72,50 @@ pub(crate) fn kustomize_and_plain_manifests_have_the_same_objects() {
     }
 }
 
-pub(crate) fn each_overlay_enables_its_provider_alone() {
-    let folders = std::fs::read_dir(kustomize().join("overlays")).unwrap();
-    let mut found: Vec<String> =
-        folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect();
-    found.sort();
-    assert_eq!(found, PROVIDERS.map(|(provider, _)| provider));
-    for provider in found {
-        let objects = Objects(built(&kustomize().join("overlays").join(&provider)));
-        let map = objects.named("ConfigMap", "fabric-injector-values").unwrap();
-        let block = yaml::read_value(map["data"]["values.yaml"].as_str().unwrap()).unwrap().root.unwrap();
-        for (name, settings) in block["multinodeNetworking"].as_object().unwrap() {
-            assert_eq!(settings["enabled"], *name == provider, "{provider}: {name}");
+pub(crate) fn the_kustomization_has_the_file() {
+    let text = read(&root().join("deploy/manifests/kustomization.yaml"));
+    let kustomization = yaml::read_value(&text).unwrap().root.unwrap();
+    assert_eq!(kustomization["kind"], "Kustomization");
+    assert_eq!(kustomization["resources"], json!(["fabric-injector.yaml"]));
+}
+
+/// The objects without the conditions of webhook and guard, which the servers write for the policies in use.
+fn without_conditions(objects: Objects) -> BTreeMap<String, Value> {
+    let objects = objects.0.into_iter().map(|mut object| {
+        match object["kind"].as_str() {
+            Some("ValidatingAdmissionPolicy") => object["spec"]["matchConditions"] = Value::Null,
+            Some("MutatingWebhookConfiguration") => {
+                object["webhooks"][0]["matchConditions"] = Value::Null;
+                object["metadata"]["annotations"] = Value::Null;
+            }
+            _ => {}
         }
-        assert!(objects.find("ValidatingAdmissionPolicy").is_some(), "{provider}");
+        (identity(&object), object)
+    });
+    objects.collect()
+}
+
+pub(crate) fn the_documented_patch_enables_each_provider(helm: &Helm) {
+    let page = read(&root().join("docs/install.md"));
+    let (_, example) = page.split_once("```yaml\n# kustomization.yaml\n").unwrap();
+    let example = yaml::read_value(example.split_once("```").unwrap().0).unwrap().root.unwrap();
+    let patch = example["patches"][0]["patch"].as_str().unwrap();
+    assert!(patch.contains("oci:"), "{patch}");
+    for provider in providers().keys() {
+        let patch = yaml::read_value(&patch.replace("oci:", &format!("{provider}:"))).unwrap().root.unwrap();
+        let mut patched = without_conditions(read_objects(&read(&plain())));
+        let map = patched.get_mut(&identity(&patch)).expect("the patch has the name of an object");
+        map["data"] = patch["data"].clone();
+        let rendered = without_conditions(read_objects(&file(&documents(helm, provider))));
+        assert_eq!(patched.keys().collect::<Vec<_>>(), rendered.keys().collect::<Vec<_>>());
+        for (identity, object) in rendered {
+            let values = |map: &Value| {
+                map["data"]["values.yaml"].as_str().map(|text| yaml::read_value(text).unwrap().root)
+            };
+            assert_eq!(values(&patched[&identity]), values(&object), "{provider}");
+            if values(&object).is_none() {
+                assert_eq!(patched[&identity], object, "{provider}");
+            }
+        }
     }
 }

@@ -3,12 +3,14 @@
 use std::fs;
 use std::path::Path;
 
+use fabric_injector::core::yaml;
 use fabric_injector::shell::policy_sources::PolicySources;
 use serde_json::{Value, json};
 
-use crate::cases::{PROVIDERS, enabled, lab_policy, render, with};
+use crate::cases::{enabled, lab_policy, providers, render, with};
+use crate::conditions::{of_guard, of_webhook};
 use crate::helm::Helm;
-use crate::objects::Objects;
+use crate::objects::{Objects, read_objects};
 
 /// Lays the files of every `ConfigMap` where it is mounted, below this folder, and reads what the arguments name.
 fn policy_sources(objects: &Objects, folder: &Path) -> PolicySources {
@@ -42,17 +44,41 @@ fn loaded(helm: &Helm, values: &Value) -> Vec<String> {
     set.policies().iter().map(|policy| policy.name().to_owned()).collect()
 }
 
-pub(crate) fn the_policy_of_the_enabled_provider_is_in_use(helm: &Helm) {
-    for (provider, policies) in PROVIDERS {
-        assert_eq!(loaded(helm, &enabled(provider)), policies);
+pub(crate) fn the_policies_of_the_enabled_provider_are_in_use(helm: &Helm) {
+    for (provider, definitions) in providers() {
+        let names: Vec<_> = definitions.into_iter().map(|policy| policy.name).collect();
+        assert_eq!(loaded(helm, &enabled(&provider)), names);
     }
 }
 
+pub(crate) fn a_new_file_in_the_folder_is_a_provider_without_another_change(helm: &Helm) {
+    let text = lab_policy("lab").replace(
+        "  rules:",
+        "  parameters:\n    rails: {type: integer, description: Rails, default: 4, maximum: 8}\n  rules:",
+    );
+    let render = |rails: Value| {
+        let values = json!({"multinodeNetworking": {"lab": {"enabled": true, "rails": rails}}});
+        helm.template_with_policy("lab-roce.yaml", &text, &values)
+    };
+    let objects = read_objects(&render(json!(2)).unwrap());
+    assert!(of_webhook(&objects)[0].1.contains("lab.example/fabric"));
+    assert!(of_guard(&objects)[1].1.contains("lab.example/gpu"));
+    let values = &objects.named("ConfigMap", "fabric-injector-values").unwrap()["data"]["values.yaml"];
+    let values = yaml::read_value(values.as_str().unwrap()).unwrap().root.unwrap();
+    assert_eq!(values, json!({"multinodeNetworking": {"lab": {"enabled": true, "rails": 2}}}));
+    let error = render(json!(9)).unwrap_err();
+    assert!(
+        error.contains("multinodeNetworking.lab: `rails` has to be at most 8, and `9` is not"),
+        "{error}"
+    );
+}
+
 pub(crate) fn a_policy_of_the_operator_is_in_use_beside_it_or_alone(helm: &Helm) {
-    for (provider, policies) in PROVIDERS {
-        let extra = json!({"extraPolicies": {"lab.yaml": lab_policy(provider)}});
-        let wanted = [policies, &["lab-roce"]].concat();
-        assert_eq!(loaded(helm, &with(enabled(provider), &extra)), wanted);
+    for (provider, definitions) in providers() {
+        let extra = json!({"extraPolicies": {"lab.yaml": lab_policy(&provider)}});
+        let mut names: Vec<_> = definitions.into_iter().map(|policy| policy.name).collect();
+        names.push("lab-roce".to_owned());
+        assert_eq!(loaded(helm, &with(enabled(&provider), &extra)), names);
     }
     let lab = json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}});
     assert_eq!(loaded(helm, &lab), ["lab-roce"]);

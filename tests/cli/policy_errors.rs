@@ -100,6 +100,33 @@ fn a_mistake_in_a_table_is_shown_in_its_entry() {
 }
 
 #[test]
+fn a_table_without_a_label_is_shown_with_the_way_to_write_one() {
+    hinted("      default: 2\n", "      byNode: {p5: 4}\n", "4}").says(&["`p5`", "LABEL: {p5: …}"]);
+}
+
+#[test]
+fn an_expression_without_a_value_on_some_nodes_is_shown_with_these() {
+    let table = "      default: 2\n      byNode: {pool: {a: 1}}\n";
+    let policy = POLICY.replacen("      default: 2\n", table, 1);
+    let with = |variable: &str| {
+        let spec = format!("spec:\n  variables: {{size: \"{variable}\"}}\n");
+        policy.replacen("spec:\n", &spec, 1)
+    };
+    let unguarded = "${node.pool}";
+    shown(&with(unguarded), unguarded).says(&["for a pod that selects no nodes", "`orValue(…)`"]);
+    let unguarded = "${int(node[?'pool'].orValue('1'))}";
+    shown(&with(unguarded), unguarded).says(&["for a pod that selects `pool: a`"]);
+}
+
+#[test]
+fn an_expression_without_a_value_for_another_resource_is_shown() {
+    let policy = POLICY.replacen("[nvidia.com/gpu]", "[nvidia.com/gpu, aws.amazon.com/neuron]", 1);
+    let unguarded = "${string(1 / gpuCounts['nvidia.com/gpu'])}";
+    let policy = policy.replacen("value: lab", &format!("value: \"{unguarded}\""), 1);
+    shown(&policy, unguarded).says(&["another resource of `gpuResources`"]);
+}
+
+#[test]
 fn a_mistake_in_the_labels_of_nodes_is_shown() {
     hinted("  match:", "  nodeLabels: {pool: {stripPrefix: [a]}}\n  match:", "stripPrefix")
         .says(&["`stripPrefixes`"]);

@@ -16,6 +16,14 @@ fn a_string_for_a_list_is_shown() {
 }
 
 #[test]
+fn a_string_for_an_entry_of_a_list_of_maps_is_shown() {
+    mistake("        resources:\n", "        resources:\n          claims: [channel]\n", "channel]")
+        .says(&["expected a map", "`channel`"]);
+    let claims = "        resources:\n          claims: [\"${'channel'}\"]\n";
+    mistake("        resources:\n", claims, "\"${'channel'}").says(&["one expression yield the whole list"]);
+}
+
+#[test]
 fn a_list_for_a_map_is_shown() {
     mistake("    nicsPerGPU:\n", "    nicsPerGPU: []\n    other:\n", "[]").says(&["map"]);
 }

@@ -2,7 +2,7 @@
 //!
 //! Pods of the program's own image are real: the program that was built for this run, as a process with the arguments,
 //! the environment, the user and the volumes of its container, below a root of its own, with the token of its service
-//! account. Its probes are asked. All other pods are only said to run.
+//! account. Its probes are asked. All other pods are only said to run; their volumes are mounted for who asks.
 //!
 //! One thing differs from a node: all pods share one network, in which each has an address. So a container that would
 //! listen on `0.0.0.0` is told its pod's address instead.
@@ -15,7 +15,7 @@ mod volumes;
 mod worker;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -27,6 +27,7 @@ use tokio::time::{Instant, sleep};
 use super::api::Api;
 use super::nodes;
 use image::Image;
+use volumes::Volumes;
 use worker::Worker;
 
 pub(crate) use probes::get;
@@ -66,6 +67,11 @@ impl Kubelet {
     pub(crate) fn signal(&self, pod: &str, signal: Signal) {
         let id = self.node.processes.lock().unwrap()[pod];
         kill_process(id, signal).unwrap();
+    }
+
+    /// The files that a container of a pod would see, in a folder.
+    pub(crate) async fn mount(&self, pod: &Value, container: &Value, root: &Path) {
+        Volumes::new(pod, container, root).update(&self.node.api, pod).await.unwrap();
     }
 }
 

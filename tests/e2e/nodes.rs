@@ -1,17 +1,15 @@
 //! Nodes as the device plugins of each provider leave them: what can be allocated decides where pods go.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::api::Api;
 
 /// A kind of machine.
-pub(crate) struct NodeType {
+struct NodeType {
     /// `node.kubernetes.io/instance-type`.
-    pub(crate) instance_type: &'static str,
+    instance_type: &'static str,
     /// What the names of such nodes begin with.
-    pub(crate) prefix: &'static str,
+    prefix: &'static str,
     count: usize,
     /// Extended resources, by name and number.
     devices: &'static [(&'static str, u32)],
@@ -19,7 +17,7 @@ pub(crate) struct NodeType {
 
 /// Every kind of which there are nodes. The device names are those of each provider's device plugin with its own
 /// defaults.
-pub(crate) const NODE_TYPES: &[NodeType] = &[
+const NODE_TYPES: &[NodeType] = &[
     NodeType { instance_type: "m7i.2xlarge", prefix: "plain", count: 2, devices: &[] },
     NodeType {
         instance_type: "p5.48xlarge",
@@ -53,40 +51,34 @@ pub(crate) const NODE_TYPES: &[NodeType] = &[
     },
 ];
 
-impl NodeType {
-    fn resources(&self) -> BTreeMap<&'static str, String> {
-        let mut resources = BTreeMap::from([
-            ("cpu", "192".to_owned()),
-            ("memory", "2000Gi".to_owned()),
-            ("ephemeral-storage", "1000Gi".to_owned()),
-            ("hugepages-2Mi", "20Gi".to_owned()),
-            ("pods", "250".to_owned()),
-        ]);
-        resources.extend(self.devices.iter().map(|(name, count)| (*name, count.to_string())));
-        resources
-    }
-
-    fn names(&self) -> impl Iterator<Item = String> {
-        (0..self.count).map(|number| format!("{}-{number}", self.prefix))
-    }
-}
-
 /// Makes all nodes, ready for pods.
 pub(crate) async fn create(api: &Api) {
     for node_type in NODE_TYPES {
-        for name in node_type.names() {
-            let labels = json!({
-                "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
-                "node.kubernetes.io/instance-type": node_type.instance_type,
-            });
-            let metadata = json!({"name": name, "labels": labels});
-            api.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata})).await.ok();
-            let resources = node_type.resources();
-            let status = json!({"status": {"capacity": resources, "allocatable": resources}});
-            api.merge_strategically(&format!("/api/v1/nodes/{name}/status"), &status).await.ok();
+        for number in 0..node_type.count {
+            let name = format!("{}-{number}", node_type.prefix);
+            let label = ("node.kubernetes.io/instance-type", node_type.instance_type);
+            add(api, &name, label, node_type.devices).await;
         }
     }
     heartbeat(api).await;
+}
+
+/// Makes a node with a label and extended resources. It is ready for pods after the next heartbeat.
+pub(crate) async fn add(api: &Api, name: &str, label: (&str, &str), devices: &[(&str, u32)]) {
+    let labels = json!({
+        "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+        label.0: label.1,
+    });
+    let metadata = json!({"name": name, "labels": labels});
+    api.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata})).await.ok();
+    let mut resources = json!({
+        "cpu": "192", "memory": "2000Gi", "ephemeral-storage": "1000Gi", "hugepages-2Mi": "20Gi", "pods": "250",
+    });
+    for (device, count) in devices {
+        resources[device] = count.to_string().into();
+    }
+    let status = json!({"status": {"capacity": resources, "allocatable": resources}});
+    api.merge_strategically(&format!("/api/v1/nodes/{name}/status"), &status).await.ok();
 }
 
 /// Says of every node that it is ready, which nodes have to do every few seconds.
@@ -97,8 +89,10 @@ pub(crate) async fn heartbeat(api: &Api) {
         "lastHeartbeatTime": now, "lastTransitionTime": now,
     });
     let status = json!({"status": {"conditions": [condition]}});
-    for name in NODE_TYPES.iter().flat_map(NodeType::names) {
-        let path = format!("/api/v1/nodes/{name}/status");
+    let nodes = api.try_send(hyper::Method::GET, "/api/v1/nodes", "application/json", None).await;
+    let Ok(nodes) = nodes else { return };
+    for node in nodes.body["items"].as_array().into_iter().flatten() {
+        let path = format!("/api/v1/nodes/{}/status", node["metadata"]["name"].as_str().unwrap());
         let reply = api
             .try_send(hyper::Method::PATCH, &path, "application/strategic-merge-patch+json", Some(&status))
             .await;

@@ -1,14 +1,17 @@
 //! What is shown. The order is the one in which they run: what takes the servers away comes last.
 
 mod certificates;
+mod claims;
 mod clients;
 mod controllers;
 mod dry_runs;
 mod generated_pairs;
 mod installations;
 mod outages;
+mod pools;
 mod release;
 mod rights;
+mod settings;
 
 use std::pin::Pin;
 
@@ -48,6 +51,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     certificates::certificates_and_authorities_rotate_and_every_pod_is_injected,
     certificates::durations_become_longer_and_every_pod_is_injected,
     controllers::with_a_wrong_ratio_a_job_stays_pending,
+    pools::pods_get_the_devices_of_the_pool_that_they_select,
+    claims::pods_carry_the_claim_of_a_policy_and_keep_their_own,
+    settings::the_file_of_a_container_has_the_settings_of_its_environment,
     dry_runs::every_workload_comes_out_as_mutate_says,
     generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,

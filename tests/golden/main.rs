@@ -104,6 +104,18 @@ fn every_workload_comes_out_of_every_policy_as_expected() {
     assert!(differences.is_empty(), "not as expected:\n{}", differences.join("\n"));
 }
 
+#[test]
+fn every_built_in_policy_has_a_case() {
+    let cases = cases();
+    for policy in fabric_injector::shell::builtin::POLICIES {
+        assert!(
+            cases.iter().any(|case| case.policy == policy.name),
+            "no workload has `# golden: {}`",
+            policy.name
+        );
+    }
+}
+
 /// What is put out as YAML is read back as the same value: the writer quotes what YAML 1.1 reads otherwise.
 #[test]
 fn expected_output_reads_back_as_what_the_engine_made() {

@@ -22,7 +22,7 @@ const GRACE: [(&str, &str); 3] = [
     ("oci-sriov", "BM.GPU.GB300.4"),
 ];
 
-/// NCCL had to use NVLink between nodes without a channel, and ended with a system error.
+/// NCCL had to use `NVLink` between nodes without a channel, and ended with a system error.
 #[test]
 fn audit_1_grace_without_a_claim() {
     for (policy, instance_type) in GRACE {

@@ -187,7 +187,7 @@ fn oci_ucx_may_use_the_adapters() {
     assert_eq!(served.env("worker", "UCX_NET_DEVICES"), None);
 }
 
-/// A pod of the shapes with NVLink between nodes brings the channel of its ComputeDomain.
+/// A pod of the shapes with `NVLink` between nodes brings the channel of its `ComputeDomain`.
 fn with_channel(shape: &str, mut pod: Value) -> Value {
     if shape.contains(".GB") {
         pod["spec"]["resourceClaims"] = json!([{"name": "c", "resourceClaimTemplateName": "job-channel"}]);

@@ -50,19 +50,43 @@ pub(super) fn with_networks(
     if missing.is_empty() {
         return Ok(None);
     }
+    let taken = interfaces(annotation);
+    // Two networks cannot have one interface. Without a name, Multus chooses one.
+    let missing = missing.into_iter().map(|network| match network.split_once('@') {
+        Some((name, interface)) if taken.iter().any(|known| known == interface) => name,
+        _ => network,
+    });
+    let missing: Vec<&str> = missing.collect();
     if !annotation.starts_with('[') {
         let own = Some(annotation.trim_end_matches(',')).filter(|own| !own.is_empty());
         return Ok(Some(own.into_iter().chain(missing).collect::<Vec<_>>().join(",")));
     }
-    let entry = |network: &str| match network.split_once('/') {
-        Some((namespace, name)) => serde_json::json!({"name": name, "namespace": namespace}).to_string(),
-        None => serde_json::json!({"name": network}).to_string(),
+    let entry = |network: &str| {
+        let (network, interface) = network.split_once('@').map_or((network, None), |(n, i)| (n, Some(i)));
+        let mut entry = match network.split_once('/') {
+            Some((namespace, name)) => serde_json::json!({"name": name, "namespace": namespace}),
+            None => serde_json::json!({"name": network}),
+        };
+        if let Some(interface) = interface {
+            entry["interface"] = Value::from(interface);
+        }
+        entry.to_string()
     };
     // Appended to the user's text, which stays as it is.
     let body = annotation.strip_suffix(']').ok_or(NotNetworks)?.trim_end();
     let added = missing.into_iter().map(entry).collect::<Vec<_>>().join(",");
     let comma = if attached.is_empty() { "" } else { "," };
     Ok(Some(format!("{body}{comma}{added}]")))
+}
+
+/// The names of interfaces that an annotation states.
+fn interfaces(annotation: &str) -> Vec<String> {
+    if !annotation.starts_with('[') {
+        let entries = annotation.split(',').filter_map(|entry| entry.trim().split_once('@'));
+        return entries.map(|(_, interface)| interface.to_owned()).collect();
+    }
+    let entries: Vec<Value> = serde_json::from_str(annotation).unwrap_or_default();
+    entries.iter().filter_map(|entry| entry["interface"].as_str().map(str::to_owned)).collect()
 }
 
 /// The networks that an annotation attaches.
@@ -122,6 +146,17 @@ mod tests {
             r#"[ {"name": "storage"},{"name":"net","namespace":"op"}]"#
         );
         assert_eq!(networks("[]", "net", 1).unwrap(), r#"[{"name":"net"}]"#);
+    }
+
+    #[test]
+    fn a_network_keeps_its_interface_unless_the_pod_has_that_already() {
+        assert_eq!(rails("storage", &["a@f0", "op/b@f1"]).unwrap(), "storage,a@f0,op/b@f1");
+        assert_eq!(rails("storage@f0, a@f7", &["a@f7", "b@f0", "c@f2"]).unwrap(), "storage@f0, a@f7,b,c@f2");
+        assert_eq!(
+            rails(r#"[{"name":"storage","interface":"f0"}]"#, &["a@f0", "op/b@f1"]).unwrap(),
+            r#"[{"name":"storage","interface":"f0"},{"name":"a"},{"name":"b","namespace":"op","interface":"f1"}]"#
+        );
+        assert_eq!(rails("a", &["a@f0"]), None);
     }
 
     #[test]

@@ -36,16 +36,17 @@ impl Policy {
     /// Gives a policy its parameter values. `settings` are the operator's, checked by
     /// [`Parameter::parse`](super::Parameter::parse) or read from a values file.
     pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceError> {
-        let failed = |error: EvaluationError| {
-            let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
-            let diagnostic = Diagnostic::new(Span::default(), message)
-                .hint("look at the values of the parameters, see docs/policy.md");
-            definition.error_at(diagnostic, &[&error.expression])
-        };
         let nodes = KnownNodes::of(&definition, &settings);
+        let reads_nodes = nodes.labels != LabelsRead::none();
+        let failed = |selection: &Selection, error: EvaluationError| {
+            let pods = reads_nodes.then_some(selection);
+            definition.error_at(without_value(&error, pods), &[&error.expression])
+        };
         let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
         let resolve = |selection: &Selection| {
-            ResolvedPolicy::new(&definition, values(selection), selection).map(Arc::new).map_err(failed)
+            ResolvedPolicy::new(&definition, values(selection), selection)
+                .map(Arc::new)
+                .map_err(|error| failed(selection, error))
         };
         let general = resolve(&Selection::default())?;
         let mut by_node = HashMap::new();
@@ -54,7 +55,8 @@ impl Policy {
         for selection in nodes.selections() {
             let values = values(&selection);
             let computed = if nodes.expressions_read(&selection) {
-                computed_of_node(&definition, &values, &selection).map_err(failed)?
+                computed_of_node(&definition, &values, &selection)
+                    .map_err(|error| failed(&selection, error))?
             } else {
                 Some(Vec::new())
             };
@@ -142,6 +144,23 @@ impl Policy {
         }
         Ok(resolved)
     }
+}
+
+/// An error for an expression without a value: for pods that select these nodes, or for all.
+fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnostic {
+    let Some(nodes) = nodes else {
+        let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
+        return Diagnostic::new(Span::default(), message)
+            .hint("look at the values of the parameters, see docs/policy.md");
+    };
+    let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
+    let selects = if labels.is_empty() { "no nodes".to_owned() } else { labels.join(", ") };
+    let message = format!(
+        "`{}` cannot be evaluated for a pod that selects {selects}: {}",
+        error.expression, error.message
+    );
+    Diagnostic::new(Span::default(), message)
+        .hint("guard it with `.?` and `orValue(…)`, or its rule with a `when` that reads `node`")
 }
 
 #[cfg(test)]

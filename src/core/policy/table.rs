@@ -75,7 +75,12 @@ impl LabelTable {
         labels: &NodeLabels,
     ) -> Result<Self, Diagnostic> {
         let mut entries: Vec<(String, Cell)> = Vec::new();
-        for entry in reader::entries(node, &format!("the table of `{label}`"))? {
+        let what = format!("the table of `{label}`");
+        if !matches!(node.content, Content::Map(_)) {
+            let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
+            return Err(reader::expected(node, &format!("{what} to be a map")).hint(hint));
+        }
+        for entry in reader::entries(node, &what)? {
             let key = labels.normalize(label, &entry.key);
             if entries.iter().any(|(known, _)| *known == key) {
                 let message =

@@ -52,7 +52,10 @@ pub(super) fn start(node: &Node, pod: &Value, container: &Value, root: &Path, ad
         command.env(variable, here(default));
     }
     for variable in container["env"].as_array().into_iter().flatten() {
-        let value = variable["value"].as_str().map_or_else(|| field(pod, variable), str::to_owned);
+        let path = || variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
+        let unknown = || panic!("this kubelet does not know this variable: {variable}");
+        let taken = || field(pod, path().unwrap_or_else(unknown));
+        let value = variable["value"].as_str().map_or_else(taken, str::to_owned);
         command.env(variable["name"].as_str().unwrap(), here(&value));
     }
     Process::start(&mut command, &node.logs.join(format!("{name}.log")))
@@ -64,10 +67,12 @@ fn id(pod: &Value, container: &Value, key: &str) -> u64 {
     of(container).or_else(|| of(&pod["spec"])).unwrap_or_default()
 }
 
-/// What a variable takes from its pod.
-fn field(pod: &Value, variable: &Value) -> String {
-    let path = variable["valueFrom"]["fieldRef"]["fieldPath"].as_str();
-    let path = path.unwrap_or_else(|| panic!("this kubelet does not know this variable: {variable}"));
-    let value = path.split('.').fold(pod, |value, key| &value[key]);
+/// A field of a pod: `metadata.namespace`, or an entry such as `metadata.annotations['KEY']`.
+pub(super) fn field(pod: &Value, path: &str) -> String {
+    let (keys, last) = match path.strip_suffix("']").and_then(|path| path.split_once("['")) {
+        Some((keys, entry)) => (keys, Some(entry)),
+        None => (path, None),
+    };
+    let value = keys.split('.').chain(last).fold(pod, |value, key| &value[key]);
     value.as_str().unwrap_or_else(|| panic!("there is no {path}")).to_owned()
 }

@@ -1,4 +1,5 @@
-//! Volumes of a pod as files: those of a ConfigMap or a Secret, and what is projected for a service account.
+//! Volumes of a pod as files: those of a ConfigMap or a Secret, fields of the pod, and what is projected for a service
+//! account.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,6 +10,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
+use super::container::field;
 use crate::api::Api;
 
 /// Files by name.
@@ -21,7 +23,10 @@ pub(super) struct Volumes {
 
 struct Mount {
     volume: Value,
-    folder: PathBuf,
+    /// Where it is mounted.
+    target: PathBuf,
+    /// The file of the volume that is mounted alone. It stays as it is when the container starts.
+    sub_path: Option<String>,
     files: Option<Files>,
     versions: u64,
     /// A token is asked for once: it lasts for longer than any test.
@@ -34,12 +39,12 @@ impl Volumes {
         let volumes = pod["spec"]["volumes"].as_array();
         let mounts = container["volumeMounts"].as_array().into_iter().flatten();
         let mounts = mounts.map(|mount| {
-            assert!(mount["subPath"].is_null(), "this kubelet knows no `subPath`: {mount}");
             let volume = volumes.unwrap().iter().find(|volume| volume["name"] == mount["name"]).unwrap();
-            let path = mount["mountPath"].as_str().unwrap().trim_start_matches('/');
-            let folder = root.join(path);
-            fs::create_dir_all(&folder).unwrap();
-            Mount { volume: volume.clone(), folder, files: None, versions: 0, token: None }
+            let target = root.join(mount["mountPath"].as_str().unwrap().trim_start_matches('/'));
+            let sub_path = mount["subPath"].as_str().map(str::to_owned);
+            let folder = if sub_path.is_some() { target.parent().unwrap() } else { &target };
+            fs::create_dir_all(folder).unwrap();
+            Mount { volume: volume.clone(), target, sub_path, files: None, versions: 0, token: None }
         });
         Self { mounts: mounts.collect() }
     }
@@ -47,9 +52,12 @@ impl Volumes {
     /// Brings the files up to date; what is missing, if something is that the pod cannot do without.
     pub(super) async fn update(&mut self, api: &Api, pod: &Value) -> Result<(), String> {
         for mount in &mut self.mounts {
+            if mount.sub_path.is_some() && mount.files.is_some() {
+                continue;
+            }
             let files = mount.fetch(api, pod).await?;
             if mount.files.as_ref() != Some(&files) {
-                mount.write(&files);
+                mount.write(&files)?;
                 mount.files = Some(files);
             }
         }
@@ -70,8 +78,12 @@ impl Mount {
                 files.extend(self.project(api, pod, source).await?);
             }
             Ok(files)
+        } else if let Some(items) = volume["downwardAPI"]["items"].as_array() {
+            Ok(fields(pod, items))
         } else {
-            assert!(volume.get("emptyDir").is_some(), "this kubelet does not know this volume: {volume}");
+            // Neither the nodes nor the pods that mount these have files in them.
+            let empty = ["emptyDir", "hostPath"].iter().any(|kind| volume.get(kind).is_some());
+            assert!(empty, "this kubelet does not know this volume: {volume}");
             Ok(Files::new())
         }
     }
@@ -85,41 +97,53 @@ impl Mount {
             return Ok(Files::from([(path, self.token.clone().unwrap().into_bytes())]));
         }
         if let Some(items) = source["downwardAPI"]["items"].as_array() {
-            let value = |item: &Value| match item["fieldRef"]["fieldPath"].as_str() {
-                Some("metadata.namespace") => pod["metadata"]["namespace"].as_str().unwrap().into(),
-                other => panic!("this kubelet does not tell {other:?}"),
-            };
-            let files = items.iter().map(|item| (item["path"].as_str().unwrap().to_owned(), value(item)));
-            return Ok(files.collect());
+            return Ok(fields(pod, items));
         }
         let config_map = source.get("configMap").unwrap_or_else(|| panic!("not known here: {source}"));
         object(api, pod, "configmaps", config_map["name"].as_str(), config_map).await
     }
 
+    /// Writes the one file that is mounted, or all of them.
+    fn write(&mut self, files: &Files) -> Result<(), String> {
+        let Some(name) = &self.sub_path else {
+            self.replace(files);
+            return Ok(());
+        };
+        let bytes = files.get(name).ok_or_else(|| format!("no `{name}` in {}", self.volume))?;
+        fs::write(&self.target, bytes).unwrap();
+        Ok(())
+    }
+
     /// Replaces all files at once, the way a kubelet does: `..data` is a link to the folder with the newest.
-    fn write(&mut self, files: &Files) {
+    fn replace(&mut self, files: &Files) {
         self.versions += 1;
         let version = format!("..version_{}", self.versions);
-        let data = self.folder.join(&version);
+        let data = self.target.join(&version);
         fs::create_dir_all(&data).unwrap();
         for (name, bytes) in files {
             fs::write(data.join(name), bytes).unwrap();
-            let link = self.folder.join(name);
+            let link = self.target.join(name);
             if !link.is_symlink() {
                 symlink(Path::new("..data").join(name), link).unwrap();
             }
         }
-        let (new, current) = (self.folder.join("..data_tmp"), self.folder.join("..data"));
+        let (new, current) = (self.target.join("..data_tmp"), self.target.join("..data"));
         let old = fs::read_link(&current).ok();
         symlink(&version, &new).unwrap();
         fs::rename(new, current).unwrap();
         for name in self.files.iter().flat_map(Files::keys).filter(|name| !files.contains_key(*name)) {
-            fs::remove_file(self.folder.join(name)).unwrap();
+            fs::remove_file(self.target.join(name)).unwrap();
         }
         if let Some(old) = old {
-            fs::remove_dir_all(self.folder.join(old)).unwrap();
+            fs::remove_dir_all(self.target.join(old)).unwrap();
         }
     }
+}
+
+/// What a downward API volume has of a pod.
+fn fields(pod: &Value, items: &[Value]) -> Files {
+    let text = |item: &Value| field(pod, item["fieldRef"]["fieldPath"].as_str().unwrap()).into_bytes();
+    items.iter().map(|item| (item["path"].as_str().unwrap().to_owned(), text(item))).collect()
 }
 
 /// The entries of a ConfigMap or Secret, those that are named if some are.

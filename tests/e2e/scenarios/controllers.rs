@@ -10,7 +10,7 @@ use crate::workloads::{
 };
 
 /// The pods of a namespace, once there are so many.
-async fn pods(cluster: &Cluster, namespace: &str, count: usize) -> Vec<Value> {
+pub(super) async fn pods(cluster: &Cluster, namespace: &str, count: usize) -> Vec<Value> {
     let path = format!("/api/v1/namespaces/{namespace}/pods");
     let mut pods = Vec::new();
     eventually("the controller makes its pods", async || {
@@ -23,7 +23,7 @@ async fn pods(cluster: &Cluster, namespace: &str, count: usize) -> Vec<Value> {
 }
 
 /// The pods of a namespace, once so many are bound to a node.
-async fn bound(cluster: &Cluster, namespace: &str, count: usize) -> Vec<Value> {
+pub(super) async fn bound(cluster: &Cluster, namespace: &str, count: usize) -> Vec<Value> {
     let mut found = Vec::new();
     eventually("the pods are bound", async || {
         found = pods(cluster, namespace, count).await;

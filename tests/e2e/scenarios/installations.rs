@@ -52,7 +52,7 @@ pub(super) async fn kubectl_applies_what_manifests_prints(cluster: &Cluster) {
 }
 
 pub(super) async fn kubectl_applies_the_kustomization(cluster: &Cluster) {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/kustomize/overlays/aws");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests");
     comes_and_goes(cluster, &["-k", folder]).await;
 }
 

@@ -15,47 +15,23 @@
 {{- end -}}
 
 {{- define "fabric-injector.checkProvider" -}}
-{{- $provider := include "fabric-injector.provider" . -}}
-{{- if not (or $provider .Values.extraPolicies .Values.extraPoliciesConfigMap) -}}
-{{- include "fabric-injector.refuse" (list
-    "multinodeNetworking: no provider is enabled, so no pod would be injected"
-    (print "use `--set multinodeNetworking.aws.enabled=true`, or `azure`, `gcp` or `oci`, or add policies of your "
-      "own to `extraPolicies`")) -}}
-{{- end -}}
 {{- $known := list -}}
 {{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
 {{- range $name, $policy := merge $builtIn (include "fabric-injector.extraPolicies" . | fromJson) -}}
 {{- with dig "spec" "provider" "" $policy -}}{{- $known = append $known . -}}{{- end -}}
+{{- end -}}
+{{- $provider := include "fabric-injector.provider" . -}}
+{{- if not (or $provider .Values.extraPolicies .Values.extraPoliciesConfigMap) -}}
+{{- include "fabric-injector.refuse" (list
+    "multinodeNetworking: no provider is enabled, so no pod would be injected"
+    (printf "use `--set multinodeNetworking.PROVIDER.enabled=true` with one of `%s`, or add policies of your own to `extraPolicies`"
+      (join "`, `" (sortAlpha (uniq $known))))) -}}
 {{- end -}}
 {{- range $name, $settings := .Values.multinodeNetworking -}}
 {{- if not (or (has $name $known) $.Values.extraPoliciesConfigMap) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "multinodeNetworking: no policy has the provider `%s`" $name)
     (printf "there are policies for `%s`" (join "`, `" (sortAlpha (uniq $known))))) -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-
-{{/* The schema has the types of the parameters of built-in policies; those of other policies are known here only. */}}
-{{- define "fabric-injector.checkParameters" -}}
-{{- $all := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- range $name, $policy := include "fabric-injector.ownPolicies" . | fromJson -}}
-{{- $_ := set $all $name $policy -}}
-{{- end -}}
-{{- range $provider, $settings := .Values.multinodeNetworking -}}
-{{- $known := list "enabled" -}}
-{{- range $name, $policy := $all -}}
-{{- $inherited := include "fabric-injector.inherited" (dict "name" $name "policies" $all "seen" (list $name)) | fromJson -}}
-{{- if eq $inherited.spec.provider $provider -}}
-{{- $known = concat $known (keys (dig "spec" "parameters" dict $policy)) -}}
-{{- end -}}
-{{- end -}}
-{{- range $name := keys (default dict $settings) | sortAlpha -}}
-{{- if not (or (has $name $known) $.Values.extraPoliciesConfigMap) -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "multinodeNetworking.%s: no policy has the parameter `%s`" $provider $name)
-    (printf "there are `%s`" (join "`, `" (sortAlpha (uniq $known))))) -}}
-{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

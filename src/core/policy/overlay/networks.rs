@@ -1,5 +1,7 @@
 //! Attachments of networks in a Multus annotation: one network several times, or each of a list once.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::core::policy::diagnostic::Diagnostic;
@@ -32,8 +34,10 @@ impl NetworksEdit {
     pub(super) fn read(source: &Source) -> Result<Self, Diagnostic> {
         let named = source.get("$networks").unwrap_or(source);
         let networks = match &named.content {
-            SourceContent::List(items) => Names::List(items.iter().map(name).collect::<Result<_, _>>()?),
-            _ => Names::One(name(named)?),
+            SourceContent::List(items) => {
+                Names::List(items.iter().map(|item| name(item, true)).collect::<Result<_, _>>()?)
+            }
+            _ => Names::One(name(named, false)?),
         };
         let count = source.get("$count").map(|count| value(count, &COUNT)).transpose()?;
         if let (Names::List(names), Some(Template::Constant(count)), Some(node)) =
@@ -105,33 +109,48 @@ impl NetworksEdit {
     }
 
     fn names(&self, bindings: &Bindings<'_, '_>) -> Result<Option<Named>, EvaluationError> {
-        let checked = |text: &Interpolation, value: &Value| {
+        let checked = |text: &Interpolation, value: &Value, listed: bool| {
             let failed = |message: String| EvaluationError { expression: text.source(), message };
             let Value::String(name) = value else {
                 return Err(failed(format!("the result is `{value}` where the name of a network is needed")));
             };
-            check(name).map(|()| name.clone()).map_err(|problem| failed(format!("`{name}`: {problem}")))
+            check(name, listed)
+                .map(|()| name.clone())
+                .map_err(|problem| failed(format!("`{name}`: {problem}")))
         };
         match &self.networks {
             Names::One(text) => match text.evaluate(bindings)? {
                 Value::Null => Ok(None),
                 Value::Array(names) => {
-                    let names = names.iter().filter(|name| !name.is_null()).map(|name| checked(text, name));
-                    Ok(Some(Named::List(names.collect::<Result<_, _>>()?)))
+                    let names =
+                        names.iter().filter(|name| !name.is_null()).map(|name| checked(text, name, true));
+                    self.list(names.collect::<Result<_, _>>()?)
                 }
-                name => Ok(Some(Named::One(checked(text, &name)?))),
+                name => Ok(Some(Named::One(checked(text, &name, false)?))),
             },
             Names::List(texts) => {
                 let mut names = Vec::with_capacity(texts.len());
                 for text in texts {
                     match text.evaluate(bindings)? {
                         Value::Null => {}
-                        name => names.push(checked(text, &name)?),
+                        name => names.push(checked(text, &name, true)?),
                     }
                 }
-                Ok(Some(Named::List(names)))
+                self.list(names)
             }
         }
+    }
+
+    /// Fails for a list with one interface for two networks.
+    fn list(&self, names: Vec<String>) -> Result<Option<Named>, EvaluationError> {
+        let mut interfaces = BTreeSet::new();
+        for (_, interface) in names.iter().filter_map(|name| name.split_once('@')) {
+            if !interfaces.insert(interface) {
+                let message = format!("two networks of the list have the interface `{interface}`");
+                return Err(EvaluationError { expression: self.source(), message });
+            }
+        }
+        Ok(Some(Named::List(names)))
     }
 
     /// The number of attachments, or else the networks, for a message.
@@ -152,20 +171,35 @@ enum Named {
     List(Vec<String>),
 }
 
-/// The name of a network, or an expression.
-fn name(source: &Source) -> Result<Interpolation, Diagnostic> {
+/// The name of a network, or an expression. An entry of a list can name an interface.
+fn name(source: &Source, listed: bool) -> Result<Interpolation, Diagnostic> {
     let text = text(source)?;
     if let Interpolation::Literal(name) = &text {
-        check(name).map_err(|problem| {
+        check(name, listed).map_err(|problem| {
             Diagnostic::new(source.span, format!("`{name}`: {problem}"))
-                .hint("name a network as `name` or `namespace/name`")
+                .hint("name a network as `name` or `namespace/name`, in a list also as `name@interface`")
         })?;
     }
     Ok(text)
 }
 
-/// Fails for text that is not `[namespace/]name`.
-fn check(network: &str) -> Result<(), String> {
+/// Fails for text that is not `[namespace/]name`, or `[namespace/]name@interface` in a list.
+fn check(network: &str, listed: bool) -> Result<(), String> {
+    let (network, interface) = match network.split_once('@') {
+        Some((network, interface)) => (network, Some(interface)),
+        None => (network, None),
+    };
+    if let Some(interface) = interface {
+        if !listed {
+            return Err("only an entry of a list can name an interface".to_owned());
+        }
+        let known = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+        if interface.is_empty() || interface.len() > 15 || !interface.chars().all(known) {
+            return Err(format!(
+                "`{interface}` is not the name of an interface: 1 to 15 letters, digits, `-`, `_` and `.`"
+            ));
+        }
+    }
     let (namespace, name) = match network.split_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
         None => (None, network),

@@ -229,7 +229,9 @@ pub(super) fn elements(
             {
                 return Err(Diagnostic::new(entry.span, format!("an entry of this list needs its `{key}`")));
             }
-            if let (Shape::Object(_) | Shape::Atomic(_), SourceContent::Text(_)) = (items, &entry.content) {
+            if let (Shape::Object(_) | Shape::Atomic(_), SourceContent::Text(text)) = (items, &entry.content)
+                && text.expressions().next().is_some()
+            {
                 return Err(Diagnostic::new(entry.span, "an expression cannot yield one entry of this list")
                     .hint("write the entry out, or let one expression yield the whole list"));
             }
