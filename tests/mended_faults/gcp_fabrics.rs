@@ -189,7 +189,7 @@ fn gcp_gib_in_the_hosts_network_resolves_services_and_names_no_interface() {
     assert_eq!(served("gcp-gib", &[], own_dns).pod["spec"]["dnsPolicy"], "Default");
 }
 
-/// NVLink between nodes without a channel ends NCCL on one node, too.
+/// Without a channel, NCCL ends with `NCCL_MNNVL_ENABLE=1`, on one node too.
 #[test]
 fn gcp_grace_pods_have_nvlink_between_nodes_only_with_a_channel() {
     let template = [("computeDomainTemplate", "domain"), ("computeDomainLabel", "job")];
