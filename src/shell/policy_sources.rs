@@ -162,7 +162,7 @@ pub(crate) fn listing() -> anyhow::Result<String> {
         let definition = policy.definition()?;
         let extends = definition.extends.as_ref().map(|base| format!("extends {base}: ")).unwrap_or_default();
         lines.push_str(&format!(
-            "{:<18} {:<7} {extends}{}\n",
+            "{:<22} {:<10} {extends}{}\n",
             definition.name, definition.provider, definition.description
         ));
     }
