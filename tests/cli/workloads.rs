@@ -98,7 +98,8 @@ fn every_template_of_the_sample_workloads_is_reported_once() {
             ["containers:", "- containers:", "\"containers\":"].iter().any(|start| line.starts_with(start))
         });
         let name = path.file_name().unwrap().to_str().unwrap();
-        let own = reports.iter().filter(|report| report["file"].as_str().unwrap().ends_with(name));
+        let path = format!("tests/workloads/{name}");
+        let own = reports.iter().filter(|report| report["file"] == path.as_str());
         assert_eq!(own.count(), lists.count(), "{name}");
     }
 }
@@ -112,7 +113,8 @@ fn mutating_the_output_again_changes_no_byte_of_it() {
         assert_eq!(again.text(), once.text(), "{policy}");
         assert_eq!(again.reports().len(), once.reports().len(), "{policy}");
         for (before, after) in once.reports().iter().zip(again.reports()) {
-            assert_eq!(after["outcome"], "unchanged", "{policy}: {before}");
+            let wanted = if before["outcome"] == "skipped" { "skipped" } else { "unchanged" };
+            assert_eq!(after["outcome"], wanted, "{policy}: {before}");
             if before["outcome"] == "mutated" {
                 assert_eq!(after["reason"], "nothing_to_add", "{policy}: {before}");
             }
