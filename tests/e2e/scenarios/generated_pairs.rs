@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::api::Api;
 use crate::cluster::Cluster;
-use crate::generator::pools::{NAMESPACES, TRIGGER};
+use crate::generator::pools::{NAMESPACES, REFUSAL, TRIGGER};
 use crate::generator::{Dice, pods, policies, yaml};
 use crate::workloads::is_injected;
 
@@ -36,7 +36,7 @@ enum Verdict {
     Invalid(String),
     Injected,
     Unchanged,
-    /// The webhook denies the pod, as a rule with `onConflict: refuse` says.
+    /// The webhook denies the pod, as a rule with `onConflict: refuse` or a refusal says.
     Denied,
     /// A fault, and the case.
     Fault(String),
@@ -100,7 +100,10 @@ async fn verdict(api: &Api, pair: &Pair) -> Verdict {
     }
     let first = match created(api, &pair.pod).await {
         Ok(first) => first,
-        Err(why) if why.contains("denied the request") && why.contains("insists on") => {
+        Err(why)
+            if why.contains("denied the request")
+                && ["insists on", REFUSAL].iter().any(|reason| why.contains(reason)) =>
+        {
             return Verdict::Denied;
         }
         Err(why) => return Verdict::Fault(format!("refused with the webhook: {why}")),

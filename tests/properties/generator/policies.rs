@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use super::author::{Author, Kind, Known, Phase};
 use super::expressions::Expr;
 use super::pools::{
-    GPU, INSTANCE_TYPE, INSTANCE_TYPES, NAMESPACES, OPT_OUT, OTHER_GPU, POOL, POOLS, TRIGGER, VOLUMES,
+    GPU, INSTANCE_TYPE, INSTANCE_TYPES, NAMESPACES, OPT_OUT, OTHER_GPU, POOL, POOLS, REFUSAL, TRIGGER,
+    VOLUMES,
 };
 use super::{Dice, container_overlays, fabric, pod_overlays, yaml};
 
@@ -232,7 +233,7 @@ fn refusals(author: &mut Author<'_>) -> Vec<Value> {
         return Vec::new();
     }
     let condition = author.condition(Phase::Final, 1);
-    vec![json!({"code": "generated_refusal", "when": author.write(condition), "message": "no"})]
+    vec![json!({"code": "generated_refusal", "when": author.write(condition), "message": REFUSAL})]
 }
 
 fn rule(author: &mut Author<'_>, at: usize) -> Value {

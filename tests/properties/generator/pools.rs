@@ -27,6 +27,8 @@ pub(crate) const OWN_VARIABLES: [&str; 2] = ["MINE", "THEIRS"];
 pub(crate) const PATHS: [&str; 6] =
     ["/dev/shm", "/dev/shm/", "/opt/lib", "/data", "/etc//config", "/var/run/x"];
 pub(crate) const DEVICES: [&str; 3] = ["example.com/nic", "rdma/hca", "vendor.io/dev"];
+/// The message of a refusal.
+pub(crate) const REFUSAL: &str = "the generated policy refuses it";
 /// Labels that policies read; they write others.
 pub(crate) const LABELS: [&str; 5] = ["role", "no", "team", "default", "small.1"];
 pub(crate) const LABEL_VALUES: [&str; 3] = ["launcher", "no", "yes"];
