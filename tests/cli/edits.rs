@@ -110,7 +110,10 @@ fn a_network_of_a_list_can_have_an_interface() {
     assert_eq!(attached(edit, Some("storage@net7")), "storage@net7,rail-0,ops/rail-1@net8");
     assert_eq!(attached(edit, Some("rail-0")), "rail-0,ops/rail-1@net8");
     refused(&networks("$networks: rail-0@net7"), &["only an entry of a list can name an interface"]);
-    refused(&networks("$networks: [a@net7, b@net7]"), &["two networks of the list have the interface `net7`"]);
+    refused(
+        &networks("$networks: [a@net7, b@net7]"),
+        &["two networks of the list have the interface `net7`"],
+    );
     refused(&networks("$networks: [a@]"), &["`` is not the name of an interface"]);
     refused(&networks("$networks: [a@a-name-of-17-chars]"), &["is not the name of an interface: 1 to 15"]);
 }
