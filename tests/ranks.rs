@@ -20,9 +20,11 @@ use serde_json::{Value, json};
 const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
 
 /// The policies, each with a value of the node label that its nodes have.
-const CLOUDS: [(&str, &str); 4] = [
+const CLOUDS: [(&str, &str); 6] = [
     ("aws-efa", "p5.48xlarge"),
     ("azure-infiniband", "Standard_ND96isr_H100_v5"),
+    ("gcp-gib", "a3-ultragpu-8g"),
+    ("gcp-tcpx", "a3-highgpu-8g"),
     ("gcp-tcpxo", "a3-megagpu-8g"),
     ("oci-sriov", "BM.GPU.H100.8"),
 ];

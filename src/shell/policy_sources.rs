@@ -4,6 +4,7 @@
 //! change.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -157,14 +158,15 @@ fn without_provider<'k>(key: &'k str, provider: &str) -> &'k str {
 
 /// One line for each built-in policy, with its provider and description.
 pub(crate) fn listing() -> anyhow::Result<String> {
+    let definitions =
+        builtin::POLICIES.iter().map(|policy| policy.definition()).collect::<Result<Vec<_>, _>>()?;
+    let longest =
+        |text: fn(&Definition) -> &str| definitions.iter().map(|one| text(one).len()).max().unwrap_or(0);
+    let (names, providers) = (longest(|one| &one.name), longest(|one| &one.provider));
     let mut lines = String::new();
-    for policy in builtin::POLICIES {
-        let definition = policy.definition()?;
-        let extends = definition.extends.as_ref().map(|base| format!("extends {base}: ")).unwrap_or_default();
-        lines.push_str(&format!(
-            "{:<18} {:<7} {extends}{}\n",
-            definition.name, definition.provider, definition.description
-        ));
+    for Definition { name, provider, description, extends, .. } in &definitions {
+        let extends = extends.as_ref().map(|base| format!("extends {base}: ")).unwrap_or_default();
+        writeln!(lines, "{name:<names$} {provider:<providers$} {extends}{description}")?;
     }
     Ok(lines)
 }

@@ -168,6 +168,11 @@ fn a_pod_that_brings_its_fabric_keeps_it_and_gets_the_rest() {
             "my-nics",
         ),
         (with("/spec/resourceClaims", json!([{"name": "x", "resourceClaimName": "my-nics"}])), "my-nics"),
+        // With the policy's claim in addition, the pod would ask for twice the devices of the template.
+        (
+            with("/spec/resourceClaims", json!([{"name": "x", "resourceClaimTemplateName": "policy-nics"}])),
+            "policy-nics",
+        ),
     ] {
         let injected = inject(&policy(FABRIC), &pod);
         assert_eq!(injected.codes(), ["kept_fabric"], "{name}");
@@ -188,7 +193,7 @@ fn the_names_that_the_policy_adds_are_not_the_pods_own() {
         with(&format!("{LIMIT}/rdma~1vf"), json!(8)),
         with(&format!("{LIMIT}/rdma~1ib"), json!(0)),
         with(NETWORKS, json!("default/rdma-vf,storage")),
-        with("/spec/resourceClaims", json!([{"name": "x", "resourceClaimTemplateName": "policy-nics"}])),
+        with("/spec/resourceClaims", json!([{"name": "nics", "resourceClaimTemplateName": "policy-nics"}])),
     ] {
         let injected = inject(&policy(FABRIC), &pod);
         assert_eq!(injected.codes(), Vec::<&str>::new());

@@ -53,6 +53,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     controllers::with_a_wrong_ratio_a_job_stays_pending,
     pools::pods_get_the_devices_of_the_pool_that_they_select,
     claims::pods_carry_the_claim_of_a_policy_and_keep_their_own,
+    claims::the_template_of_a_compute_domain_is_that_of_the_job,
     settings::the_file_of_a_container_has_the_settings_of_its_environment,
     dry_runs::every_workload_comes_out_as_mutate_says,
     generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,

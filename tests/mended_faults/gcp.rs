@@ -8,7 +8,7 @@ use crate::support::{Served, items, on_host_network, pod, served, worker, worker
 
 const DEVICES: &str = "devices.gke.io/container.tcpxo-daemon";
 const DEFAULT_INTERFACE: &str = "networking.gke.io/default-interface";
-const IMAGE: &str = "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.21";
+const IMAGE: &str = "us-docker.pkg.dev/gce-ai-infra/gpudirect-tcpxo/tcpgpudmarxd-dev:v1.0.20";
 const INTERFACES: &str = "networking.gke.io/interfaces";
 
 /// The annotation with the interfaces for these networks, as a value.
@@ -105,22 +105,45 @@ fn gcp_networks_and_interfaces_are_parameters() {
     assert_eq!(served.env("worker", "NCCL_SOCKET_IFNAME"), Some("net0"));
 }
 
-/// The daemon was one of May 2024, long out of date.
+/// The releases of the daemon, from the newest on.
+const RELEASES: [&str; 12] = [
+    "v1.0.21",
+    "v1.0.20",
+    "v1.0.18",
+    "v1.0.17",
+    "v1.0.15",
+    "v1.0.14",
+    "v1.0.13_1",
+    "v1.0.12",
+    "v1.0.11",
+    "v1.0.10",
+    "v1.0.9",
+    "v1.0.8",
+];
+
+/// The daemon was one of May 2024, long out of date; then one that ran ahead of the plugin which Google's toolkit
+/// installs, and the releases of Google's own charts were missing.
 #[test]
-fn gcp_daemon_is_the_present_release() {
-    let served = served("gcp-tcpxo", &[], worker(8));
-    assert_eq!(served.container("tcpxo-daemon")["image"], IMAGE);
+fn gcp_audit_6_the_daemon_is_the_release_that_google_pairs_with_its_plugin() {
+    assert_eq!(served("gcp-tcpxo", &[], worker(8)).container("tcpxo-daemon")["image"], IMAGE);
+    for release in RELEASES {
+        let served = served("gcp-tcpxo", &[("tcpxoRelease", release)], worker(8));
+        let image = served.container("tcpxo-daemon")["image"].as_str().unwrap();
+        assert!(image.ends_with(&format!("tcpgpudmarxd-dev:{release}")), "{image}");
+    }
 }
 
 /// The daemon was started with flags that its later releases no longer have.
 #[test]
 fn gcp_daemon_gets_only_the_flags_of_its_release() {
-    for (release, flags) in [
-        ("v1.0.21", "--num_hops=2"),
-        ("v1.0.20", "--num_hops=2"),
-        ("v1.0.18", "--num_hops=2 --num_nics=8"),
-        ("v1.0.8", "--num_hops=2 --num_nics=8 --uid= --alsologtostderr --enforce_kernel_ipv6_support=false"),
-    ] {
+    let of_2024 = "--num_hops=2 --num_nics=8 --uid= --alsologtostderr";
+    for release in RELEASES {
+        let flags = match release {
+            "v1.0.21" | "v1.0.20" => "--num_hops=2".to_owned(),
+            "v1.0.18" => "--num_hops=2 --num_nics=8".to_owned(),
+            "v1.0.8" => format!("{of_2024} --enforce_kernel_ipv6_support=false"),
+            _ => of_2024.to_owned(),
+        };
         let served = served("gcp-tcpxo", &[("tcpxoRelease", release)], worker(8));
         let (_, started_with) = start_command(&served).split_once("entrypoint_rxdm_container.sh --").unwrap();
         assert_eq!(format!("--{started_with}"), flags, "{release}");
@@ -134,6 +157,7 @@ fn gcp_workload_has_the_variable_without_which_it_is_aborted() {
         ("v1.0.21", Some("131072")),
         ("v1.0.20", Some("131072")),
         ("v1.0.18", Some("131072")),
+        ("v1.0.17", None),
         ("v1.0.8", None),
     ] {
         let served = served("gcp-tcpxo", &[("tcpxoRelease", release)], worker(8));
@@ -153,10 +177,17 @@ fn gcp_variables_are_those_of_the_daemons_release() {
     of_2025.retain(|name, _| !["CUDA_VISIBLE_DEVICES", "NCCL_NVLS_ENABLE"].contains(name));
     of_2025.insert("NCCL_DYNAMIC_CHUNK_SIZE", "524288");
     assert_eq!(of_release("v1.0.18").variables("worker", &[""]), of_2025);
-    let mut of_2024 = of_2025;
-    of_2024.remove("NCCL_NVLSTREE_MAX_CHUNKSIZE");
-    of_2024.extend([("NCCL_ALGO", "Ring,Tree"), ("NCCL_PROTO", "Simple"), ("NCCL_NVLS_ENABLE", "0")]);
-    assert_eq!(of_release("v1.0.8").variables("worker", &[""]), of_2024);
+    let mut with_ll128 = of_2025;
+    with_ll128.remove("NCCL_NVLSTREE_MAX_CHUNKSIZE");
+    with_ll128.extend([("NCCL_ALGO", "Ring,Tree"), ("NCCL_NVLS_ENABLE", "0")]);
+    for release in ["v1.0.17", "v1.0.15"] {
+        assert_eq!(of_release(release).variables("worker", &[""]), with_ll128, "{release}");
+    }
+    let mut of_2024 = with_ll128;
+    of_2024.extend([("NCCL_PROTO", "Simple"), ("CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7")]);
+    for release in &RELEASES[5..] {
+        assert_eq!(of_release(release).variables("worker", &[""]), of_2024, "{release}");
+    }
 }
 
 /// A daemon that is an ordinary container keeps a Job from ever completing.
@@ -275,10 +306,34 @@ fn gcp_hostnetwork_pods_get_all_but_the_interfaces() {
     assert_eq!(on_host.annotation(DEVICES), in_pod_network.annotation(DEVICES));
     assert!(on_host.annotation(DEVICES).is_some());
     for container in ["tcpxo-daemon", "worker"] {
-        assert_eq!(on_host.container(container), in_pod_network.container(container));
+        for field in ["image", "args", "env", "volumeMounts", "resources"] {
+            assert_eq!(on_host.container(container)[field], in_pod_network.container(container)[field]);
+        }
     }
     assert_eq!(on_host.codes(), ["host_network"]);
     assert_eq!(in_pod_network.codes(), Vec::<&str>::new());
+}
+
+/// In the host's network, Google's manifests make the daemon and the workload privileged, and the policy did not.
+#[test]
+fn gcp_audit_7_hostnetwork_containers_are_privileged_unless_they_forbid_it() {
+    let privileged =
+        |served: &Served, name: &str| served.container(name)["securityContext"].get("privileged").cloned();
+    let on_host = served("gcp-tcpxo", &[], on_host_network(worker(8)));
+    let daemon_alone = served("gcp-tcpx", &[("fabric", "tcpx")], on_host_network(worker(8)));
+    let in_pod_network = served("gcp-tcpxo", &[], worker(8));
+    assert_eq!(privileged(&on_host, "tcpxo-daemon"), Some(json!(true)));
+    assert_eq!(privileged(&on_host, "worker"), Some(json!(true)));
+    assert_eq!(privileged(&daemon_alone, "tcpx-daemon"), Some(json!(true)));
+    assert_eq!(privileged(&daemon_alone, "worker"), None);
+    assert_eq!(privileged(&in_pod_network, "tcpxo-daemon"), None);
+    assert_eq!(in_pod_network.container("worker").get("securityContext"), None);
+    let strict = worker_with(8, &json!({"securityContext": {"allowPrivilegeEscalation": false}}));
+    for (policy, sets) in [("gcp-tcpxo", [].as_slice()), ("gcp-gib", &[("fabric", "gib")])] {
+        let served = served(policy, sets, on_host_network(strict.clone()));
+        assert_eq!(privileged(&served, "worker"), None, "{policy}");
+        assert!(served.codes().contains(&"privilege_conflict"), "{policy}: {:?}", served.codes());
+    }
 }
 
 /// TCPXO needs all GPUs of a node; a pod with fewer was served without a word.

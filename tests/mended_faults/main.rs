@@ -13,6 +13,7 @@ mod aws;
 mod azure;
 mod every_cloud;
 mod gcp;
+mod gcp_fabrics;
 mod manifests;
 mod oci;
 mod support;

@@ -24,7 +24,7 @@ pub(crate) struct OwnNames {
     pub(crate) resources: BTreeSet<String>,
     /// Texts of the networks annotation.
     pub(crate) networks: Vec<String>,
-    /// Names of claims and of templates.
+    /// Names of claims and of templates, of claims without a constant name within the pod.
     pub(crate) claims: BTreeSet<String>,
     /// The names of the claims within the pod.
     pub(crate) claim_entries: BTreeSet<String>,
@@ -187,17 +187,18 @@ impl Collector<'_, '_, '_> {
     }
 }
 
-/// Adds the names of a claim of the pod: that within the pod, or that of the claim or template, is enough to know it.
+/// Adds the name of a claim within the pod, or without a constant one, that of the claim or template. A claim of the
+/// pod's own can refer to the same template under another name.
 fn claim(entry: &Element, own: &mut OwnNames) -> Result<(), EvaluationError> {
-    let target = ["resourceClaimName", "resourceClaimTemplateName"]
-        .into_iter()
-        .find_map(|field| entry.0.literal(field));
-    let name = entry.0.literal("name");
-    own.claims.extend(target.map(str::to_owned));
-    own.claim_entries.extend(name.map(str::to_owned));
-    if target.is_none() && name.is_none() {
-        return Err(first_unknown(|visit| entry.0.texts(visit)));
+    if let Some(name) = entry.0.literal("name") {
+        own.claim_entries.insert(name.to_owned());
+        return Ok(());
     }
+    let fields = ["resourceClaimName", "resourceClaimTemplateName"];
+    let Some(target) = fields.into_iter().find_map(|field| entry.0.literal(field)) else {
+        return Err(first_unknown(|visit| entry.0.texts(visit)));
+    };
+    own.claims.insert(target.to_owned());
     Ok(())
 }
 

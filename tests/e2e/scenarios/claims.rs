@@ -5,23 +5,28 @@ use serde_json::{Value, json};
 use super::controllers::bound;
 use super::values;
 use crate::cluster::Cluster;
-use crate::workloads::{annotated_template, is_injected, job, pod};
+use crate::nodes;
+use crate::workloads::{annotated_template, is_injected, job, pod, template};
 
 /// The driver and the class of the channels, as NVIDIA's driver for `ComputeDomain` names them.
 const DRIVER: &str = "compute-domain.nvidia.com";
+const CLASSES: &str = "/apis/resource.k8s.io/v1/deviceclasses";
 const CLASS: &str = "compute-domain-default-channel.nvidia.com";
-/// The nodes that publish a channel.
-const NODES: [&str; 2] = ["p5-0", "p5-1"];
 
-/// The built-in policy with a claim for each GPU pod. `train-channel` is the template that a `ComputeDomain` makes.
-const POLICY: &str = r"apiVersion: fabric-injector.io/v1alpha1
+/// A claim for each GPU pod. `train-channel` is the template that a `ComputeDomain` makes.
+const POLICY: &str = r#"apiVersion: fabric-injector.io/v1alpha1
 kind: FabricPolicy
 metadata:
-  name: efa-with-channel
+  name: lab-channel
 spec:
-  extends: aws-efa
+  provider: lab
+  description: A ComputeDomain channel for each GPU pod
+  gpuResources: [nvidia.com/gpu]
+  match:
+    anyAnnotation:
+      nmp.nvidia.com/enable-multi-node-networking: "true"
   rules:
-    - name: lab-channel
+    - name: channel
       pod:
         spec:
           resourceClaims:
@@ -31,32 +36,60 @@ spec:
         resources:
           claims:
             - name: lab-channel
-";
+"#;
 
-/// What the operator and a `ComputeDomain` make: the class, the channels of the nodes, the template, a claim.
-async fn channels(cluster: &Cluster, namespace: &str) {
-    let object = |kind: &str, metadata: Value, spec: Value| json!({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec});
-    let devices = json!({"requests": [{"name": "channel", "exactly": {"deviceClassName": CLASS}}]});
-    let claim = json!({"devices": devices});
-    let named = |name: &str| json!({"name": name, "namespace": namespace});
-    let mut objects = vec![
-        object("DeviceClass", json!({"name": CLASS}), json!({})),
-        object("ResourceClaimTemplate", named("train-channel"), json!({"spec": claim})),
-        object("ResourceClaim", named("own-claim"), claim),
-    ];
-    for node in NODES {
-        let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
-        let spec =
-            json!({"driver": DRIVER, "pool": pool, "nodeName": node, "devices": [{"name": "channel-0"}]});
-        objects.push(object("ResourceSlice", json!({"name": format!("channels-{node}")}), spec));
+/// Nodes that publish a channel each.
+struct Channels<'a> {
+    cluster: &'a Cluster,
+    nodes: [&'a str; 2],
+}
+
+impl<'a> Channels<'a> {
+    /// Makes what the operator and a `ComputeDomain` make: the class, the channels of the nodes, the template, a claim.
+    async fn publish(cluster: &'a Cluster, namespace: &str, nodes: [&'a str; 2]) -> Self {
+        let object = |kind: &str, metadata: Value, spec: Value| json!({"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec});
+        let class = object("DeviceClass", json!({"name": CLASS}), json!({}));
+        cluster.api.post(CLASSES, &class).await.ok();
+        let devices = json!({"requests": [{"name": "channel", "exactly": {"deviceClassName": CLASS}}]});
+        let claim = json!({"devices": devices});
+        let named = |name: &str| json!({"name": name, "namespace": namespace});
+        let template = object("ResourceClaimTemplate", named("train-channel"), json!({"spec": claim}));
+        cluster.api.create(&template).await.ok();
+        cluster.api.create(&object("ResourceClaim", named("own-claim"), claim)).await.ok();
+        for node in nodes {
+            let pool = json!({"name": node, "generation": 1, "resourceSliceCount": 1});
+            let devices = json!([{"name": "channel-0"}]);
+            let spec = json!({"driver": DRIVER, "pool": pool, "nodeName": node, "devices": devices});
+            let metadata = json!({"name": format!("channels-{node}")});
+            cluster.api.create(&object("ResourceSlice", metadata, spec)).await.ok();
+        }
+        Self { cluster, nodes }
     }
-    for object in &objects {
-        let reply = if object["kind"] == "DeviceClass" {
-            cluster.api.post("/apis/resource.k8s.io/v1/deviceclasses", object).await
-        } else {
-            cluster.api.create(object).await
-        };
-        reply.ok();
+
+    /// Asserts that the two pods of a Job are on the nodes, with a claim of this name that has the node's channel.
+    async fn assert_carried(&self, namespace: &str, name: &str) {
+        let pods = bound(self.cluster, namespace, 2).await;
+        let mut nodes: Vec<&str> = pods.iter().map(|pod| pod["spec"]["nodeName"].as_str().unwrap()).collect();
+        nodes.sort_unstable();
+        assert_eq!(nodes, self.nodes, "the nodes with a channel");
+        for pod in &pods {
+            assert!(is_injected(pod), "{pod}");
+            let added = json!([{"name": name, "resourceClaimTemplateName": "train-channel"}]);
+            assert_eq!(claims(pod), (&added, &json!([{"name": name}])));
+            let claim = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].as_str().unwrap();
+            let path = format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{claim}");
+            let claim = self.cluster.api.get(&path).await.ok();
+            let device = &claim["status"]["allocation"]["devices"]["results"][0];
+            assert_eq!(device["pool"], pod["spec"]["nodeName"], "{claim}");
+        }
+    }
+
+    async fn remove(&self) {
+        for node in self.nodes {
+            let slice = format!("/apis/resource.k8s.io/v1/resourceslices/channels-{node}");
+            self.cluster.api.delete(&slice).await.ok();
+        }
+        self.cluster.api.delete(&format!("{CLASSES}/{CLASS}")).await.ok();
     }
 }
 
@@ -66,27 +99,11 @@ fn claims(pod: &Value) -> (&Value, &Value) {
 }
 
 pub(super) async fn pods_carry_the_claim_of_a_policy_and_keep_their_own(cluster: &Cluster) {
-    let mut values = values();
-    values["extraPolicies"] = json!({"efa-with-channel.yaml": POLICY});
-    cluster.ensure(&values).await;
+    cluster.ensure(&json!({"extraPolicies": {"lab-channel.yaml": POLICY}})).await;
     let namespace = cluster.namespace("claims").await;
-    channels(cluster, &namespace).await;
-
+    let channels = Channels::publish(cluster, &namespace, ["p5-0", "p5-1"]).await;
     cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
-    let pods = bound(cluster, &namespace, 2).await;
-    let mut nodes: Vec<&str> = pods.iter().map(|pod| pod["spec"]["nodeName"].as_str().unwrap()).collect();
-    nodes.sort_unstable();
-    assert_eq!(nodes, NODES, "the nodes with a channel");
-    for pod in &pods {
-        assert!(is_injected(pod), "{pod}");
-        let (of_pod, of_container) = claims(pod);
-        let added = json!([{"name": "lab-channel", "resourceClaimTemplateName": "train-channel"}]);
-        assert_eq!((of_pod, of_container), (&added, &json!([{"name": "lab-channel"}])));
-        let claim = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].as_str().unwrap();
-        let path = format!("/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{claim}");
-        let devices = &cluster.api.get(&path).await.ok()["status"]["allocation"]["devices"]["results"];
-        assert_eq!(devices[0]["pool"], pod["spec"]["nodeName"], "{devices}");
-    }
+    channels.assert_carried(&namespace, "lab-channel").await;
 
     let mut own = annotated_template();
     own["spec"]["resourceClaims"] = json!([{"name": "lab-channel", "resourceClaimName": "own-claim"}]);
@@ -97,11 +114,30 @@ pub(super) async fn pods_carry_the_claim_of_a_policy_and_keep_their_own(cluster:
     let made = reply.ok();
     assert!(is_injected(&made), "{made}");
     assert_eq!(claims(&made), (&own["spec"]["resourceClaims"], &json!([{"name": "lab-channel"}])));
-
-    for node in NODES {
-        let slice = format!("/apis/resource.k8s.io/v1/resourceslices/channels-{node}");
-        cluster.api.delete(&slice).await.ok();
-    }
-    cluster.api.delete(&format!("/apis/resource.k8s.io/v1/deviceclasses/{CLASS}")).await.ok();
+    channels.remove().await;
     cluster.remove(&namespace).await;
+}
+
+pub(super) async fn the_template_of_a_compute_domain_is_that_of_the_job(cluster: &Cluster) {
+    let (instance_type, nodes) = ("p6e-gb200.36xlarge", ["p6e-0", "p6e-1"]);
+    let mut values = values();
+    values["multinodeNetworking"]["aws"]["computeDomainTemplate"] =
+        json!("${pod.metadata.labels['batch.kubernetes.io/job-name']}-channel");
+    cluster.ensure(&values).await;
+    let namespace = cluster.namespace("compute-domain").await;
+    let devices = [("nvidia.com/gpu", 4), ("vpc.amazonaws.com/efa", 4)];
+    for node in nodes {
+        nodes::add(&cluster.api, node, ("node.kubernetes.io/instance-type", instance_type), &devices).await;
+    }
+    nodes::heartbeat(&cluster.api).await;
+    let channels = Channels::publish(cluster, &namespace, nodes).await;
+    let mut template = template(true, instance_type);
+    template["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = json!(4);
+    cluster.api.create(&job(&namespace, "train", 2, &template)).await.ok();
+    channels.assert_carried(&namespace, "compute-domain-channel").await;
+    channels.remove().await;
+    cluster.remove(&namespace).await;
+    for node in nodes {
+        cluster.api.delete(&format!("/api/v1/nodes/{node}")).await.ok();
+    }
 }
