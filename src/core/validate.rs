@@ -116,9 +116,14 @@ pub(crate) fn context(policy: &Policy) -> PodContext {
     }
 }
 
-/// A pod that a policy matches, on the first node that a table knows. Tables begin with nodes that have the fabric.
+/// A pod that a policy matches, on the first node that a table knows and for which the condition of the policy holds.
+/// Tables begin with nodes that have the fabric.
 pub(crate) fn sample(policy: &Policy) -> Value {
-    let sample = samples_on(policy, policy.first_node()).into_iter().next();
+    let context = context(policy);
+    let nodes = policy.first_node().into_iter().cloned().chain(policy.known_nodes());
+    let mut samples = nodes.filter_map(|nodes| samples_on(policy, Some(&nodes)).into_iter().next());
+    let found = samples.find(|(_, pod)| condition_holds(policy, pod, &context) == Ok(true));
+    let sample = found.or_else(|| samples_on(policy, policy.first_node()).into_iter().next());
     sample.map(|(_, pod)| pod).unwrap_or_default()
 }
 

@@ -91,10 +91,11 @@ pub(crate) fn load(text: &str, overrides: &BTreeMap<String, Value>) -> std::resu
 pub(crate) const DEVICES: [&str; 3] =
     ["vpc.amazonaws.com/efa", "nvidia.com/mlnxnics", "rdma/hca_shared_devices_a"];
 
-/// The built-in policies.
-pub(crate) fn built_in() -> Vec<Loaded> {
+/// The built-in policies, each with its text.
+pub(crate) fn built_in() -> Vec<(String, Loaded)> {
     let load = |policy: &builtin::BuiltIn| {
-        Loaded(PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap())
+        let set = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
+        (policy.text.to_owned(), Loaded(set))
     };
     builtin::POLICIES.iter().map(load).collect()
 }

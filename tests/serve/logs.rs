@@ -41,7 +41,9 @@ fn contradicting(mut pod: Value) -> Value {
 /// A server whose policy refuses pods that contradict it.
 async fn serve_strictly(site: &Site, options: &[&str]) -> Server {
     let policy = include_str!("../../policies/aws-efa.yaml");
-    let strict = policy.replace("    - name: nccl\n", "    - name: nccl\n      onConflict: refuse\n");
+    let (head, rules) = policy.split_once("\n  rules:\n").unwrap();
+    let rules = rules.replace("    - name: nccl\n", "    - name: nccl\n      onConflict: refuse\n");
+    let strict = format!("{head}\n  rules:\n{rules}");
     assert_ne!(strict, policy);
     let file = site.path("strict.yaml");
     fs::write(&file, strict).unwrap();

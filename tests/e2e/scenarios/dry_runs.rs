@@ -103,6 +103,10 @@ async fn created(cluster: &Cluster, pod: &Value) -> Result<Value, String> {
             without_token(&mut container["volumeMounts"]);
         }
     }
+    // Those that the API server adds come before those of the webhook.
+    if let Some(tolerations) = pod["spec"]["tolerations"].as_array_mut() {
+        tolerations.sort_by_key(ToString::to_string);
+    }
     Ok(pod)
 }
 
