@@ -31,9 +31,13 @@ fn main() {
 
 const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
 
-/// An instance type that each policy is made for, in the order of `builtin::POLICIES`.
-const INSTANCE_TYPES: [&str; 4] =
-    ["p5.48xlarge", "Standard_ND96isr_H100_v5", "a3-megagpu-8g", "BM.GPU.H100.8"];
+/// Policies of four clouds, each with an instance type that it is made for.
+const POLICIES: [(&str, &str); 4] = [
+    ("aws-efa", "p5.48xlarge"),
+    ("azure-infiniband", "Standard_ND96isr_H100_v5"),
+    ("gcp-tcpxo", "a3-megagpu-8g"),
+    ("oci-sriov", "BM.GPU.H100.8"),
+];
 
 /// A pod as a training operator makes it, with so many GPU containers.
 fn pod(containers: usize, annotation: &str, instance_type: &str) -> Vec<u8> {
@@ -126,14 +130,14 @@ fn inject(policies: &PolicySet, bytes: &[u8]) -> Vec<u8> {
 /// The floor: parsing the pod and dropping it, which injecting it includes.
 #[divan::bench(args = [1, 10, 100])]
 fn parse(bencher: Bencher<'_, '_>, containers: usize) {
-    let bytes = pod(containers, TRIGGER, INSTANCE_TYPES[0]);
+    let bytes = pod(containers, TRIGGER, POLICIES[0].1);
     bencher.bench(|| drop(black_box(serde_json::from_slice::<Value>(black_box(&bytes)).expect("JSON"))));
 }
 
 #[divan::bench(args = [1, 10, 100], consts = [0, 1, 2, 3])]
 fn inject_containers<const POLICY: usize>(bencher: Bencher<'_, '_>, containers: usize) {
-    let policies = policies(builtin::POLICIES[POLICY].name, 1);
-    let bytes = pod(containers, TRIGGER, INSTANCE_TYPES[POLICY]);
+    let policies = policies(POLICIES[POLICY].0, 1);
+    let bytes = pod(containers, TRIGGER, POLICIES[POLICY].1);
     assert!(!inject(&policies, &bytes).is_empty(), "the pod is injected");
     bencher.bench(|| inject(&policies, black_box(&bytes)));
 }
@@ -141,21 +145,21 @@ fn inject_containers<const POLICY: usize>(bencher: Bencher<'_, '_>, containers: 
 #[divan::bench(args = [1, 10, 100])]
 fn inject_among_policies(bencher: Bencher<'_, '_>, count: usize) {
     let policies = policies("aws-efa", count);
-    let bytes = pod(1, TRIGGER, INSTANCE_TYPES[0]);
+    let bytes = pod(1, TRIGGER, POLICIES[0].1);
     bencher.bench(|| inject(&policies, black_box(&bytes)));
 }
 
 #[divan::bench(args = [1, 10, 100])]
 fn pass_among_policies(bencher: Bencher<'_, '_>, count: usize) {
     let policies = policies("aws-efa", count);
-    let bytes = pod(1, "example.com/other", INSTANCE_TYPES[0]);
+    let bytes = pod(1, "example.com/other", POLICIES[0].1);
     bencher.bench(|| inject(&policies, black_box(&bytes)));
 }
 
 /// The cost of `mutate` alone, without parsing and without writing the patch.
 #[divan::bench(consts = [0, 1, 2, 3])]
 fn mutate_only<const POLICY: usize>(bencher: Bencher<'_, '_>) {
-    let policies = policies(builtin::POLICIES[POLICY].name, 1);
-    let pod: Value = serde_json::from_slice(&pod(1, TRIGGER, INSTANCE_TYPES[POLICY])).expect("JSON");
+    let policies = policies(POLICIES[POLICY].0, 1);
+    let pod: Value = serde_json::from_slice(&pod(1, TRIGGER, POLICIES[POLICY].1)).expect("JSON");
     bencher.with_inputs(|| pod.clone()).bench_values(|pod| mutate(&policies, pod, &PodContext::default()));
 }
