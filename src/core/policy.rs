@@ -33,7 +33,7 @@ pub(crate) use definition::About;
 pub use definition::{Definition, OnConflict};
 pub(crate) use device_names::ClaimedGpus;
 pub(crate) use devices::Devices;
-pub use diagnostic::{Diagnostic, SourceError};
+pub use diagnostic::{Diagnostic, Severity, SourceError};
 pub(crate) use feedback::Feedback;
 pub use file::{PolicyFile, SourceFile, definitions};
 pub use matcher::PodContext;

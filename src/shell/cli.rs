@@ -7,7 +7,7 @@ mod manifests;
 mod mutate;
 mod output;
 mod parse;
-mod policies;
+mod policy;
 mod policy_sources;
 mod render;
 mod report;
@@ -30,7 +30,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Mutate(mutate::Arguments),
-    Policies(policies::Arguments),
+    Policy(policy::Arguments),
     Serve(Box<serve::Arguments>),
     Certs(certs::Arguments),
     Check(check::Arguments),
@@ -71,7 +71,7 @@ pub fn run() -> ExitCode {
     let mut output = Output::standard();
     let result = match &arguments.command {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
-        Command::Policies(arguments) => policies::run(arguments, &mut output),
+        Command::Policy(arguments) => policy::run(arguments, &mut output),
         Command::Certs(arguments) => certs::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),
         Command::Manifests(arguments) => manifests::run(arguments, &mut output),

@@ -171,7 +171,11 @@ pub(crate) fn listing() -> anyhow::Result<String> {
     Ok(lines)
 }
 
-/// The names and texts of the policies that `name` stands for: a built-in policy, a file, or a directory.
+/// The file names and texts of a built-in policy, of a file, or of a directory.
+pub(crate) fn policy_texts(name: &str) -> anyhow::Result<Vec<(String, String)>> {
+    read_policies(name, Allowed { pipes: true, ..POLICY })
+}
+
 fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, String)>> {
     if let Some(policy) = builtin::find(name) {
         return Ok(vec![(format!("policies/{name}.yaml"), policy.text.to_owned())]);

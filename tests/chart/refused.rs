@@ -162,7 +162,7 @@ pub(crate) fn an_extension_narrows_the_values_of_a_parameter(helm: &Helm) {
     let aws = |devices: u64| json!({"multinodeNetworking": {"aws": {"efaDevicesPerGPU": devices}}});
     assert!(helm.template(&with(enabled("aws"), &aws(4))).is_ok());
     assert!(helm.template(&with(with(enabled("aws"), &ours), &aws(2))).is_ok());
-    refused_with_aws(helm, &with(ours, &aws(4)), &["has to be at most 2", "policies show ours"]);
+    refused_with_aws(helm, &with(ours, &aws(4)), &["has to be at most 2", "policy show ours"]);
 }
 
 pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {

@@ -225,7 +225,7 @@ fn an_installation_has_the_files_of_an_extension_and_of_its_base() {
 
 #[test]
 fn a_list_of_policies_names_the_base() {
-    let text = run(&["policies"], "").exits(0).text().to_owned();
+    let text = run(&["policy", "list"], "").exits(0).text().to_owned();
     for line in text.lines() {
         let name = line.split_whitespace().next().unwrap();
         let file = super::file(&format!("policies/{name}.yaml"));

@@ -72,7 +72,7 @@ fn the_namespace_is_made_only_if_it_is_made_for_this() {
 #[test]
 fn the_webhook_is_registered_for_the_policies_in_use() {
     let folder = tempfile::tempdir().unwrap();
-    let built_in = run(&["policies", "show", "aws-efa"], "").exits(0);
+    let built_in = run(&["policy", "show", "aws-efa"], "").exits(0);
     let own = built_in.text().replace("name: aws-efa\n", "name: ours\n").replace(
         "anyAnnotation:\n      nmp.nvidia.com/enable-multi-node-networking: \"true\"\n",
         "anyAnnotation:\n      example.com/fabric: \"yes\"\n",

@@ -90,7 +90,7 @@ fn the_statuses_are_documented_in_the_help() {
 
 #[test]
 fn help_and_version_are_data() {
-    for args in [&["--help"][..], &["--version"], &["policies", "--help"]] {
+    for args in [&["--help"][..], &["--version"], &["policy", "--help"]] {
         let run = run(args, "").exits(0);
         assert!(!run.stdout.is_empty() && run.stderr.is_empty(), "{args:?}: {}", run.stderr);
     }

@@ -28,7 +28,7 @@ pub struct Definition {
     pub name: String,
     /// The key of the provider's block in a values file.
     pub provider: String,
-    /// One sentence for `policies`.
+    /// One sentence for `policy list`.
     pub description: String,
     /// The values that an operator can set.
     pub parameters: Vec<Parameter>,

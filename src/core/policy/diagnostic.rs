@@ -8,9 +8,21 @@ use crate::core::yaml::{self, Span};
 
 use super::file::SourceFile;
 
-/// An error in a file: message, position and remedy.
+/// The effect of a [`Diagnostic`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The policy is valid, and probably does not do what its author intends.
+    Warning,
+    /// The policy does not load.
+    Error,
+}
+
+/// An error or a warning about a file: message, position and remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
+    /// A stable identifier, in snake case.
+    pub code: &'static str,
+    pub severity: Severity,
     /// The error, with the value that was found.
     pub message: String,
     /// The position; the start of the file for an error about the whole of it.
@@ -23,7 +35,25 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
-        Self { message: message.into(), span, hint: None, needle: None }
+        Self {
+            code: INVALID,
+            severity: Severity::Error,
+            message: message.into(),
+            span,
+            hint: None,
+            needle: None,
+        }
+    }
+
+    /// A warning, which does not keep the policy from loading.
+    pub(crate) fn warning(code: &'static str, span: Span, message: impl Into<String>) -> Self {
+        Self { code, severity: Severity::Warning, ..Self::new(span, message) }
+    }
+
+    #[must_use]
+    pub(crate) fn code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
     }
 
     #[must_use]
@@ -32,6 +62,9 @@ impl Diagnostic {
         self
     }
 }
+
+/// The code of an error without a more specific one.
+const INVALID: &str = "invalid";
 
 impl From<yaml::Error> for Diagnostic {
     fn from(error: yaml::Error) -> Self {
@@ -47,7 +80,7 @@ pub struct SourceError {
     /// The name of the file as the user wrote it.
     pub file: Box<str>,
     pub text: Box<str>,
-    pub diagnostic: Diagnostic,
+    pub diagnostic: Box<Diagnostic>,
 }
 
 impl SourceError {
@@ -55,7 +88,7 @@ impl SourceError {
         if let Some(needle) = diagnostic.needle.take() {
             diagnostic.span = find_after(text, diagnostic.span, &needle).unwrap_or(diagnostic.span);
         }
-        Self { file: file.into(), text: text.into(), diagnostic }
+        Self { file: file.into(), text: text.into(), diagnostic: Box::new(diagnostic) }
     }
 
     /// An error in the files of a policy and of its bases, whose lines count on from one file to the next.

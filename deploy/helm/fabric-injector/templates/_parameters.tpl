@@ -83,7 +83,7 @@ Fails if a parameter cannot have a value. In a table by labels of nodes, it chec
 {{- else if not (kindIs "string" $value) -}}{{- $wants = "a string" -}}
 {{- end -}}
 {{- if $wants -}}
-{{- $hint := printf "`fabric-injector policies show %s` describes it" .policy -}}
+{{- $hint := printf "`fabric-injector policy show %s` describes it" .policy -}}
 {{- if and (kindIs "string" $value) (has $parameter.type (list "boolean" "integer" "number" "stringList")) -}}
 {{- $hint = "write it without quotes, in a values file or with `--set-json`; Helm reads `--set a=0.5` as text" -}}
 {{- else if has $parameter.type (list "string" "template") -}}
@@ -123,6 +123,6 @@ Fails if a parameter cannot have a value. In a table by labels of nodes, it chec
 {{- include "fabric-injector.refuse" (list
     (printf "multinodeNetworking.%s: `%s` has to be %s, and `%s` is not"
       .provider .place $wants (toRawJson .value))
-    (printf "`fabric-injector policies show %s` describes it" .policy)) -}}
+    (printf "`fabric-injector policy show %s` describes it" .policy)) -}}
 {{- end -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-//! `fabric-injector policies`: what is built in.
+//! `fabric-injector policy list` and `policy show`.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn names() -> Vec<String> {
 
 #[test]
 fn every_policy_of_the_repository_is_listed_with_provider_and_description() {
-    let run = run(&["policies"], "").exits(0);
+    let run = run(&["policy", "list"], "").exits(0);
     assert_eq!(run.stderr, "");
     let lines: Vec<&str> = run.text().lines().collect();
     assert_eq!(lines.len(), names().len(), "{}", run.text());
@@ -35,7 +35,7 @@ fn every_policy_of_the_repository_is_listed_with_provider_and_description() {
 #[test]
 fn show_prints_the_file_as_it_is() {
     for name in names() {
-        let run = run(&["policies", "show", &name], "").exits(0);
+        let run = run(&["policy", "show", &name], "").exits(0);
         assert_eq!(run.text(), file(&format!("policies/{name}.yaml")), "{name}");
         assert_eq!(run.stderr, "");
     }
@@ -43,14 +43,14 @@ fn show_prints_the_file_as_it_is() {
 
 #[test]
 fn what_show_prints_is_a_policy_file() {
-    let folder = super::folder(&[("mine.yaml", run(&["policies", "show", "aws-efa"], "").exits(0).text())]);
+    let folder = super::folder(&[("mine.yaml", run(&["policy", "show", "aws-efa"], "").exits(0).text())]);
     let mine = super::run_in(folder.path(), &["mutate", "--policy", "mine.yaml", "-q"], super::POD).exits(0);
     assert_eq!(mine.text(), super::aws(&[], super::POD).exits(0).text());
 }
 
 #[test]
 fn show_of_an_unknown_policy_is_bad_usage() {
-    let run = run(&["policies", "show", "aws-eva"], "").exits(2);
+    let run = run(&["policy", "show", "aws-eva"], "").exits(2);
     run.writes_nothing().says(&["`aws-eva`"]);
     for name in names() {
         run.says(&[&name]);
@@ -58,6 +58,19 @@ fn show_of_an_unknown_policy_is_bad_usage() {
 }
 
 #[test]
+fn show_prints_a_file_by_its_path_and_no_folder_of_several() {
+    let text = file("policies/aws-efa.yaml");
+    let folder = super::folder(&[("one.yaml", &text)]);
+    let shown = super::run_in(folder.path(), &["policy", "show", "one.yaml"], "").exits(0);
+    assert_eq!(shown.text(), text);
+    std::fs::write(folder.path().join("two.yaml"), &text).unwrap();
+    super::run_in(folder.path(), &["policy", "show", "."], "")
+        .exits(2)
+        .writes_nothing()
+        .says(&["name one of its files"]);
+}
+
+#[test]
 fn show_needs_a_name() {
-    run(&["policies", "show"], "").exits(2).writes_nothing();
+    run(&["policy", "show"], "").exits(2).writes_nothing();
 }

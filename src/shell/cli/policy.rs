@@ -1,0 +1,39 @@
+//! `fabric-injector policy`: what authors and operators do with policy files.
+
+use anyhow::bail;
+use clap::{Args, Subcommand};
+
+use crate::shell::policy_sources::{listing, policy_texts};
+
+use super::ExitStatus;
+use super::output::Output;
+
+/// List, show and write policies
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// List the built-in policies
+    List,
+    /// Print a policy, as its file has it
+    Show {
+        /// The name of a built-in policy, or the path of a policy file
+        #[arg(value_name = "NAME|FILE")]
+        policy: String,
+    },
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    match &arguments.command {
+        Command::List => output.data(listing()?.as_bytes())?,
+        Command::Show { policy } => match policy_texts(policy)?.as_slice() {
+            [(_, text)] => output.data(text.as_bytes())?,
+            _ => bail!("{policy} is a folder with several policies; name one of its files"),
+        },
+    }
+    Ok(ExitStatus::Done)
+}
