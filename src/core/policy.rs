@@ -1,6 +1,7 @@
 //! The policy language: from the text of a file to rules that the engine applies.
 
 mod active;
+pub mod check;
 mod compiled;
 mod definition;
 mod device_names;

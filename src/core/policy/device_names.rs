@@ -10,8 +10,10 @@ use crate::core::yaml::{Content, Node};
 use super::diagnostic::Diagnostic;
 use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
+use super::overlay::Wanted;
 use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
+use crate::core::schema::Shape;
 
 /// `gpuClaims`: the claims that bring GPUs, and how many each of them brings.
 #[derive(Debug)]
@@ -92,6 +94,12 @@ impl GpuClaims {
         visit(&self.gpus);
     }
 
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        self.names.places(visit);
+        visit(&self.gpus, Wanted::Field(Shape::Integer(0, i64::MAX)));
+    }
+
     /// The claims for these parameters; `None` if names or number are `null`.
     pub(super) fn resolve(
         &self,
@@ -139,6 +147,13 @@ impl Fabric {
         }
     }
 
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        for list in [&self.resources, &self.networks, &self.claims] {
+            list.places(visit);
+        }
+    }
+
     pub(super) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<FabricNames, EvaluationError> {
         Ok(FabricNames {
             resources: self.resources.patterns(bindings)?,
@@ -168,6 +183,13 @@ impl NameList {
         match self {
             Self::Written(names) => names.iter().for_each(visit),
             Self::Computed(text) => visit(text),
+        }
+    }
+
+    fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match self {
+            Self::Written(names) => names.iter().for_each(|name| visit(name, Wanted::Text)),
+            Self::Computed(text) => visit(text, Wanted::Names),
         }
     }
 

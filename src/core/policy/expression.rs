@@ -1,6 +1,8 @@
 //! CEL. Only this folder knows the library behind it.
 
+mod infer;
 mod reads;
+pub(crate) mod types;
 mod values;
 
 use std::collections::BTreeSet;
@@ -11,6 +13,7 @@ use cel::common::value::CowVal;
 use cel::{Context, Env, ExecutionError, Program};
 use serde_json::Value;
 
+pub(crate) use infer::TypeFinding;
 pub(crate) use reads::{Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 

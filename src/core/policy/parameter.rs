@@ -59,9 +59,9 @@ pub struct Parameter {
     pub description: String,
     /// The value where nothing else gives one; `null` for none.
     pub default: Value,
-    minimum: Option<Value>,
-    maximum: Option<Value>,
-    one_of: Option<Vec<String>>,
+    pub(super) minimum: Option<Value>,
+    pub(super) maximum: Option<Value>,
+    pub(super) one_of: Option<Vec<String>>,
     min_items: Option<usize>,
     max_items: Option<usize>,
     /// Values by what the pod selects of its nodes.

@@ -7,6 +7,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Format, Shape};
 
+use super::places::Wanted;
 use super::source::{Source, SourceContent};
 use super::template::{Element, Template};
 use super::values::{AS_LIST, expected, solidified, text};
@@ -72,6 +73,14 @@ impl EntriesEdit {
         match &self.entries {
             Entries::Written(entries) => entries.iter().for_each(|entry| entry.texts(visit)),
             Entries::Computed(text) => visit(text),
+        }
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match &self.entries {
+            Entries::Written(entries) => entries.iter().for_each(|entry| entry.places(visit)),
+            Entries::Computed(text) => visit(text, Wanted::Entries),
         }
     }
 

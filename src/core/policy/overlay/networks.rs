@@ -9,6 +9,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Format, Shape};
 
+use super::places::Wanted;
 use super::source::{Source, SourceContent};
 use super::template::Template;
 use super::values::{text, value};
@@ -60,6 +61,27 @@ impl NetworksEdit {
     pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.name_texts(visit);
         self.count.iter().for_each(|count| count.texts(visit));
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match &self.networks {
+            Names::One(text) => visit(text, Wanted::Networks),
+            Names::List(names) => names.iter().for_each(|name| visit(name, Wanted::Text)),
+        }
+        self.count.iter().for_each(|count| count.places(visit));
+    }
+
+    /// The networks and the number of attachments, where neither depends on an expression.
+    pub(crate) fn constants(&self) -> Option<(usize, Option<u64>)> {
+        let Names::List(names) = &self.networks else { return None };
+        let count = match &self.count {
+            None => None,
+            Some(Template::Constant(count)) => Some(count.as_u64()?),
+            Some(_) => return None,
+        };
+        let are_literal = names.iter().all(|name| matches!(name, Interpolation::Literal(_)));
+        are_literal.then_some((names.len(), count))
     }
 
     /// The edit with each text and the count replaced.
