@@ -43,19 +43,22 @@ pub fn findings(definition: &Definition) -> Vec<SourceError> {
 /// A [`Diagnostic`], and the text that it is about.
 #[derive(Debug)]
 struct Finding {
+    /// Without a place if it is not about an expression.
     diagnostic: Diagnostic,
-    /// An expression, and the byte within it; or another text of the policy.
+    /// The source of an expression, or another text of the policy.
     text: String,
-    at: usize,
 }
 
 impl Finding {
     fn warning(code: &'static str, text: &str, message: String, hint: &str) -> Self {
         let diagnostic = Diagnostic::warning(code, Span::default(), message).hint(hint);
-        Self { diagnostic, text: text.to_owned(), at: 0 }
+        Self { diagnostic, text: text.to_owned() }
     }
 
     fn located(self, definition: &Definition) -> SourceError {
+        if self.diagnostic.span.line > 0 {
+            return definition.error(self.diagnostic);
+        }
         definition.error_at(self.diagnostic, &[&self.text])
     }
 }

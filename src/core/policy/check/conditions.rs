@@ -51,7 +51,9 @@ pub(super) fn findings(definition: &Definition, scope: &Scope, known: &[Finding]
             (ALWAYS_FALSE, "never", "compare with a value that occurs, or remove what depends on it")
         };
         let message = format!("`{}` {adverb} holds, for any pod and any parameters", condition.source());
-        found.push(Finding::warning(code, expression.source(), message, hint));
+        let mut finding = Finding::warning(code, expression.source(), message, hint);
+        finding.diagnostic.span = condition.span();
+        found.push(finding);
     });
     found
 }

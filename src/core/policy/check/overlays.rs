@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::overlay::{Element, Instruction, StringValue, Template};
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::overlay::{Amount, Element, Instruction, StringValue, Template};
 use crate::core::schema::is_extended_resource;
 
 use super::Finding;
@@ -113,7 +114,7 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
         nested(instruction, &mut |instruction| match instruction {
             Instruction::Amounts(amounts) => {
                 for amount in amounts {
-                    let crate::core::policy::interpolation::Interpolation::Literal(name) = &amount.resource else {
+                    let Interpolation::Literal(name) = &amount.resource else {
                         continue;
                     };
                     if !is_extended_resource(name) || definition.gpu_resources.contains(name) {
@@ -198,8 +199,8 @@ fn networks(definition: &Definition, found: &mut Vec<Finding>) {
 }
 
 /// The amount of a device, where no expression is in it.
-fn constant_amount(amount: &crate::core::policy::overlay::Amount) -> Option<(&str, u64)> {
-    let crate::core::policy::interpolation::Interpolation::Literal(name) = &amount.resource else { return None };
+fn constant_amount(amount: &Amount) -> Option<(&str, u64)> {
+    let Interpolation::Literal(name) = &amount.resource else { return None };
     let Some(Template::Constant(value)) = &amount.limit else { return None };
     let count = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     is_extended_resource(name).then_some((name.as_str(), count))

@@ -8,7 +8,6 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Wanted, is_list, is_object};
 use crate::core::policy::variable::VariableValue;
 use crate::core::schema::Shape;
-use crate::core::yaml::Span;
 
 use super::Finding;
 use super::scope::Scope;
@@ -103,12 +102,13 @@ impl Checker<'_> {
 }
 
 fn of_expression(expression: &Expression, finding: TypeFinding) -> Finding {
+    let span = expression.span(finding.at, finding.length);
     let diagnostic = match finding.warning {
-        Some(code) => Diagnostic::warning(code, Span::default(), finding.message),
-        None => Diagnostic::new(Span::default(), finding.message).code(TYPE_MISMATCH),
+        Some(code) => Diagnostic::warning(code, span, finding.message),
+        None => Diagnostic::new(span, finding.message).code(TYPE_MISMATCH),
     };
     let diagnostic = Diagnostic { hint: finding.hint, ..diagnostic };
-    Finding { diagnostic, text: expression.source().to_owned(), at: finding.at }
+    Finding { diagnostic, text: expression.source().to_owned() }
 }
 
 /// Returns whether a value of this kind may be right in a place. `null` leaves it out.

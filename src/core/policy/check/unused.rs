@@ -28,7 +28,8 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     found
 }
 
-/// Names in `settings` of variables that no rule sets.
+/// Names in `settings` of variables that no rule sets. A beginning of names can be for rules of extensions, unless it is
+/// almost that of a variable for which there is no other pattern.
 fn settings(definition: &Definition, found: &mut Vec<Finding>) {
     let Some(set) = variables(definition) else { return };
     for settings in &definition.settings {
@@ -36,9 +37,16 @@ fn settings(definition: &Definition, found: &mut Vec<Finding>) {
             if set.iter().any(|name| includes(pattern, name)) {
                 continue;
             }
+            let others = set.iter().copied().filter(|name| !settings.include(name));
+            let closest = match pattern.strip_suffix('*') {
+                Some(beginning) => closest(beginning, others.filter_map(|name| name.get(..beginning.len()))),
+                None => closest(pattern, others),
+            };
             let message = format!("no rule sets a variable `{pattern}`");
-            let hint = match closest(pattern, set.iter().copied()) {
+            let hint = match closest {
+                Some(closest) if pattern.ends_with('*') => format!("did you mean `{closest}*`?"),
                 Some(closest) => format!("did you mean `{closest}`?"),
+                None if pattern.ends_with('*') => continue,
                 None => "set it in `env` of a rule, or remove it".to_owned(),
             };
             found.push(Finding::warning(UNKNOWN_SETTING_VARIABLE, pattern, message, &hint));
@@ -49,9 +57,8 @@ fn settings(definition: &Definition, found: &mut Vec<Finding>) {
 /// The variables that rules set in containers of the pod; `None` if an expression yields some of the names.
 fn variables(definition: &Definition) -> Option<Vec<&str>> {
     let mut names = Vec::new();
-    let named = |rule: &'_ crate::core::policy::definition::Rule| rule.pod.containers.len();
     for rule in &definition.rules {
-        let others = rule.pod.containers.iter().take(named(rule)).flat_map(|container| &container.instructions);
+        let others = rule.pod.containers.iter().flat_map(|container| &container.instructions);
         for instruction in rule.container.iter().chain(others) {
             match instruction {
                 Instruction::Env { variables, .. } => {

@@ -121,13 +121,7 @@ impl EntriesEdit {
     }
 
     fn failed(&self, message: String) -> EvaluationError {
-        let mut expression = String::new();
-        self.texts(&mut |text| {
-            if expression.is_empty() {
-                expression = text.source();
-            }
-        });
-        EvaluationError { expression, message }
+        EvaluationError::about(|visit| self.texts(visit), message)
     }
 }
 

@@ -100,7 +100,7 @@ impl Walker<'_> {
         if inputs.iter().any(|input| input.is_never()) {
             return Type::NEVER;
         }
-        let alternatives: Option<Vec<Vec<Value>>> = inputs.iter().map(|input| samples(input)).collect();
+        let alternatives: Option<Vec<Vec<Sample>>> = inputs.iter().map(|input| samples(input)).collect();
         let Some(alternatives) = alternatives else { return Type::Dyn };
         let count: usize = alternatives.iter().map(Vec::len).product();
         if count > MAX_COMBINATIONS {
@@ -110,7 +110,7 @@ impl Walker<'_> {
         let mut fits = false;
         for at in 0..count {
             let mut rest = at;
-            let chosen: Vec<&Value> = alternatives
+            let chosen: Vec<&Sample> = alternatives
                 .iter()
                 .map(|values| {
                     let value = &values[rest % values.len()];
@@ -160,7 +160,9 @@ impl Walker<'_> {
             [] => format!("`{name}` does not work without arguments"),
             all => format!("`{name}` does not take these arguments: {}", all.join(", ")),
         };
-        (message, None)
+        let is_optional = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Optional(_)]));
+        let optional = target.into_iter().chain(args).any(is_optional);
+        (message, optional.then(|| "a value that `.?` or `[?…]` reads needs `.orValue(…)`".to_owned()))
     }
 
     fn remedy(
@@ -188,11 +190,17 @@ impl Walker<'_> {
         if let Some(number) = number(other).filter(|_| is_int(one)).or(number(one).filter(|_| is_int(other))) {
             return Some(format!("write `{number}` without quotes"));
         }
+        let is_optional = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Optional(_)]));
+        if is_optional(one) || is_optional(other) {
+            return Some("a value that `.?` or `[?…]` reads needs `.orValue(…)`".to_owned());
+        }
         match operator {
             "+" if is_text(one) => Some(format!("write `string({})`", text(right))),
             "+" if is_text(other) => Some(format!("write `string({})`", text(left))),
             _ if is_int(one) && may_be_double(other) => Some(format!("write `double({})`", text(left))),
             _ if is_int(other) && may_be_double(one) => Some(format!("write `double({})`", text(right))),
+            _ if is_text(one) && is_int(other) => Some(format!("write `int({})`", text(left))),
+            _ if is_text(other) && is_int(one) => Some(format!("write `int({})`", text(right))),
             _ => None,
         }
     }
@@ -204,13 +212,14 @@ enum Answer {
 }
 
 /// Calls a function or an operator with sample values.
-fn ask(call: &CallExpr, has_target: bool, values: &[&Value]) -> Answer {
+fn ask(call: &CallExpr, has_target: bool, values: &[&Sample]) -> Answer {
     let mut context = Context::with_env(Arc::clone(&ENV));
     let mut names = Vec::new();
     for (at, value) in values.iter().enumerate() {
         let name = format!("sample{at}");
-        context.add_variable_as_val(&name, from_json(value));
-        names.push(IdedExpr { id: 0, expr: Expr::Ident(name) });
+        context.add_variable_as_val(&name, from_json(&value.value));
+        let sample = IdedExpr { id: 0, expr: Expr::Ident(name) };
+        names.push(if value.is_optional { optional_of(sample) } else { sample });
     }
     let target = match (&call.target, has_target) {
         (Some(namespace), false) => Some(namespace.clone()),
@@ -242,8 +251,34 @@ fn is_about_types(error: &ExecutionError) -> bool {
     )
 }
 
+/// `optional.of(value)`
+fn optional_of(value: IdedExpr) -> IdedExpr {
+    let namespace = IdedExpr { id: 0, expr: Expr::Ident("optional".to_owned()) };
+    let call = CallExpr { func_name: "of".to_owned(), target: Some(Box::new(namespace)), args: vec![value] };
+    IdedExpr { id: 0, expr: Expr::Call(call) }
+}
+
+/// A value with which a function is tried.
+struct Sample {
+    value: Value,
+    is_optional: bool,
+}
+
 /// A value of each kind that the type has; `None` if there is none that represents all of a kind.
-fn samples(inferred: &Type) -> Option<Vec<Value>> {
+fn samples(inferred: &Type) -> Option<Vec<Sample>> {
+    let mut samples = Vec::new();
+    for kind in inferred.kinds()? {
+        let (values, is_optional) = match kind {
+            Kind::Optional(value) if value.is_never() => (vec![Value::Null], true),
+            Kind::Optional(value) => (plain_samples(value)?, true),
+            kind => (plain_samples(&Type::of(kind.clone()))?, false),
+        };
+        samples.extend(values.into_iter().map(|value| Sample { value, is_optional }));
+    }
+    Some(samples)
+}
+
+fn plain_samples(inferred: &Type) -> Option<Vec<Value>> {
     let mut values = Vec::new();
     for kind in inferred.kinds()? {
         match kind {
@@ -251,9 +286,9 @@ fn samples(inferred: &Type) -> Option<Vec<Value>> {
             Kind::Bool(_) => values.push(json!(true)),
             Kind::Int(..) => values.push(json!(1)),
             Kind::Double => values.push(json!(1.5)),
-            Kind::String(texts) => values.push(json!(texts.one().unwrap_or("a"))),
+            Kind::String(texts) => values.push(json!(texts.one().unwrap_or("1"))),
             Kind::List(items) if items.is_never() => values.push(json!([])),
-            Kind::List(items) => values.extend(samples(items)?.into_iter().map(|item| json!([item]))),
+            Kind::List(items) => values.extend(plain_samples(items)?.into_iter().map(|item| json!([item]))),
             Kind::Map(_) | Kind::Record(_) | Kind::Object(_) => values.push(json!({"a": 1})),
             Kind::Optional(_) => return None,
         }

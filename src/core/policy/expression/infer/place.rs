@@ -1,8 +1,9 @@
 //! The place of a part of an expression in its text.
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::common::ast::{CallExpr, EntryExpr, Expr, IdedExpr};
 
 use super::Walker;
+use super::fields::literal_text;
 
 impl Walker<'_> {
     /// The byte range of a part of the expression: the first byte, and the length.
@@ -28,6 +29,7 @@ impl Walker<'_> {
         let place = self.expression.program.source_info().offset_for(expression.id).filter(|_| has_place);
         if let Some((start, stop)) = place {
             let (start, end) = (start as usize, stop as usize + 1);
+            let start = start - self.name_before(expression, start);
             *range = Some(range.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         }
         if depth > super::MAX_DEPTH {
@@ -36,20 +38,17 @@ impl Walker<'_> {
         let mut cover = |expression: &IdedExpr| self.cover(expression, range, depth + 1);
         match &expression.expr {
             Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => {}
+            Expr::Call(CallExpr { func_name, args, .. }) if func_name == "_?._" => {
+                let [operand, key] = args.as_slice() else { return };
+                let field = literal_text(key).unwrap_or_default();
+                self.cover_field(operand, field, range, depth);
+            }
             Expr::Call(call) => {
                 call.target.iter().for_each(|target| cover(target));
                 call.args.iter().for_each(cover);
             }
-            Expr::Select(select) => {
-                // The library's place of a selection is its dot.
-                let mut operand = None;
-                self.cover(&select.operand, &mut operand, depth + 1);
-                if let Some((start, end)) = operand {
-                    let after = self.expression.source.get(end..).and_then(|rest| rest.find(&*select.field));
-                    let end = after.map_or(end, |at| end + at + select.field.len());
-                    *range = Some(range.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
-                }
-            }
+            // The library's place of a selection is its dot.
+            Expr::Select(select) => self.cover_field(&select.operand, &select.field, range, depth),
             Expr::List(list) => list.elements.iter().for_each(cover),
             Expr::Map(map) => map.entries.iter().for_each(|entry| {
                 if let EntryExpr::MapEntry(entry) = &entry.expr {
@@ -62,6 +61,32 @@ impl Walker<'_> {
                 cover(&comprehension.loop_step);
             }
         }
+    }
+
+    /// Covers an operand and the name of the field that is selected from it.
+    fn cover_field(
+        &self,
+        operand: &IdedExpr,
+        field: &str,
+        range: &mut Option<(usize, usize)>,
+        depth: usize,
+    ) {
+        let mut inner = None;
+        self.cover(operand, &mut inner, depth + 1);
+        let Some((start, end)) = inner else { return };
+        let source = &self.expression.source;
+        let end = closed(source, start, end.min(source.len()));
+        let after = source.get(end..).and_then(|rest| rest.find(field));
+        let end = after.map_or(end, |at| end + at + field.len());
+        *range = Some(range.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
+    }
+
+    /// The length of a function's name in front of its bracket, which is the library's place of a call.
+    fn name_before(&self, expression: &IdedExpr, bracket: usize) -> usize {
+        let Expr::Call(call) = &expression.expr else { return 0 };
+        let before = self.expression.source.get(..bracket).unwrap_or_default();
+        let is_called = self.expression.source[bracket.min(self.expression.source.len())..].starts_with('(');
+        if is_called && before.ends_with(&call.func_name) { call.func_name.len() } else { 0 }
     }
 
     /// The text of a part, in backticks.
