@@ -69,7 +69,9 @@ fn volumes(definition: &Definition, found: &mut Vec<Finding>) {
         found.push(Finding::warning(VOLUME_WITHOUT_MOUNT, &format!("name: {volume}"), message, hint));
     }
     for volume in distinct(mounted.iter().copied().filter(|volume| !volumes.contains(volume))) {
-        let message = format!("no rule has the volume `{volume}` of this mount, which only pods with such a volume get");
+        let message = format!(
+            "no rule has the volume `{volume}` of this mount, which only pods with such a volume get"
+        );
         let hint = "add the volume to `pod.spec.volumes` of a rule";
         found.push(Finding::warning(MOUNT_WITHOUT_VOLUME, &format!("name: {volume}"), message, hint));
     }
@@ -99,7 +101,8 @@ fn sidecars(definition: &Definition, found: &mut Vec<Finding>) {
             );
         let Template::Constant(Value::String(name)) = &container.name else { continue };
         if adds {
-            let message = format!("a Job completes when all its containers have ended, and `{name}` is one of them");
+            let message =
+                format!("a Job completes when all its containers have ended, and `{name}` is one of them");
             let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
             found.push(Finding::warning(SIDECAR_KEEPS_JOB, &format!("name: {name}"), message, hint));
         }
@@ -122,14 +125,17 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
                     }
                     devices.push(name);
                     if amount.limit.is_none() {
-                        let message = format!("the request of `{name}` has no limit, and Kubernetes wants the two equal");
+                        let message = format!(
+                            "the request of `{name}` has no limit, and Kubernetes wants the two equal"
+                        );
                         let hint = "write the same amount under `limits`";
                         found.push(Finding::warning(REQUEST_WITHOUT_LIMIT, name, message, hint));
                     }
                 }
             }
             Instruction::Capabilities { lists, .. } => {
-                may_lock |= lists.iter().any(|(field, list)| field.name == "add" && may_have(list, "IPC_LOCK"));
+                may_lock |=
+                    lists.iter().any(|(field, list)| field.name == "add" && may_have(list, "IPC_LOCK"));
             }
             Instruction::Value { field, .. } => may_lock |= field.name == "privileged",
             Instruction::Computed { field, .. } => {
@@ -152,7 +158,9 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
 /// Returns whether a list has a text, or an expression that may yield it.
 fn may_have(list: &Template, text: &str) -> bool {
     match list {
-        Template::Constant(Value::Array(items)) => items.iter().any(|item| [text, "ALL"].contains(&item.as_str().unwrap_or_default())),
+        Template::Constant(Value::Array(items)) => {
+            items.iter().any(|item| [text, "ALL"].contains(&item.as_str().unwrap_or_default()))
+        }
         Template::List(items) => items.iter().any(|Element(item)| match item {
             Template::Constant(item) => [text, "ALL"].contains(&item.as_str().unwrap_or_default()),
             _ => true,

@@ -96,8 +96,11 @@ impl Walker<'_> {
         } else if let Some(text) = literal_text(left) {
             self.unequal(left, text, right, other);
         } else if unlike(one, other) && !is_null(one) && !is_null(other) {
-            let message =
-                format!("{} is {one}, and {} {other}: they are never equal", self.quoted(left), self.quoted(right));
+            let message = format!(
+                "{} is {one}, and {} {other}: they are never equal",
+                self.quoted(left),
+                self.quoted(right)
+            );
             self.warn(right, UNLIKE_TYPES, message, None);
         }
         Some(false)
@@ -116,7 +119,9 @@ impl Walker<'_> {
                 let hint = match kinds {
                     [Kind::Bool(_)] if text == "true" => Some(format!("write {name} alone")),
                     [Kind::Bool(_)] if text == "false" => Some(format!("write `!` and {name}")),
-                    [Kind::Int(..)] if text.parse::<i64>().is_ok() => Some(format!("write `{text}` without quotes")),
+                    [Kind::Int(..)] if text.parse::<i64>().is_ok() => {
+                        Some(format!("write `{text}` without quotes"))
+                    }
                     _ => None,
                 };
                 let message = format!("{name} is {inferred}, which never equals the string `'{text}'`");
@@ -133,7 +138,12 @@ impl Walker<'_> {
                 let listed: Vec<String> = known.iter().take(12).map(|text| format!("`{text}`")).collect();
                 let message = format!("{name} is never `{text}`: it is one of {}", listed.join(", "));
                 let hint = closest(text, known.iter().map(String::as_str));
-                self.warn(literal, UNKNOWN_ENUM_VALUE, message, hint.map(|hint| format!("did you mean `{hint}`?")));
+                self.warn(
+                    literal,
+                    UNKNOWN_ENUM_VALUE,
+                    message,
+                    hint.map(|hint| format!("did you mean `{hint}`?")),
+                );
             }
             Some(Texts::Any) => {}
         }
@@ -224,7 +234,9 @@ fn meet(one: &Type, other: &Type) -> bool {
         (Kind::String(one), Kind::String(other)) => one.meet(other),
         (one, other) => class(one) == class(other),
     };
-    one.is_empty() || other.is_empty() || one.iter().any(|one| other.iter().any(|other| may_equal(one, other)))
+    one.is_empty()
+        || other.is_empty()
+        || one.iter().any(|one| other.iter().any(|other| may_equal(one, other)))
 }
 
 /// Returns whether the types have no kind of value in common.
