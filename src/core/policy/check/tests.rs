@@ -9,7 +9,7 @@ metadata:
 spec:
   provider: lab
   description: d
-  gpuResources: [nvidia.com/gpu]
+  gpuResources: [lab/gpu]
   match:
     anyAnnotation: {lab/fabric: "true"}
   parameters:
@@ -31,8 +31,8 @@ spec:
       when: ${locked || mode == 'fail'}
       container:
         resources:
-          limits: {nvidia.com/roce: "${devices(gpus, ratio)}"}
-          requests: {nvidia.com/roce: "${devices(gpus, ratio)}"}
+          limits: {lab/roce: "${devices(gpus, ratio)}"}
+          requests: {lab/roce: "${devices(gpus, ratio)}"}
         securityContext: {capabilities: {add: [IPC_LOCK]}}
         volumeMounts:
           - {name: shm, mountPath: /dev/shm}
@@ -84,9 +84,9 @@ fn the_value_of_an_expression_has_to_fit_in_its_place() {
         "value: \"${pod.spec.?hostname}\"",
         &[("type_mismatch", "pod.spec.?hostname"), ("unused_variable", "profile:")],
     );
-    let limits = "limits: {nvidia.com/roce: \"${devices(gpus, ratio)}\"}";
-    finds(limits, "limits: {nvidia.com/roce: \"${gpus * ratio}\"}", &[("type_mismatch", "gpus * ratio")]);
-    finds(limits, "limits: {nvidia.com/roce: \"${gpus > 3}\"}", &[("type_mismatch", "gpus > 3")]);
+    let limits = "limits: {lab/roce: \"${devices(gpus, ratio)}\"}";
+    finds(limits, "limits: {lab/roce: \"${gpus * ratio}\"}", &[("type_mismatch", "gpus * ratio")]);
+    finds(limits, "limits: {lab/roce: \"${gpus > 3}\"}", &[("type_mismatch", "gpus > 3")]);
     let mount = "{name: shm, mountPath: /dev/shm}";
     finds(mount, "{name: shm, mountPath: /dev/shm, readOnly: \"${'true'}\"}", &[("type_mismatch", "'true'")]);
     let condition = "${locked || mode == 'fail'}";
@@ -160,13 +160,13 @@ fn what_a_device_needs_is_found() {
     finds(
         "securityContext: {capabilities: {add: [IPC_LOCK]}}",
         "securityContext: {capabilities: {add: [NET_RAW]}}",
-        &[("device_without_ipc_lock", "nvidia.com/roce")],
+        &[("device_without_ipc_lock", "lab/roce")],
     );
     finds("securityContext: {capabilities: {add: [IPC_LOCK]}}", "securityContext: {privileged: true}", &[]);
     finds(
-        "limits: {nvidia.com/roce: \"${devices(gpus, ratio)}\"}",
+        "limits: {lab/roce: \"${devices(gpus, ratio)}\"}",
         "limits: {memory: 1Gi}",
-        &[("request_without_limit", "nvidia.com/roce")],
+        &[("request_without_limit", "lab/roce")],
     );
 }
 
