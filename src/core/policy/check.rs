@@ -1,4 +1,4 @@
-//! What is wrong with a policy, or probably not as its author means it, found without a pod.
+//! Mistakes in a policy that need no pod to be found: what is wrong, and what is probably not as its author means it.
 //!
 //! Errors are about types: no pod and no value of a parameter makes them right, so that the policy does not load. A
 //! warning is about what is legal and has no effect, or another one than it seems to have.
