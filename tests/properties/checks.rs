@@ -1,12 +1,16 @@
 //! The checks of policies refuse nothing that is right, and have no warning about the policies of the repository.
 
-use fabric_injector::core::policy::check::{findings, overlaps};
-use fabric_injector::core::policy::{Definition, PolicyFile, Severity, SourceError, definitions};
+use fabric_injector::core::policy::check::{errors, overlaps, warnings};
+use fabric_injector::core::policy::{Definition, PolicyFile, SourceError, definitions};
 use fabric_injector::shell::builtin;
 
 use crate::generator::Dice;
 use crate::generator::policies;
 use crate::pairs::number;
+
+fn findings(definition: &Definition) -> Vec<SourceError> {
+    errors(definition).into_iter().chain(warnings(definition)).collect()
+}
 
 fn shown(found: &[SourceError]) -> String {
     found.iter().map(|one| format!("{}: {one}\n", one.diagnostic.code)).collect()
@@ -19,8 +23,7 @@ fn a_generated_policy_has_no_type_error() {
     for _ in 0..number("FABRIC_PAIRS", 1_000) {
         let text = policies::policy(&mut dice).text();
         let Ok(definition) = Definition::read("generated.yaml", &text) else { continue };
-        let mut found = findings(&definition);
-        found.retain(|one| one.diagnostic.severity == Severity::Error);
+        let found = errors(&definition);
         assert!(found.is_empty(), "{}\n{text}", shown(&found));
         read += 1;
     }

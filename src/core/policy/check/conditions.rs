@@ -1,13 +1,11 @@
 //! Conditions that have the same value for every pod, whatever the parameters are.
 
 use crate::core::policy::definition::Definition;
+use crate::core::policy::diagnostic::{ALWAYS_FALSE, ALWAYS_TRUE};
 use crate::core::policy::interpolation::Interpolation;
 
 use super::Finding;
 use super::scope::Scope;
-
-const ALWAYS_TRUE: &str = "always_true";
-const ALWAYS_FALSE: &str = "always_false";
 
 /// The subject of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -58,7 +58,7 @@ fn findings_in(text: &str) -> Vec<(&'static str, String)> {
         let line = text.lines().nth(span.line - 1).unwrap_or_default();
         (finding.diagnostic.code, line.chars().skip(span.column - 1).take(span.length).collect())
     };
-    findings(&definition).into_iter().map(place).collect()
+    errors(&definition).into_iter().chain(warnings(&definition)).map(place).collect()
 }
 
 #[track_caller]
@@ -103,7 +103,7 @@ fn an_expression_under_a_condition_that_no_sample_meets_is_checked() {
         )
         .replacen("value: \"${profile.pairs}\"", "value: \"${profile.pairs + gpus}\"", 1);
     let definition = Definition::read("lab.yaml", &text).unwrap();
-    let error = first_error(&definition).unwrap();
+    let error = errors(&definition).remove(0);
     assert!(
         error.diagnostic.message.contains("`profile.pairs` is a string, and `gpus` is an integer"),
         "{error}"
@@ -240,7 +240,7 @@ fn an_extension_has_the_warnings_of_its_own_file_only() {
     let files = [("lab.yaml", base.as_str()), ("own.yaml", own)]
         .map(|(file, text)| PolicyFile::read(file, text).unwrap());
     let definitions = definitions(&files, &[]).unwrap();
-    let found: Vec<_> = findings(&definitions[0]).into_iter().map(|found| found.to_string()).collect();
+    let found: Vec<_> = warnings(&definitions[0]).into_iter().map(|found| found.to_string()).collect();
     let [one] = found.as_slice() else { panic!("{found:?}") };
     assert!(one.contains("own.yaml:9:"), "{one}");
 }

@@ -1,7 +1,7 @@
 //! The types of expressions, and the values that are needed in their places.
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::Diagnostic;
+use crate::core::policy::diagnostic::{Diagnostic, TYPE_MISMATCH};
 use crate::core::policy::expression::types::{Kind, Texts, Type};
 use crate::core::policy::expression::{Expression, TypeFinding};
 use crate::core::policy::interpolation::Interpolation;
@@ -11,9 +11,6 @@ use crate::core::schema::Shape;
 
 use super::Finding;
 use super::scope::Scope;
-
-/// The code of an error in the types of an expression.
-const TYPE_MISMATCH: &str = "type_mismatch";
 
 pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
     let mut checker = Checker { scope, found: Vec::new() };

@@ -2,11 +2,11 @@
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
-use crate::core::policy::diagnostic::closest;
+use crate::core::policy::diagnostic::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest};
 
 use super::super::types::{Kind, Texts, Type, is_lower_case};
+use super::Walker;
 use super::fields::literal_text;
-use super::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, Walker};
 
 impl Walker<'_> {
     pub(super) fn both(&mut self, left: &IdedExpr, right: &IdedExpr) -> Type {
