@@ -31,3 +31,9 @@ codes! {
     SAMPLE_FAILED = "sample_failed",
     NOT_IDEMPOTENT = "not_idempotent",
 }
+
+codes! {
+    /// The codes of warnings, which `policy check` reports.
+    WARNINGS:
+    TEMPLATE_BRACES = "template_braces",
+}
