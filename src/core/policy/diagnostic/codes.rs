@@ -34,8 +34,9 @@ codes! {
 }
 
 codes! {
-    /// The codes of warnings.
+    /// The codes of warnings, which `policy check` reports.
     WARNINGS:
+    TEMPLATE_BRACES = "template_braces",
     ALWAYS_TRUE = "always_true",
     ALWAYS_FALSE = "always_false",
     UNLIKE_TYPES = "unlike_types",
