@@ -1,12 +1,13 @@
 //! The type of an expression, and the mistakes in it that no value of a parameter and no pod can make right.
 //!
 //! The library has no type checker, so this one walks its syntax tree. For a function or an operator, it asks the
-//! library which kinds of arguments it takes: see [`calls`].
+//! library which kinds of arguments it takes: see [`samples`].
 
 mod calls;
 mod fields;
 mod operators;
 mod place;
+mod samples;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr};
 
