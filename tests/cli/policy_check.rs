@@ -125,7 +125,7 @@ fn names_whose_declarations_cannot_be_read_are_not_reported() {
     assert_eq!(codes(&POLICY.replacen("  parameters:", "  paramters:", 1)), [("unknown_key".to_owned(), 12)]);
     let no_map = POLICY.replacen("  rules:", "  variables: [a]\n  rules:", 1);
     let reads = no_map.replacen("value: lab", "value: ${other}", 1);
-    assert_eq!(codes(&reads), [("wrong_type".to_owned(), 17)]);
+    assert_eq!(codes(&reads), [("wrong_type".to_owned(), 18)]);
 }
 
 #[test]
