@@ -43,7 +43,7 @@ fn overlap(one: &Matcher, other: &Matcher) -> bool {
             .iter()
             .all(|(key, value)| other.labels.iter().all(|(known, wanted)| known != key || wanted == value))
         && lists_meet(&one.namespaces, &other.namespaces, |one, other| one == other)
-        && lists_meet(&one.owner_kinds, &other.owner_kinds, same_kind)
+        && lists_meet(&one.owner_kinds, &other.owner_kinds, |one, other| same_kind(one, other))
 }
 
 /// Returns whether a pod that has one trigger has the other one, too.
@@ -55,7 +55,7 @@ fn lists_meet<T>(one: &[T], other: &[T], same: impl Fn(&T, &T) -> bool) -> bool 
     one.is_empty() || other.is_empty() || one.iter().any(|one| other.iter().any(|other| same(one, other)))
 }
 
-fn same_kind(one: &String, other: &String) -> bool {
+fn same_kind(one: &str, other: &str) -> bool {
     let ((kind, group), (other_kind, other_group)) = (kind_and_group(one), kind_and_group(other));
     kind == other_kind && (group.is_none() || other_group.is_none() || group == other_group)
 }

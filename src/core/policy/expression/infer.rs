@@ -95,15 +95,12 @@ impl Walker<'_> {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Type::Dyn };
             let value = self.of(&entry.value);
             let value = if entry.optional { value_of(value) } else { value };
-            match &entry.key.expr {
-                Expr::Literal(LiteralValue::String(key)) => {
-                    let key = key.inner().to_owned();
-                    members.push(Member { key, value: value.clone(), always: !entry.optional });
-                }
-                _ => {
-                    self.of(&entry.key);
-                    has_constant_keys = false;
-                }
+            if let Expr::Literal(LiteralValue::String(key)) = &entry.key.expr {
+                let key = key.inner().to_owned();
+                members.push(Member { key, value: value.clone(), always: !entry.optional });
+            } else {
+                self.of(&entry.key);
+                has_constant_keys = false;
             }
             all = all.or(value);
         }
