@@ -12,6 +12,7 @@ mod claims;
 mod codes;
 mod command_line;
 mod condition;
+mod conditions;
 mod context;
 mod cursor;
 mod env;
@@ -42,6 +43,7 @@ use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOp
 use serde_json::Value;
 
 pub(crate) use condition::{condition_holds, stamp_for};
+pub(crate) use conditions::{Conditions, MessageConditions, RuleConditions, conditions};
 pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};
 pub(crate) use stamp::skip;
@@ -138,6 +140,14 @@ enum Stop {
     Skip { mark: String, reason: Reason },
     /// The pod is refused.
     Refuse(Reason),
+}
+
+impl Stop {
+    fn reason(self) -> Reason {
+        match self {
+            Self::Leave(reason) | Self::Skip { reason, .. } | Self::Refuse(reason) => reason,
+        }
+    }
 }
 
 impl From<Reason> for Stop {

@@ -29,7 +29,7 @@ mod variable;
 
 pub(crate) use active::{ActiveRule, ActiveWarning};
 pub use compiled::Policy;
-pub(crate) use definition::About;
+pub(crate) use definition::{About, PolicyWarning};
 pub use definition::{Definition, OnConflict};
 pub(crate) use device_names::ClaimedGpus;
 pub(crate) use devices::Devices;
