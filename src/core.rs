@@ -9,6 +9,7 @@ pub mod manifest;
 mod pointer;
 pub mod policy;
 pub mod policy_set;
+pub mod policy_test;
 pub mod quantity;
 pub mod registration;
 pub mod rotation;

@@ -43,7 +43,7 @@ use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOp
 use serde_json::Value;
 
 pub(crate) use condition::{condition_holds, stamp_for};
-pub(crate) use conditions::{Conditions, MessageConditions, RuleConditions, conditions};
+pub(crate) use conditions::{MessageConditions, RuleConditions, conditions};
 pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};
 pub(crate) use stamp::skip;

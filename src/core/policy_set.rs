@@ -9,6 +9,7 @@ use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 use crate::core::engine::{Mutation, Outcome, Reason, STAMP, inject, skip, stamp_for};
+use crate::core::policy::matcher::Match;
 use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceError};
 use crate::core::validate;
 
@@ -147,6 +148,17 @@ impl PolicySet {
 
     pub fn policies(&self) -> &[Policy] {
         &self.policies
+    }
+
+    /// Returns whether a pod matches a policy of the set, apart from `match.when`.
+    pub(crate) fn concerns(&self, policy: &Policy, pod: &Value, context: &PodContext) -> bool {
+        let matches = policy.definition().matcher.test(pod, context) == Match::Yes;
+        matches
+            && match decide(self, pod, context) {
+                Decision::Inject(_) | Decision::Skip(_) => true,
+                Decision::Refuse(_, reason) => !reason.is_fault(),
+                Decision::Leave(_) => false,
+            }
     }
 
     /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.

@@ -193,7 +193,7 @@ fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, St
 }
 
 /// The policy files of a directory, sorted by name, without hidden ones: a mounted ConfigMap has two.
-fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
+pub(crate) fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path: PathBuf = entry?.path();

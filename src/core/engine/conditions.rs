@@ -88,7 +88,7 @@ pub(crate) fn conditions(policy: &Policy, pod: &Value, context: &PodContext) -> 
             found.rules.iter().any(|rule| !rule.left_out && rule.selects(&name))
         })
         .collect();
-    found.settings = evaluator.settings(definition, &applied)?;
+    found.settings = evaluator.settings(definition, !applied.is_empty())?;
     evaluator.messages(definition, &applied, &inject(policy, pod.clone(), context), &mut found)?;
     Ok(found)
 }
@@ -169,17 +169,14 @@ impl Evaluator<'_> {
         Ok(all)
     }
 
-    fn settings(
-        &self,
-        definition: &Definition,
-        applied: &[&(&Container, PodScope<'_>)],
-    ) -> Result<Vec<RuleConditions>, Reason> {
+    /// Evaluates the conditions of settings, for all containers, if a rule applies.
+    fn settings(&self, definition: &Definition, applies: bool) -> Result<Vec<RuleConditions>, Reason> {
         let mut all = Vec::new();
         for settings in &definition.settings {
             let mut found = RuleConditions { name: settings.name.clone(), ..RuleConditions::default() };
             let place = format!("the settings `{}`", settings.name);
             let active = self.resolved.settings.iter().find(|active| active.name == settings.name);
-            if !applied.is_empty() {
+            if applies {
                 let when = match active {
                     Some(active) => {
                         active.when.as_ref().map_or(Ok(true), |when| self.holds(&place, when, self.scope))?
@@ -188,8 +185,8 @@ impl Evaluator<'_> {
                 };
                 found.when = settings.when.is_some().then_some(when);
                 if when {
-                    let containers = applied.iter().copied();
-                    found.containers = self.selected(&place, settings.containers.as_ref(), containers)?;
+                    found.containers =
+                        self.selected(&place, settings.containers.as_ref(), self.containers.iter())?;
                 }
             }
             all.push(found);

@@ -1,5 +1,8 @@
 //! `fabric-injector policy`: what authors and operators do with policy files.
 
+mod new;
+mod test;
+
 use anyhow::bail;
 use clap::{Args, Subcommand};
 
@@ -25,6 +28,8 @@ enum Command {
         #[arg(value_name = "NAME|FILE")]
         policy: String,
     },
+    Test(test::Arguments),
+    New(new::Arguments),
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -34,6 +39,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             [(_, text)] => output.data(text.as_bytes())?,
             _ => bail!("{policy} is a folder with several policies; name one of its files"),
         },
+        Command::Test(arguments) => return test::run(arguments, output),
+        Command::New(arguments) => return new::run(arguments, output),
     }
     Ok(ExitStatus::Done)
 }

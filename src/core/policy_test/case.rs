@@ -1,0 +1,395 @@
+//! Reads a file of cases.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::core::policy::diagnostic::suggest;
+use crate::core::policy::reader::{self, Fields};
+use crate::core::policy::{Definition, Diagnostic, Setting, SourceError};
+use crate::core::schema::{self, Shape};
+use crate::core::values::Values;
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{self, Content, Entry, Node, Span};
+
+use super::path::FieldPath;
+use super::strategic;
+
+/// The `kind` of a file of cases.
+pub const KIND: &str = "PolicyTest";
+const API_VERSION: &str = "fabric-injector.io/v1alpha1";
+
+/// A file of cases.
+#[derive(Debug)]
+pub struct CaseFile {
+    /// The name of the file, for messages.
+    pub file: String,
+    pub text: String,
+    pub cases: Vec<Case>,
+}
+
+/// A pod or a workload, and what policies are expected to make of it.
+#[derive(Debug)]
+pub struct Case {
+    pub name: String,
+    /// The position of the name.
+    pub span: Span,
+    /// Names of built-in policies, and paths from the folder of the file.
+    pub policies: Vec<Reference>,
+    values: Option<Node>,
+    parameters: Vec<Entry<Node>>,
+    pub subject: Subject,
+    /// The namespace of the pods, if the case gives one.
+    pub(super) namespace: Option<String>,
+    /// The kind of the owner of the pods, if the case gives one.
+    pub(super) owner: Option<String>,
+    pub(super) expectations: Vec<Expectation>,
+}
+
+/// The name of a policy or the path of a file, with its position.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reference {
+    pub text: String,
+    pub span: Span,
+}
+
+/// The object that a case is about.
+#[derive(Debug)]
+pub enum Subject {
+    /// One pod.
+    Pod(Value),
+    /// An object with pod templates.
+    Workload(Value),
+    /// A file with objects; the path from the folder of the file of cases.
+    File(Reference),
+}
+
+/// The expected result for one pod, or for each pod template that no other expectation names.
+#[derive(Debug)]
+pub(super) struct Expectation {
+    pub(super) span: Span,
+    /// The number of the document that has the template, from 1.
+    pub(super) document: Option<usize>,
+    /// JSON Pointer to the template in the document.
+    pub(super) template: Option<String>,
+    pub(super) outcome: Option<Declared<String>>,
+    pub(super) reason: Option<Declared<String>>,
+    pub(super) warnings: Option<Declared<Vec<String>>>,
+    pub(super) patch: Option<Declared<Value>>,
+    pub(super) object: Option<Declared<Value>>,
+    pub(super) has: Option<Value>,
+    pub(super) lacks: Vec<FieldPath>,
+}
+
+/// A value of the file, with the positions of its key and of the value itself.
+#[derive(Debug)]
+pub(super) struct Declared<T> {
+    pub(super) key: Span,
+    pub(super) at: Span,
+    pub(super) value: T,
+}
+
+pub(super) const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
+
+/// The values of a file that its cases share.
+struct Shared<'n> {
+    policies: Vec<Reference>,
+    pod: Option<&'n Node>,
+}
+
+impl CaseFile {
+    /// Reads a file of cases. `file` is its name for messages.
+    pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
+        let cases = read(text).map_err(|diagnostic| SourceError::new(file, text, diagnostic))?;
+        Ok(Self { file: file.to_owned(), text: text.to_owned(), cases })
+    }
+
+    /// An error at a position of the file.
+    pub fn error(&self, span: Span, message: impl Into<String>, hint: &str) -> SourceError {
+        SourceError::new(&self.file, &self.text, Diagnostic::new(span, message).hint(hint))
+    }
+
+    /// The operator's settings of a case for each of its policies.
+    pub fn settings(
+        &self,
+        case: &Case,
+        definitions: Vec<Definition>,
+        built_in: &[Definition],
+    ) -> Result<Vec<(Definition, BTreeMap<String, Setting>)>, SourceError> {
+        let fail = |diagnostic| SourceError::new(&self.file, &self.text, diagnostic);
+        let values = case.values.as_ref().map(|block| Values::of_block(&self.file, &self.text, block));
+        let values = values.transpose()?;
+        if let Some(values) = &values {
+            values.check(&definitions, built_in)?;
+        }
+        for entry in &case.parameters {
+            let mut parameters = definitions.iter().flat_map(|definition| &definition.parameters);
+            if !parameters.clone().any(|parameter| parameter.name == entry.key) {
+                let message = format!("no policy of this case has a parameter `{}`", entry.key);
+                let known: Vec<&str> = parameters.by_ref().map(|known| known.name.as_str()).collect();
+                return Err(fail(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known))));
+            }
+        }
+        let mut with_settings = Vec::new();
+        for definition in definitions {
+            let mut settings = match &values {
+                Some(values) => values.overrides(&definition)?,
+                None => BTreeMap::new(),
+            };
+            for Entry { key, value, .. } in &case.parameters {
+                let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
+                let Some(parameter) = parameter else { continue };
+                let setting = Setting::read(parameter, value, &definition.node_labels).map_err(fail)?;
+                settings.extend(setting.map(|setting| (key.clone(), setting)));
+            }
+            with_settings.push((definition, settings));
+        }
+        Ok(with_settings)
+    }
+}
+
+fn read(text: &str) -> Result<Vec<Case>, Diagnostic> {
+    let Some(root) = yaml::read_node(text)? else {
+        return Err(
+            Diagnostic::new(Span::default(), "the file is empty").hint("see docs/testing-policies.md")
+        );
+    };
+    let mut fields = Fields::of(&root, "a file of cases")?;
+    for (key, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        let node = fields.required(key)?;
+        let seen = reader::text(node, key)?;
+        if seen != wanted {
+            return Err(Diagnostic::new(node.span, format!("`{key}` is `{seen}`"))
+                .hint(format!("a file of cases has `{key}: {wanted}`")));
+        }
+    }
+    let policies = fields.optional("policy").map(policies).transpose()?.unwrap_or_default();
+    let pod = fields.optional("pod");
+    if let Some(pod) = pod {
+        known_fields(pod, &Shape::Object(schema::pod()))?;
+    }
+    let shared = Shared { policies, pod };
+    let list = fields.required("cases")?;
+    fields.finish()?;
+    let mut cases: Vec<Case> = Vec::new();
+    for item in reader::items(list, "`cases`")? {
+        let case = case(item, &shared)?;
+        if cases.iter().any(|known| known.name == case.name) {
+            return Err(Diagnostic::new(case.span, format!("two cases are called `{}`", case.name))
+                .hint("say in the name how they differ"));
+        }
+        cases.push(case);
+    }
+    if cases.is_empty() {
+        return Err(Diagnostic::new(list.span, "the file has no case").hint("see docs/testing-policies.md"));
+    }
+    Ok(cases)
+}
+
+fn case(node: &Node, shared: &Shared<'_>) -> Result<Case, Diagnostic> {
+    let mut fields = Fields::of(node, "a case")?;
+    let name_node = fields.required("name")?;
+    let name = reader::text(name_node, "the name of a case")?.to_owned();
+    let own = fields.optional("policy").map(policies).transpose()?;
+    let policies = own.unwrap_or_else(|| shared.policies.clone());
+    if policies.is_empty() {
+        return Err(Diagnostic::new(node.span, format!("the case `{name}` names no policy"))
+            .hint("add `policy:` to the case, or to the file for all of its cases"));
+    }
+    let values = fields.optional("values").cloned();
+    let parameters = match fields.optional("parameters") {
+        Some(node) => reader::entries(node, "`parameters`")?.to_vec(),
+        None => Vec::new(),
+    };
+    let (mut namespace, mut owner) = (None, None);
+    if let Some(context) = fields.optional("context") {
+        let mut context = Fields::of(context, "`context`")?;
+        let text = |node: Option<&Node>, what| {
+            node.map(|node| reader::text(node, what).map(str::to_owned)).transpose()
+        };
+        namespace = text(context.optional("namespace"), "`namespace`")?;
+        owner = text(context.optional("owner"), "`owner`")?;
+        context.finish()?;
+    }
+    let subject = subject(&mut fields, node, shared)?;
+    let expect = fields.required("expect")?;
+    let expectations = match &expect.content {
+        Content::List(items) => items.iter().map(expectation).collect::<Result<Vec<_>, _>>()?,
+        _ => vec![expectation(expect)?],
+    };
+    fields.finish()?;
+    if expectations.is_empty() {
+        return Err(checks_nothing(expect.span));
+    }
+    let span = name_node.span;
+    Ok(Case { name, span, policies, values, parameters, subject, namespace, owner, expectations })
+}
+
+fn policies(node: &Node) -> Result<Vec<Reference>, Diagnostic> {
+    let one = |node: &Node| {
+        Ok(Reference { text: reader::text(node, "the policy of a case")?.to_owned(), span: node.span })
+    };
+    match &node.content {
+        Content::List(items) => items.iter().map(one).collect(),
+        _ => Ok(vec![one(node)?]),
+    }
+}
+
+/// The pod or workload of a case: `pod`, that of the file, with the changes of `with`; or `workload`.
+fn subject(fields: &mut Fields<'_>, case: &Node, shared: &Shared<'_>) -> Result<Subject, Diagnostic> {
+    let shape = Shape::Object(schema::pod());
+    let (pod, with, workload) =
+        (fields.optional("pod"), fields.optional("with"), fields.optional("workload"));
+    if let Some(workload) = workload {
+        if let Some(other) = pod.or(with) {
+            return Err(Diagnostic::new(other.span, "a case has `workload`, or `pod` and `with`")
+                .hint("remove one of them"));
+        }
+        return match &workload.content {
+            Content::Map(_) => Ok(Subject::Workload(workload.to_value())),
+            _ => {
+                let text = reader::text(workload, "`workload` to be an object or the path of a file")?;
+                Ok(Subject::File(Reference { text: text.to_owned(), span: workload.span }))
+            }
+        };
+    }
+    if let Some(own) = pod {
+        known_fields(own, &shape)?;
+    }
+    let Some(pod) = pod.or(shared.pod) else {
+        return Err(Diagnostic::new(case.span, "a case has neither `pod` nor `workload`")
+            .hint("add one of them, or `pod` to the file for all of its cases"));
+    };
+    let mut value = pod.to_value();
+    if let Some(with) = with {
+        known_fields(with, &shape)?;
+        strategic::merge(&mut value, &with.to_value(), &shape);
+    }
+    Ok(Subject::Pod(value))
+}
+
+fn expectation(node: &Node) -> Result<Expectation, Diagnostic> {
+    let Content::Map(entries) = &node.content else {
+        return Err(reader::expected(node, "`expect` to be a map, or a list of them"));
+    };
+    let key =
+        |name: &str| entries.iter().find(|entry| entry.key == name).map_or(node.span, |entry| entry.span);
+    let mut fields = Fields::of(node, "`expect`")?;
+    let document = fields.optional("document").map(number).transpose()?;
+    let template = fields.optional("template").map(|node| reader::text(node, "`template`")).transpose()?;
+    let outcome = fields.optional("outcome").map(|node| one_of(node, key("outcome"))).transpose()?;
+    let reason = fields.optional("reason").map(|node| {
+        let value = reader::text(node, "`reason`")?.to_owned();
+        Ok::<_, Diagnostic>(Declared { key: key("reason"), at: node.span, value })
+    });
+    let warnings = fields.optional("warnings").map(|node| {
+        let value = reader::texts(node, "`warnings`")?;
+        Ok::<_, Diagnostic>(Declared { key: key("warnings"), at: node.span, value })
+    });
+    let value =
+        |name: &'static str, node: &Node| Declared { key: key(name), at: node.span, value: node.to_value() };
+    let patch = fields.optional("patch").map(|node| {
+        reader::items(node, "`patch`")?;
+        Ok::<_, Diagnostic>(value("patch", node))
+    });
+    let object = fields.optional("object").map(|node| {
+        reader::entries(node, "`object`")?;
+        Ok::<_, Diagnostic>(value("object", node))
+    });
+    let has = fields.optional("has").map(has).transpose()?;
+    let lacks = fields.optional("lacks").map(lacks).transpose()?.unwrap_or_default();
+    fields.finish()?;
+    let read = Expectation {
+        span: node.span,
+        document,
+        template: template.map(str::to_owned),
+        outcome,
+        reason: reason.transpose()?,
+        warnings: warnings.transpose()?,
+        patch: patch.transpose()?,
+        object: object.transpose()?,
+        has,
+        lacks,
+    };
+    let result =
+        read.patch.is_some() || read.object.is_some() || read.has.is_some() || !read.lacks.is_empty();
+    let codes = read.outcome.is_some() || read.reason.is_some() || read.warnings.is_some();
+    if !result && !codes {
+        return Err(checks_nothing(node.span));
+    }
+    Ok(read)
+}
+
+fn checks_nothing(span: Span) -> Diagnostic {
+    Diagnostic::new(span, "the expectation checks nothing").hint(
+        "add `outcome`, `reason`, `warnings`, `has`, `lacks`, `patch` or `object`, see docs/testing-policies.md",
+    )
+}
+
+fn number(node: &Node) -> Result<usize, Diagnostic> {
+    let number = node.to_value().as_u64().and_then(|number| usize::try_from(number).ok());
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| reader::expected(node, "`document` to be a number from 1"))
+}
+
+fn one_of(node: &Node, key: Span) -> Result<Declared<String>, Diagnostic> {
+    let text = reader::text(node, "`outcome`")?;
+    if !OUTCOMES.contains(&text) {
+        return Err(
+            Diagnostic::new(node.span, format!("`outcome` is `{text}`")).hint(suggest(text, OUTCOMES))
+        );
+    }
+    Ok(Declared { key, at: node.span, value: text.to_owned() })
+}
+
+fn has(node: &Node) -> Result<Value, Diagnostic> {
+    if reader::entries(node, "`has`")?.is_empty() {
+        return Err(checks_nothing(node.span));
+    }
+    known_fields(node, &Shape::Object(schema::pod()))?;
+    says_something(node)?;
+    Ok(node.to_value())
+}
+
+/// Fails for a part of `has` that every pod has.
+fn says_something(node: &Node) -> Result<(), Diagnostic> {
+    match &node.content {
+        Content::Scalar { value: Scalar::Null, .. } => {
+            Err(Diagnostic::new(node.span, "`has` expects nothing here").hint("write the path under `lacks`"))
+        }
+        Content::Scalar { .. } => Ok(()),
+        Content::List(items) if items.is_empty() => Err(checks_nothing(node.span)),
+        Content::List(items) => items.iter().try_for_each(says_something),
+        Content::Map(entries) => entries.iter().try_for_each(|entry| says_something(&entry.value)),
+    }
+}
+
+fn lacks(node: &Node) -> Result<Vec<FieldPath>, Diagnostic> {
+    let items = reader::items(node, "`lacks`")?;
+    if items.is_empty() {
+        return Err(checks_nothing(node.span));
+    }
+    items.iter().map(|item| FieldPath::read(reader::text(item, "a path of `lacks`")?, item.span)).collect()
+}
+
+/// Fails for a field that no pod has: a misspelled one would test nothing.
+fn known_fields(node: &Node, shape: &Shape) -> Result<(), Diagnostic> {
+    match (shape, &node.content) {
+        (Shape::Object(object) | Shape::Atomic(object), Content::Map(_)) => {
+            for entry in reader::entries(node, object.name)? {
+                let Some(field) = object.field(&entry.key) else {
+                    let known = object.fields.iter().map(|field| field.name);
+                    let message = format!("{} has no field `{}`", object.name, entry.key);
+                    return Err(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, known)));
+                };
+                known_fields(&entry.value, &field.shape)?;
+            }
+            Ok(())
+        }
+        (Shape::List { items, .. }, Content::List(nodes)) => {
+            nodes.iter().try_for_each(|node| known_fields(node, items))
+        }
+        _ => Ok(()),
+    }
+}
