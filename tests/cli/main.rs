@@ -17,6 +17,7 @@ mod manifests;
 mod output;
 mod policy_errors;
 mod policy_list;
+mod policy_test;
 mod policy_types;
 mod report;
 mod review;
