@@ -46,6 +46,20 @@ pub struct Case {
     pub(super) expectations: Vec<Expectation>,
 }
 
+impl Case {
+    pub fn has_values(&self) -> bool {
+        self.values.is_some()
+    }
+
+    /// A text that is the same for cases with the same values and parameters.
+    pub fn given(&self) -> String {
+        let parameters =
+            self.parameters.iter().map(|entry| format!("{}={}", entry.key, entry.value.to_value()));
+        let values = self.values.as_ref().map(Node::to_value).unwrap_or_default();
+        format!("{values} {}", parameters.collect::<Vec<_>>().join(" "))
+    }
+}
+
 /// The name of a policy or the path of a file, with its position.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
@@ -67,7 +81,6 @@ pub enum Subject {
 /// The expected result for one pod, or for each pod template that no other expectation names.
 #[derive(Debug)]
 pub(super) struct Expectation {
-    pub(super) span: Span,
     /// The number of the document that has the template, from 1.
     pub(super) document: Option<usize>,
     /// JSON Pointer to the template in the document.
@@ -300,7 +313,6 @@ fn expectation(node: &Node) -> Result<Expectation, Diagnostic> {
     let lacks = fields.optional("lacks").map(lacks).transpose()?.unwrap_or_default();
     fields.finish()?;
     let read = Expectation {
-        span: node.span,
         document,
         template: template.map(str::to_owned),
         outcome,

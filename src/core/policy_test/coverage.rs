@@ -102,15 +102,30 @@ impl Coverage {
     }
 
     fn of(&mut self, definition: &Definition) -> &mut PolicyCoverage {
-        let known = self
-            .policies
-            .iter()
-            .position(|known| known.policy == definition.name && known.file == definition.file);
+        let known = self.position(&definition.name, &definition.file);
         let at = known.unwrap_or_else(|| {
             self.policies.push(PolicyCoverage::new(definition));
             self.policies.len() - 1
         });
         &mut self.policies[at]
+    }
+
+    fn position(&self, policy: &str, file: &str) -> Option<usize> {
+        self.policies.iter().position(|known| known.policy == policy && known.file == file)
+    }
+
+    /// Adds what other cases have seen.
+    pub fn extend(&mut self, other: Self) {
+        for policy in other.policies {
+            let Some(at) = self.position(&policy.policy, &policy.file) else {
+                self.policies.push(policy);
+                continue;
+            };
+            for (seen, more) in self.policies[at].seen.iter_mut().zip(policy.seen) {
+                seen.yes += more.yes;
+                seen.no += more.no;
+            }
+        }
     }
 
     /// Records the conditions of each policy that a pod matches.

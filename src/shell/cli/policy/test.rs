@@ -3,6 +3,8 @@
 mod files;
 mod output;
 
+use std::thread;
+
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 
@@ -135,39 +137,53 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(if passed { ExitStatus::Done } else { ExitStatus::Refused })
 }
 
+/// The results of the cases of a file; `None` for those that the filter leaves out.
+type OfFile = Vec<Option<policy_test::CaseResult>>;
+
 struct Results {
-    /// For each file, the results of its cases; `None` for those that the filter leaves out.
-    of_files: Vec<Vec<Option<policy_test::CaseResult>>>,
+    of_files: Vec<OfFile>,
     coverage: Coverage,
 }
 
+/// Runs the cases, each file on a thread of its own.
 fn run_all(tests: &Tests, arguments: &Arguments) -> anyhow::Result<Results> {
+    let filter = arguments.filter.as_deref();
+    let of_each: Vec<anyhow::Result<_>> = thread::scope(|scope| {
+        let threads: Vec<_> = tests.files.iter().map(|file| scope.spawn(|| run_file(file, filter))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let mut results = Results { of_files: Vec::new(), coverage: Coverage::default() };
+    for result in of_each {
+        let (of_file, coverage) = result?;
+        results.of_files.push(of_file);
+        results.coverage.extend(coverage);
+    }
+    if filter.is_none() {
+        for definition in files::definitions_of(&tests.policies)? {
+            results.coverage.add(&definition);
+        }
+    }
+    Ok(results)
+}
+
+fn run_file(file: &LoadedFile, filter: Option<&str>) -> anyhow::Result<(OfFile, Coverage)> {
     let mut coverage = Coverage::default();
     let mut sets = files::PolicySets::default();
-    let mut of_files = Vec::new();
-    for file in &tests.files {
-        let mut results = Vec::new();
-        for case in &file.cases.cases {
-            let is_wanted = arguments
-                .filter
-                .as_ref()
-                .is_none_or(|text| format!("{}: {}", file.cases.file, case.name).contains(text));
-            results.push(if is_wanted {
-                let policies = sets.of(file, case)?;
-                let documents = file.documents(case)?;
-                Some(policy_test::run(case, &policies, documents, &mut coverage))
-            } else {
-                None
-            });
-        }
-        of_files.push(results);
+    let mut results = Vec::new();
+    for case in &file.cases.cases {
+        let is_wanted =
+            filter.is_none_or(|text| format!("{}: {}", file.cases.file, case.name).contains(text));
+        results.push(if is_wanted {
+            let policies = sets.of(file, case)?;
+            Some(policy_test::run(case, &policies, file.documents(case)?, &mut coverage))
+        } else {
+            None
+        });
     }
-    if arguments.filter.is_none() {
-        for definition in files::definitions_of(&tests.policies)? {
-            coverage.add(&definition);
-        }
-    }
-    Ok(Results { of_files, coverage })
+    Ok((results, coverage))
 }
 
 /// Rewrites the files whose cases fail. Returns whether one changed.

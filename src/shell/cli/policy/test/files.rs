@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
@@ -116,7 +116,7 @@ impl LoadedFile {
         let mut workloads = BTreeMap::new();
         for case in &cases.cases {
             if let Subject::File(reference) = &case.subject {
-                let path = beside(name, &reference.text);
+                let path = path_from(name, &reference.text);
                 if !workloads.contains_key(&path) {
                     let documents = documents(&path).map_err(|error| failed(&cases, reference, &error))?;
                     workloads.insert(path, documents);
@@ -129,14 +129,14 @@ impl LoadedFile {
     /// The documents of the workload file of a case; none if it has no such file.
     pub(super) fn documents(&self, case: &Case) -> anyhow::Result<&[Value]> {
         let Subject::File(reference) = &case.subject else { return Ok(&[]) };
-        let path = beside(&self.cases.file, &reference.text);
+        let path = path_from(&self.cases.file, &reference.text);
         let documents = self.workloads.get(&path).with_context(|| format!("{path} was not read"))?;
         Ok(documents)
     }
 }
 
 /// The path of a file that another file names.
-fn beside(file: &str, path: &str) -> String {
+fn path_from(file: &str, path: &str) -> String {
     shown(&Path::new(file).parent().unwrap_or(Path::new("")).join(path))
 }
 
@@ -158,39 +158,47 @@ fn documents(path: &str) -> anyhow::Result<Vec<Value>> {
 #[derive(Default)]
 pub(super) struct PolicySets {
     built_in: Vec<Definition>,
-    known: BTreeMap<String, Rc<PolicySet>>,
+    known: BTreeMap<String, Arc<PolicySet>>,
 }
 
 impl PolicySets {
     /// The policies of a case with its values and parameters.
-    pub(super) fn of(&mut self, file: &LoadedFile, case: &Case) -> anyhow::Result<Rc<PolicySet>> {
-        if self.built_in.is_empty() {
-            let all = builtin::POLICIES.iter().map(|policy| policy.definition());
-            self.built_in = all.collect::<Result<_, _>>()?;
-        }
+    pub(super) fn of(&mut self, file: &LoadedFile, case: &Case) -> anyhow::Result<Arc<PolicySet>> {
         let mut files = Vec::new();
         for reference in &case.policies {
             let name = reference.text.as_str();
-            let path =
-                if builtin::find(name).is_some() { name.to_owned() } else { beside(&file.cases.file, name) };
+            let path = if builtin::find(name).is_some() {
+                name.to_owned()
+            } else {
+                path_from(&file.cases.file, name)
+            };
             if builtin::find(name).is_none() && !Path::new(&path).exists() {
                 let message = format!("there is no built-in policy `{name}`, nor a file {path}");
                 return Err(file.cases.error(reference.span, message, HINT).into());
             }
             files.push(path);
         }
-        let definitions = definitions_of(&files)?;
-        let with_settings = file.cases.settings(case, definitions, &self.built_in)?;
-        let key =
-            format!("{files:?}{:?}", with_settings.iter().map(|(_, settings)| settings).collect::<Vec<_>>());
+        let key = format!("{files:?} {}", case.given());
         if let Some(known) = self.known.get(&key) {
-            return Ok(Rc::clone(known));
+            return Ok(Arc::clone(known));
         }
+        let with_settings = file.cases.settings(case, definitions_of(&files)?, self.built_in(case)?)?;
         let set = PolicySet::new(with_settings)
             .with_context(|| format!("{}:{}: {}", file.cases.file, case.span.line, case.name))?;
-        let set = Rc::new(set);
-        self.known.insert(key, Rc::clone(&set));
+        let set = Arc::new(set);
+        self.known.insert(key, Arc::clone(&set));
         Ok(set)
+    }
+}
+
+impl PolicySets {
+    /// All built-in policies, for a case with values: it can have those of other providers.
+    fn built_in(&mut self, case: &Case) -> anyhow::Result<&[Definition]> {
+        if self.built_in.is_empty() && case.has_values() {
+            let all = builtin::POLICIES.iter().map(|policy| policy.definition());
+            self.built_in = all.collect::<Result<_, _>>()?;
+        }
+        Ok(&self.built_in)
     }
 }
 
