@@ -34,6 +34,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) settings: Vec<Settings>,
     pub(crate) refusals: Vec<ActiveWarning>,
     pub(crate) condition: Condition,
+    /// The parameters on which `match.when` depends.
+    pub(crate) parameters_of_condition: BTreeSet<String>,
     /// Remarks about the sources of the parameter values.
     pub(crate) notes: Vec<Note>,
     /// `<policy>@<digest>`.
@@ -206,6 +208,7 @@ impl ResolvedPolicy {
             settings: Vec::new(),
             refusals: Vec::new(),
             condition: Condition::Fixed(true),
+            parameters_of_condition: BTreeSet::new(),
             notes,
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
@@ -277,7 +280,7 @@ impl ResolvedPolicy {
                 on_conflict: rule.on_conflict,
                 container: fold.instructions(&rule.container)?,
                 pod: fold.pod(&rule.pod)?,
-                parameters: parameters_of(rule, definition),
+                parameters: parameters_of_rule(rule, definition),
             };
             active.texts(&mut |text| self.reads.extend(names_in(text)));
             self.rules.push(active);
@@ -314,6 +317,7 @@ impl ResolvedPolicy {
 
     fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         let Some(when) = &definition.matcher.when else { return Ok(()) };
+        self.parameters_of_condition = parameters_of(names_in(when).collect(), definition);
         self.condition = if let Some(holds) = self.known(when, definition)? {
             Condition::Fixed(holds)
         } else {
@@ -413,10 +417,14 @@ impl ResolvedPolicy {
     }
 }
 
-/// The parameters that a rule depends on, directly or through variables.
-fn parameters_of(rule: &Rule, definition: &Definition) -> BTreeSet<String> {
+fn parameters_of_rule(rule: &Rule, definition: &Definition) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     rule.texts(&mut |text| names.extend(names_in(text)));
+    parameters_of(names, definition)
+}
+
+/// The parameters among these names, and those on which the variables among them depend.
+fn parameters_of(mut names: BTreeSet<String>, definition: &Definition) -> BTreeSet<String> {
     for variable in definition.variables.iter().rev() {
         if names.contains(&variable.name) {
             variable.value.names(&mut |name| {
