@@ -2,6 +2,7 @@
 
 mod active;
 mod compiled;
+mod conditions;
 mod definition;
 mod device_names;
 mod devices;
@@ -29,6 +30,7 @@ mod variable;
 
 pub(crate) use active::{ActiveRule, ActiveWarning};
 pub use compiled::Policy;
+pub(crate) use conditions::{ConditionKind, ConditionScope, PolicyCondition};
 pub(crate) use definition::About;
 pub use definition::{Definition, OnConflict};
 pub(crate) use device_names::ClaimedGpus;

@@ -8,6 +8,7 @@ use crate::core::pointer::push_token;
 
 use super::log::{ChangeLog, Part};
 use super::report::{Reason, Warning, WarningKind};
+use super::trace::Author;
 
 /// An object of the pod.
 pub(super) struct Cursor<'a> {
@@ -43,6 +44,11 @@ impl<'a> Cursor<'a> {
             Value::Object(map) => Ok(Self { map, log }),
             other => Err(malformed(log.pointer(), "a map", other)),
         }
+    }
+
+    /// Attributes the writes that follow to a rule.
+    pub(super) fn written_by_rule(&mut self, rule: &str) {
+        self.log.written_by(|| Author::Rule(rule.to_owned()));
     }
 
     /// The object as it is now.
@@ -181,6 +187,11 @@ impl ListCursor<'_> {
     /// The entries as they are now.
     pub(super) fn entries(&self) -> &[Value] {
         self.list
+    }
+
+    /// Attributes the writes that follow to a part of the policy.
+    pub(super) fn written_by(&mut self, author: &Author) {
+        self.log.written_by(|| author.clone());
     }
 
     /// Appends an entry.

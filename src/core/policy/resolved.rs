@@ -195,6 +195,38 @@ impl ResolvedPolicy {
         parameters: ParameterValues,
         selection: &Selection,
     ) -> Result<Self, EvaluationError> {
+        let mut policy = Self::folded(definition, parameters, selection)?;
+        policy.drop_unread_variables();
+        policy.collect_reads();
+        Ok(policy)
+    }
+
+    /// The policy with a value for every name of the file, whether or not these parameters need it.
+    pub(super) fn complete(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, EvaluationError> {
+        let mut policy = Self::folded(definition, parameters, selection)?;
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        definition.texts(&mut |text| {
+            policy.reads.extend(names_in(text));
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        });
+        policy.collect_reads();
+        policy.reads_of_pod.extend(&pod);
+        policy.reads_of_container.extend(&container);
+        Ok(policy)
+    }
+
+    fn folded(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, EvaluationError> {
         let ParameterValues { values, notes } = parameters;
         let mut policy = Self {
             bindings: bound(definition, &values, selection)?,
@@ -228,8 +260,6 @@ impl ResolvedPolicy {
         policy.warnings = policy.fold_warnings(&definition.warnings, definition)?;
         policy.refusals = policy.fold_warnings(&definition.refusals, definition)?;
         policy.fold_condition(definition)?;
-        policy.drop_unread_variables();
-        policy.collect_reads();
         Ok(policy)
     }
 
