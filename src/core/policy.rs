@@ -30,8 +30,8 @@ mod variable;
 
 pub(crate) use active::{ActiveRule, ActiveWarning};
 pub use compiled::Policy;
-pub(crate) use conditions::{ConditionKind, ConditionScope, PolicyCondition};
-pub(crate) use definition::About;
+pub(crate) use conditions::ConditionScope;
+pub(crate) use definition::{About, PolicyWarning, Rule};
 pub use definition::{Definition, OnConflict};
 pub(crate) use device_names::ClaimedGpus;
 pub(crate) use devices::Devices;
@@ -45,6 +45,6 @@ pub use node::SelectedLabel;
 pub(crate) use own_names::NETWORKS;
 pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};
-pub(crate) use resolved::{Condition, NoteKind, ResolvedPolicy};
+pub(crate) use resolved::{Condition, NoteKind, Origin, Resolution, ResolvedPolicy, resolve};
 pub use setting::{Setting, SettingTable};
 pub(crate) use variable::Variable;

@@ -59,6 +59,19 @@ impl Trace {
         };
         self.writes.iter().rev().find(|(_, written)| contains(written)).map(|(author, _)| author)
     }
+
+    /// The authors that wrote the value at this JSON Pointer, the one that counts included, in order.
+    pub(crate) fn authors_of(&self, pointer: &str) -> Vec<&Author> {
+        let around = self.author_of(pointer);
+        let here = self.writes.iter().filter(|(_, written)| written == pointer).map(|(author, _)| author);
+        let mut found: Vec<&Author> = Vec::new();
+        for author in here.chain(around) {
+            if !found.contains(&author) {
+                found.push(author);
+            }
+        }
+        found
+    }
 }
 
 #[cfg(test)]

@@ -43,6 +43,13 @@ pub(crate) struct PolicyCondition<'p> {
     pub(crate) text: &'p Interpolation,
 }
 
+impl PolicyCondition<'_> {
+    /// Returns whether it is the condition of a warning or a refusal.
+    pub(crate) fn is_message(&self) -> bool {
+        matches!(self.kind, ConditionKind::Refusal | ConditionKind::Warning)
+    }
+}
+
 impl Definition {
     /// The conditions that the policy has, in the order in which the engine evaluates them.
     pub(crate) fn conditions(&self) -> Vec<PolicyCondition<'_>> {
