@@ -76,6 +76,13 @@ impl<'a> Cursor<'a> {
         self.log.leave(before);
     }
 
+    /// Sets a field to a value of which each part was traced when it was built.
+    fn put_built(&mut self, key: &str, value: Value) {
+        let trace = self.log.trace.take();
+        self.put(key, value);
+        self.log.trace = trace;
+    }
+
     /// Removes a field.
     pub(super) fn remove(&mut self, key: &str) {
         if let Some(removed) = self.map.shift_remove(key) {
@@ -101,7 +108,7 @@ impl<'a> Cursor<'a> {
                 self.log.stop_building();
                 self.log.leave(before);
                 if result.is_ok() && !map.is_empty() {
-                    self.put(key, Value::Object(map));
+                    self.put_built(key, Value::Object(map));
                 }
                 return result;
             }
@@ -127,7 +134,7 @@ impl<'a> Cursor<'a> {
                 self.log.stop_building();
                 self.log.leave(before);
                 if result.is_ok() && !list.is_empty() {
-                    self.put(key, Value::Array(list));
+                    self.put_built(key, Value::Array(list));
                 }
                 return result;
             }

@@ -19,7 +19,8 @@ pub(super) fn text(path: &[Step]) -> String {
                 let keys: Vec<String> = keys.iter().map(|(_, value)| shown(value)).collect();
                 text.push_str(&format!("[{}]", keys.join("/")));
             }
-            Step::Item(value) => text.push_str(&format!("[{}]", shown(value))),
+            Step::Item(Value::String(item)) => text.push_str(&format!("[{item}]")),
+            Step::Item(_) => text.push_str("[…]"),
         }
     }
     text

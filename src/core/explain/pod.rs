@@ -1,11 +1,15 @@
 //! The facts about one pod: the policies that were looked at, the rules that applied, and the author of each field.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::core::engine::{Mutation, Outcome, Scope, Trace, Warning, each_scope, selected_nodes};
+use crate::core::policy::expression::Expression;
+use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::node::Selection;
-use crate::core::policy::{PodContext, Policy, SelectedLabel};
+use crate::core::policy::{Definition, Parameter, PodContext, Policy, Rule, SelectedLabel};
 use crate::core::policy_set::{PolicySet, mutate_traced};
 
 use super::condition::{ConditionFact, Reasons};
@@ -33,7 +37,7 @@ pub struct PodFact {
     /// The labels of nodes that the policy reads and the pod selects.
     pub nodes: Vec<NodeFact>,
     pub containers: Vec<ContainerFact>,
-    pub parameters: Vec<ValueFact>,
+    pub parameters: Vec<PodParameter>,
     pub variables: Vec<VariableValue>,
     pub rules: Vec<RuleResult>,
     pub settings: Vec<SettingsResult>,
@@ -54,6 +58,15 @@ pub struct ReasonFact {
 pub struct NodeFact {
     pub label: String,
     pub values: Vec<String>,
+}
+
+/// The value of a parameter, for a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PodParameter {
+    #[serde(flatten)]
+    pub value: ValueFact,
+    /// True if a rule that applies depends on it.
+    pub used: bool,
 }
 
 /// A container or init container.
@@ -133,11 +146,12 @@ impl PodFact {
         let files = Files::of(policy.definition());
         let selection = selected_nodes(policy, pod).unwrap_or_default();
         self.nodes = nodes(&selection);
-        let declared = &policy.definition().parameters;
-        self.parameters = declared
-            .iter()
-            .map(|parameter| parameters::value(policy, parameter, &selection, &files, sources))
-            .collect();
+        let used = used_names(policy.definition(), trace);
+        let value = |parameter: &Parameter| PodParameter {
+            value: parameters::value(policy, parameter, &selection, &files, sources),
+            used: used.contains(&parameter.name),
+        };
+        self.parameters = policy.definition().parameters.iter().map(value).collect();
         let mut evaluation = Evaluation::new(policy, pod, mutation, trace, &files);
         let after = evaluation.after.clone();
         // A pod that cannot be evaluated has that as the reason of its outcome.
@@ -150,8 +164,28 @@ impl PodFact {
         });
         let Evaluation { rules, settings, variables, messages, .. } = evaluation;
         (self.rules, self.settings, self.variables) = (rules, settings, variables);
+        for variable in &mut self.variables {
+            variable.used = used.contains(&variable.name);
+        }
         messages
     }
+}
+
+/// The names that the rules read which apply, directly and through variables.
+fn used_names(definition: &Definition, trace: &Trace) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let applies = |rule: &&Rule| trace.applied.iter().any(|applied| applied.rule == rule.name);
+    let mut add =
+        |text: &Interpolation| names.extend(text.expressions().flat_map(Expression::names).cloned());
+    definition.rules.iter().filter(applies).for_each(|rule| rule.texts(&mut add));
+    for variable in definition.variables.iter().rev() {
+        if names.contains(&variable.name) {
+            variable.value.texts(&mut |text| {
+                names.extend(text.expressions().flat_map(Expression::names).cloned());
+            });
+        }
+    }
+    names
 }
 
 fn nodes(selection: &Selection) -> Vec<NodeFact> {

@@ -1,12 +1,14 @@
 //! The injection of a pod as text.
 
+use serde_json::Value;
+
 use super::condition::{ConditionFact, Operand, Read};
 use super::fields::{AuthorFact, FieldState, ResultField};
 use super::matching::MatchFact;
 use super::parameters::{SourceKind, ValueFact};
-use super::pod::PodFact;
+use super::pod::{PodFact, PodParameter};
 use super::rules::RuleResult;
-use super::text::{Text, brief};
+use super::text::{Text, brief, cell, value};
 
 /// The text about a pod. `head` says where the pod is.
 pub fn pod_text(head: &str, fact: &PodFact) -> String {
@@ -21,6 +23,7 @@ pub fn pod_text(head: &str, fact: &PodFact) -> String {
     fact.policies.iter().for_each(|policy| write_match(policy, &mut text));
     nodes(fact, &mut text);
     parameters(fact, &mut text);
+    variables(fact, &mut text);
     rules(fact, &mut text);
     result(&fact.fields, &mut text);
     absent(fact, &mut text);
@@ -70,23 +73,46 @@ fn nodes(fact: &PodFact, text: &mut Text) {
     text.rows(2, &rows);
 }
 
-/// The parameters that are not at their default, then the names of the others.
+/// The parameters that have a value from the operator or a table, and those that the rules read which apply.
 fn parameters(fact: &PodFact, text: &mut Text) {
     if fact.parameters.is_empty() {
         return;
     }
     text.section("parameters");
-    let is_default = |value: &&ValueFact| matches!(value.source, SourceKind::Default | SourceKind::None);
-    let of = |value: &ValueFact| {
-        let source = value.detail.clone().unwrap_or_default();
-        let place = value.place.as_ref().map(|place| format!("({place})")).unwrap_or_default();
-        let origin = format!("{} {source} {place}", value.source.words());
-        [value.name.clone(), brief(&value.value), origin]
+    let is_default = |value: &ValueFact| matches!(value.source, SourceKind::Default | SourceKind::None);
+    let matters = |value: &&PodParameter| value.used || !is_default(&value.value);
+    let of = |PodParameter { value, .. }: &PodParameter| {
+        let words = [Some(value.source.words()), value.detail.as_deref()];
+        let place = value.place.as_ref().map(|place| format!("({place})"));
+        let origin = words.into_iter().flatten().chain(place.as_deref()).collect::<Vec<_>>().join(" ");
+        [value.name.clone(), cell(&value.value), origin]
     };
-    let given: Vec<_> = fact.parameters.iter().filter(|value| !is_default(value)).map(of).collect();
-    text.rows(2, &given);
-    let others: Vec<[String; 3]> = fact.parameters.iter().filter(is_default).map(of).collect();
-    text.rows(2, &others);
+    let rows: Vec<_> = fact.parameters.iter().filter(matters).map(of).collect();
+    text.rows(2, &rows);
+    let others = fact.parameters.len() - rows.len();
+    if others > 0 {
+        text.line(&format!("  {others} others have their defaults and matter to no rule that applies"));
+    }
+}
+
+/// The variables that the rules read which apply.
+fn variables(fact: &PodFact, text: &mut Text) {
+    let rows: Vec<_> = fact
+        .variables
+        .iter()
+        // A table is the same for every pod.
+        .filter(|variable| variable.used && !variable.reads.is_empty())
+        .map(|variable| {
+            let holder = variable.container.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+            let reads: Vec<String> = variable.reads.iter().map(read_text).collect();
+            let value = variable.error.clone().unwrap_or_else(|| cell(&variable.value));
+            [format!("{}{holder}", variable.name), value, format!("from {}", reads.join(", "))]
+        })
+        .collect();
+    if !rows.is_empty() {
+        text.section("variables");
+        text.rows(2, &rows);
+    }
 }
 
 fn rules(fact: &PodFact, text: &mut Text) {
@@ -153,10 +179,11 @@ fn operand(operand: &Operand) -> String {
 }
 
 fn read_text(read: &Read) -> String {
-    if read.value.is_null() {
-        format!("no {}", read.name)
-    } else {
-        format!("{} = {}", read.name, brief(&read.value))
+    match &read.value {
+        Value::Null => format!("no {}", read.name),
+        // A table or a list says less than its name.
+        Value::Object(_) | Value::Array(_) if cell(&read.value).ends_with('…') => read.name.clone(),
+        value => format!("{} = {}", read.name, cell(value)),
     }
 }
 
@@ -169,7 +196,7 @@ fn result(fields: &[ResultField], text: &mut Text) {
         .iter()
         .map(|field| {
             let by = field.by.iter().map(AuthorFact::to_string).collect::<Vec<_>>().join(", ");
-            let value = field.value.as_ref().map_or_else(|| "removed".to_owned(), brief);
+            let value = field.value.as_ref().map_or_else(|| "removed".to_owned(), |v| value(&field.path, v));
             let replaces = if field.replaces && field.value.is_some() { "replaces the pod's: " } else { "" };
             [by, field.path.clone(), format!("{replaces}{value}")]
         })

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::constants::shown;
 use super::needs::NeedKind;
 use super::parameters::{ParameterFact, SourceKind};
-use super::policy::{AdditionFact, MessageFact, PolicyFact, RuleFact};
+use super::policy::{AdditionFact, GPU_CONTAINERS, MessageFact, PolicyFact, RuleFact};
 use super::text::{Text, brief, field, value};
 
 /// The text about a policy.
@@ -17,7 +17,7 @@ pub fn policy_text(fact: &PolicyFact) -> String {
     text.rows(2, &head);
     triggers(fact, &mut text);
     gpus(fact, &mut text);
-    text.section("rules");
+    text.section(&format!("rules, for containers with `{GPU_CONTAINERS}` if they do not say otherwise"));
     fact.rules.iter().for_each(|rule| write_rule(rule, &mut text));
     settings(fact, &mut text);
     text.section("parameters");
@@ -85,7 +85,9 @@ fn write_rule(rule: &RuleFact, text: &mut Text) {
     text.line(&format!("  {}{state}", rule.name));
     let mut rows = Vec::new();
     rows.extend(rule.when.iter().map(|when| row("if", when)));
-    rows.push(row("for containers with", &rule.containers));
+    if rule.containers != GPU_CONTAINERS {
+        rows.push(row("for containers with", &rule.containers));
+    }
     if rule.requires_pod_network {
         rows.push(row("not for", "pods in the host's network"));
     }
@@ -113,6 +115,11 @@ fn written(addition: &AdditionFact) -> String {
     let AdditionFact { path, value: written, constant } = addition;
     let name = field(path);
     let join = |value: String| if value.is_empty() { name.clone() } else { format!("{name} = {value}") };
+    for side in ["$prepend", "$append"] {
+        if let Some(entry) = written.get(side) {
+            return join(format!("{side} {}", brief(constant.as_ref().unwrap_or(entry))));
+        }
+    }
     match constant {
         Some(Value::Null) => format!("{} (left out with these parameters)", join(value(path, written))),
         Some(constant) if constant.is_array() && written.is_object() => join(value(path, written)),
@@ -130,7 +137,9 @@ fn settings(fact: &PolicyFact, text: &mut Text) {
         text.line(&format!("  {}", settings.name));
         let mut rows = Vec::new();
         rows.extend(settings.when.iter().map(|when| row("if", when)));
-        rows.push(row("for containers with", &settings.containers));
+        if settings.containers != GPU_CONTAINERS {
+            rows.push(row("for containers with", &settings.containers));
+        }
         rows.push(row("variables", &settings.variables.join(", ")));
         rows.extend(settings.file.iter().map(|file| row("in the file", file)));
         if !settings.launchers.is_empty() {
@@ -186,19 +195,24 @@ fn allowed(fact: &ParameterFact) -> Option<String> {
 /// The entries of a table, those with one value together.
 fn grouped(entries: &serde_json::Map<String, Value>) -> Vec<[String; 2]> {
     let mut groups: Vec<[String; 2]> = Vec::new();
+    let mut add = |value: &Value, label: String| {
+        let value = brief(value);
+        match groups.iter_mut().find(|group| group[0] == value) {
+            Some(group) => group[1].push_str(&format!(", {label}")),
+            None => groups.push([value, label]),
+        }
+    };
     for (label, cell) in entries {
-        let cells = match cell {
-            Value::Object(by_gpus) => {
-                by_gpus.iter().map(|(gpus, value)| (format!("{label} with {gpus} GPUs"), value)).collect()
-            }
-            value => vec![(label.clone(), value)],
+        let Value::Object(by_gpus) = cell else {
+            add(cell, label.clone());
+            continue;
         };
-        for (label, value) in cells {
-            let value = brief(value);
-            match groups.iter_mut().find(|group| group[0] == value) {
-                Some(group) => group[1].push_str(&format!(", {label}")),
-                None => groups.push([value, label]),
-            }
+        let mut values: Vec<&Value> = by_gpus.values().collect();
+        values.dedup();
+        for value in values {
+            let counts = by_gpus.iter().filter(|(_, other)| *other == value);
+            let counts: Vec<&str> = counts.map(|(count, _)| count.as_str()).collect();
+            add(value, format!("{label} with {} GPUs", counts.join("/")));
         }
     }
     groups

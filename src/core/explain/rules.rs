@@ -62,6 +62,8 @@ pub struct VariableValue {
     pub error: Option<String>,
     /// The values that its expressions read.
     pub reads: Vec<Read>,
+    /// True if a rule that applies depends on it.
+    pub used: bool,
 }
 
 /// A warning or refusal that the policy declares, for the pod or for a container.
@@ -227,13 +229,8 @@ impl<'a> Evaluation<'a> {
                     }
                 }
             });
-            self.variables.push(VariableValue {
-                name: variable.name.clone(),
-                container,
-                value,
-                error,
-                reads,
-            });
+            let name = variable.name.clone();
+            self.variables.push(VariableValue { name, container, value, error, reads, used: false });
         }
     }
 

@@ -73,9 +73,17 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 
 /// A value on one line, cut where it is long.
 pub(super) fn brief(value: &Value) -> String {
-    const LENGTH: usize = 160;
+    cut(value, 160)
+}
+
+/// A value for a column that others follow.
+pub(super) fn cell(value: &Value) -> String {
+    cut(value, 48)
+}
+
+fn cut(value: &Value, length: usize) -> String {
     let text = shown(value).split_whitespace().collect::<Vec<_>>().join(" ");
-    match text.char_indices().nth(LENGTH) {
+    match text.char_indices().nth(length) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None if text.is_empty() => "\"\"".to_owned(),
         None => text,
@@ -115,7 +123,11 @@ pub(super) fn field(path: &str) -> String {
 
 /// The value of a field in words: without the name that its path has.
 pub(super) fn value(path: &str, value: &Value) -> String {
-    let Value::Object(map) = value else { return if is_item(path) { String::new() } else { brief(value) } };
+    let Value::Object(map) = value else {
+        // The path of a capability has the value.
+        let named = value.as_str().is_some_and(|value| path.ends_with(&format!("[{value}]")));
+        return if named { String::new() } else { brief(value) };
+    };
     let is = |list: &str| path.contains(&format!("{list}["));
     if is("env") && map.contains_key("value") {
         return brief(&map["value"]);
@@ -133,11 +145,6 @@ pub(super) fn value(path: &str, value: &Value) -> String {
         (1, Some((key, value))) => format!("{key} {}", brief(value)),
         _ => brief(&Value::Object(rest)),
     }
-}
-
-/// Returns whether the path already has the value, as that of a capability.
-fn is_item(path: &str) -> bool {
-    path.contains("capabilities.add[") || path.contains("capabilities.drop[")
 }
 
 #[cfg(test)]
