@@ -2,7 +2,6 @@
 
 mod active;
 mod compiled;
-mod conditions;
 mod definition;
 mod device_names;
 mod devices;
@@ -30,7 +29,6 @@ mod variable;
 
 pub(crate) use active::{ActiveRule, ActiveWarning};
 pub use compiled::Policy;
-pub(crate) use conditions::ConditionScope;
 pub(crate) use definition::{About, PolicyWarning, Rule};
 pub use definition::{Definition, OnConflict};
 pub(crate) use device_names::ClaimedGpus;

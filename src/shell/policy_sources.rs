@@ -269,6 +269,7 @@ fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
     Ok(definitions(&of_provider, &all)?)
 }
 
-fn available() -> anyhow::Result<String> {
+/// The list of the built-in policies, for a message.
+pub(crate) fn available() -> anyhow::Result<String> {
     Ok(format!("built-in policies:\n{}", listing()?.trim_end()))
 }

@@ -8,7 +8,7 @@ use super::matching::MatchFact;
 use super::parameters::{SourceKind, ValueFact};
 use super::pod::{PodFact, PodParameter};
 use super::rules::RuleResult;
-use super::text::{Text, brief, cell, value};
+use super::text::{Text, cell, value};
 
 /// The text about a pod. `head` says where the pod is.
 pub fn pod_text(head: &str, fact: &PodFact) -> String {

@@ -8,7 +8,7 @@ use crate::core::pointer::field_path;
 use crate::core::policy::expression::{Bindings, Expression};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::Phase;
-use crate::core::policy::{ConditionScope, Policy, Rule, VALUE};
+use crate::core::policy::{About, Policy, Rule, VALUE};
 
 use super::condition::{ConditionFact, Operand, Read, Reasons};
 use super::fields::{OverlayFact, Result};
@@ -236,26 +236,24 @@ impl<'a> Evaluation<'a> {
 
     fn messages(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
         let definition = self.policy.definition();
-        for condition in definition.conditions().into_iter().filter(|condition| condition.is_message()) {
-            let reasons = Reasons { definition, bindings };
-            let (container, fact) = match (&condition.scope, scope) {
-                (ConditionScope::Injected, Scope::Injected) => (None, reasons.of(condition.text)),
-                (ConditionScope::Container, Scope::Container { list, index, .. }) => {
-                    (Some(container_path(self.pod, list, index)), reasons.of(condition.text))
+        for message in definition.refusals.iter().chain(&definition.warnings) {
+            let of = |bindings: &Bindings<'_, '_>| Reasons { definition, bindings }.of(&message.when);
+            let (container, condition) = match (&message.about, scope) {
+                (About::Pod, Scope::Injected) => (None, of(bindings)),
+                (About::Container, Scope::Container { list, index, .. }) => {
+                    (Some(container_path(self.pod, list, index)), of(bindings))
                 }
-                (ConditionScope::Variable(name), Scope::Container { list, index, .. }) => {
+                (About::Variable(name), Scope::Container { list, index, .. }) => {
                     let env = self.pod["spec"][list][index]["env"].as_array();
                     let named = |entry: &&Value| entry["name"].as_str() == Some(name);
                     let Some(entry) = env.and_then(|env| env.iter().rev().find(named)) else { continue };
-                    let value = Value::from(entry["value"].as_str().unwrap_or_default());
                     let mut bindings = bindings.child();
-                    bindings.set(VALUE, &value);
-                    let reasons = Reasons { definition, bindings: &bindings };
-                    (Some(container_path(self.pod, list, index)), reasons.of(condition.text))
+                    bindings.set(VALUE, &Value::from(entry["value"].as_str().unwrap_or_default()));
+                    (Some(container_path(self.pod, list, index)), of(&bindings))
                 }
                 _ => continue,
             };
-            self.messages.push(MessageResult { code: condition.name.to_owned(), container, condition: fact });
+            self.messages.push(MessageResult { code: message.code.clone(), container, condition });
         }
     }
 }

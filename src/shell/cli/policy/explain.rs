@@ -14,7 +14,7 @@ use crate::core::manifest::{Document, RawDocument, find};
 use crate::shell::cli::ExitStatus;
 use crate::shell::cli::mutate::{files_of, object_name};
 use crate::shell::cli::output::Output;
-use crate::shell::policy_sources::{Loaded, PolicySources};
+use crate::shell::policy_sources::{Loaded, PolicySources, available};
 use crate::shell::stream::RawDocuments;
 
 /// Explain what a policy adds, or why the pods of a manifest come out as they do
@@ -75,6 +75,12 @@ struct PodOf {
 
 pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let Arguments { policies, values, sets, .. } = arguments;
+    if policies.is_empty() && values.is_none() {
+        bail!(
+            "no policy is named; write `policy explain NAME`, or `--values FILE` with a provider enabled\n{}",
+            available()?
+        );
+    }
     let (policies, values, sets) = (policies.clone(), values.clone(), sets.clone());
     let loaded = PolicySources { policies, values, sets }.load_with_origins()?;
     let sources = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
