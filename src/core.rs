@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod engine;
+pub mod explain;
 pub(crate) mod installation;
 pub mod manifest;
 mod pointer;

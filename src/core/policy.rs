@@ -29,7 +29,7 @@ mod variable;
 
 pub(crate) use active::{ActiveRule, ActiveWarning};
 pub use compiled::Policy;
-pub(crate) use definition::{About, PolicyWarning};
+pub(crate) use definition::{About, PolicyWarning, Rule};
 pub use definition::{Definition, OnConflict};
 pub(crate) use device_names::ClaimedGpus;
 pub(crate) use devices::Devices;
@@ -44,6 +44,6 @@ pub(crate) use own_names::NETWORKS;
 pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};
 pub use parse::is_policy_name;
-pub(crate) use resolved::{Condition, NoteKind, ResolvedPolicy};
+pub(crate) use resolved::{Condition, NoteKind, Origin, Resolution, ResolvedPolicy, resolve};
 pub use setting::{Setting, SettingTable};
 pub(crate) use variable::Variable;

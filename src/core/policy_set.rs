@@ -8,7 +8,7 @@ use std::fmt;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::engine::{Mutation, Outcome, Reason, STAMP, inject, skip, stamp_for};
+use crate::core::engine::{Mutation, Outcome, Reason, STAMP, Trace, inject, inject_traced, skip, stamp_for};
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceError};
 use crate::core::validate;
@@ -209,11 +209,35 @@ impl PolicySet {
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
+    mutate_by(policies, pod, context, |policy, pod| inject(policy, pod, context))
+}
+
+/// [`mutate`] with a record of the injection, if a policy matches.
+pub(crate) fn mutate_traced(
+    policies: &PolicySet,
+    pod: Value,
+    context: &PodContext,
+) -> (Mutation, Option<Trace>) {
+    let mut trace = None;
+    let mutation = mutate_by(policies, pod, context, |policy, pod| {
+        let (mutation, recorded) = inject_traced(policy, pod, context);
+        trace = Some(recorded);
+        mutation
+    });
+    (mutation, trace)
+}
+
+fn mutate_by(
+    policies: &PolicySet,
+    pod: Value,
+    context: &PodContext,
+    inject: impl FnOnce(&Policy, Value) -> Mutation,
+) -> Mutation {
     let alone = |outcome, policy| Mutation { outcome, policy, warnings: Vec::new() };
     let decision = decide(policies, &pod, context);
     let mutation = match &decision {
         Decision::Inject(policy) => {
-            let mutation = inject(policy, pod, context);
+            let mutation = inject(policy, pod);
             policies.marked_if_guarded(policy, mutation)
         }
         Decision::Skip(skipped) => {

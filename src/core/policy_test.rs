@@ -4,6 +4,7 @@ mod case;
 mod check;
 mod compare;
 mod coverage;
+mod expectation;
 mod path;
 mod strategic;
 mod update;

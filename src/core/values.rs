@@ -122,6 +122,12 @@ impl Values {
         Ok(overrides)
     }
 
+    /// The file, and the entries of a provider's block, for messages about the source of a value.
+    pub(crate) fn entries(&self, provider: &str) -> (&str, &[Entry<Node>]) {
+        let block = self.providers.iter().find(|known| known.name == provider);
+        (&self.file, block.map_or(&[], |block| &block.settings))
+    }
+
     fn error(&self, diagnostic: Diagnostic) -> SourceError {
         SourceError::new(&self.file, &self.text, diagnostic)
     }

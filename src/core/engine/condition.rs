@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::{Condition, PodContext, Policy};
 
+use super::Stop;
 use super::bindings::{PodScope, Source, bindings};
 use super::context::evaluation_failed;
 use super::node;
@@ -25,7 +26,9 @@ pub(crate) fn condition_holds(policy: &Policy, pod: &Value, context: &PodContext
     let containers = pod::containers(pod, &values.devices)?;
     let scope = PodScope::new(Source::pod(&values, pod, &containers, context), &values, None);
     let resolver = Resolver(&scope);
-    when.holds(&bindings(&values, &resolver)).map_err(|error| scope.explain("`match.when`", error).reason())
+    when.holds(&bindings(&values, &resolver)).map_err(|error| match scope.explain("`match.when`", error) {
+        Stop::Refuse(reason) | Stop::Leave(reason) | Stop::Skip { reason, .. } => reason,
+    })
 }
 
 /// The stamp of a policy for a pod: `<policy>@<digest>`.

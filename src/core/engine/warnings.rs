@@ -92,18 +92,13 @@ fn evaluate(
 
 /// The position and value of a variable that the container came with. Of several entries, the last one counts.
 fn own_variable(container: &mut Cursor<'_>, name: &str) -> Option<(usize, Value)> {
-    let (at, value) = variable(container.get("env")?, name)?;
-    let own = container.list("env", |env| Ok(!env.was_added(at))).unwrap_or(false);
-    own.then_some((at, value))
-}
-
-/// The position and value of a variable in a list `env`.
-pub(super) fn variable(env: &Value, name: &str) -> Option<(usize, Value)> {
-    let env = env.as_array()?;
+    let env = container.get("env")?.as_array()?;
     let at = env.iter().rposition(|entry| entry["name"].as_str() == Some(name))?;
     let entry = &env[at];
-    let value = entry["valueFrom"].is_null().then(|| entry["value"].as_str().unwrap_or_default())?;
-    Some((at, Value::from(value)))
+    let value =
+        entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))?;
+    let own = container.list("env", |env| Ok(!env.was_added(at))).unwrap_or(false);
+    own.then_some((at, value))
 }
 
 /// Warns about a variable. The warning says more than that the variable stays.

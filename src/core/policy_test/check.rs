@@ -8,9 +8,10 @@ use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate};
 use crate::core::schema::{self, Shape};
 
-use super::case::{Case, Expectation, Subject};
+use super::case::{Case, Subject};
 use super::compare::{differences, missing, shown};
 use super::coverage::Coverage;
+use super::expectation::Expectation;
 use super::path;
 
 /// A part of a result that is not as expected.
@@ -63,8 +64,9 @@ pub fn run(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mu
     let results: Vec<Actual> = tested
         .iter()
         .map(|one| {
-            coverage.record(policies, &one.pod, &one.context);
-            Actual::of(mutate(policies, one.pod.clone(), &one.context))
+            let mutation = mutate(policies, one.pod.clone(), &one.context);
+            coverage.record(policies, &one.pod, &one.context, &mutation);
+            Actual::of(mutation)
         })
         .collect();
     let named = |tested: &Tested, expectation: &Expectation| {

@@ -2,8 +2,10 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{MessageConditions, RuleConditions, conditions};
-use crate::core::policy::{Definition, PodContext};
+use crate::core::engine::{Mutation, Outcome, Scope, each_scope};
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::{About, Definition, PodContext, Policy, VALUE};
 use crate::core::policy_set::PolicySet;
 
 /// What the cases have seen of policies.
@@ -129,25 +131,17 @@ impl Coverage {
     }
 
     /// Records the conditions of each policy that a pod matches.
-    pub(super) fn record(&mut self, policies: &PolicySet, pod: &Value, context: &PodContext) {
+    pub(super) fn record(
+        &mut self,
+        policies: &PolicySet,
+        pod: &Value,
+        context: &PodContext,
+        mutation: &Mutation,
+    ) {
         for policy in policies.policies() {
             let coverage = self.of(policy.definition());
-            // A pod for which a condition has no value is refused, which the case sees.
-            if let Some(Ok(found)) =
-                policies.concerns(policy, pod, context).then(|| conditions(policy, pod, context))
-            {
-                if let Some(value) = found.condition {
-                    coverage.see(Kind::Match, 0, value);
-                }
-                for (at, rule) in found.rules.iter().enumerate() {
-                    coverage.see(Kind::Rule, at, rule.applies());
-                    coverage.see_rule(Kind::When, Kind::Containers, rule);
-                }
-                for settings in &found.settings {
-                    coverage.see_rule(Kind::SettingsWhen, Kind::SettingsContainers, settings);
-                }
-                coverage.see_messages(Kind::Refusal, &found.refusals);
-                coverage.see_messages(Kind::Warning, &found.warnings);
+            if policies.concerns(policy, pod, context) {
+                coverage.record(policy, pod, context, mutation);
             }
         }
     }
@@ -181,28 +175,151 @@ impl PolicyCoverage {
         Self { policy: definition.name.clone(), file: definition.file.clone(), seen }
     }
 
-    /// Records a value of the condition at this position among those of its kind.
-    fn see(&mut self, kind: Kind, at: usize, value: bool) {
-        if let Some(seen) = self.seen.iter_mut().filter(|seen| seen.kind == kind).nth(at) {
+    fn record(&mut self, policy: &Policy, pod: &Value, context: &PodContext, mutation: &Mutation) {
+        let after = mutation.outcome.changed().map_or(pod, |changed| &changed.pod);
+        let mut run = Run {
+            definition: policy.definition(),
+            pod,
+            refused: matches!(mutation.outcome, Outcome::Refused { .. }),
+            matches: true,
+            active: Vec::new(),
+            applied: vec![false; policy.definition().rules.len()],
+            active_settings: Vec::new(),
+            coverage: self,
+        };
+        // A pod for which an expression has no value is refused, which the case sees.
+        let _ = each_scope(policy, pod, after, context, &mut |scope, _, bindings| run.visit(scope, bindings));
+        if run.matches {
+            for (rule, applied) in run.definition.rules.iter().zip(&run.applied) {
+                run.coverage.see(Kind::Rule, &rule.name, Some(*applied));
+            }
+        }
+    }
+
+    /// Records the value of a rule or condition, if it has one.
+    fn see(&mut self, kind: Kind, name: &str, value: Option<bool>) {
+        if let Some(value) = value
+            && let Some(seen) = self.seen.iter_mut().find(|seen| seen.kind == kind && seen.name == name)
+        {
             seen.record(value);
         }
     }
 
-    fn see_rule(&mut self, when: Kind, containers: Kind, rule: &RuleConditions) {
-        for seen in self.seen.iter_mut().filter(|seen| seen.name == rule.name) {
-            if seen.kind == when {
-                rule.when.iter().for_each(|value| seen.record(*value));
-            } else if seen.kind == containers {
-                rule.containers.iter().for_each(|(_, value)| seen.record(*value));
+    /// Records the value of a warning or refusal, of which several can have one code.
+    fn see_message(&mut self, kind: Kind, at: usize, value: Option<bool>) {
+        if let Some(value) = value
+            && let Some(seen) = self.seen.iter_mut().filter(|seen| seen.kind == kind).nth(at)
+        {
+            seen.record(value);
+        }
+    }
+}
+
+/// The evaluation of a policy's conditions for one pod, in the order of the engine.
+struct Run<'a> {
+    definition: &'a Definition,
+    pod: &'a Value,
+    refused: bool,
+    /// The value of `match.when`.
+    matches: bool,
+    /// The rules whose `when` holds.
+    active: Vec<bool>,
+    /// The rules that select a container.
+    applied: Vec<bool>,
+    active_settings: Vec<bool>,
+    coverage: &'a mut PolicyCoverage,
+}
+
+impl Run<'_> {
+    fn visit(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
+        match scope {
+            Scope::Pod => self.visit_pod(bindings),
+            _ if !self.matches => {}
+            Scope::Container { list, index, gpus } => {
+                let container = &self.pod["spec"][list][index];
+                if self.visit_container(gpus, bindings) {
+                    self.visit_messages(bindings, |about| match about {
+                        About::Variable(name) => own_variable(container, name).map(Some),
+                        About::Container => Some(None),
+                        About::Pod => None,
+                    });
+                }
+            }
+            Scope::Injected => {
+                self.visit_messages(bindings, |about| (*about == About::Pod).then_some(None));
             }
         }
     }
 
-    fn see_messages(&mut self, kind: Kind, messages: &[MessageConditions]) {
-        for (at, message) in messages.iter().enumerate() {
-            for (_, value) in &message.values {
-                self.see(kind, at, *value);
+    fn visit_pod(&mut self, bindings: &Bindings<'_, '_>) {
+        let holds = |when: Option<&Interpolation>| when.and_then(|when| when.holds(bindings).ok());
+        let value = holds(self.definition.matcher.when.as_ref());
+        self.coverage.see(Kind::Match, "", value);
+        self.matches = value.unwrap_or(true);
+        if !self.matches {
+            return;
+        }
+        for rule in &self.definition.rules {
+            let value = holds(rule.when.as_ref());
+            self.coverage.see(Kind::When, &rule.name, value);
+            self.active.push(value.unwrap_or(rule.when.is_none()));
+        }
+        for settings in &self.definition.settings {
+            let value = holds(settings.when.as_ref());
+            self.coverage.see(Kind::SettingsWhen, &settings.name, value);
+            self.active_settings.push(value.unwrap_or(settings.when.is_none()));
+        }
+    }
+
+    /// Records the conditions about a container. Returns whether a rule selects it.
+    fn visit_container(&mut self, gpus: i64, bindings: &Bindings<'_, '_>) -> bool {
+        let host_network = self.pod["spec"]["hostNetwork"] == true;
+        let holds = |condition: Option<&Interpolation>| condition.and_then(|text| text.holds(bindings).ok());
+        let mut selected = false;
+        for (at, rule) in self.definition.rules.iter().enumerate().filter(|(at, _)| self.active[*at]) {
+            let value = holds(rule.containers.as_ref());
+            self.coverage.see(Kind::Containers, &rule.name, value);
+            let applies = value.unwrap_or(rule.containers.is_none() && gpus > 0)
+                && !(rule.requires_pod_network && host_network);
+            self.applied[at] |= applies;
+            selected |= applies;
+        }
+        let settings = self.definition.settings.iter().zip(&self.active_settings);
+        for (settings, _) in settings.filter(|(_, active)| **active) {
+            let value = holds(settings.containers.as_ref());
+            self.coverage.see(Kind::SettingsContainers, &settings.name, value);
+        }
+        selected
+    }
+
+    /// Records the messages for which `value_of` has a value: that of a variable, or none if the message is about
+    /// something else.
+    fn visit_messages(
+        &mut self,
+        bindings: &Bindings<'_, '_>,
+        value_of: impl Fn(&About) -> Option<Option<Value>>,
+    ) {
+        let lists = [(Kind::Refusal, &self.definition.refusals), (Kind::Warning, &self.definition.warnings)];
+        for (kind, messages) in lists {
+            // The engine gives no warnings for a pod that it refuses.
+            if kind == Kind::Warning && self.refused {
+                continue;
+            }
+            for (at, message) in messages.iter().enumerate() {
+                let Some(value) = value_of(&message.about) else { continue };
+                let mut bindings = bindings.child();
+                if let Some(value) = value {
+                    bindings.set(VALUE, &value);
+                }
+                self.coverage.see_message(kind, at, message.when.holds(&bindings).ok());
             }
         }
     }
+}
+
+/// The value of a variable that a container sets itself. Of several entries, the last one counts.
+fn own_variable(container: &Value, name: &str) -> Option<Value> {
+    let entries = container["env"].as_array()?;
+    let entry = entries.iter().rfind(|entry| entry["name"].as_str() == Some(name))?;
+    entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))
 }

@@ -5,8 +5,9 @@ use serde_json::{Value, json};
 use crate::core::engine::Reason;
 use crate::core::yaml::{self, Span};
 
-use super::case::{CaseFile, Expectation};
+use super::case::CaseFile;
 use super::check::{Actual, CaseResult};
+use super::expectation::Expectation;
 
 /// The replacement of a range of bytes.
 struct Edit {

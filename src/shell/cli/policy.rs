@@ -1,5 +1,6 @@
 //! `fabric-injector policy`: what authors and operators do with policy files.
 
+mod explain;
 mod new;
 mod test;
 
@@ -20,6 +21,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Explain(explain::Arguments),
     /// List the built-in policies
     List,
     /// Print a policy, as its file has it
@@ -34,6 +36,7 @@ enum Command {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     match &arguments.command {
+        Command::Explain(arguments) => return explain::run(arguments, output),
         Command::List => output.data(listing()?.as_bytes())?,
         Command::Show { policy } => match policy_texts(policy)?.as_slice() {
             [(_, text)] => output.data(text.as_bytes())?,
