@@ -9,7 +9,7 @@ mod path;
 mod strategic;
 mod update;
 
-pub use case::{Case, CaseFile, KIND, Reference, Subject};
+pub use case::{Case, CaseFile, KIND, Reference, Subject, WithSettings};
 pub use check::{CaseResult, Difference, run};
 pub use coverage::{Coverage, Kind, Seen};
 pub use update::updated;

@@ -77,6 +77,9 @@ pub enum Subject {
     File(Reference),
 }
 
+/// Policies, each with the operator's settings for it.
+pub type WithSettings = Vec<(Definition, BTreeMap<String, Setting>)>;
+
 /// The values of a file that its cases share.
 struct Shared<'n> {
     policies: Vec<Reference>,
@@ -101,7 +104,7 @@ impl CaseFile {
         case: &Case,
         definitions: Vec<Definition>,
         built_in: &[Definition],
-    ) -> Result<Vec<(Definition, BTreeMap<String, Setting>)>, SourceError> {
+    ) -> Result<WithSettings, SourceError> {
         let fail = |diagnostic| SourceError::new(&self.file, &self.text, diagnostic);
         let values = case.values.as_ref().map(|block| Values::of_block(&self.file, &self.text, block));
         let values = values.transpose()?;
@@ -231,13 +234,11 @@ fn subject(fields: &mut Fields<'_>, case: &Node, shared: &Shared<'_>) -> Result<
             return Err(Diagnostic::new(other.span, "a case has `workload`, or `pod` and `with`")
                 .hint("remove one of them"));
         }
-        return match &workload.content {
-            Content::Map(_) => Ok(Subject::Workload(workload.to_value())),
-            _ => {
-                let text = reader::text(workload, "`workload` to be an object or the path of a file")?;
-                Ok(Subject::File(Reference { text: text.to_owned(), span: workload.span }))
-            }
-        };
+        if let Content::Map(_) = &workload.content {
+            return Ok(Subject::Workload(workload.to_value()));
+        }
+        let text = reader::text(workload, "`workload`, if it is no object,")?.to_owned();
+        return Ok(Subject::File(Reference { text, span: workload.span }));
     }
     if let Some(own) = pod {
         known_fields(own, &shape)?;

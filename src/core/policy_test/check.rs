@@ -168,8 +168,7 @@ impl Actual {
             mutation.warnings.iter().map(Warning::code).map(str::to_owned).collect();
         warnings.sort();
         warnings.dedup();
-        let patch =
-            mutation.outcome.changed().map(|changed| json!(changed.patch())).unwrap_or_else(|| json!([]));
+        let patch = mutation.outcome.changed().map_or_else(|| json!([]), |changed| json!(changed.patch()));
         let (outcome, reason, pod) = match mutation.outcome {
             Outcome::Mutated(mutated) => ("mutated", None, Some(mutated.pod)),
             Outcome::Skipped { marked, reason } => ("skipped", Some(reason), Some(marked.pod)),

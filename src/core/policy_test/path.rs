@@ -100,8 +100,8 @@ fn entry<'v>(list: &'v Value, name: &str, merge: ListMerge) -> Option<&'v Value>
         (ListMerge::Keyed(keys), Value::Object(item)) => {
             keys.first().is_some_and(|key| match item.get(*key) {
                 Some(Value::String(text)) => text == name,
-                Some(other) => other.to_string() == name,
-                None => false,
+                Some(Value::Number(number)) => number.to_string() == name,
+                _ => false,
             })
         }
         (_, Value::Object(item)) => item.values().any(|value| value.as_str() == Some(name)),

@@ -54,7 +54,7 @@ enum Format {
     Text,
     /// One JSON object
     Json,
-    /// JUnit XML, for CI systems
+    /// XML that CI systems read as results of tests
     Junit,
 }
 

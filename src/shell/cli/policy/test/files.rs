@@ -1,6 +1,7 @@
 //! The files of cases, and the policies and workloads that they name.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -116,10 +117,11 @@ impl LoadedFile {
         let mut workloads = BTreeMap::new();
         for case in &cases.cases {
             if let Subject::File(reference) = &case.subject {
-                let path = path_from(name, &reference.text);
-                if !workloads.contains_key(&path) {
-                    let documents = documents(&path).map_err(|error| failed(&cases, reference, &error))?;
-                    workloads.insert(path, documents);
+                let documents =
+                    |path: &String| documents(path).map_err(|error| failed(&cases, reference, &error));
+                if let Entry::Vacant(entry) = workloads.entry(path_from(name, &reference.text)) {
+                    let read = documents(entry.key())?;
+                    entry.insert(read);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! The results of cases as text, JSON and JUnit XML.
+//! The results of cases as text, as JSON, and as XML that CI systems read.
 
 use std::fmt::Write as _;
 
