@@ -34,7 +34,7 @@ pub struct CaseResult {
     pub(super) actual: Vec<Option<Actual>>,
 }
 
-/// What a policy made of a pod.
+/// The result of a policy for a pod.
 #[derive(Debug, Clone)]
 pub(super) struct Actual {
     pub(super) outcome: &'static str,

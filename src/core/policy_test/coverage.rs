@@ -8,7 +8,7 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::{About, Definition, PodContext, Policy, VALUE};
 use crate::core::policy_set::PolicySet;
 
-/// What the cases have seen of policies.
+/// The values that the cases have seen of the rules and conditions of policies.
 #[derive(Debug, Default)]
 pub struct Coverage {
     policies: Vec<PolicyCoverage>,
