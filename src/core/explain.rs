@@ -25,7 +25,7 @@ pub use matching::{MatchFact, PartFact};
 pub use needs::{NeedFact, NeedKind};
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
 pub use place::Place;
-pub use pod::{ContainerFact, NodeFact, PodFact, PodParameter, ReasonFact, WarningFact, pod};
+pub use pod::{ContainerFact, Explainer, NodeFact, PodFact, PodParameter, ReasonFact, WarningFact};
 pub use pod_text::pod_text;
 pub use policy::{
     AdditionFact, FabricFact, GpuFact, MessageFact, PolicyFact, RuleFact, SettingsFact, TriggerFact,
