@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use fabric_injector::core::engine::{Outcome, SKIPPED, STAMP};
-use fabric_injector::core::explain::{
-    AuthorFact, ConditionFact, FieldState, PodFact, RuleResult, Sources, pod,
-};
+use fabric_injector::core::explain::{AuthorFact, ConditionFact, Explainer, FieldState, PodFact, Sources};
 use fabric_injector::core::manifest::{Document, find};
 use fabric_injector::core::policy_set::mutate;
 use fabric_injector::shell::stream::RawDocuments;
