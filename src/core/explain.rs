@@ -4,6 +4,7 @@
 
 mod condition;
 mod constants;
+mod fate;
 mod fields;
 mod matching;
 mod needs;
@@ -18,9 +19,11 @@ mod policy_text;
 mod rules;
 mod split;
 mod text;
+mod written;
 
 pub use condition::{ConditionFact, Operand, Read};
-pub use fields::{AuthorFact, FieldState, OverlayFact, ResultField};
+pub use fate::{FieldState, OverlayFact};
+pub use fields::{AuthorFact, ResultField};
 pub use matching::{MatchFact, PartFact};
 pub use needs::{NeedFact, NeedKind};
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};

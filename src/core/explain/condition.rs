@@ -169,7 +169,7 @@ impl Reasons<'_, '_, '_> {
             let value = whole.and_then(|whole| whole.evaluate(self.bindings).ok()).unwrap_or(Value::Null);
             match of_object {
                 Some(ReadSet::Paths(paths)) => {
-                    reads.extend(paths.iter().map(|path| read(name, &value, path)))
+                    reads.extend(paths.iter().map(|path| read(name, &value, path)));
                 }
                 _ => reads.push(Read { name: name.clone(), value }),
             }

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::condition::{ConditionFact, Operand, Read};
-use super::fields::{AuthorFact, FieldState, ResultField};
+use super::fate::FieldState;
+use super::fields::{AuthorFact, ResultField};
 use super::matching::MatchFact;
 use super::parameters::{SourceKind, ValueFact};
 use super::pod::{PodFact, PodParameter};

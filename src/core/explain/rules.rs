@@ -11,7 +11,7 @@ use crate::core::policy::phase::Phase;
 use crate::core::policy::{About, Policy, Rule, VALUE};
 
 use super::condition::{Compiled, ConditionFact, Operand, Read, Reasons};
-use super::fields::{OverlayFact, Result};
+use super::fate::{InjectedPod, OverlayFact};
 use super::overlay;
 use super::place::{Files, Place};
 use super::policy::GPU_CONTAINERS;
@@ -172,7 +172,7 @@ impl<'a> Evaluation<'a> {
         if self.is_reverted() {
             return;
         }
-        let result = Result { pod: &self.after, mutation: self.mutation, trace: self.trace };
+        let result = InjectedPod { pod: &self.after, mutation: self.mutation, trace: self.trace };
         let base = format!("/spec/{list}/{index}");
         for (rule, definition) in self.rules.iter_mut().zip(&self.policy.definition().rules) {
             let applied = |applied: &crate::core::engine::Applied| {
@@ -189,7 +189,7 @@ impl<'a> Evaluation<'a> {
         if self.is_reverted() {
             return;
         }
-        let result = Result { pod: &self.after, mutation: self.mutation, trace: self.trace };
+        let result = InjectedPod { pod: &self.after, mutation: self.mutation, trace: self.trace };
         for (rule, definition) in self.rules.iter_mut().zip(&self.policy.definition().rules) {
             if rule.applied {
                 let fields = overlay::of_pod(&definition.pod, Some(bindings));

@@ -97,21 +97,21 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
         return Ok(ExitStatus::Done);
     }
     let explainer = Explainer::new(&loaded.policies, sources);
-    let mut explained = Pods { explainer, found: Vec::new(), status: ExitStatus::Done };
+    let mut pods = Pods { explainer, found: Vec::new(), status: ExitStatus::Done };
     for file in &arguments.files {
-        explained.source(file, output)?;
+        pods.source(file, output)?;
     }
     if let Some(review) = &arguments.review {
-        explained.review(review)?;
+        pods.review(review)?;
     }
     match arguments.output {
-        Format::Json => json_output(output, &json!({"version": VERSION, "pods": explained.found}))?,
+        Format::Json => json_output(output, &json!({"version": VERSION, "pods": pods.found}))?,
         Format::Text => {
-            let texts: Vec<String> = explained.found.iter().map(text).collect();
+            let texts: Vec<String> = pods.found.iter().map(text).collect();
             output.data(texts.join("\n").as_bytes())?;
         }
     }
-    Ok(explained.status)
+    Ok(pods.status)
 }
 
 fn json_output(output: &mut Output, value: &Value) -> anyhow::Result<()> {
