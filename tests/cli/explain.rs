@@ -174,6 +174,31 @@ fn a_field_that_is_not_added_has_a_reason() {
 }
 
 #[test]
+fn a_renamed_volume_and_a_refusal_have_their_reasons() {
+    let policy = POLICY.replace(
+        "        env:\n",
+        "        volumeMounts: [{name: cache, mountPath: /cache}]\n        env:\n",
+    ) + "      pod:\n        spec:\n          volumes: [{name: cache, hostPath: {path: /cache}}]\n  \
+           refusals:\n    - {code: too_small, when: '${totalGpus < 8}', message: too few}\n";
+    let own = POD.to_owned() + "  volumes: [{name: cache, emptyDir: {}}]\n";
+    let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], &own).exits(0);
+    let renamed = pod(&run);
+    let fields = named(&renamed["rules"], "nics")["fields"].as_array().unwrap().clone();
+    let volume = fields.iter().find(|field| field["path"].as_str().unwrap().contains("volumes")).unwrap();
+    assert_eq!((&volume["path"], &volume["state"]), (&json!("spec.volumes[cache-fabric]"), &json!("added")));
+    let small = own.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4");
+    let run = lab(&[("lab.yaml", &policy)], &["-f", "-"], &small).exits(0);
+    assert!(
+        run.text().starts_with(
+            "stdin: document 1: Pod/trainer: refused: too few (too_small)\n  since  true: \
+        `totalGpus < 8` is true with totalGpus = 4\n"
+        ),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
 fn the_pod_of_a_review_is_explained_and_nothing_else_is_a_review() {
     let review = "tests/workloads/admission-review.json";
     let found = run(&["policy", "explain", "aws-efa", "--review", review, "-o", "json"], "").exits(0);

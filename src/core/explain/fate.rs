@@ -49,7 +49,7 @@ pub(super) struct InjectedPod<'a> {
 impl InjectedPod<'_> {
     /// The fate of a field of a rule's overlay for the value at `base`, the pod or one of its containers.
     pub(super) fn fate(&self, rule: &str, base: &str, field: &OverlayField) -> OverlayFact {
-        let found = path::find(self.pod, base, &field.path).or_else(|| self.renamed(rule, field));
+        let found = self.renamed(rule, field).or_else(|| path::find(self.pod, base, &field.path));
         let shown = match &found {
             Some(pointer) => field_path(self.pod, pointer),
             None => [field_path(self.pod, base), path::text(&field.path)]

@@ -51,6 +51,9 @@ pub struct PodFact {
 pub struct ReasonFact {
     pub code: String,
     pub message: String,
+    /// The condition of a refusal that the policy declares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionFact>,
 }
 
 /// A label of nodes, with the values that the pod selects.
@@ -120,6 +123,12 @@ impl<'a> Explainer<'a> {
             let evaluation = Evaluation::new(&policies[at], pod, &mutation, trace, files, &self.compiled);
             messages = fact.evaluate(evaluation, files, context, &self.sources);
         }
+        if let Some(reason) = &mut fact.reason {
+            let is_own = |message: &&MessageResult| {
+                message.code == reason.code && message.condition.value == Some(true)
+            };
+            reason.condition = messages.iter().find(is_own).map(|message| message.condition.clone());
+        }
         fact.warnings = mutation.warnings.iter().map(|warning| warning_of(warning, &messages)).collect();
         fact
     }
@@ -154,8 +163,11 @@ impl PodFact {
             outcome,
             policy: mutation.policy.clone(),
             stamp,
-            reason: reason
-                .map(|reason| ReasonFact { code: reason.code().to_owned(), message: reason.to_string() }),
+            reason: reason.map(|reason| ReasonFact {
+                code: reason.code().to_owned(),
+                message: reason.to_string(),
+                condition: None,
+            }),
             fields: mutation
                 .outcome
                 .changed()
