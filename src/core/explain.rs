@@ -4,6 +4,7 @@
 
 mod condition;
 mod constants;
+mod fate;
 mod fields;
 mod matching;
 mod needs;
@@ -18,14 +19,16 @@ mod policy_text;
 mod rules;
 mod split;
 mod text;
+mod written;
 
 pub use condition::{ConditionFact, Operand, Read};
-pub use fields::{AuthorFact, FieldState, OverlayFact, ResultField};
+pub use fate::{FieldState, OverlayFact};
+pub use fields::{AuthorFact, ResultField};
 pub use matching::{MatchFact, PartFact};
 pub use needs::{NeedFact, NeedKind};
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
 pub use place::Place;
-pub use pod::{ContainerFact, NodeFact, PodFact, PodParameter, ReasonFact, WarningFact, pod};
+pub use pod::{ContainerFact, Explainer, NodeFact, PodFact, PodParameter, ReasonFact, WarningFact};
 pub use pod_text::pod_text;
 pub use policy::{
     AdditionFact, FabricFact, GpuFact, MessageFact, PolicyFact, RuleFact, SettingsFact, TriggerFact,

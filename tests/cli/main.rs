@@ -10,6 +10,7 @@ mod devices;
 mod docs;
 mod edits;
 mod errors;
+mod explain;
 mod extends;
 mod input;
 mod limits;

@@ -1,5 +1,9 @@
 //! The reasons for the value of a condition: the operands that decided it, and the values that they read.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -50,6 +54,22 @@ pub struct Read {
 pub(super) struct Reasons<'a, 'p, 'v> {
     pub(super) definition: &'a Definition,
     pub(super) bindings: &'a Bindings<'p, 'v>,
+    pub(super) compiled: &'a Compiled,
+}
+
+/// Expressions that were compiled before. Parts of conditions recur for each pod and container.
+#[derive(Debug, Default)]
+pub(super) struct Compiled(RefCell<HashMap<String, Option<Rc<Expression>>>>);
+
+impl Compiled {
+    fn get(&self, expression: &str) -> Option<Rc<Expression>> {
+        if let Some(known) = self.0.borrow().get(expression) {
+            return known.clone();
+        }
+        let compiled = Expression::compile(expression).ok().map(Rc::new);
+        self.0.borrow_mut().insert(expression.to_owned(), compiled.clone());
+        compiled
+    }
 }
 
 /// Variables that read variables end somewhere; a condition that is deeper is shown as it is.
@@ -120,7 +140,7 @@ impl Reasons<'_, '_, '_> {
     }
 
     fn value(&self, expression: &str) -> Option<bool> {
-        Expression::compile(expression).ok()?.evaluate(self.bindings).ok()?.as_bool()
+        self.compiled.get(expression)?.evaluate(self.bindings).ok()?.as_bool()
     }
 
     /// The condition that a variable of this name is.
@@ -136,7 +156,7 @@ impl Reasons<'_, '_, '_> {
 
     /// The values that an expression reads.
     pub(super) fn reads(&self, expression: &str) -> Vec<Read> {
-        let Ok(compiled) = Expression::compile(expression) else { return Vec::new() };
+        let Some(compiled) = self.compiled.get(expression) else { return Vec::new() };
         let mut reads = Vec::new();
         for name in compiled.names() {
             let of_object = match name.as_str() {
@@ -145,11 +165,11 @@ impl Reasons<'_, '_, '_> {
                 "node" => Some(compiled.reads_of_node()),
                 _ => None,
             };
-            let whole = Expression::compile(name).ok();
+            let whole = self.compiled.get(name);
             let value = whole.and_then(|whole| whole.evaluate(self.bindings).ok()).unwrap_or(Value::Null);
             match of_object {
                 Some(ReadSet::Paths(paths)) => {
-                    reads.extend(paths.iter().map(|path| read(name, &value, path)))
+                    reads.extend(paths.iter().map(|path| read(name, &value, path)));
                 }
                 _ => reads.push(Read { name: name.clone(), value }),
             }

@@ -28,13 +28,13 @@ pub struct NeedFact {
 pub enum NeedKind {
     /// A resource that a device plugin, or the kubelet, offers on the nodes.
     Device,
-    /// A NetworkAttachmentDefinition.
+    /// A network attachment definition.
     Network,
-    /// A ResourceClaimTemplate or ResourceClaim in the namespace of the pod.
+    /// A resource claim, or a template of one, in the namespace of the pod.
     Claim,
     /// A path of the node.
     HostPath,
-    /// A ConfigMap, Secret or PersistentVolumeClaim in the namespace of the pod.
+    /// An object that a volume projects, in the namespace of the pod.
     Object,
     Image,
     /// A right that Pod Security, or another admission policy, may deny.
@@ -83,7 +83,9 @@ pub(super) fn needs(policy: &Policy, rules: &[RuleFact]) -> Vec<NeedFact> {
     }
     match policy.labels() {
         LabelsRead::These(labels) => {
-            labels.iter().for_each(|label| found.add(NeedKind::NodeLabel, label, ""))
+            for label in labels {
+                found.add(NeedKind::NodeLabel, label, "");
+            }
         }
         LabelsRead::All => found.add(NeedKind::NodeLabel, "every label", ""),
     }

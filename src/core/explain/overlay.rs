@@ -5,11 +5,11 @@ use serde_json::{Map, Value};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::overlay::{
-    Element, Instruction, Instructions, NetworksEdit, PodOverlay, StringValue, Template, Variable,
-    compile_computed,
+    Element, Instruction, Instructions, PodOverlay, StringValue, Template, Variable, compile_computed,
 };
 
 use super::condition::one_line;
+use super::written::{networks, source};
 
 /// A step from an object to a value in it.
 #[derive(Debug, Clone, PartialEq)]
@@ -79,7 +79,9 @@ struct Fields<'a, 'p, 'v> {
 
 impl Fields<'_, '_, '_> {
     fn instructions(&mut self, instructions: &Instructions) {
-        instructions.iter().for_each(|instruction| self.instruction(instruction));
+        for instruction in instructions {
+            self.instruction(instruction);
+        }
     }
 
     fn instruction(&mut self, instruction: &Instruction) {
@@ -110,13 +112,19 @@ impl Fields<'_, '_, '_> {
                 }
             }
             Instruction::Keyed { field, keys, entries } => {
-                entries.iter().for_each(|entry| self.element(field.name, keys, entry));
+                for entry in entries {
+                    self.element(field.name, keys, entry);
+                }
             }
             Instruction::Claims { field, entries } => {
-                entries.iter().for_each(|entry| self.element(field.name, &["name"], entry));
+                for entry in entries {
+                    self.element(field.name, &["name"], entry);
+                }
             }
             Instruction::Mounts { field, mounts } => {
-                mounts.iter().for_each(|mount| self.element(field.name, &["mountPath"], mount));
+                for mount in mounts {
+                    self.element(field.name, &["mountPath"], mount);
+                }
             }
             Instruction::Set { field, entries } => {
                 for entry in entries {
@@ -125,7 +133,9 @@ impl Fields<'_, '_, '_> {
                 }
             }
             Instruction::Env { field, variables } => {
-                variables.iter().for_each(|variable| self.variable(field.name, variable));
+                for variable in variables {
+                    self.variable(field.name, variable);
+                }
             }
             Instruction::Amounts(amounts) => {
                 for amount in amounts {
@@ -286,31 +296,5 @@ impl Fields<'_, '_, '_> {
     fn push(&mut self, steps: &[Step], Built { written, value, error }: Built) {
         let path = self.path.iter().chain(steps).cloned().collect();
         self.found.push(OverlayField { path, written, value, error });
-    }
-}
-
-fn networks(edit: &NetworksEdit) -> Value {
-    let mut names = Vec::new();
-    edit.name_texts(&mut |text| names.push(Value::from(one_line(&text.source()))));
-    let names = if let [one] = names.as_slice() { one.clone() } else { Value::Array(names) };
-    let mut written = Map::from_iter([("$networks".to_owned(), names)]);
-    written.extend(edit.count().map(|count| ("$count".to_owned(), source(count))));
-    Value::Object(written)
-}
-
-/// A template as the policy has it.
-fn source(template: &Template) -> Value {
-    match template {
-        Template::Constant(value) => value.clone(),
-        Template::Computed(text, _) => Value::from(one_line(&text.source())),
-        Template::Object(_, fields) => fields
-            .iter()
-            .map(|(field, value)| (field.name.to_owned(), source(value)))
-            .collect::<Map<_, _>>()
-            .into(),
-        Template::Map(_, entries) => {
-            entries.iter().map(|(key, value)| (key.source(), source(value))).collect::<Map<_, _>>().into()
-        }
-        Template::List(items) => items.iter().map(|item| source(&item.0)).collect(),
     }
 }

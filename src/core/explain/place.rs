@@ -21,6 +21,7 @@ impl std::fmt::Display for Place {
 }
 
 /// The files of a policy: its own, then those of the policies that it extends, the nearest first.
+#[derive(Debug)]
 pub(super) struct Files<'d> {
     definition: &'d Definition,
     roots: Vec<(&'d str, Node)>,

@@ -12,7 +12,7 @@ use crate::core::policy::node::Selection;
 use crate::core::policy::{Definition, Parameter, PodContext, Policy, Rule, SelectedLabel};
 use crate::core::policy_set::{PolicySet, mutate_traced};
 
-use super::condition::{ConditionFact, Reasons};
+use super::condition::{Compiled, ConditionFact, Reasons};
 use super::fields::{self, ResultField};
 use super::matching::{MatchFact, parts};
 use super::parameters::{self, Sources, ValueFact};
@@ -20,7 +20,7 @@ use super::place::Files;
 use super::rules::{Evaluation, MessageResult, RuleResult, SettingsResult, VariableValue};
 
 /// A pod or pod template.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodFact {
     /// `mutated`, `skipped`, `unchanged` or `refused`.
@@ -51,6 +51,9 @@ pub struct PodFact {
 pub struct ReasonFact {
     pub code: String,
     pub message: String,
+    /// The condition of a refusal that the policy declares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionFact>,
 }
 
 /// A label of nodes, with the values that the pod selects.
@@ -91,68 +94,107 @@ pub struct WarningFact {
     pub condition: Option<ConditionFact>,
 }
 
-/// The facts about the injection of a pod.
-pub fn pod(policies: &PolicySet, pod: &Value, context: &PodContext, sources: &Sources<'_>) -> PodFact {
-    let (mutation, trace) = mutate_traced(policies, pod.clone(), context);
-    let matches =
-        policies.policies().iter().map(|policy| match_of(policy, pod, context)).collect::<Vec<MatchFact>>();
-    let (outcome, stamp, reason) = match &mutation.outcome {
-        Outcome::Mutated(mutated) => ("mutated", Some(mutated.stamp.clone()), None),
-        Outcome::Skipped { marked, reason } => ("skipped", Some(marked.stamp.clone()), Some(reason)),
-        Outcome::Unchanged { reason, .. } => ("unchanged", None, Some(reason)),
-        Outcome::Refused { reason } => ("refused", None, Some(reason)),
-    };
-    let mut fact = PodFact {
-        outcome,
-        policy: mutation.policy.clone(),
-        stamp,
-        reason: reason
-            .map(|reason| ReasonFact { code: reason.code().to_owned(), message: reason.to_string() }),
-        policies: matches,
-        nodes: Vec::new(),
-        containers: Vec::new(),
-        parameters: Vec::new(),
-        variables: Vec::new(),
-        rules: Vec::new(),
-        settings: Vec::new(),
-        fields: mutation
-            .outcome
-            .changed()
-            .map(|mutated| fields::of_result(mutated, trace.as_ref()))
-            .unwrap_or_default(),
-        warnings: Vec::new(),
-    };
-    let mut messages = Vec::new();
-    let policy = policies.policies().iter().find(|policy| Some(policy.name()) == mutation.policy.as_deref());
-    if let (Some(policy), Some(trace)) = (policy, &trace) {
-        messages = fact.evaluate(policy, pod, context, &mutation, trace, sources);
+/// The explanation of pods by the policies in use.
+#[derive(Debug)]
+pub struct Explainer<'a> {
+    policies: &'a PolicySet,
+    sources: Sources<'a>,
+    /// The files of each policy.
+    files: Vec<Files<'a>>,
+    compiled: Compiled,
+}
+
+impl<'a> Explainer<'a> {
+    pub fn new(policies: &'a PolicySet, sources: Sources<'a>) -> Self {
+        let files = policies.policies().iter().map(|policy| Files::of(policy.definition())).collect();
+        Self { policies, sources, files, compiled: Compiled::default() }
     }
-    fact.warnings = mutation.warnings.iter().map(|warning| warning_of(warning, &messages)).collect();
-    fact
+
+    /// The facts about the injection of a pod.
+    pub fn pod(&self, pod: &Value, context: &PodContext) -> PodFact {
+        let (mutation, trace) = mutate_traced(self.policies, pod.clone(), context);
+        let policies = self.policies.policies();
+        let mut fact = PodFact::of(&mutation, trace.as_ref());
+        fact.policies = policies.iter().map(|policy| self.match_of(policy, pod, context)).collect();
+        let mut messages = Vec::new();
+        let at = policies.iter().position(|policy| Some(policy.name()) == mutation.policy.as_deref());
+        if let (Some(at), Some(trace)) = (at, &trace) {
+            let files = &self.files[at];
+            let evaluation = Evaluation::new(&policies[at], pod, &mutation, trace, files, &self.compiled);
+            messages = fact.evaluate(evaluation, files, context, &self.sources);
+        }
+        if let Some(reason) = &mut fact.reason {
+            let is_own = |message: &&MessageResult| {
+                message.code == reason.code && message.condition.value == Some(true)
+            };
+            reason.condition = messages.iter().find(is_own).map(|message| message.condition.clone());
+        }
+        fact.warnings = mutation.warnings.iter().map(|warning| warning_of(warning, &messages)).collect();
+        fact
+    }
+
+    fn match_of(&self, policy: &Policy, pod: &Value, context: &PodContext) -> MatchFact {
+        let parts = parts(policy, pod, context);
+        let mut matches = parts.iter().all(|part| part.holds);
+        let mut fact = None;
+        if let Some(when) = policy.definition().matcher.when.as_ref().filter(|_| matches) {
+            let compiled = &self.compiled;
+            let evaluated = each_scope(policy, pod, pod, context, &mut |scope, _, bindings| {
+                if scope == Scope::Pod {
+                    fact = Some(Reasons { definition: policy.definition(), bindings, compiled }.of(when));
+                }
+            });
+            matches = evaluated.is_ok() && fact.as_ref().is_some_and(|fact| fact.value == Some(true));
+        }
+        MatchFact { policy: policy.name().to_owned(), matches, parts, when: fact }
+    }
 }
 
 impl PodFact {
+    /// The outcome of an injection and the fields of the result.
+    fn of(mutation: &Mutation, trace: Option<&Trace>) -> Self {
+        let (outcome, stamp, reason) = match &mutation.outcome {
+            Outcome::Mutated(mutated) => ("mutated", Some(mutated.stamp.clone()), None),
+            Outcome::Skipped { marked, reason } => ("skipped", Some(marked.stamp.clone()), Some(reason)),
+            Outcome::Unchanged { reason, .. } => ("unchanged", None, Some(reason)),
+            Outcome::Refused { reason } => ("refused", None, Some(reason)),
+        };
+        Self {
+            outcome,
+            policy: mutation.policy.clone(),
+            stamp,
+            reason: reason.map(|reason| ReasonFact {
+                code: reason.code().to_owned(),
+                message: reason.to_string(),
+                condition: None,
+            }),
+            fields: mutation
+                .outcome
+                .changed()
+                .map(|mutated| fields::of_result(mutated, trace))
+                .unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
     /// Adds the facts about the values and conditions of the policy that injects the pod. Returns those about its
     /// messages.
     fn evaluate(
         &mut self,
-        policy: &Policy,
-        pod: &Value,
+        mut evaluation: Evaluation<'_>,
+        files: &Files<'_>,
         context: &PodContext,
-        mutation: &Mutation,
-        trace: &Trace,
         sources: &Sources<'_>,
     ) -> Vec<MessageResult> {
-        let files = Files::of(policy.definition());
+        let (policy, pod) = (evaluation.policy, evaluation.pod);
         let selection = selected_nodes(policy, pod).unwrap_or_default();
         self.nodes = nodes(&selection);
-        let used = used_names(policy.definition(), trace);
+        let used = used_names(policy.definition(), evaluation.trace);
         let value = |parameter: &Parameter| PodParameter {
-            value: parameters::value(policy, parameter, &selection, &files, sources),
+            value: parameters::value(policy, parameter, &selection, files, sources),
             used: used.contains(&parameter.name),
         };
         self.parameters = policy.definition().parameters.iter().map(value).collect();
-        let mut evaluation = Evaluation::new(policy, pod, mutation, trace, &files);
         let after = evaluation.after.clone();
         // A pod that cannot be evaluated has that as the reason of its outcome.
         let _ = each_scope(policy, pod, &after, context, &mut |scope, _, bindings| {
@@ -194,21 +236,6 @@ fn nodes(selection: &Selection) -> Vec<NodeFact> {
         values: selected.values.clone(),
     };
     selection.labels.iter().map(fact).collect()
-}
-
-fn match_of(policy: &Policy, pod: &Value, context: &PodContext) -> MatchFact {
-    let parts = parts(policy, pod, context);
-    let mut matches = parts.iter().all(|part| part.holds);
-    let mut fact = None;
-    if let Some(when) = policy.definition().matcher.when.as_ref().filter(|_| matches) {
-        let evaluated = each_scope(policy, pod, pod, context, &mut |scope, _, bindings| {
-            if scope == Scope::Pod {
-                fact = Some(Reasons { definition: policy.definition(), bindings }.of(when));
-            }
-        });
-        matches = evaluated.is_ok() && fact.as_ref().is_some_and(|fact| fact.value == Some(true));
-    }
-    MatchFact { policy: policy.name().to_owned(), matches, parts, when: fact }
 }
 
 fn warning_of(warning: &Warning, messages: &[MessageResult]) -> WarningFact {

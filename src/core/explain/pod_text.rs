@@ -3,12 +3,13 @@
 use serde_json::Value;
 
 use super::condition::{ConditionFact, Operand, Read};
-use super::fields::{AuthorFact, FieldState, ResultField};
+use super::fate::FieldState;
+use super::fields::{AuthorFact, ResultField};
 use super::matching::MatchFact;
 use super::parameters::{SourceKind, ValueFact};
 use super::pod::{PodFact, PodParameter};
-use super::rules::RuleResult;
-use super::text::{Text, cell, value};
+use super::rules::ContainerCondition;
+use super::text::{Text, brief, cell, value};
 
 /// The text about a pod. `head` says where the pod is.
 pub fn pod_text(head: &str, fact: &PodFact) -> String {
@@ -19,12 +20,16 @@ pub fn pod_text(head: &str, fact: &PodFact) -> String {
         (None, None) => fact.outcome.to_owned(),
     };
     text.line(&format!("{head}: {outcome}"));
+    if let Some(condition) = fact.reason.as_ref().and_then(|reason| reason.condition.as_ref()) {
+        text.rows(2, &[row("since", &decided(condition))]);
+    }
     text.section("policies");
     fact.policies.iter().for_each(|policy| write_match(policy, &mut text));
     nodes(fact, &mut text);
     parameters(fact, &mut text);
     variables(fact, &mut text);
     rules(fact, &mut text);
+    settings(fact, &mut text);
     result(&fact.fields, &mut text);
     absent(fact, &mut text);
     warnings(fact, &mut text);
@@ -104,7 +109,7 @@ fn variables(fact: &PodFact, text: &mut Text) {
         .filter(|variable| variable.used && !variable.reads.is_empty())
         .map(|variable| {
             let holder = variable.container.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
-            let reads: Vec<String> = variable.reads.iter().map(read_text).collect();
+            let reads: Vec<String> = variable.reads.iter().map(|read| read_text(read, cell)).collect();
             let value = variable.error.clone().unwrap_or_else(|| cell(&variable.value));
             [format!("{}{holder}", variable.name), value, format!("from {}", reads.join(", "))]
         })
@@ -123,27 +128,44 @@ fn rules(fact: &PodFact, text: &mut Text) {
     let mut rows = Vec::new();
     for rule in &fact.rules {
         let mark = if rule.applied { "+" } else { "-" };
-        let mut reasons = reasons(rule).into_iter();
+        let mut reasons = reasons(rule.when.as_ref(), rule.left_out, &rule.containers).into_iter();
         rows.push([format!("{mark} {}", rule.name), reasons.next().unwrap_or_default()]);
         rows.extend(reasons.map(|reason| [String::new(), reason]));
     }
     text.rows(2, &rows);
 }
 
-/// The conditions of a rule, each with what decided it; the containers with one reason together.
-fn reasons(rule: &RuleResult) -> Vec<String> {
+/// The settings whose conditions hold for a container have a `+`.
+fn settings(fact: &PodFact, text: &mut Text) {
+    if fact.settings.is_empty() {
+        return;
+    }
+    text.section("settings");
+    let mut rows = Vec::new();
+    for settings in &fact.settings {
+        let holds = settings.containers.iter().any(|of| of.condition.value == Some(true));
+        let mut reasons = reasons(settings.when.as_ref(), false, &settings.containers).into_iter();
+        let mark = if holds { "+" } else { "-" };
+        rows.push([format!("{mark} {}", settings.name), reasons.next().unwrap_or_default()]);
+        rows.extend(reasons.map(|reason| [String::new(), reason]));
+    }
+    text.rows(2, &rows);
+}
+
+/// The conditions of a rule or of settings, each with what decided it; the containers with one reason together.
+fn reasons(when: Option<&ConditionFact>, left_out: bool, containers: &[ContainerCondition]) -> Vec<String> {
     let mut reasons = Vec::new();
-    if let Some(when) = &rule.when {
+    if let Some(when) = when {
         reasons.push(format!("when {}", decided(when)));
         if when.value != Some(true) {
             return reasons;
         }
     }
-    if rule.left_out {
+    if left_out {
         reasons.push("left out: the pod uses the host network".to_owned());
     }
     let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
-    for of in &rule.containers {
+    for of in containers {
         let reason = decided(&of.condition);
         match groups.iter_mut().find(|(_, known)| *known == reason) {
             Some((names, _)) => names.push(&of.container),
@@ -171,19 +193,20 @@ fn operand(operand: &Operand) -> String {
         text.push_str(&format!(" (`{}`)", through.join("`, `")));
     }
     // A name alone is its value.
-    let reads: Vec<String> = reads.iter().filter(|read| read.name != *expression).map(read_text).collect();
+    let reads: Vec<String> =
+        reads.iter().filter(|read| read.name != *expression).map(|read| read_text(read, brief)).collect();
     if !reads.is_empty() {
         text.push_str(&format!(" with {}", reads.join(", ")));
     }
     text
 }
 
-fn read_text(read: &Read) -> String {
+fn read_text(read: &Read, text: fn(&Value) -> String) -> String {
     match &read.value {
         Value::Null => format!("no {}", read.name),
         // A table or a list says less than its name.
-        Value::Object(_) | Value::Array(_) if cell(&read.value).ends_with('…') => read.name.clone(),
-        value => format!("{} = {}", read.name, cell(value)),
+        Value::Object(_) | Value::Array(_) if text(&read.value).ends_with('…') => read.name.clone(),
+        value => format!("{} = {}", read.name, text(value)),
     }
 }
 

@@ -15,7 +15,7 @@ use super::parameters::{ParameterFact, Sources, declared};
 use super::path::text;
 use super::place::{Files, Place};
 
-/// A policy.
+/// A policy with the values of its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolicyFact {

@@ -10,8 +10,8 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::Phase;
 use crate::core::policy::{About, Policy, Rule, VALUE};
 
-use super::condition::{ConditionFact, Operand, Read, Reasons};
-use super::fields::{OverlayFact, Result};
+use super::condition::{Compiled, ConditionFact, Operand, Read, Reasons};
+use super::fate::{InjectedPod, OverlayFact};
 use super::overlay;
 use super::place::{Files, Place};
 use super::policy::GPU_CONTAINERS;
@@ -77,10 +77,11 @@ pub(super) struct MessageResult {
 
 /// The evaluation of a policy for a pod.
 pub(super) struct Evaluation<'a> {
-    policy: &'a Policy,
-    pod: &'a Value,
+    pub(super) policy: &'a Policy,
+    pub(super) pod: &'a Value,
     mutation: &'a Mutation,
-    trace: &'a Trace,
+    pub(super) trace: &'a Trace,
+    compiled: &'a Compiled,
     /// The pod after the injection.
     pub(super) after: Value,
     pub(super) rules: Vec<RuleResult>,
@@ -96,6 +97,7 @@ impl<'a> Evaluation<'a> {
         mutation: &'a Mutation,
         trace: &'a Trace,
         files: &Files<'_>,
+        compiled: &'a Compiled,
     ) -> Self {
         let rule = |rule: &Rule| RuleResult {
             name: rule.name.clone(),
@@ -117,6 +119,7 @@ impl<'a> Evaluation<'a> {
             pod,
             mutation,
             trace,
+            compiled,
             after: mutation.outcome.changed().map_or_else(|| pod.clone(), |changed| changed.pod.clone()),
             rules: definition.rules.iter().map(rule).collect(),
             settings: settings.collect(),
@@ -129,7 +132,7 @@ impl<'a> Evaluation<'a> {
     pub(super) fn visit(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
         self.variables(scope, bindings);
         self.messages(scope, bindings);
-        let reasons = Reasons { definition: self.policy.definition(), bindings };
+        let reasons = Reasons { definition: self.policy.definition(), bindings, compiled: self.compiled };
         let definition = self.policy.definition();
         match scope {
             Scope::Pod => {
@@ -169,7 +172,7 @@ impl<'a> Evaluation<'a> {
         if self.is_reverted() {
             return;
         }
-        let result = Result { pod: &self.after, mutation: self.mutation, trace: self.trace };
+        let result = InjectedPod { pod: &self.after, mutation: self.mutation, trace: self.trace };
         let base = format!("/spec/{list}/{index}");
         for (rule, definition) in self.rules.iter_mut().zip(&self.policy.definition().rules) {
             let applied = |applied: &crate::core::engine::Applied| {
@@ -186,7 +189,7 @@ impl<'a> Evaluation<'a> {
         if self.is_reverted() {
             return;
         }
-        let result = Result { pod: &self.after, mutation: self.mutation, trace: self.trace };
+        let result = InjectedPod { pod: &self.after, mutation: self.mutation, trace: self.trace };
         for (rule, definition) in self.rules.iter_mut().zip(&self.policy.definition().rules) {
             if rule.applied {
                 let fields = overlay::of_pod(&definition.pod, Some(bindings));
@@ -206,7 +209,7 @@ impl<'a> Evaluation<'a> {
 
     fn variables(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
         let definition = self.policy.definition();
-        let reasons = Reasons { definition, bindings };
+        let reasons = Reasons { definition, bindings, compiled: self.compiled };
         for variable in &definition.variables {
             let container = match (variable.phase, scope) {
                 (Phase::Fixed | Phase::Pod, Scope::Pod) | (Phase::Injected, Scope::Injected) => None,
@@ -237,7 +240,9 @@ impl<'a> Evaluation<'a> {
     fn messages(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
         let definition = self.policy.definition();
         for message in definition.refusals.iter().chain(&definition.warnings) {
-            let of = |bindings: &Bindings<'_, '_>| Reasons { definition, bindings }.of(&message.when);
+            let compiled = self.compiled;
+            let of =
+                |bindings: &Bindings<'_, '_>| Reasons { definition, bindings, compiled }.of(&message.when);
             let (container, condition) = match (&message.about, scope) {
                 (About::Pod, Scope::Injected) => (None, of(bindings)),
                 (About::Container, Scope::Container { list, index, .. }) => {

@@ -9,12 +9,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::core::explain::{self, PodFact, Sources, VERSION};
+use crate::core::explain::{self, Explainer, PodFact, Sources, VERSION};
 use crate::core::manifest::{Document, RawDocument, find};
 use crate::shell::cli::ExitStatus;
 use crate::shell::cli::mutate::{files_of, object_name};
 use crate::shell::cli::output::Output;
-use crate::shell::policy_sources::{Loaded, PolicySources, available};
+use crate::shell::policy_sources::{PolicySources, available};
 use crate::shell::stream::RawDocuments;
 
 /// Explain what a policy adds, or why the pods of a manifest come out as they do
@@ -96,21 +96,22 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
         }
         return Ok(ExitStatus::Done);
     }
-    let mut explained = Pods { loaded: &loaded, sources, found: Vec::new(), status: ExitStatus::Done };
+    let explainer = Explainer::new(&loaded.policies, sources);
+    let mut pods = Pods { explainer, found: Vec::new(), status: ExitStatus::Done };
     for file in &arguments.files {
-        explained.source(file, output)?;
+        pods.source(file, output)?;
     }
     if let Some(review) = &arguments.review {
-        explained.review(review)?;
+        pods.review(review)?;
     }
     match arguments.output {
-        Format::Json => json_output(output, &json!({"version": VERSION, "pods": explained.found}))?,
+        Format::Json => json_output(output, &json!({"version": VERSION, "pods": pods.found}))?,
         Format::Text => {
-            let texts: Vec<String> = explained.found.iter().map(text).collect();
+            let texts: Vec<String> = pods.found.iter().map(text).collect();
             output.data(texts.join("\n").as_bytes())?;
         }
     }
-    Ok(explained.status)
+    Ok(pods.status)
 }
 
 fn json_output(output: &mut Output, value: &Value) -> anyhow::Result<()> {
@@ -124,8 +125,7 @@ fn text(PodOf { file, document, object, pointer, fact }: &PodOf) -> String {
 }
 
 struct Pods<'a> {
-    loaded: &'a Loaded,
-    sources: Sources<'a>,
+    explainer: Explainer<'a>,
     found: Vec<PodOf>,
     status: ExitStatus,
 }
@@ -161,7 +161,7 @@ impl Pods<'_> {
     fn document(&mut self, file: &str, document: usize, value: &Value) {
         for found in find(value) {
             let Some(pod) = value.pointer(&found.pointer) else { continue };
-            let fact = explain::pod(&self.loaded.policies, pod, &found.request, &self.sources);
+            let fact = self.explainer.pod(pod, &found.request);
             if fact.reason.as_ref().is_some_and(|reason| reason.code == "malformed_pod") {
                 self.status = ExitStatus::Bad;
             }
