@@ -14,6 +14,7 @@
 )]
 
 mod cases;
+mod explain;
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -21,6 +21,7 @@ use super::env::name_of;
 use super::log::ChangeLog;
 use super::merge::apply;
 use super::report::{Kept, Reason, WarningKind};
+use super::trace::Author;
 use super::volumes::clean_path;
 
 /// The domain of the annotations that hold settings files.
@@ -118,7 +119,7 @@ impl SettingsOf<'_> {
         let name = file.free_name(&pod["metadata"]["annotations"], &lines);
         let key = format!("{DOMAIN}/{name}");
         let volume = format!("{name}-settings");
-        facts.volumes.declare(&file.settings.name, file.volume(&volume, &key));
+        facts.volumes.declare(Author::Settings(file.settings.name.clone()), file.volume(&volume, &key));
         let Some(field) = schema::container().field("volumeMounts") else { return Ok(()) };
         let mount = json!({
             "name": volume, "mountPath": file.path, "subPath": file.name(), "readOnly": true,

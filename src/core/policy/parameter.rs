@@ -60,11 +60,11 @@ pub struct Parameter {
     pub description: String,
     /// The value where nothing else gives one; `null` for none.
     pub default: Value,
-    pub(super) minimum: Option<Value>,
-    pub(super) maximum: Option<Value>,
-    pub(super) one_of: Option<Vec<String>>,
-    min_items: Option<usize>,
-    max_items: Option<usize>,
+    pub(crate) minimum: Option<Value>,
+    pub(crate) maximum: Option<Value>,
+    pub(crate) one_of: Option<Vec<String>>,
+    pub(crate) min_items: Option<usize>,
+    pub(crate) max_items: Option<usize>,
     /// Values by what the pod selects of its nodes.
     pub(crate) table: Table,
 }

@@ -14,11 +14,11 @@ use super::feedback::{Feedback, may_move, may_recount};
 use super::interpolation::{EvaluationError, Fault, Interpolation};
 use super::node::Selection;
 use super::overlay::Fold;
-use super::parameter::{Parameter, ParameterType, template};
+use super::parameter::{ParameterType, template};
 use super::phase::Phase;
+use super::resolution::{NoteKind, Resolution, resolve};
 use super::setting::Setting;
 use super::settings::Settings;
-use super::table::{LabelTable, Lookup, Table};
 use super::variable::{Variable, VariableValue};
 
 /// A policy for pods that select the same nodes.
@@ -68,16 +68,6 @@ pub(crate) struct Note {
     pub(crate) kind: NoteKind,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum NoteKind {
-    /// The parameter has tables, and neither they nor the operator gave the value.
-    Assumed { labels: Vec<String>, reads_gpus: bool },
-    /// The pod selects values of the label that the tables map to different values, and nothing else gave one.
-    Disagree { label: String },
-    /// The operator's value differs from that of the table.
-    Contradicts { label: String, table: Value },
-}
-
 /// The values of the parameters, and remarks about them.
 #[derive(Debug, PartialEq)]
 pub(super) struct ParameterValues {
@@ -93,7 +83,8 @@ impl ParameterValues {
     ) -> Self {
         let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
         for parameter in &definition.parameters {
-            let (value, notes) = resolve(parameter, settings.get(&parameter.name), selection);
+            let Resolution { value, notes, .. } =
+                resolve(parameter, settings.get(&parameter.name), selection);
             for kind in notes {
                 resolved.notes.push(Note { parameter: parameter.name.clone(), value: value.clone(), kind });
             }
@@ -101,51 +92,6 @@ impl ParameterValues {
         }
         resolved
     }
-}
-
-/// The value of a parameter: the operator's scalar, else that of the operator's table, of the policy's table, the
-/// operator's default, or the policy's default.
-fn resolve<'p>(
-    parameter: &'p Parameter,
-    setting: Option<&'p Setting>,
-    selection: &Selection,
-) -> (&'p Value, Vec<NoteKind>) {
-    let settled = |tables: &[&'p LabelTable]| {
-        tables.iter().find_map(|table| match table.lookup(selection) {
-            Lookup::Value(value) => Some((table.label.clone(), value)),
-            Lookup::Disagree | Lookup::Unknown => None,
-        })
-    };
-    let policy: Vec<&LabelTable> = parameter.table.labels().collect();
-    let (own, default) = match setting {
-        Some(Setting::Value(value)) => {
-            let other = settled(&policy).filter(|(_, table)| *table != value);
-            let note = other.map(|(label, table)| NoteKind::Contradicts { label, table: table.clone() });
-            return (value, note.into_iter().collect());
-        }
-        Some(Setting::Table(own)) => (Some(&own.table), own.default.as_ref()),
-        None => (None, None),
-    };
-    let tables: Vec<&LabelTable> = own.into_iter().flat_map(Table::labels).chain(policy).collect();
-    if let Some((_, value)) = settled(&tables) {
-        return (value, Vec::new());
-    }
-    let mut labels: Vec<String> = Vec::new();
-    let mut notes = Vec::new();
-    for table in &tables {
-        let disagree = NoteKind::Disagree { label: table.label.clone() };
-        if matches!(table.lookup(selection), Lookup::Disagree) && !notes.contains(&disagree) {
-            notes.push(disagree);
-        }
-        if !labels.contains(&table.label) {
-            labels.push(table.label.clone());
-        }
-    }
-    if default.is_none() && !labels.is_empty() {
-        let reads_gpus = tables.iter().any(|table| table.reads_gpus());
-        notes.push(NoteKind::Assumed { labels, reads_gpus });
-    }
-    (default.unwrap_or(&parameter.default), notes)
 }
 
 /// Binds the values that do not depend on the pod: `node`, the parameters and the fixed variables.
@@ -199,6 +145,38 @@ impl ResolvedPolicy {
         parameters: ParameterValues,
         selection: &Selection,
     ) -> Result<Self, EvaluationError> {
+        let mut policy = Self::folded(definition, parameters, selection)?;
+        policy.drop_unread_variables();
+        policy.collect_reads();
+        Ok(policy)
+    }
+
+    /// The policy with a value for every name of the file, whether or not these parameters need it.
+    pub(super) fn complete(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, EvaluationError> {
+        let mut policy = Self::folded(definition, parameters, selection)?;
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        definition.texts(&mut |text| {
+            policy.reads.extend(names_in(text));
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        });
+        policy.collect_reads();
+        policy.reads_of_pod.extend(&pod);
+        policy.reads_of_container.extend(&container);
+        Ok(policy)
+    }
+
+    fn folded(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, EvaluationError> {
         let ParameterValues { values, notes } = parameters;
         let mut policy = Self {
             bindings: bound(definition, &values, selection)?,
@@ -235,8 +213,6 @@ impl ResolvedPolicy {
         policy.warnings = policy.fold_warnings(&definition.warnings, definition)?;
         policy.refusals = policy.fold_warnings(&definition.refusals, definition)?;
         policy.fold_condition(definition)?;
-        policy.drop_unread_variables();
-        policy.collect_reads();
         Ok(policy)
     }
 

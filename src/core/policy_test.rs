@@ -1,0 +1,15 @@
+//! Cases of a policy: pods or workloads, and what the policy is expected to make of them.
+
+mod case;
+mod check;
+mod compare;
+mod coverage;
+mod expectation;
+mod path;
+mod strategic;
+mod update;
+
+pub use case::{Case, CaseFile, KIND, Reference, Subject, WithSettings};
+pub use check::{CaseResult, Difference, run};
+pub use coverage::{Coverage, Kind, Seen};
+pub use update::updated;

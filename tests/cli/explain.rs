@@ -1,0 +1,243 @@
+//! `policy explain`: a policy in words, and the reasons for the result of a pod.
+
+use fabric_injector::shell::builtin;
+use serde_json::{Value, json};
+
+use super::{POD, POLICY, Run, TRIGGER, all_workloads, folder, place, run, run_in};
+
+/// Runs `policy explain` in a folder with the sample policy and these files.
+fn lab(files: &[(&str, &str)], args: &[&str], stdin: &str) -> Run {
+    let folder = folder(&[&[("lab.yaml", POLICY)], files].concat());
+    run_in(folder.path(), &[&["policy", "explain", "lab.yaml"], args].concat(), stdin)
+}
+
+/// The only pod of a run with `-o json`.
+#[track_caller]
+fn pod(run: &Run) -> Value {
+    let value = run.values().remove(0);
+    assert_eq!(value["version"], 1);
+    assert_eq!(value["pods"].as_array().map(Vec::len), Some(1), "{value}");
+    value["pods"][0].clone()
+}
+
+/// The entry of a list that has this name.
+#[track_caller]
+fn named<'v>(list: &'v Value, name: &str) -> &'v Value {
+    let mut entries = list.as_array().unwrap().iter();
+    entries.find(|entry| entry["name"] == name).unwrap_or_else(|| panic!("no {name} in {list}"))
+}
+
+#[test]
+fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
+    for policy in builtin::POLICIES {
+        let text = run(&["policy", "explain", policy.name], "").exits(0).text().to_owned();
+        let json = run(&["policy", "explain", policy.name, "-o", "json"], "").exits(0).values().remove(0);
+        let fact = &json["policies"][0];
+        let definition = policy.definition().unwrap();
+        assert!(text.starts_with(&format!("{}: {}\n", policy.name, definition.description)), "{text}");
+        for parameter in &definition.parameters {
+            let line = format!("  {}: {} = ", parameter.name, parameter.kind.name());
+            assert!(text.contains(&line), "{}: no `{line}`", policy.name);
+            assert_eq!(named(&fact["parameters"], &parameter.name)["default"], parameter.default);
+        }
+        let names = |start: &str| -> Vec<String> {
+            let (_, rules) = policy.text.split_once("\n  rules:\n").unwrap();
+            let names = rules.lines().filter_map(|line| line.strip_prefix(start));
+            names.map(str::to_owned).collect()
+        };
+        let rules = names("    - name: ");
+        assert_eq!(fact["rules"].as_array().unwrap().len(), rules.len(), "{}", policy.name);
+        for rule in rules {
+            assert!(
+                text.lines().any(|line| line.split("  (").next() == Some(&format!("  {rule}"))),
+                "{rule}"
+            );
+            let place = &named(&fact["rules"], &rule)["place"];
+            let line = usize::try_from(place["line"].as_u64().unwrap()).unwrap();
+            assert_eq!(policy.text.lines().nth(line - 1).unwrap().trim(), format!("- name: {rule}"));
+        }
+        for (key, value) in definition.triggers() {
+            assert!(text.contains(&format!("{key}: \"{value}\"")), "{text}");
+        }
+        for name in definition.gpu_resources().iter().map(String::as_str).chain(definition.warning_codes()) {
+            assert!(text.contains(name), "{}: no `{name}`", policy.name);
+        }
+        for code in definition.refusal_codes() {
+            assert!(text.contains(&format!("\n  {code}\n")), "{}: no `{code}`", policy.name);
+        }
+    }
+}
+
+#[test]
+fn a_policy_says_what_it_adds_and_needs_with_these_parameters() {
+    let run = lab(&[], &["--set", "nicsPerGPU=3"], "").exits(0);
+    let text = run.text();
+    for part in [
+        "container  resource example.com/nic = ${devices(gpus, nicsPerGPU)}\n",
+        "env FABRIC = lab\n",
+        "nicsPerGPU: number = 3 (--set nicsPerGPU=3)\n    NICs for each GPU\n    at least 0\n",
+        "devices of the nodes\n    example.com/nic  rule nics\n",
+    ] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    let off = super::run(&["policy", "explain", "aws-efa", "--set", "ipcLock=false"], "").exits(0);
+    assert!(off.text().contains("  locked-memory  (off with these parameters)\n"), "{}", off.text());
+}
+
+#[test]
+fn a_pod_that_no_policy_matches_has_the_part_of_match_that_fails_and_its_value() {
+    let wrong = POD.replace("\"true\"", "\"yes\"");
+    let run = lab(&[], &["-f", "-", "-o", "json"], &wrong).exits(0);
+    let pod = pod(&run);
+    assert_eq!((&pod["outcome"], &pod["reason"]["code"]), (&json!("unchanged"), &json!("trigger_value")));
+    let part = &pod["policies"][0]["parts"][0];
+    assert_eq!(
+        *part,
+        json!({"key": "anyAnnotation", "wanted": [format!("{TRIGGER}: true")],
+            "seen": [format!("{TRIGGER}: yes")], "holds": false})
+    );
+    let text =
+        lab(&[], &["-f", "-"], &wrong).exits(0).text().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        text.contains(&format!("anyAnnotation wanted: {TRIGGER}: true; the pod has {TRIGGER}: yes")),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_rule_names_the_operand_that_decided_and_the_values_that_it_reads() {
+    let policy = POLICY.replace(
+        "  rules:\n    - name: nics\n",
+        "  variables:\n    wide: ${nicsPerGPU > 1.0 || totalGpus > 64}\n  \
+         rules:\n    - name: nics\n      when: ${podNamespace == 'default' && !wide}\n",
+    );
+    let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], POD).exits(0);
+    let pod = pod(&run);
+    let rule = named(&pod["rules"], "nics");
+    assert_eq!((&rule["applied"], &rule["when"]["value"]), (&json!(false), &json!(false)));
+    assert_eq!(
+        rule["when"]["decidedBy"],
+        json!([{"expression": "nicsPerGPU > 1.0", "value": true, "through": ["wide"],
+            "reads": [{"name": "nicsPerGPU", "value": 2.0}]}])
+    );
+    assert_eq!(pod["reason"]["code"], "no_rule_applies");
+}
+
+#[test]
+fn a_value_names_the_file_and_line_that_it_comes_from() {
+    let policy = POLICY.replace(
+        "      minimum: 0\n",
+        "      minimum: 0\n      byNode:\n        pool:\n          fast: 4\n    limit:\n      type: integer\n      \
+         description: d\n      default: 7\n",
+    );
+    let values = "multinodeNetworking:\n  lab:\n    enabled: true\n    nicsPerGPU:\n      zone:\n        a: 6\n      default: 1\n";
+    let source = |pod: &str, args: &[&str]| {
+        let args = [&["-f", "-", "-o", "json"], args].concat();
+        let run = lab(&[("lab.yaml", &policy), ("values.yaml", values)], &args, pod).exits(0);
+        let value = named(&self::pod(&run)["parameters"], "nicsPerGPU").clone();
+        (value["source"].clone(), value["value"].clone(), value["place"].clone())
+    };
+    let on = |label: &str| POD.replace("spec:\n", &format!("spec:\n  nodeSelector: {{{label}}}\n"));
+    let line = |text: &str, mark: &str, file: &str| json!({"file": file, "line": place(text, mark).0});
+    let with = ["--values", "values.yaml"];
+    for (found, wanted) in [
+        (source(POD, &[]), (json!("default"), json!(2.0), line(&policy, "default: 2", "lab.yaml"))),
+        (source(&on("pool: FAST"), &[]), (json!("byNode"), json!(4.0), line(&policy, "fast: 4", "lab.yaml"))),
+        (source(POD, &with), (json!("valuesDefault"), json!(1.0), line(values, "default: 1", "values.yaml"))),
+        (
+            source(&on("zone: a"), &with),
+            (json!("valuesTable"), json!(6.0), line(values, "a: 6", "values.yaml")),
+        ),
+        (source(POD, &["--set", "lab.nicsPerGPU=5"]), (json!("set"), json!(5.0), Value::Null)),
+    ] {
+        assert_eq!(found, wanted);
+    }
+}
+
+#[test]
+fn a_field_that_is_not_added_has_a_reason() {
+    let own = POD.to_owned() + "    env:\n    - {name: FABRIC, value: mine}\n";
+    let run = lab(&[], &["-f", "-"], &own).exits(0);
+    let text = run.text();
+    for part in [
+        "rule nics  spec.containers[main].resources.limits[example.com/nic] = 16\n",
+        "rule nics  kept  spec.containers[main].env[FABRIC]: stays `mine`; rule `nics` would set `lab`\n",
+        "kept_env, rule nics  `spec.containers[main].env[FABRIC]` stays `mine`; rule `nics` would set `lab`\n",
+    ] {
+        assert!(text.contains(part), "no `{part}` in\n{text}");
+    }
+    let zero = lab(&[], &["-f", "-", "-o", "json", "--set", "nicsPerGPU=0"], POD).exits(0);
+    let zero = pod(&zero);
+    let fields = &named(&zero["rules"], "nics")["fields"];
+    assert_eq!(fields[0]["because"], "the amount is 0", "{fields}");
+    assert_eq!(fields[2]["state"], "added", "{fields}");
+}
+
+#[test]
+fn a_renamed_volume_and_a_refusal_have_their_reasons() {
+    let policy = POLICY.replace(
+        "        env:\n",
+        "        volumeMounts: [{name: cache, mountPath: /cache}]\n        env:\n",
+    ) + "      pod:\n        spec:\n          volumes: [{name: cache, hostPath: {path: /cache}}]\n  \
+           refusals:\n    - {code: too_small, when: '${totalGpus < 8}', message: too few}\n";
+    let own = POD.to_owned() + "  volumes: [{name: cache, emptyDir: {}}]\n";
+    let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], &own).exits(0);
+    let renamed = pod(&run);
+    let fields = named(&renamed["rules"], "nics")["fields"].as_array().unwrap().clone();
+    let volume = fields.iter().find(|field| field["path"].as_str().unwrap().contains("volumes")).unwrap();
+    assert_eq!((&volume["path"], &volume["state"]), (&json!("spec.volumes[cache-fabric]"), &json!("added")));
+    let small = own.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4");
+    let run = lab(&[("lab.yaml", &policy)], &["-f", "-"], &small).exits(0);
+    assert!(
+        run.text().starts_with(
+            "stdin: document 1: Pod/trainer: refused: too few (too_small)\n  since  true: \
+        `totalGpus < 8` is true with totalGpus = 4\n"
+        ),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
+fn the_pod_of_a_review_is_explained_and_nothing_else_is_a_review() {
+    let review = "tests/workloads/admission-review.json";
+    let found = run(&["policy", "explain", "aws-efa", "--review", review, "-o", "json"], "").exits(0);
+    let pod = pod(&found);
+    assert_eq!((&pod["pointer"], &pod["outcome"]), (&json!("/request/object"), &json!("mutated")));
+    let no_review = run(&["policy", "explain", "aws-efa", "--review", "-"], POD).exits(2);
+    no_review.says(&["stdin: document 1 is Pod, no AdmissionReview", "give manifests with `-f`"]);
+    let empty = r#"{"kind": "AdmissionReview", "request": {"operation": "UPDATE"}}"#;
+    let no_pod = run(&["policy", "explain", "aws-efa", "--review", "-"], empty).exits(2);
+    no_pod.says(&["the review creates no pod"]).writes_nothing();
+}
+
+#[test]
+fn each_pod_has_the_outcome_that_mutate_reports() {
+    let policies = ["gcp-tcpxo", "gcp-tcpx", "gcp-gib"];
+    let workloads = all_workloads();
+    let explained =
+        run(&[&["policy", "explain"], &policies[..], &["-f", "-", "-o", "json"]].concat(), &workloads);
+    let joined = policies.join(",");
+    let mutated = run(&["mutate", "--policy", &joined, "--report", "json"], &workloads);
+    let of = |values: &[Value], code: &dyn Fn(&Value) -> Value, pointer: &str| -> Vec<[Value; 4]> {
+        let pod = |value: &Value| {
+            [value["document"].clone(), value[pointer].clone(), value["outcome"].clone(), code(value)]
+        };
+        values.iter().map(pod).collect()
+    };
+    let found = explained.values().remove(0)["pods"].as_array().unwrap().clone();
+    let found = of(&found, &|pod| pod["reason"]["code"].clone(), "pointer");
+    assert_eq!(found, of(&mutated.reports(), &|report| report["reason"].clone(), "path"));
+    assert!(found.len() > 50, "{} pods", found.len());
+}
+
+#[test]
+fn mistakes_of_the_usage_say_what_to_write() {
+    run(&["policy", "explain"], "").exits(2).says(&["write `policy explain NAME`", "aws-efa"]);
+    run(&["policy", "explain", "aws-efa", "-f", "missing.yaml"], "")
+        .exits(2)
+        .says(&["missing.yaml cannot be read"]);
+    let nothing = run(&["policy", "explain", "aws-efa", "-f", "-"], "a: b\n").exits(0);
+    nothing.says(&["stdin has no pod and no pod template"]).writes_nothing();
+    run(&["policy", "explain", "aws-efa", "-f", "-"], "a: [\n").exits(2).says(&["stdin: document 1: line 2"]);
+}

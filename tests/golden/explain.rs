@@ -1,0 +1,128 @@
+//! The explanation of every case: each added field names its rule, and the conditions give the rules that apply.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use fabric_injector::core::engine::{Outcome, SKIPPED, STAMP};
+use fabric_injector::core::explain::{AuthorFact, ConditionFact, Explainer, FieldState, PodFact, Sources};
+use fabric_injector::core::manifest::{Document, find};
+use fabric_injector::core::policy_set::mutate;
+use fabric_injector::shell::stream::RawDocuments;
+use serde_json::Value;
+
+use super::cases::{Case, cases};
+
+/// The counts of all cases.
+#[derive(Debug, Default)]
+struct Counts {
+    leaves: usize,
+    applied: usize,
+    others: usize,
+    fates: BTreeMap<String, usize>,
+}
+
+#[test]
+fn every_added_field_names_its_rule_and_every_rule_its_conditions() {
+    let mut counts = Counts::default();
+    for case in cases() {
+        explain(&case, &mut counts);
+    }
+    assert!(counts.leaves > 2_000 && counts.applied > 500 && counts.others > 500, "{counts:?}");
+    for fate in ["Added", "Present", "Kept", "LeftOut"] {
+        assert!(counts.fates.contains_key(fate), "{counts:?}");
+    }
+}
+
+/// Checks the explanation of each pod of a case against its mutation.
+fn explain(case: &Case, counts: &mut Counts) {
+    let (policies, sets) = (case.policies(), BTreeMap::new());
+    let explainer = Explainer::new(&policies, Sources { values: None, sets: &sets });
+    let bytes = fs::read(&case.workload).unwrap();
+    for piece in RawDocuments::new(bytes.as_slice()) {
+        let Some(document) = Document::read(&piece.unwrap()).unwrap().value else { continue };
+        for found in find(&document) {
+            let template = document.pointer(&found.pointer).unwrap();
+            let mutation = mutate(&policies, template.clone(), &found.request);
+            let fact = explainer.pod(template, &found.request);
+            assert_eq!(fact.policy, mutation.policy);
+            let warnings: Vec<String> = mutation.warnings.iter().map(ToString::to_string).collect();
+            let known: Vec<String> = fact.warnings.iter().map(|warning| warning.message.clone()).collect();
+            assert_eq!(warnings, known, "{}", case.name());
+            check_fields(case, &mutation.outcome, &fact, counts);
+            check_conditions(case, &fact, counts);
+            check_overlays(case, &fact, counts);
+        }
+    }
+}
+
+/// The JSON Pointers to the values without parts in a value.
+fn leaves(value: &Value, pointer: &str, found: &mut Vec<String>) {
+    let children: Vec<(String, &Value)> = match value {
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| (key.replace('~', "~0").replace('/', "~1"), value)).collect()
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect()
+        }
+        _ => Vec::new(),
+    };
+    if children.is_empty() {
+        found.push(pointer.to_owned());
+    }
+    for (token, child) in children {
+        leaves(child, &format!("{pointer}/{token}"), found);
+    }
+}
+
+/// Each added value is in one field of the explanation, by rules that apply.
+fn check_fields(case: &Case, outcome: &Outcome, fact: &PodFact, counts: &mut Counts) {
+    let applied = |name: &str| fact.rules.iter().any(|rule| rule.applied && rule.name == name);
+    let mut added = Vec::new();
+    for operation in outcome.changed().iter().flat_map(|changed| changed.operations().list) {
+        leaves(operation.value.unwrap_or(&Value::Null), operation.pointer, &mut added);
+    }
+    for leaf in &added {
+        let is_around = |pointer: &str| {
+            leaf.strip_prefix(pointer).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let of: Vec<_> = fact.fields.iter().filter(|field| is_around(&field.pointer)).collect();
+        assert_eq!(of.len(), 1, "{}: {leaf} is in {of:?}", case.name());
+        assert!(!of[0].by.is_empty(), "{}: {leaf} has no author", case.name());
+        for author in &of[0].by {
+            let known = match author {
+                AuthorFact::Rule(rule) => applied(rule),
+                AuthorFact::Settings(name) => fact.settings.iter().any(|settings| settings.name == *name),
+                AuthorFact::Stamp => [STAMP, SKIPPED].iter().any(|key| of[0].path.contains(key)),
+            };
+            assert!(known, "{}: {leaf} is by {author}", case.name());
+        }
+        counts.leaves += 1;
+    }
+}
+
+/// The rules that apply are those whose conditions hold.
+fn check_conditions(case: &Case, fact: &PodFact, counts: &mut Counts) {
+    let holds = |condition: &ConditionFact| {
+        assert!(!condition.decided_by.is_empty(), "{}: {}", case.name(), condition.expression);
+        condition.value.unwrap_or_else(|| panic!("{}: {condition:?}", case.name()))
+    };
+    for rule in &fact.rules {
+        let when = rule.when.as_ref().is_none_or(holds);
+        let selects = rule.containers.iter().any(|of| holds(&of.condition));
+        assert_eq!(rule.applied || rule.left_out, when && selects, "{}: {rule:?}", case.name());
+        *if rule.applied { &mut counts.applied } else { &mut counts.others } += 1;
+    }
+}
+
+/// Each field of the overlays of the rules that apply is added, or there is a reason.
+fn check_overlays(case: &Case, fact: &PodFact, counts: &mut Counts) {
+    for rule in &fact.rules {
+        assert!(rule.applied || rule.fields.is_empty(), "{}: {rule:?}", case.name());
+        for field in &rule.fields {
+            let because = field.because.as_deref().unwrap_or_default();
+            assert_eq!(field.state == FieldState::Added, because.is_empty(), "{}: {field:?}", case.name());
+            assert_ne!(because, "the pod needs no such value", "{}: {field:?}", case.name());
+            *counts.fates.entry(format!("{:?}", field.state)).or_default() += 1;
+        }
+    }
+}
