@@ -6,7 +6,7 @@ use std::fs;
 use fabric_injector::core::engine::{Outcome, SKIPPED, STAMP};
 use fabric_injector::core::explain::{AuthorFact, ConditionFact, Explainer, FieldState, PodFact, Sources};
 use fabric_injector::core::manifest::{Document, find};
-use fabric_injector::core::policy_set::mutate;
+use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::shell::stream::RawDocuments;
 use serde_json::Value;
 
@@ -24,8 +24,17 @@ struct Counts {
 #[test]
 fn every_added_field_names_its_rule_and_every_rule_its_conditions() {
     let mut counts = Counts::default();
+    // Cases with the same policy and parameters share what is compiled.
+    let mut groups: BTreeMap<(String, Vec<String>), Vec<Case>> = BTreeMap::new();
     for case in cases() {
-        explain(&case, &mut counts);
+        groups.entry((case.policy.clone(), case.sets.clone())).or_default().push(case);
+    }
+    for group in groups.values() {
+        let (policies, sets) = (group[0].policies(), BTreeMap::new());
+        let explainer = Explainer::new(&policies, Sources { values: None, sets: &sets });
+        for case in group {
+            explain(case, &policies, &explainer, &mut counts);
+        }
     }
     assert!(counts.leaves > 2_000 && counts.applied > 500 && counts.others > 500, "{counts:?}");
     for fate in ["Added", "Present", "Kept", "LeftOut"] {
@@ -34,15 +43,13 @@ fn every_added_field_names_its_rule_and_every_rule_its_conditions() {
 }
 
 /// Checks the explanation of each pod of a case against its mutation.
-fn explain(case: &Case, counts: &mut Counts) {
-    let (policies, sets) = (case.policies(), BTreeMap::new());
-    let explainer = Explainer::new(&policies, Sources { values: None, sets: &sets });
+fn explain(case: &Case, policies: &PolicySet, explainer: &Explainer<'_>, counts: &mut Counts) {
     let bytes = fs::read(&case.workload).unwrap();
     for piece in RawDocuments::new(bytes.as_slice()) {
         let Some(document) = Document::read(&piece.unwrap()).unwrap().value else { continue };
         for found in find(&document) {
             let template = document.pointer(&found.pointer).unwrap();
-            let mutation = mutate(&policies, template.clone(), &found.request);
+            let mutation = mutate(policies, template.clone(), &found.request);
             let fact = explainer.pod(template, &found.request);
             assert_eq!(fact.policy, mutation.policy);
             let warnings: Vec<String> = mutation.warnings.iter().map(ToString::to_string).collect();
