@@ -8,6 +8,7 @@ pub(crate) mod installation;
 pub mod manifest;
 mod pointer;
 pub mod policy;
+pub mod policy_schema;
 pub mod policy_set;
 pub mod quantity;
 pub mod registration;

@@ -43,6 +43,7 @@ pub use node::SelectedLabel;
 pub(crate) use own_names::NETWORKS;
 pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};
+pub(crate) use parse::{API_VERSION, KIND, ON_CONFLICT};
 pub(crate) use resolved::{Condition, NoteKind, ResolvedPolicy};
 pub use setting::{Setting, SettingTable};
 pub(crate) use variable::Variable;

@@ -23,7 +23,7 @@ pub(crate) use compile::{Compiler, compile_computed};
 pub(crate) use entries::EntriesEdit;
 pub(crate) use fold::Fold;
 pub(crate) use networks::NetworksEdit;
-pub(crate) use replace::{Lists, replaces_a_list};
+pub(crate) use replace::{Lists, can_replace, replaces_a_list};
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::of_instructions;
 

@@ -1,5 +1,7 @@
 //! `fabric-injector policy`: what authors and operators do with policy files.
 
+mod schema;
+
 use anyhow::bail;
 use clap::{Args, Subcommand};
 
@@ -25,6 +27,7 @@ enum Command {
         #[arg(value_name = "NAME|FILE")]
         policy: String,
     },
+    Schema(schema::Arguments),
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -34,6 +37,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             [(_, text)] => output.data(text.as_bytes())?,
             _ => bail!("{policy} is a folder with several policies; name one of its files"),
         },
+        Command::Schema(arguments) => schema::run(arguments, output)?,
     }
     Ok(ExitStatus::Done)
 }
