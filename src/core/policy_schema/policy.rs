@@ -72,7 +72,7 @@ fn spec() -> Schema {
 
 fn extension() -> Schema {
     let keys = Keys::default()
-        .required("extends", text().example("aws-efa"), "The name of the policy to extend.")
+        .required("extends", text().example("lab-roce"), "The name of the policy to extend.")
         .optional("description", text(), "One sentence, which replaces that of the base.")
         .optional("match", Schema::reference("matchOfExtension"), "Each key replaces that key of the base.")
         .optional("rules", Schema::list(Schema::reference("rule")), "Rules after those of the base.");
