@@ -4,12 +4,14 @@
 
 pub mod admission;
 pub mod engine;
+pub mod explain;
 pub(crate) mod installation;
 pub mod manifest;
 mod pointer;
 pub mod policy;
 pub mod policy_schema;
 pub mod policy_set;
+pub mod policy_test;
 pub mod quantity;
 pub mod registration;
 pub mod rotation;

@@ -31,10 +31,12 @@ mod pod;
 mod replace;
 mod report;
 mod resources;
+mod scopes;
 mod security;
 mod settings;
 mod stamp;
 mod summary;
+mod trace;
 mod volumes;
 mod warnings;
 
@@ -42,10 +44,13 @@ use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOp
 use serde_json::Value;
 
 pub(crate) use condition::{condition_holds, stamp_for};
+pub(crate) use node::selected as selected_nodes;
 pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};
+pub(crate) use scopes::{Scope, each_scope};
 pub(crate) use stamp::skip;
 pub use stamp::{SKIPPED, STAMP};
+pub(crate) use trace::{Applied, Author, Trace};
 
 use crate::core::policy::{PodContext, Policy};
 
@@ -156,10 +161,21 @@ impl From<Reason> for Stop {
 /// Injects a pod by a policy that matches it.
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
-pub fn inject(policy: &Policy, mut pod: Value, context: &PodContext) -> Mutation {
-    let name = Some(policy.name().to_owned());
+pub fn inject(policy: &Policy, pod: Value, context: &PodContext) -> Mutation {
+    inject_logged(policy, pod, context, &mut ChangeLog::default())
+}
+
+/// [`inject`] with a record of the rules that applied and of what each of them wrote.
+pub(crate) fn inject_traced(policy: &Policy, pod: Value, context: &PodContext) -> (Mutation, Trace) {
     let mut log = ChangeLog::default();
-    match inject::inject(policy, &mut pod, context, &mut log) {
+    log.trace = Some(Box::default());
+    let mutation = inject_logged(policy, pod, context, &mut log);
+    (mutation, log.trace.map(|trace| *trace).unwrap_or_default())
+}
+
+fn inject_logged(policy: &Policy, mut pod: Value, context: &PodContext, log: &mut ChangeLog) -> Mutation {
+    let name = Some(policy.name().to_owned());
+    match inject::inject(policy, &mut pod, context, log) {
         Ok(stamp) => {
             let reads_own_changes = log.feedback;
             let (changes, warnings) = log.finish();

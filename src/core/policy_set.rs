@@ -8,7 +8,8 @@ use std::fmt;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::engine::{Mutation, Outcome, Reason, STAMP, inject, skip, stamp_for};
+use crate::core::engine::{Mutation, Outcome, Reason, STAMP, Trace, inject, inject_traced, skip, stamp_for};
+use crate::core::policy::matcher::Match;
 use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceError};
 use crate::core::validate;
 
@@ -149,6 +150,17 @@ impl PolicySet {
         &self.policies
     }
 
+    /// Returns whether a pod matches a policy of the set, apart from `match.when`.
+    pub(crate) fn concerns(&self, policy: &Policy, pod: &Value, context: &PodContext) -> bool {
+        let matches = policy.definition().matcher.test(pod, context) == Match::Yes;
+        matches
+            && match decide(self, pod, context) {
+                Decision::Inject(_) | Decision::Skip(_) => true,
+                Decision::Refuse(_, reason) => !reason.is_fault(),
+                Decision::Leave(_) => false,
+            }
+    }
+
     /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.
     fn marked_if_guarded(&self, policy: &Policy, mutation: Mutation) -> Mutation {
         match mutation {
@@ -197,11 +209,35 @@ impl PolicySet {
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
+    mutate_by(policies, pod, context, |policy, pod| inject(policy, pod, context))
+}
+
+/// [`mutate`] with a record of the injection, if a policy matches.
+pub(crate) fn mutate_traced(
+    policies: &PolicySet,
+    pod: Value,
+    context: &PodContext,
+) -> (Mutation, Option<Trace>) {
+    let mut trace = None;
+    let mutation = mutate_by(policies, pod, context, |policy, pod| {
+        let (mutation, recorded) = inject_traced(policy, pod, context);
+        trace = Some(recorded);
+        mutation
+    });
+    (mutation, trace)
+}
+
+fn mutate_by(
+    policies: &PolicySet,
+    pod: Value,
+    context: &PodContext,
+    inject: impl FnOnce(&Policy, Value) -> Mutation,
+) -> Mutation {
     let alone = |outcome, policy| Mutation { outcome, policy, warnings: Vec::new() };
     let decision = decide(policies, &pod, context);
     let mutation = match &decision {
         Decision::Inject(policy) => {
-            let mutation = inject(policy, pod, context);
+            let mutation = inject(policy, pod);
             policies.marked_if_guarded(policy, mutation)
         }
         Decision::Skip(skipped) => {

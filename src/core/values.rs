@@ -30,7 +30,6 @@ impl Values {
         let fail = |diagnostic| SourceError::new(file, text, diagnostic);
         // If a key is repeated, Helm uses the last one. That is an error only inside the block.
         let root = yaml::read_node_with_duplicates(text).map_err(|error| fail(error.into()))?;
-        let mut providers = Vec::new();
         let mut blocks = match root.as_ref().map(|root| &root.content) {
             Some(Content::Map(entries)) => entries.iter().filter(|entry| entry.key == BLOCK).collect(),
             _ => Vec::new(),
@@ -49,9 +48,14 @@ impl Values {
         if let Some(duplicate) = yaml::duplicate_key(&block.value) {
             return Err(fail(duplicate.into()));
         }
-        for entry in map(&block.value, BLOCK).map_err(fail)? {
-            providers.push(read_provider(entry).map_err(fail)?);
-        }
+        Self::of_block(file, text, &block.value)
+    }
+
+    /// Reads the content of a `multinodeNetworking` block, which is part of the file `file`.
+    pub(crate) fn of_block(file: &str, text: &str, block: &Node) -> Result<Self, SourceError> {
+        let fail = |diagnostic| SourceError::new(file, text, diagnostic);
+        let providers = map(block, BLOCK).map_err(fail)?.iter().map(read_provider);
+        let providers = providers.collect::<Result<_, _>>().map_err(fail)?;
         Ok(Self { file: file.to_owned(), text: text.to_owned(), providers })
     }
 
@@ -116,6 +120,12 @@ impl Values {
             }
         }
         Ok(overrides)
+    }
+
+    /// The file, and the entries of a provider's block, for messages about the source of a value.
+    pub(crate) fn entries(&self, provider: &str) -> (&str, &[Entry<Node>]) {
+        let block = self.providers.iter().find(|known| known.name == provider);
+        (&self.file, block.map_or(&[], |block| &block.settings))
     }
 
     fn error(&self, diagnostic: Diagnostic) -> SourceError {

@@ -42,6 +42,15 @@ pub(crate) struct RawPolicies {
     sets: Vec<String>,
 }
 
+/// Policies that are compiled, and the sources of their values.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    pub(crate) policies: PolicySet,
+    pub(crate) values: Option<Values>,
+    /// The options `--set` by the name of their parameter.
+    pub(crate) sets: BTreeMap<String, String>,
+}
+
 impl PolicySources {
     /// Reads all files. None may be a pipe, so that they can be read again.
     pub(crate) fn read(&self) -> anyhow::Result<RawPolicies> {
@@ -58,6 +67,18 @@ impl PolicySources {
             None => None,
         };
         Ok(RawPolicies { policies, values, sets: self.sets.clone() })
+    }
+
+    /// [`Self::load`] with the values file and the options, for messages about the source of a value.
+    pub(crate) fn load_with_origins(&self) -> anyhow::Result<Loaded> {
+        let raw = self.read_files(true)?;
+        let policies = raw.compile()?;
+        let values = raw.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
+        let provider = policies.policies().first().map(|policy| policy.definition().provider.as_str());
+        let name = |key: &str| without_provider(key, provider.unwrap_or_default()).to_owned();
+        let sets =
+            raw.sets.iter().filter_map(|set| Some((name(set.split_once('=')?.0), set.clone()))).collect();
+        Ok(Loaded { policies, values, sets })
     }
 
     /// Reads all files, which may be pipes, and compiles the policies.
@@ -193,7 +214,7 @@ fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, St
 }
 
 /// The policy files of a directory, sorted by name, without hidden ones: a mounted ConfigMap has two.
-fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
+pub(crate) fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path: PathBuf = entry?.path();
@@ -248,6 +269,7 @@ fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
     Ok(definitions(&of_provider, &all)?)
 }
 
-fn available() -> anyhow::Result<String> {
+/// The list of the built-in policies, for a message.
+pub(crate) fn available() -> anyhow::Result<String> {
     Ok(format!("built-in policies:\n{}", listing()?.trim_end()))
 }

@@ -27,6 +27,9 @@ pub(crate) fn the_packaged_chart_has_the_policies_byte_for_byte(helm: &Helm) {
     assert!(tar.unwrap().success());
     let packaged = folder.path().join("fabric-injector/files/policies");
     assert_eq!(names(&packaged), names(&root().join("policies")));
+    for folder in ["tests", "template"] {
+        assert!(!packaged.join(folder).exists(), "the package has `{folder}`");
+    }
     for policy in builtin::POLICIES {
         let file = format!("{}.yaml", policy.name);
         assert_eq!(fs::read_to_string(packaged.join(&file)).unwrap(), policy.text, "{file}");
@@ -39,9 +42,9 @@ pub(crate) fn the_packaged_chart_has_the_policies_byte_for_byte(helm: &Helm) {
 
 /// The names of the files in a folder, in order.
 fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<String> =
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.path().is_file());
+    let mut names: Vec<String> = files.map(|entry| entry.file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }

@@ -21,6 +21,7 @@ mod output;
 mod policy_errors;
 mod policy_list;
 mod policy_schema;
+mod policy_test;
 mod policy_types;
 mod report;
 mod review;

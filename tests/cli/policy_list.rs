@@ -8,9 +8,9 @@ use super::{ROOT, documents, file, run};
 /// The names of the files in `policies`.
 fn names() -> Vec<String> {
     let entries = fs::read_dir(Path::new(ROOT).join("policies")).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
-        .collect();
+    let files = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+    let mut names: Vec<String> =
+        files.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
     names.sort();
     assert!(names.len() >= 4, "{names:?}");
     names

@@ -26,11 +26,14 @@ fn the_copy_of_the_schema_of_policies_is_current() {
     compare("schemas/policy.json", &policy_schema::policy());
 }
 
-/// The editor of somebody who opens the file finds the schema.
 #[test]
-fn every_policy_of_the_repository_names_the_copy() {
-    let folder = root().join("policies");
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+fn the_copy_of_the_schema_of_cases_is_current() {
+    compare("schemas/cases.json", &policy_schema::cases());
+}
+
+/// The editor of somebody who opens a file finds its schema.
+fn every_file_names(folder: &str, copy: &str) {
+    let entries = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let policies: Vec<_> = entries.filter(|path| path.is_file()).collect();
     assert!(policies.len() > 10);
     for policy in policies {
@@ -38,12 +41,24 @@ fn every_policy_of_the_repository_names_the_copy() {
         let named = text.lines().next().and_then(|line| line.strip_prefix(MARK));
         let named = named.unwrap_or_else(|| panic!("{} does not begin with {MARK}", policy.display()));
         let found = policy.parent().unwrap().join(named).canonicalize().unwrap();
-        assert_eq!(found, root().join("schemas/policy.json").canonicalize().unwrap(), "{}", policy.display());
+        assert_eq!(found, root().join(copy).canonicalize().unwrap(), "{}", policy.display());
     }
 }
 
 #[test]
+fn every_policy_of_the_repository_names_its_schema() {
+    every_file_names("policies", "schemas/policy.json");
+}
+
+#[test]
+fn every_file_of_cases_of_the_repository_names_its_schema() {
+    every_file_names("policies/tests", "schemas/cases.json");
+}
+
+#[test]
 fn the_schemas_are_small() {
-    let length = policy_schema::policy().to_string().len();
-    assert!(length < 128 * 1024, "{length} bytes");
+    for schema in [policy_schema::policy(), policy_schema::cases()] {
+        let length = schema.to_string().len();
+        assert!(length < 128 * 1024, "{length} bytes");
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{errors, root, validator};
 
 /// A key or value that is like none of the language.
-const UNKNOWN: &str = "zzzzzzzzzzzzzzzz";
+pub(crate) const UNKNOWN: &str = "zzzzzzzzzzzzzzzz";
 
 /// A policy with each map of the language in it.
 pub(crate) fn policy() -> Value {
@@ -82,7 +82,7 @@ pub(crate) fn load(policy: &Value) -> Result<Definition, String> {
 }
 
 /// The names that the hint of an error lists.
-fn listed(error: &str) -> BTreeSet<String> {
+pub(crate) fn listed(error: &str) -> BTreeSet<String> {
     let (_, hint) = error.split_once("hint: known here: ").unwrap_or_else(|| panic!("no list in\n{error}"));
     assert!(!hint.contains('…'), "{hint}");
     hint.split('`').skip(1).step_by(2).map(str::to_owned).collect()

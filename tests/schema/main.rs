@@ -7,6 +7,7 @@
     reason = "a test that cannot go on has failed"
 )]
 
+mod cases;
 mod copies;
 mod files;
 mod keys;
@@ -15,7 +16,6 @@ mod refused;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabric_injector::core::policy_schema;
 use jsonschema::Validator;
 use serde_json::Value;
 
@@ -29,9 +29,8 @@ fn validator(schema: &Value) -> Validator {
     jsonschema::draft202012::new(schema).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The validator of a part of the schema of policies.
-fn validator_of(part: &str) -> Validator {
-    let schema = policy_schema::policy();
+/// The validator of a part of a schema.
+fn validator_of(schema: &Value, part: &str) -> Validator {
     let mut part = schema.pointer(part).unwrap_or_else(|| panic!("the schema has no {part}")).clone();
     part["$defs"] = schema["$defs"].clone();
     validator(&part)

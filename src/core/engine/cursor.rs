@@ -8,6 +8,7 @@ use crate::core::pointer::push_token;
 
 use super::log::{ChangeLog, Part};
 use super::report::{Reason, Warning, WarningKind};
+use super::trace::Author;
 
 /// An object of the pod.
 pub(super) struct Cursor<'a> {
@@ -45,6 +46,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// Attributes the writes that follow to a rule.
+    pub(super) fn written_by_rule(&mut self, rule: &str) {
+        self.log.written_by(|| Author::Rule(rule.to_owned()));
+    }
+
     /// The object as it is now.
     pub(super) fn object(&self) -> &Map<String, Value> {
         self.map
@@ -68,6 +74,13 @@ impl<'a> Cursor<'a> {
             self.log.changed(None, may_grow);
         }
         self.log.leave(before);
+    }
+
+    /// Sets a field to a value of which each part was traced when it was built.
+    fn put_built(&mut self, key: &str, value: Value) {
+        let trace = self.log.trace.take();
+        self.put(key, value);
+        self.log.trace = trace;
     }
 
     /// Removes a field.
@@ -95,7 +108,7 @@ impl<'a> Cursor<'a> {
                 self.log.stop_building();
                 self.log.leave(before);
                 if result.is_ok() && !map.is_empty() {
-                    self.put(key, Value::Object(map));
+                    self.put_built(key, Value::Object(map));
                 }
                 return result;
             }
@@ -121,7 +134,7 @@ impl<'a> Cursor<'a> {
                 self.log.stop_building();
                 self.log.leave(before);
                 if result.is_ok() && !list.is_empty() {
-                    self.put(key, Value::Array(list));
+                    self.put_built(key, Value::Array(list));
                 }
                 return result;
             }
@@ -181,6 +194,11 @@ impl ListCursor<'_> {
     /// The entries as they are now.
     pub(super) fn entries(&self) -> &[Value] {
         self.list
+    }
+
+    /// Attributes the writes that follow to a part of the policy.
+    pub(super) fn written_by(&mut self, author: &Author) {
+        self.log.written_by(|| author.clone());
     }
 
     /// Appends an entry.

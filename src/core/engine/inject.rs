@@ -79,6 +79,9 @@ impl Injection<'_> {
         let mut selection = Selection::new();
         let own_fabric = self.own_fabric(pod);
         self.pass(pod, log, |pass, pod, gpus, log| {
+            if let Some(trace) = &mut log.trace {
+                pass.record(trace);
+            }
             if self.resolved.feedback == Feedback::Conditions {
                 selection = pass.selection();
             }

@@ -6,6 +6,7 @@ use crate::core::pointer::{at_pointer, push_token, unescape};
 use crate::core::schema::{Shape, same, shape_at};
 
 use super::report::{Warning, WarningKind};
+use super::trace::{Author, Trace};
 
 /// One change that was made to the pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,6 +52,8 @@ pub(super) struct ChangeLog {
     pub(super) feedback: bool,
     /// True if a list was replaced by an empty one.
     pub(super) emptied: bool,
+    /// A record for a caller that asked for one.
+    pub(super) trace: Option<Box<Trace>>,
 }
 
 impl Default for ChangeLog {
@@ -64,6 +67,7 @@ impl Default for ChangeLog {
             warnings: Vec::new(),
             feedback: false,
             emptied: false,
+            trace: None,
         }
     }
 }
@@ -118,6 +122,7 @@ impl ChangeLog {
 
     /// Records that the current value was added, or replaced another one.
     pub(super) fn changed(&mut self, before: Option<Value>, may_grow: bool) {
+        self.trace_write();
         if self.is_added() {
             return;
         }
@@ -148,6 +153,7 @@ impl ChangeLog {
     pub(super) fn appended(&mut self, index: usize) {
         let list = self.pointer.len();
         self.enter_index(index);
+        self.trace_write();
         if !self.is_added() {
             let list = &self.pointer[..list];
             let known = |added: &Added| matches!(added, Added::Entries(pointer, _) if pointer == list);
@@ -188,6 +194,19 @@ impl ChangeLog {
         self.changes.is_empty()
     }
 
+    /// Attributes the writes that follow to a part of the policy.
+    pub(super) fn written_by(&mut self, author: impl FnOnce() -> Author) {
+        if let Some(trace) = &mut self.trace {
+            trace.author = author();
+        }
+    }
+
+    fn trace_write(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.wrote(&self.pointer);
+        }
+    }
+
     /// Drops changes that later changes reverted, and restores the pod's spelling of the values.
     pub(super) fn drop_reverted(&mut self, pod: &mut Value) {
         let warnings = &mut self.warnings;
@@ -220,8 +239,8 @@ impl ChangeLog {
     }
 
     /// Reverts all changes, the last one first.
-    pub(super) fn undo(self, pod: &mut Value) {
-        for change in self.changes.into_iter().rev() {
+    pub(super) fn undo(&mut self, pod: &mut Value) {
+        for change in std::mem::take(&mut self.changes).into_iter().rev() {
             match change.before {
                 Some(before) => {
                     if let Some(value) = pod.pointer_mut(&change.pointer) {
@@ -238,9 +257,10 @@ impl ChangeLog {
     }
 
     /// The changes as they are reported and sent.
-    pub(super) fn finish(self) -> (Changes, Vec<Warning>) {
-        let operations = self.changes.into_iter().map(|change| (change.pointer, change.before.is_some()));
-        (Changes(operations.collect()), self.warnings)
+    pub(super) fn finish(&mut self) -> (Changes, Vec<Warning>) {
+        let changes = std::mem::take(&mut self.changes);
+        let operations = changes.into_iter().map(|change| (change.pointer, change.before.is_some()));
+        (Changes(operations.collect()), std::mem::take(&mut self.warnings))
     }
 }
 

@@ -11,7 +11,7 @@ use super::pod;
 use super::report::Reason;
 
 /// The part of what a pod selects of its nodes that the policy reads.
-pub(super) fn selected(policy: &Policy, pod: &Value) -> Result<Selection, Reason> {
+pub(crate) fn selected(policy: &Policy, pod: &Value) -> Result<Selection, Reason> {
     let definition = policy.definition();
     let spec = &pod["spec"];
     let labels = match policy.labels() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::overlay::NamedContainer;
+use crate::core::policy::overlay::{Instruction, NamedContainer};
 use crate::core::policy::settings::Settings;
 use crate::core::policy::{ActiveRule, ResolvedPolicy};
 
@@ -19,6 +19,7 @@ use super::merge::apply;
 use super::pod::Container;
 use super::report::{Kept, Reason, Warning, WarningKind};
 use super::settings::SettingsOf;
+use super::trace::{Applied, Author, Trace};
 use super::warnings;
 
 /// Containers, by list and index, and the rules that select them.
@@ -123,6 +124,18 @@ impl<'a> Pass<'a> {
         pairs.collect()
     }
 
+    /// Records the rules that apply.
+    pub(super) fn record(&self, trace: &mut Trace) {
+        let name = |rule: usize| self.policy.rules[rule].name.clone();
+        trace.applied.extend(self.selection().into_iter().map(|(list, index, rule)| Applied {
+            rule: name(rule),
+            list,
+            index,
+        }));
+        let left_out = self.left_out.iter().enumerate().filter(|(_, left_out)| **left_out);
+        trace.left_out.extend(left_out.map(|(rule, _)| name(rule)));
+    }
+
     /// The containers that a rule selects, each with its scope.
     fn selected_containers(&self) -> impl Iterator<Item = (&'a Container, &PodScope<'a>)> {
         let rows = self.containers.iter().zip(&self.container_scopes).zip(&self.selected);
@@ -144,7 +157,7 @@ impl<'a> Pass<'a> {
         self.declare_volumes(facts, &pod_bindings)?;
         for (_, rule) in self.applied_rules().filter(|(_, rule)| !rule.pod.claims.is_empty()) {
             let mut merge = Merge::new(rule, &pod_bindings, facts);
-            apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.claims)
+            apply_rule(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.claims)
                 .map_err(|reason| explained(self.scope, reason))?;
         }
         facts.note_claims(pod);
@@ -162,7 +175,7 @@ impl<'a> Pass<'a> {
         for (_, rule) in self.applied_rules().filter(|(_, rule)| !rule.pod.instructions.is_empty()) {
             facts.note_outside(pod);
             let mut merge = Merge::new(rule, &bindings, facts);
-            apply(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.instructions)
+            apply_rule(&mut merge, &mut Cursor::pod(pod, log)?, &rule.pod.instructions)
                 .map_err(|reason| explained(&scope, reason))?;
         }
         warnings::about_pod(self.policy, &scope, &bindings, log)
@@ -173,7 +186,7 @@ impl<'a> Pass<'a> {
             for volume in &rule.pod.volumes {
                 let volume = volume.build(bindings).map_err(|error| failed(self.scope, rule, error))?;
                 if let Some(volume) = volume {
-                    facts.volumes.declare(&rule.name, volume);
+                    facts.volumes.declare(Author::Rule(rule.name.clone()), volume);
                 }
             }
         }
@@ -211,7 +224,8 @@ impl<'a> Pass<'a> {
             let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
             for (_, rule) in self.applied_rules().filter(|(at, _)| self.selected[row][*at]) {
                 let mut merge = Merge::new(rule, &bindings, facts);
-                apply(&mut merge, &mut cursor, &rule.container).map_err(|reason| explained(scope, reason))?;
+                apply_rule(&mut merge, &mut cursor, &rule.container)
+                    .map_err(|reason| explained(scope, reason))?;
             }
             for settings in &settings {
                 let failed = |error| scope.explain(&format!("the settings `{}`", settings.name), error);
@@ -221,6 +235,7 @@ impl<'a> Pass<'a> {
                 };
                 if applies {
                     let container = (container.list, container.index);
+                    log.written_by(|| Author::Settings(settings.name.clone()));
                     SettingsOf { bindings: &bindings, container }.inject(settings, pod, facts, log)?;
                 }
             }
@@ -234,6 +249,16 @@ impl<'a> Pass<'a> {
         let resolver = Resolver(&scope);
         warnings::about_pod(self.policy, &scope, &bindings(self.policy, &resolver), log)
     }
+}
+
+/// Merges instructions of a rule into an object.
+fn apply_rule(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    instructions: &[Instruction],
+) -> Result<(), Reason> {
+    cursor.written_by_rule(merge.rule);
+    apply(merge, cursor, instructions)
 }
 
 /// Merges a container of an overlay into the pod's container of that name, or adds it.
@@ -264,10 +289,13 @@ fn inject_named(
             log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
             return Ok(());
         }
-        (None, None) => add_container(pod, log, container.list, &name)?,
+        (None, None) => {
+            log.written_by(|| Author::Rule(rule.name.clone()));
+            add_container(pod, log, container.list, &name)?
+        }
     };
     let mut cursor = Cursor::container(pod, log, container.list, index)?;
-    apply(&mut merge, &mut cursor, &container.instructions)
+    apply_rule(&mut merge, &mut cursor, &container.instructions)
 }
 
 fn position(pod: &Value, list: &str, name: &str) -> Option<usize> {

@@ -18,6 +18,7 @@ use super::cursor::{Cursor, shorten};
 use super::log::ChangeLog;
 use super::merge::apply;
 use super::report::{Kept, Reason, WarningKind};
+use super::trace::Author;
 use super::volumes::clean_path;
 
 /// The domain of the annotations that hold settings files.
@@ -115,7 +116,7 @@ impl SettingsOf<'_> {
         let name = file.free_name(&pod["metadata"]["annotations"], &lines);
         let key = format!("{DOMAIN}/{name}");
         let volume = format!("{name}-settings");
-        facts.volumes.declare(&file.settings.name, file.volume(&volume, &key));
+        facts.volumes.declare(Author::Settings(file.settings.name.clone()), file.volume(&volume, &key));
         let Some(field) = schema::container().field("volumeMounts") else { return Ok(()) };
         let mount = json!({
             "name": volume, "mountPath": file.path, "subPath": file.name(), "readOnly": true,

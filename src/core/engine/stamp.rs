@@ -6,6 +6,7 @@ use super::context::MAX_ANNOTATIONS;
 use super::cursor::Cursor;
 use super::log::ChangeLog;
 use super::report::{Reason, Warning, WarningKind};
+use super::trace::Author;
 use super::{Mutated, Mutation, Outcome};
 
 /// The annotation that names the policy which injected a pod, and its content: `<policy>@<12 hex digits>`.
@@ -17,6 +18,7 @@ pub const SKIPPED: &str = "fabric-injector.io/skipped";
 /// Sets the annotation that names the policy, also on a pod to which the policy has nothing to add: a pod without it
 /// was not evaluated.
 pub(super) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Reason> {
+    log.written_by(|| Author::Engine);
     Cursor::pod(pod, log)?.within("metadata", |metadata| {
         metadata.within("annotations", |annotations| {
             match annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {

@@ -9,6 +9,7 @@ use crate::core::schema::{self, Shape, covers};
 use super::cursor::Cursor;
 use super::log::ChangeLog;
 use super::report::{Reason, WarningKind};
+use super::trace::Author;
 
 /// Names of volumes are DNS labels.
 const MAX_NAME: usize = 63;
@@ -19,7 +20,7 @@ pub(super) struct PolicyVolume {
     /// The name in the policy.
     pub(super) name: String,
     /// The rule or settings that declare it.
-    pub(super) rule: String,
+    pub(super) author: Author,
     /// The entry, under its final name once that is known.
     value: Value,
     /// True if the pod came with this volume.
@@ -34,11 +35,10 @@ pub(super) struct PolicyVolumes(Vec<PolicyVolume>);
 
 impl PolicyVolumes {
     /// Adds a volume. Of several with one name, the first one counts.
-    pub(super) fn declare(&mut self, rule: &str, value: Value) {
+    pub(super) fn declare(&mut self, author: Author, value: Value) {
         let Some(name) = value["name"].as_str().map(str::to_owned) else { return };
         if !self.0.iter().any(|known| known.name == name) {
-            let rule = rule.to_owned();
-            self.0.push(PolicyVolume { name, rule, value, in_pod: false, resolved: None, used: false });
+            self.0.push(PolicyVolume { name, author, value, in_pod: false, resolved: None, used: false });
         }
     }
 
@@ -106,9 +106,13 @@ pub(super) fn add_missing(
         spec.list("volumes", |volumes| {
             for (volume, value) in missing {
                 let to = value["name"].as_str().unwrap_or_default().to_owned();
+                volumes.written_by(&volume.author);
                 volumes.push(value);
                 if to != volume.name {
-                    volumes.warn_here(WarningKind::RenamedVolume { from: volume.name, to }, &volume.rule);
+                    volumes.warn_here(
+                        WarningKind::RenamedVolume { from: volume.name, to },
+                        volume.author.name(),
+                    );
                 }
             }
             Ok(())
@@ -164,7 +168,10 @@ mod tests {
 
     fn volumes() -> PolicyVolumes {
         let mut volumes = PolicyVolumes::default();
-        volumes.declare("rule", json!({"name": "shm", "emptyDir": {"medium": "Memory"}}));
+        volumes.declare(
+            Author::Rule("rule".to_owned()),
+            json!({"name": "shm", "emptyDir": {"medium": "Memory"}}),
+        );
         volumes
     }
 

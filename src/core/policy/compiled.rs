@@ -123,6 +123,12 @@ impl Policy {
         self.nodes.tables_read_gpus
     }
 
+    /// The resolved policy with a value for every name of the file, whether or not these parameters need it.
+    pub(crate) fn complete(&self, selection: &Selection) -> Result<ResolvedPolicy, EvaluationError> {
+        let values = ParameterValues::resolve(&self.definition, &self.settings, selection);
+        ResolvedPolicy::complete(&self.definition, values, selection)
+    }
+
     /// The resolved policy for what a pod selects of its nodes.
     pub(crate) fn resolved(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
         let key = self.nodes.key(selection);

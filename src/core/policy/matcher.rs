@@ -119,19 +119,19 @@ impl Matcher {
         }
     }
 
-    fn labels_hold(&self, labels: &Value, request: &PodContext) -> bool {
+    pub(crate) fn labels_hold(&self, labels: &Value, request: &PodContext) -> bool {
         self.labels.iter().all(|(key, value)| {
             labels[key.as_str()].as_str() == Some(value)
                 || request.labels.iter().any(|(name, assumed)| name == key && assumed == value)
         })
     }
 
-    fn namespace_holds(&self, metadata: &Value, request: &PodContext) -> bool {
+    pub(crate) fn namespace_holds(&self, metadata: &Value, request: &PodContext) -> bool {
         self.namespaces.is_empty()
             || self.namespaces.iter().any(|namespace| namespace == namespace_of(metadata, request))
     }
 
-    fn owners_hold(&self, owners: &Value, request: &PodContext) -> bool {
+    pub(crate) fn owners_hold(&self, owners: &Value, request: &PodContext) -> bool {
         let owned_by = |wanted: &String| {
             request.owner_kinds.iter().any(|owner| {
                 let (kind, group) = kind_and_group(owner);

@@ -63,11 +63,11 @@ pub struct Parameter {
     pub description: String,
     /// The value where nothing else gives one; `null` for none.
     pub default: Value,
-    minimum: Option<Value>,
-    maximum: Option<Value>,
-    one_of: Option<Vec<String>>,
-    min_items: Option<usize>,
-    max_items: Option<usize>,
+    pub(crate) minimum: Option<Value>,
+    pub(crate) maximum: Option<Value>,
+    pub(crate) one_of: Option<Vec<String>>,
+    pub(crate) min_items: Option<usize>,
+    pub(crate) max_items: Option<usize>,
     /// Values by what the pod selects of its nodes.
     pub(crate) table: Table,
 }

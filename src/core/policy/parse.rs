@@ -132,10 +132,15 @@ fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
         .hint(format!("a policy has `{field}: {wanted}`")))
 }
 
+/// Returns whether a text can be the name of a policy or of a provider: a DNS label.
+pub fn is_policy_name(text: &str) -> bool {
+    Format::DnsLabel.check(text).is_ok()
+}
+
 /// A DNS label: it becomes part of an annotation.
 fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
     let text = reader::text(node, what)?;
-    if Format::DnsLabel.check(text).is_ok() {
+    if is_policy_name(text) {
         return Ok(text.to_owned());
     }
     let message = format!("{what} is `{text}`");

@@ -91,7 +91,8 @@ impl ParameterValues {
     ) -> Self {
         let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
         for parameter in &definition.parameters {
-            let (value, notes) = resolve(parameter, settings.get(&parameter.name), selection);
+            let Resolution { value, notes, .. } =
+                resolve(parameter, settings.get(&parameter.name), selection);
             for kind in notes {
                 resolved.notes.push(Note { parameter: parameter.name.clone(), value: value.clone(), kind });
             }
@@ -101,13 +102,36 @@ impl ParameterValues {
     }
 }
 
+/// The value of a parameter for a pod.
+#[derive(Debug)]
+pub(crate) struct Resolution<'p> {
+    pub(crate) value: &'p Value,
+    pub(crate) origin: Origin,
+    notes: Vec<NoteKind>,
+}
+
+/// The source of the value of a parameter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// One value of the operator for every pod.
+    Setting,
+    /// The operator's table of this label.
+    SettingTable(String),
+    /// The policy's table of this label.
+    PolicyTable(String),
+    /// The default of the operator's table.
+    SettingDefault,
+    /// The default of the policy.
+    PolicyDefault,
+}
+
 /// The value of a parameter: the operator's scalar, else that of the operator's table, of the policy's table, the
 /// operator's default, or the policy's default.
-fn resolve<'p>(
+pub(crate) fn resolve<'p>(
     parameter: &'p Parameter,
     setting: Option<&'p Setting>,
     selection: &Selection,
-) -> (&'p Value, Vec<NoteKind>) {
+) -> Resolution<'p> {
     let settled = |tables: &[&'p LabelTable]| {
         tables.iter().find_map(|table| match table.lookup(selection) {
             Lookup::Value(value) => Some((table.label.clone(), value)),
@@ -119,15 +143,20 @@ fn resolve<'p>(
         Some(Setting::Value(value)) => {
             let other = settled(&policy).filter(|(_, table)| *table != value);
             let note = other.map(|(label, table)| NoteKind::Contradicts { label, table: table.clone() });
-            return (value, note.into_iter().collect());
+            return Resolution { value, origin: Origin::Setting, notes: note.into_iter().collect() };
         }
         Some(Setting::Table(own)) => (Some(&own.table), own.default.as_ref()),
         None => (None, None),
     };
-    let tables: Vec<&LabelTable> = own.into_iter().flat_map(Table::labels).chain(policy).collect();
-    if let Some((_, value)) = settled(&tables) {
-        return (value, Vec::new());
+    let own: Vec<&LabelTable> = own.into_iter().flat_map(Table::labels).collect();
+    for (tables, origin) in
+        [(&own, Origin::SettingTable as fn(String) -> Origin), (&policy, Origin::PolicyTable)]
+    {
+        if let Some((label, value)) = settled(tables) {
+            return Resolution { value, origin: origin(label), notes: Vec::new() };
+        }
     }
+    let tables: Vec<&LabelTable> = own.into_iter().chain(policy).collect();
     let mut labels: Vec<String> = Vec::new();
     let mut notes = Vec::new();
     for table in &tables {
@@ -143,7 +172,8 @@ fn resolve<'p>(
         let reads_gpus = tables.iter().any(|table| table.reads_gpus());
         notes.push(NoteKind::Assumed { labels, reads_gpus });
     }
-    (default.unwrap_or(&parameter.default), notes)
+    let origin = if default.is_some() { Origin::SettingDefault } else { Origin::PolicyDefault };
+    Resolution { value: default.unwrap_or(&parameter.default), origin, notes }
 }
 
 /// Binds the values that do not depend on the pod: `node`, the parameters and the fixed variables.
@@ -197,6 +227,38 @@ impl ResolvedPolicy {
         parameters: ParameterValues,
         selection: &Selection,
     ) -> Result<Self, EvaluationError> {
+        let mut policy = Self::folded(definition, parameters, selection)?;
+        policy.drop_unread_variables();
+        policy.collect_reads();
+        Ok(policy)
+    }
+
+    /// The policy with a value for every name of the file, whether or not these parameters need it.
+    pub(super) fn complete(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, EvaluationError> {
+        let mut policy = Self::folded(definition, parameters, selection)?;
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        definition.texts(&mut |text| {
+            policy.reads.extend(names_in(text));
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        });
+        policy.collect_reads();
+        policy.reads_of_pod.extend(&pod);
+        policy.reads_of_container.extend(&container);
+        Ok(policy)
+    }
+
+    fn folded(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, EvaluationError> {
         let ParameterValues { values, notes } = parameters;
         let mut policy = Self {
             bindings: bound(definition, &values, selection)?,
@@ -231,8 +293,6 @@ impl ResolvedPolicy {
         policy.warnings = policy.fold_warnings(&definition.warnings, definition)?;
         policy.refusals = policy.fold_warnings(&definition.refusals, definition)?;
         policy.fold_condition(definition)?;
-        policy.drop_unread_variables();
-        policy.collect_reads();
         Ok(policy)
     }
 

@@ -16,7 +16,7 @@ use super::reader::{self, Fields};
 pub(crate) struct Settings {
     pub(crate) name: String,
     /// Names, or beginnings of names that end in `*`.
-    variables: Vec<String>,
+    pub(crate) variables: Vec<String>,
     pub(crate) when: Option<Interpolation>,
     /// The containers; without it, those with GPUs.
     pub(crate) containers: Option<Interpolation>,

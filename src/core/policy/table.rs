@@ -62,7 +62,7 @@ impl Table {
         self.0.iter()
     }
 
-    pub(super) fn to_json(&self) -> Map<String, Value> {
+    pub(crate) fn to_json(&self) -> Map<String, Value> {
         self.0.iter().map(|table| (table.label.clone(), table.to_json())).collect()
     }
 }

@@ -12,25 +12,20 @@ use super::parameter::{labels, parameter};
 use super::strings::{condition, device_names, matching, one_of, text, texts};
 
 /// The keywords of the whole file.
-pub(super) fn file() -> Value {
+pub(super) fn file() -> Schema {
     let metadata = Keys::default()
         .required("name", dns_label().example("lab-roce"), "The name of the policy: a DNS label.")
         .schema();
-    let spec = json!({
-        "type": "object",
-        "if": {"required": ["extends"]},
-        "then": {"$ref": "#/$defs/extension"},
-        "else": {"$ref": "#/$defs/spec"},
-    });
-    let Value::Object(spec) = spec else { return Value::Null };
-    let spec = spec.into_iter().fold(Schema::default(), |schema, (key, value)| schema.with(&key, value));
+    let spec = Schema::of(&["object"])
+        .with("if", Schema::has("extends"))
+        .with("then", Schema::reference("extension"))
+        .with("else", Schema::reference("spec"));
     Keys::default()
         .required("apiVersion", constant(API_VERSION), "The version of the policy language.")
         .required("kind", constant(KIND), "The kind of the file.")
         .required("metadata", metadata, "The name of the policy.")
         .required("spec", spec, "What the policy matches and adds, or the policy that it extends.")
         .schema()
-        .into()
 }
 
 /// The definitions to which the file refers.

@@ -262,7 +262,7 @@ fn render(
 }
 
 /// The kind and name of a document, such as `Job/train`.
-fn object_name(document: &Value) -> String {
+pub(super) fn object_name(document: &Value) -> String {
     let kind = document["kind"].as_str().unwrap_or("object");
     let metadata = &document["metadata"];
     match metadata["name"].as_str().or_else(|| metadata["generateName"].as_str()) {
@@ -273,7 +273,7 @@ fn object_name(document: &Value) -> String {
 }
 
 /// The path itself, or the manifests in a directory, sorted by name and without those of its subdirectories.
-fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn files_of(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let shown = path.display();
     let kind = fs::metadata(path).with_context(|| format!("{shown} cannot be read"))?;
     if !kind.is_dir() {

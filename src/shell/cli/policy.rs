@@ -1,6 +1,9 @@
 //! `fabric-injector policy`: what authors and operators do with policy files.
 
+mod explain;
+mod new;
 mod schema;
+mod test;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -19,6 +22,7 @@ pub(super) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Explain(explain::Arguments),
     /// List the built-in policies
     List,
     /// Print a policy, as its file has it
@@ -28,16 +32,21 @@ enum Command {
         policy: String,
     },
     Schema(schema::Arguments),
+    Test(test::Arguments),
+    New(new::Arguments),
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     match &arguments.command {
+        Command::Explain(arguments) => return explain::run(arguments, output),
         Command::List => output.data(listing()?.as_bytes())?,
         Command::Show { policy } => match policy_texts(policy)?.as_slice() {
             [(_, text)] => output.data(text.as_bytes())?,
             _ => bail!("{policy} is a folder with several policies; name one of its files"),
         },
         Command::Schema(arguments) => schema::run(arguments, output)?,
+        Command::Test(arguments) => return test::run(arguments, output),
+        Command::New(arguments) => return new::run(arguments, output),
     }
     Ok(ExitStatus::Done)
 }

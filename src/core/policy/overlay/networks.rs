@@ -57,6 +57,11 @@ impl NetworksEdit {
         }
     }
 
+    /// The number of attachments, if the edit has one.
+    pub(crate) fn count(&self) -> Option<&Template> {
+        self.count.as_ref()
+    }
+
     pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.name_texts(visit);
         self.count.iter().for_each(|count| count.texts(visit));

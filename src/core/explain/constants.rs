@@ -1,0 +1,37 @@
+//! The values of a policy that are the same for every pod with the parameters as they are.
+
+use serde_json::Value;
+
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::node::Selection;
+use crate::core::policy::{ParameterType, Policy, Setting, resolve};
+
+/// Binds the parameters without tables, and the variables that depend on no others. Everything else stays unbound, so
+/// that an expression that reads it has no value.
+pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
+    let mut bindings = Bindings::new();
+    let definition = policy.definition();
+    for parameter in &definition.parameters {
+        let setting = policy.settings().get(&parameter.name);
+        if setting.and_then(Setting::table).is_some() || parameter.has_table() {
+            continue;
+        }
+        let value = resolve(parameter, setting, &Selection::default()).value;
+        match (parameter.kind, value.as_f64()) {
+            (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
+            (ParameterType::Template, _) if value.is_string() => {}
+            _ => bindings.set(&parameter.name, value),
+        }
+    }
+    for variable in &definition.variables {
+        if let Ok(value) = variable.value.evaluate(&bindings) {
+            bindings.set(&variable.name, &value);
+        }
+    }
+    bindings
+}
+
+/// A value for people: a string as it is, everything else as JSON.
+pub(super) fn shown(value: &Value) -> String {
+    crate::core::policy::parameter_text(value)
+}

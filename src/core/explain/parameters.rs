@@ -1,0 +1,152 @@
+//! The parameters of a policy: their declarations, and the sources of their values for a pod.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::core::policy::node::Selection;
+use crate::core::policy::{Origin, Parameter, Policy, Resolution, Setting, resolve};
+use crate::core::values::Values;
+
+use super::place::{Files, Place, Within};
+
+/// The files and options from which an operator's values come.
+#[derive(Debug, Clone, Copy)]
+pub struct Sources<'a> {
+    pub values: Option<&'a Values>,
+    /// The options `--set` by the name of their parameter.
+    pub sets: &'a BTreeMap<String, String>,
+}
+
+/// A parameter as its policy declares it, with the setting of the operator.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ParameterFact {
+    pub name: String,
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub description: String,
+    pub default: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub minimum: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maximum: Option<Value>,
+    #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
+    pub one_of: Option<Vec<String>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_items: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_items: Option<usize>,
+    /// The tables of the policy: by label and value, and by the GPUs of the pod where they decide.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub by_node: Map<String, Value>,
+    /// The operator's value or tables; none if the operator sets nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setting: Option<Value>,
+    /// The value for a pod that selects no nodes, and its source.
+    pub value: ValueFact,
+}
+
+/// The value of a parameter for a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ValueFact {
+    pub name: String,
+    pub value: Value,
+    pub source: SourceKind,
+    /// The text of the option, or the label with the value that the pod selects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The line that has the value; none for an option.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
+}
+
+/// The kinds of sources of a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum SourceKind {
+    /// The option `--set`.
+    Set,
+    /// A value of the values file.
+    Values,
+    /// A table of the values file.
+    ValuesTable,
+    /// A table of the policy.
+    ByNode,
+    /// `default` in a table of the values file.
+    ValuesDefault,
+    /// The default of the policy.
+    Default,
+    /// Neither the operator nor the policy gives a value.
+    None,
+}
+
+impl SourceKind {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Set => "option",
+            Self::Values => "values file",
+            Self::ValuesTable => "table of the values file",
+            Self::ByNode => "table of the policy",
+            Self::ValuesDefault => "default of the values file",
+            Self::Default => "default",
+            Self::None => "no default",
+        }
+    }
+}
+
+/// The declarations of all parameters of a policy.
+pub(super) fn declared(policy: &Policy, files: &Files<'_>, sources: &Sources<'_>) -> Vec<ParameterFact> {
+    let fact = |parameter: &Parameter| ParameterFact {
+        name: parameter.name.clone(),
+        kind: parameter.kind.name(),
+        description: parameter.description.clone(),
+        default: parameter.default.clone(),
+        minimum: parameter.minimum.clone(),
+        maximum: parameter.maximum.clone(),
+        one_of: parameter.one_of.clone(),
+        min_items: parameter.min_items,
+        max_items: parameter.max_items,
+        by_node: parameter.table.to_json(),
+        setting: policy.settings().get(&parameter.name).map(Setting::to_json),
+        value: value(policy, parameter, &Selection::default(), files, sources),
+    };
+    policy.definition().parameters.iter().map(fact).collect()
+}
+
+/// The value of a parameter for a pod that selects these nodes.
+pub(super) fn value(
+    policy: &Policy,
+    parameter: &Parameter,
+    selection: &Selection,
+    files: &Files<'_>,
+    sources: &Sources<'_>,
+) -> ValueFact {
+    let name = &parameter.name;
+    let Resolution { value, origin, .. } = resolve(parameter, policy.settings().get(name), selection);
+    let in_values =
+        |within: &Within<'_>| sources.values.and_then(|values| files.setting(values, name, within));
+    let selected = |label: &str| format!("{label}: {}", selection.values(label).join(" | "));
+    let (source, detail, place) = match &origin {
+        Origin::Setting => match sources.sets.get(name) {
+            Some(set) => (SourceKind::Set, Some(format!("--set {set}")), None),
+            None => (SourceKind::Values, None, in_values(&Within::Whole)),
+        },
+        Origin::SettingTable(label) => {
+            let place = in_values(&Within::Table(label, selection.values(label)));
+            (SourceKind::ValuesTable, Some(selected(label)), place)
+        }
+        Origin::PolicyTable(label) => {
+            let place = files.table(name, label, selection.values(label));
+            (SourceKind::ByNode, Some(selected(label)), place)
+        }
+        Origin::SettingDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),
+        Origin::PolicyDefault if value.is_null() => (SourceKind::None, None, files.parameter(name, None)),
+        Origin::PolicyDefault => {
+            let place = files.parameter(name, Some("default")).or_else(|| files.parameter(name, None));
+            (SourceKind::Default, None, place)
+        }
+    };
+    ValueFact { name: name.clone(), value: value.clone(), source, detail, place }
+}

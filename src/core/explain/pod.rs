@@ -1,0 +1,228 @@
+//! The facts about one pod: the policies that were looked at, the rules that applied, and the author of each field.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::core::engine::{Mutation, Outcome, Scope, Trace, Warning, each_scope, selected_nodes};
+use crate::core::policy::expression::Expression;
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::node::Selection;
+use crate::core::policy::{Definition, Parameter, PodContext, Policy, Rule, SelectedLabel};
+use crate::core::policy_set::{PolicySet, mutate_traced};
+
+use super::condition::{ConditionFact, Reasons};
+use super::fields::{self, ResultField};
+use super::matching::{MatchFact, parts};
+use super::parameters::{self, Sources, ValueFact};
+use super::place::Files;
+use super::rules::{Evaluation, MessageResult, RuleResult, SettingsResult, VariableValue};
+
+/// A pod or pod template.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodFact {
+    /// `mutated`, `skipped`, `unchanged` or `refused`.
+    pub outcome: &'static str,
+    /// The policy that injects the pod.
+    pub policy: Option<String>,
+    /// The annotation that the result has: `<policy>@<digest>`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamp: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<ReasonFact>,
+    /// Every policy in use.
+    pub policies: Vec<MatchFact>,
+    /// The labels of nodes that the policy reads and the pod selects.
+    pub nodes: Vec<NodeFact>,
+    pub containers: Vec<ContainerFact>,
+    pub parameters: Vec<PodParameter>,
+    pub variables: Vec<VariableValue>,
+    pub rules: Vec<RuleResult>,
+    pub settings: Vec<SettingsResult>,
+    /// The fields that were added or changed.
+    pub fields: Vec<ResultField>,
+    pub warnings: Vec<WarningFact>,
+}
+
+/// The reason for an outcome.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReasonFact {
+    pub code: String,
+    pub message: String,
+}
+
+/// A label of nodes, with the values that the pod selects.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct NodeFact {
+    pub label: String,
+    pub values: Vec<String>,
+}
+
+/// The value of a parameter, for a pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PodParameter {
+    #[serde(flatten)]
+    pub value: ValueFact,
+    /// True if a rule that applies depends on it.
+    pub used: bool,
+}
+
+/// A container or init container.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ContainerFact {
+    pub name: String,
+    /// `containers` or `initContainers`.
+    pub list: &'static str,
+    pub gpus: i64,
+}
+
+/// A warning about the pod.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WarningFact {
+    pub code: String,
+    pub path: String,
+    pub message: String,
+    /// The rule or the settings that it is about; empty for none.
+    pub rule: String,
+    /// The condition of a warning that the policy declares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub condition: Option<ConditionFact>,
+}
+
+/// The facts about the injection of a pod.
+pub fn pod(policies: &PolicySet, pod: &Value, context: &PodContext, sources: &Sources<'_>) -> PodFact {
+    let (mutation, trace) = mutate_traced(policies, pod.clone(), context);
+    let matches =
+        policies.policies().iter().map(|policy| match_of(policy, pod, context)).collect::<Vec<MatchFact>>();
+    let (outcome, stamp, reason) = match &mutation.outcome {
+        Outcome::Mutated(mutated) => ("mutated", Some(mutated.stamp.clone()), None),
+        Outcome::Skipped { marked, reason } => ("skipped", Some(marked.stamp.clone()), Some(reason)),
+        Outcome::Unchanged { reason, .. } => ("unchanged", None, Some(reason)),
+        Outcome::Refused { reason } => ("refused", None, Some(reason)),
+    };
+    let mut fact = PodFact {
+        outcome,
+        policy: mutation.policy.clone(),
+        stamp,
+        reason: reason
+            .map(|reason| ReasonFact { code: reason.code().to_owned(), message: reason.to_string() }),
+        policies: matches,
+        nodes: Vec::new(),
+        containers: Vec::new(),
+        parameters: Vec::new(),
+        variables: Vec::new(),
+        rules: Vec::new(),
+        settings: Vec::new(),
+        fields: mutation
+            .outcome
+            .changed()
+            .map(|mutated| fields::of_result(mutated, trace.as_ref()))
+            .unwrap_or_default(),
+        warnings: Vec::new(),
+    };
+    let mut messages = Vec::new();
+    let policy = policies.policies().iter().find(|policy| Some(policy.name()) == mutation.policy.as_deref());
+    if let (Some(policy), Some(trace)) = (policy, &trace) {
+        messages = fact.evaluate(policy, pod, context, &mutation, trace, sources);
+    }
+    fact.warnings = mutation.warnings.iter().map(|warning| warning_of(warning, &messages)).collect();
+    fact
+}
+
+impl PodFact {
+    /// Adds the facts about the values and conditions of the policy that injects the pod. Returns those about its
+    /// messages.
+    fn evaluate(
+        &mut self,
+        policy: &Policy,
+        pod: &Value,
+        context: &PodContext,
+        mutation: &Mutation,
+        trace: &Trace,
+        sources: &Sources<'_>,
+    ) -> Vec<MessageResult> {
+        let files = Files::of(policy.definition());
+        let selection = selected_nodes(policy, pod).unwrap_or_default();
+        self.nodes = nodes(&selection);
+        let used = used_names(policy.definition(), trace);
+        let value = |parameter: &Parameter| PodParameter {
+            value: parameters::value(policy, parameter, &selection, &files, sources),
+            used: used.contains(&parameter.name),
+        };
+        self.parameters = policy.definition().parameters.iter().map(value).collect();
+        let mut evaluation = Evaluation::new(policy, pod, mutation, trace, &files);
+        let after = evaluation.after.clone();
+        // A pod that cannot be evaluated has that as the reason of its outcome.
+        let _ = each_scope(policy, pod, &after, context, &mut |scope, _, bindings| {
+            if let Scope::Container { list, index, gpus } = scope {
+                let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
+                self.containers.push(ContainerFact { name, list, gpus });
+            }
+            evaluation.visit(scope, bindings);
+        });
+        let Evaluation { rules, settings, variables, messages, .. } = evaluation;
+        (self.rules, self.settings, self.variables) = (rules, settings, variables);
+        for variable in &mut self.variables {
+            variable.used = used.contains(&variable.name);
+        }
+        messages
+    }
+}
+
+/// The names that the rules read which apply, directly and through variables.
+fn used_names(definition: &Definition, trace: &Trace) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let applies = |rule: &&Rule| trace.applied.iter().any(|applied| applied.rule == rule.name);
+    let mut add =
+        |text: &Interpolation| names.extend(text.expressions().flat_map(Expression::names).cloned());
+    definition.rules.iter().filter(applies).for_each(|rule| rule.texts(&mut add));
+    for variable in definition.variables.iter().rev() {
+        if names.contains(&variable.name) {
+            variable.value.texts(&mut |text| {
+                names.extend(text.expressions().flat_map(Expression::names).cloned());
+            });
+        }
+    }
+    names
+}
+
+fn nodes(selection: &Selection) -> Vec<NodeFact> {
+    let fact = |selected: &SelectedLabel| NodeFact {
+        label: selected.label.clone(),
+        values: selected.values.clone(),
+    };
+    selection.labels.iter().map(fact).collect()
+}
+
+fn match_of(policy: &Policy, pod: &Value, context: &PodContext) -> MatchFact {
+    let parts = parts(policy, pod, context);
+    let mut matches = parts.iter().all(|part| part.holds);
+    let mut fact = None;
+    if let Some(when) = policy.definition().matcher.when.as_ref().filter(|_| matches) {
+        let evaluated = each_scope(policy, pod, pod, context, &mut |scope, _, bindings| {
+            if scope == Scope::Pod {
+                fact = Some(Reasons { definition: policy.definition(), bindings }.of(when));
+            }
+        });
+        matches = evaluated.is_ok() && fact.as_ref().is_some_and(|fact| fact.value == Some(true));
+    }
+    MatchFact { policy: policy.name().to_owned(), matches, parts, when: fact }
+}
+
+fn warning_of(warning: &Warning, messages: &[MessageResult]) -> WarningFact {
+    let code = warning.code();
+    let is_own = |message: &&MessageResult| {
+        message.code == code
+            && message.condition.value == Some(true)
+            && message.container.as_ref().is_none_or(|path| warning.path.starts_with(path.as_str()))
+    };
+    WarningFact {
+        code: code.to_owned(),
+        path: warning.path.clone(),
+        message: warning.to_string(),
+        rule: warning.rule.clone(),
+        condition: messages.iter().find(is_own).map(|message| message.condition.clone()),
+    }
+}

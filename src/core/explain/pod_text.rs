@@ -1,0 +1,254 @@
+//! The injection of a pod as text.
+
+use serde_json::Value;
+
+use super::condition::{ConditionFact, Operand, Read};
+use super::fields::{AuthorFact, FieldState, ResultField};
+use super::matching::MatchFact;
+use super::parameters::{SourceKind, ValueFact};
+use super::pod::{PodFact, PodParameter};
+use super::rules::RuleResult;
+use super::text::{Text, cell, value};
+
+/// The text about a pod. `head` says where the pod is.
+pub fn pod_text(head: &str, fact: &PodFact) -> String {
+    let mut text = Text::default();
+    let outcome = match (&fact.stamp, &fact.reason) {
+        (Some(stamp), None) => format!("{} by {stamp}", fact.outcome),
+        (_, Some(reason)) => format!("{}: {} ({})", fact.outcome, reason.message, reason.code),
+        (None, None) => fact.outcome.to_owned(),
+    };
+    text.line(&format!("{head}: {outcome}"));
+    text.section("policies");
+    fact.policies.iter().for_each(|policy| write_match(policy, &mut text));
+    nodes(fact, &mut text);
+    parameters(fact, &mut text);
+    variables(fact, &mut text);
+    rules(fact, &mut text);
+    result(&fact.fields, &mut text);
+    absent(fact, &mut text);
+    warnings(fact, &mut text);
+    text.finish()
+}
+
+fn row(name: &str, value: &str) -> [String; 2] {
+    [name.to_owned(), value.to_owned()]
+}
+
+fn write_match(fact: &MatchFact, text: &mut Text) {
+    let verdict = if fact.matches { "matches" } else { "does not match" };
+    text.line(&format!("  {} {verdict}", fact.policy));
+    let mut rows = Vec::new();
+    for part in fact.parts.iter().filter(|part| !part.holds || fact.matches) {
+        let seen = if part.seen.is_empty() { "none of them".to_owned() } else { part.seen.join(", ") };
+        let value = if part.holds {
+            seen
+        } else {
+            let wanted = if part.key == "exceptAnnotation" { "excluded" } else { "wanted" };
+            format!("{wanted}: {}; the pod has {seen}", part.wanted.join(" or "))
+        };
+        rows.push(row(part.key, &value));
+    }
+    rows.extend(fact.when.iter().map(|when| row("when", &decided(when))));
+    text.rows(4, &rows);
+}
+
+fn nodes(fact: &PodFact, text: &mut Text) {
+    if fact.containers.is_empty() {
+        return;
+    }
+    text.section("pod");
+    let mut rows: Vec<_> = fact
+        .nodes
+        .iter()
+        .map(|node| row("selects", &format!("{}: {}", node.label, node.values.join(" | "))))
+        .collect();
+    if rows.is_empty() {
+        rows.push(row("selects", "no node label that the policy reads"));
+    }
+    for container in &fact.containers {
+        let kind = if container.list == "containers" { "container" } else { "init container" };
+        rows.push(row(kind, &format!("{}, {} GPUs", container.name, container.gpus)));
+    }
+    text.rows(2, &rows);
+}
+
+/// The parameters that have a value from the operator or a table, and those that the rules read which apply.
+fn parameters(fact: &PodFact, text: &mut Text) {
+    if fact.parameters.is_empty() {
+        return;
+    }
+    text.section("parameters");
+    let is_default = |value: &ValueFact| matches!(value.source, SourceKind::Default | SourceKind::None);
+    let matters = |value: &&PodParameter| value.used || !is_default(&value.value);
+    let of = |PodParameter { value, .. }: &PodParameter| {
+        let words = [Some(value.source.words()), value.detail.as_deref()];
+        let place = value.place.as_ref().map(|place| format!("({place})"));
+        let origin = words.into_iter().flatten().chain(place.as_deref()).collect::<Vec<_>>().join(" ");
+        [value.name.clone(), cell(&value.value), origin]
+    };
+    let rows: Vec<_> = fact.parameters.iter().filter(matters).map(of).collect();
+    text.rows(2, &rows);
+    let others = fact.parameters.len() - rows.len();
+    if others > 0 {
+        text.line(&format!("  {others} others have their defaults and matter to no rule that applies"));
+    }
+}
+
+/// The variables that the rules read which apply.
+fn variables(fact: &PodFact, text: &mut Text) {
+    let rows: Vec<_> = fact
+        .variables
+        .iter()
+        // A table is the same for every pod.
+        .filter(|variable| variable.used && !variable.reads.is_empty())
+        .map(|variable| {
+            let holder = variable.container.as_ref().map(|name| format!(" ({name})")).unwrap_or_default();
+            let reads: Vec<String> = variable.reads.iter().map(read_text).collect();
+            let value = variable.error.clone().unwrap_or_else(|| cell(&variable.value));
+            [format!("{}{holder}", variable.name), value, format!("from {}", reads.join(", "))]
+        })
+        .collect();
+    if !rows.is_empty() {
+        text.section("variables");
+        text.rows(2, &rows);
+    }
+}
+
+fn rules(fact: &PodFact, text: &mut Text) {
+    if fact.rules.is_empty() {
+        return;
+    }
+    text.section("rules");
+    let mut rows = Vec::new();
+    for rule in &fact.rules {
+        let mark = if rule.applied { "+" } else { "-" };
+        let mut reasons = reasons(rule).into_iter();
+        rows.push([format!("{mark} {}", rule.name), reasons.next().unwrap_or_default()]);
+        rows.extend(reasons.map(|reason| [String::new(), reason]));
+    }
+    text.rows(2, &rows);
+}
+
+/// The conditions of a rule, each with what decided it; the containers with one reason together.
+fn reasons(rule: &RuleResult) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if let Some(when) = &rule.when {
+        reasons.push(format!("when {}", decided(when)));
+        if when.value != Some(true) {
+            return reasons;
+        }
+    }
+    if rule.left_out {
+        reasons.push("left out: the pod uses the host network".to_owned());
+    }
+    let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
+    for of in &rule.containers {
+        let reason = decided(&of.condition);
+        match groups.iter_mut().find(|(_, known)| *known == reason) {
+            Some((names, _)) => names.push(&of.container),
+            None => groups.push((vec![&of.container], reason)),
+        }
+    }
+    reasons.extend(groups.into_iter().map(|(names, reason)| format!("{}: {reason}", names.join(", "))));
+    reasons
+}
+
+/// The value of a condition and the operands that decided it.
+fn decided(condition: &ConditionFact) -> String {
+    let ConditionFact { expression, value, error, decided_by } = condition;
+    let Some(value) = value else {
+        return format!("`{expression}` cannot be evaluated: {}", error.as_deref().unwrap_or_default());
+    };
+    let operands: Vec<String> = decided_by.iter().map(operand).collect();
+    if operands.is_empty() { value.to_string() } else { format!("{value}: {}", operands.join("; ")) }
+}
+
+fn operand(operand: &Operand) -> String {
+    let Operand { expression, value, through, reads } = operand;
+    let mut text = format!("`{expression}` is {value}");
+    if !through.is_empty() {
+        text.push_str(&format!(" (`{}`)", through.join("`, `")));
+    }
+    // A name alone is its value.
+    let reads: Vec<String> = reads.iter().filter(|read| read.name != *expression).map(read_text).collect();
+    if !reads.is_empty() {
+        text.push_str(&format!(" with {}", reads.join(", ")));
+    }
+    text
+}
+
+fn read_text(read: &Read) -> String {
+    match &read.value {
+        Value::Null => format!("no {}", read.name),
+        // A table or a list says less than its name.
+        Value::Object(_) | Value::Array(_) if cell(&read.value).ends_with('…') => read.name.clone(),
+        value => format!("{} = {}", read.name, cell(value)),
+    }
+}
+
+fn result(fields: &[ResultField], text: &mut Text) {
+    if fields.is_empty() {
+        return;
+    }
+    text.section("result");
+    let rows: Vec<_> = fields
+        .iter()
+        .map(|field| {
+            let by = field.by.iter().map(AuthorFact::to_string).collect::<Vec<_>>().join(", ");
+            let value = field.value.as_ref().map_or_else(|| "removed".to_owned(), |v| value(&field.path, v));
+            let replaces = if field.replaces && field.value.is_some() { "replaces the pod's: " } else { "" };
+            [by, field.path.clone(), format!("{replaces}{value}")]
+        })
+        .collect();
+    let rows: Vec<_> = rows.into_iter().map(|[by, path, value]| [by, format!("{path} = {value}")]).collect();
+    text.rows(2, &rows);
+}
+
+/// The fields of overlays that the injection did not add.
+fn absent(fact: &PodFact, text: &mut Text) {
+    let mut rows = Vec::new();
+    for rule in &fact.rules {
+        for field in rule.fields.iter().filter(|field| field.state != FieldState::Added) {
+            let state = match field.state {
+                FieldState::Added => continue,
+                FieldState::Replaced => "replaced",
+                FieldState::Present => "present",
+                FieldState::Kept => "kept",
+                FieldState::LeftOut => "left out",
+            };
+            let because = field.because.clone().unwrap_or_default();
+            // A warning begins with the path.
+            let because = because
+                .strip_prefix(&format!("`{}`", field.path))
+                .unwrap_or(&because)
+                .trim_start_matches(':');
+            rows.push([
+                format!("rule {}", rule.name),
+                state.to_owned(),
+                format!("{}: {}", field.path, because.trim()),
+            ]);
+        }
+    }
+    if !rows.is_empty() {
+        text.section("not added");
+        text.rows(2, &rows);
+    }
+}
+
+fn warnings(fact: &PodFact, text: &mut Text) {
+    if fact.warnings.is_empty() {
+        return;
+    }
+    text.section("warnings");
+    for warning in &fact.warnings {
+        let rule = if warning.rule.is_empty() { String::new() } else { format!(", rule {}", warning.rule) };
+        text.rows(2, &[row(&format!("{}{rule}", warning.code), &warning.message)]);
+        let because: Vec<_> = warning
+            .condition
+            .iter()
+            .map(|condition| row("", &format!("since {}", decided(condition))))
+            .collect();
+        text.rows(4, &because);
+    }
+}

@@ -1,0 +1,263 @@
+//! The facts about a policy: its triggers, parameters, additions and messages, and its needs.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::settings::Way;
+use crate::core::policy::{About, OnConflict, Policy};
+
+use super::condition::source;
+use super::constants::constants;
+use super::needs::{NeedFact, needs};
+use super::overlay::{self, OverlayField};
+use super::parameters::{ParameterFact, Sources, declared};
+use super::path::text;
+use super::place::{Files, Place};
+
+/// A policy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PolicyFact {
+    pub name: String,
+    pub file: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extends: Option<String>,
+    pub provider: String,
+    pub description: String,
+    pub r#match: TriggerFact,
+    pub gpus: GpuFact,
+    pub fabric: FabricFact,
+    pub parameters: Vec<ParameterFact>,
+    pub variables: Vec<VariableFact>,
+    pub rules: Vec<RuleFact>,
+    pub settings: Vec<SettingsFact>,
+    pub warnings: Vec<MessageFact>,
+    pub refusals: Vec<MessageFact>,
+    pub needs: Vec<NeedFact>,
+}
+
+/// The pods that a policy matches: every key that is present has to hold.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TriggerFact {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub any_annotation: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub except_annotation: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<(String, String)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub owner_kinds: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+}
+
+/// The resources and claims that count as GPUs.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GpuFact {
+    pub resources: Vec<String>,
+    /// The names of claims and of templates; one `*` is any text.
+    pub claims: Vec<String>,
+    /// The GPUs of such a claim.
+    pub gpus_per_claim: i64,
+}
+
+/// The names of devices with which a pod brings a fabric of its own.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FabricFact {
+    pub resources: Vec<String>,
+    pub networks: Vec<String>,
+    pub claims: Vec<String>,
+}
+
+/// A variable, with the expressions that it consists of.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct VariableFact {
+    pub name: String,
+    pub expressions: Vec<String>,
+}
+
+/// A rule, with the fields that it adds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RuleFact {
+    pub name: String,
+    pub place: Option<Place>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    /// The value of `when` if it is the same for every pod with these parameters.
+    pub applies: Option<bool>,
+    /// The condition for each container.
+    pub containers: String,
+    pub requires_pod_network: bool,
+    pub on_conflict: &'static str,
+    /// The fields of each selected container.
+    pub container: Vec<AdditionFact>,
+    /// The fields of the pod.
+    pub pod: Vec<AdditionFact>,
+}
+
+/// A field that a rule adds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AdditionFact {
+    /// The path from the container or the pod.
+    pub path: String,
+    /// The value as the policy has it.
+    pub value: Value,
+    /// The value with these parameters, if it is the same for every pod; `null` if the field is left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub constant: Option<Value>,
+}
+
+/// Variables for processes that do not inherit the environment of their container.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SettingsFact {
+    pub name: String,
+    pub variables: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub when: Option<String>,
+    pub containers: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// The commands that hand the variables on, each with its option.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub launchers: Vec<String>,
+}
+
+/// A warning or a refusal.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MessageFact {
+    pub code: String,
+    pub place: Option<Place>,
+    pub when: String,
+    /// The pod, a container, or a variable of it.
+    pub about: String,
+    pub message: String,
+}
+
+/// The condition of rules and settings without `containers`.
+pub(super) const GPU_CONTAINERS: &str = "gpus > 0";
+
+/// The facts about a policy with the values of its parameters.
+pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
+    let definition = policy.definition();
+    let files = Files::of(definition);
+    let (devices, matcher) = (policy.devices(), &definition.matcher);
+    let rules = rules(policy, &files);
+    let strings = |list: &[_]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+    PolicyFact {
+        name: definition.name.clone(),
+        file: definition.file.clone(),
+        extends: definition.extends.clone(),
+        provider: definition.provider.clone(),
+        description: definition.description.clone(),
+        r#match: TriggerFact {
+            any_annotation: matcher.any_annotation.clone(),
+            except_annotation: matcher.except_annotation.clone(),
+            labels: matcher.labels.clone(),
+            namespaces: matcher.namespaces.clone(),
+            owner_kinds: matcher.owner_kinds.clone(),
+            when: matcher.when.as_ref().map(source),
+        },
+        gpus: GpuFact {
+            resources: devices.gpu_resources.clone(),
+            claims: devices.gpu_claims.as_ref().map(|claims| strings(&claims.names)).unwrap_or_default(),
+            gpus_per_claim: devices.gpu_claims.as_ref().map_or(0, |claims| claims.gpus),
+        },
+        fabric: FabricFact {
+            resources: strings(&devices.fabric.resources),
+            networks: strings(&devices.fabric.networks),
+            claims: strings(&devices.fabric.claims),
+        },
+        parameters: declared(policy, &files, sources),
+        variables: variables(policy),
+        settings: settings(policy),
+        warnings: messages(policy, &files, false),
+        refusals: messages(policy, &files, true),
+        needs: needs(policy, &rules),
+        rules,
+    }
+}
+
+fn rules(policy: &Policy, files: &Files<'_>) -> Vec<RuleFact> {
+    let constants = constants(policy);
+    let additions = |fields: Vec<OverlayField>| -> Vec<AdditionFact> {
+        let addition = |field: OverlayField| AdditionFact {
+            path: text(&field.path),
+            value: field.written,
+            constant: field.error.is_none().then(|| field.value.unwrap_or(Value::Null)),
+        };
+        fields.into_iter().map(addition).collect()
+    };
+    let fact = |rule: &crate::core::policy::Rule| RuleFact {
+        name: rule.name.clone(),
+        place: files.item("rules", "name", &rule.name),
+        when: rule.when.as_ref().map(source),
+        applies: rule.when.as_ref().map_or(Some(true), |when| when.holds(&constants).ok()),
+        containers: rule.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
+        requires_pod_network: rule.requires_pod_network,
+        on_conflict: match rule.on_conflict {
+            OnConflict::Keep => "keep",
+            OnConflict::Replace => "replace",
+            OnConflict::Refuse => "refuse",
+        },
+        container: additions(overlay::of_container(&rule.container, Some(&constants))),
+        pod: additions(overlay::of_pod(&rule.pod, Some(&constants))),
+    };
+    policy.definition().rules.iter().map(fact).collect()
+}
+
+fn variables(policy: &Policy) -> Vec<VariableFact> {
+    let fact = |variable: &crate::core::policy::Variable| {
+        let mut expressions = Vec::new();
+        variable.value.texts(&mut |text: &Interpolation| {
+            if text.expressions().next().is_some() {
+                expressions.push(source(text));
+            }
+        });
+        VariableFact { name: variable.name.clone(), expressions }
+    };
+    policy.definition().variables.iter().map(fact).collect()
+}
+
+fn settings(policy: &Policy) -> Vec<SettingsFact> {
+    let fact = |settings: &crate::core::policy::settings::Settings| {
+        let (file, launchers) = match &settings.way {
+            Way::File { path, .. } => (Some(path.clone()), Vec::new()),
+            Way::Launcher { commands, option } => {
+                (None, commands.iter().map(|command| format!("{command} {option}")).collect())
+            }
+        };
+        SettingsFact {
+            name: settings.name.clone(),
+            variables: settings.variables.clone(),
+            when: settings.when.as_ref().map(source),
+            containers: settings.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
+            file,
+            launchers,
+        }
+    };
+    policy.definition().settings.iter().map(fact).collect()
+}
+
+fn messages(policy: &Policy, files: &Files<'_>, refusals: bool) -> Vec<MessageFact> {
+    let definition = policy.definition();
+    let (list, declared) =
+        if refusals { ("refusals", &definition.refusals) } else { ("warnings", &definition.warnings) };
+    let fact = |message: &crate::core::policy::PolicyWarning| MessageFact {
+        code: message.code.clone(),
+        place: files.item(list, "code", &message.code),
+        when: source(&message.when),
+        about: match &message.about {
+            About::Pod => "pod".to_owned(),
+            About::Container => "container".to_owned(),
+            About::Variable(name) => format!("env {name}"),
+        },
+        message: source(&message.message),
+    };
+    declared.iter().map(fact).collect()
+}

@@ -1,0 +1,16 @@
+//! Cases of a policy: pods or workloads, and what the policy is expected to make of them.
+
+mod case;
+mod check;
+mod compare;
+mod coverage;
+mod expectation;
+mod path;
+mod strategic;
+mod update;
+
+pub use case::{Case, CaseFile, KIND, Reference, Subject};
+pub use check::{CaseResult, Difference, run};
+pub use coverage::{Coverage, Kind, Seen};
+pub(crate) use expectation::OUTCOMES;
+pub use update::updated;

@@ -1,0 +1,325 @@
+//! The rules and conditions of policies, and the values that they had over all cases.
+
+use serde_json::Value;
+
+use crate::core::engine::{Mutation, Outcome, Scope, each_scope};
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::{About, Definition, PodContext, Policy, VALUE};
+use crate::core::policy_set::PolicySet;
+
+/// What the cases have seen of policies.
+#[derive(Debug, Default)]
+pub struct Coverage {
+    policies: Vec<PolicyCoverage>,
+}
+
+#[derive(Debug)]
+struct PolicyCoverage {
+    policy: String,
+    file: String,
+    seen: Vec<Seen>,
+}
+
+/// The part of a policy that can have two values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A rule applies to a pod, or it does not.
+    Rule,
+    /// `match.when`.
+    Match,
+    /// `when` of a rule.
+    When,
+    /// `containers` of a rule.
+    Containers,
+    SettingsWhen,
+    SettingsContainers,
+    Refusal,
+    Warning,
+}
+
+/// A rule or a condition, and the values that it had.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    pub kind: Kind,
+    /// The rule, the settings or the code; empty for `match.when`.
+    pub name: String,
+    /// The number of times that the rule applied, or that the condition was true.
+    pub yes: usize,
+    /// The number of times that the rule did not apply, or that the condition was false.
+    pub no: usize,
+}
+
+impl Seen {
+    fn new(kind: Kind, name: &str) -> Self {
+        Self { kind, name: name.to_owned(), yes: 0, no: 0 }
+    }
+
+    fn record(&mut self, value: bool) {
+        if value {
+            self.yes += 1;
+        } else {
+            self.no += 1;
+        }
+    }
+
+    /// Returns whether the cases have seen both values.
+    pub fn is_complete(&self) -> bool {
+        self.yes > 0 && self.no > 0
+    }
+
+    /// The rule or condition as reports name it.
+    pub fn describe(&self) -> String {
+        let name = &self.name;
+        match self.kind {
+            Kind::Rule => format!("rule `{name}`"),
+            Kind::Match => "`match.when`".to_owned(),
+            Kind::When => format!("`when` of rule `{name}`"),
+            Kind::Containers => format!("`containers` of rule `{name}`"),
+            Kind::SettingsWhen => format!("`when` of settings `{name}`"),
+            Kind::SettingsContainers => format!("`containers` of settings `{name}`"),
+            Kind::Refusal => format!("refusal `{name}`"),
+            Kind::Warning => format!("warning `{name}`"),
+        }
+    }
+
+    /// The values that no case has seen, in words.
+    pub fn lacking(&self) -> &'static str {
+        match (self.kind, self.yes > 0, self.no > 0) {
+            (_, true, true) => "",
+            (Kind::Rule, false, false) => "never evaluated",
+            (Kind::Rule, false, true) => "never applies",
+            (Kind::Rule, true, false) => "always applies",
+            (_, false, false) => "never evaluated",
+            (_, false, true) => "never true",
+            (_, true, false) => "never false",
+        }
+    }
+}
+
+impl Coverage {
+    /// Adds a policy of which no case may have seen anything.
+    pub fn add(&mut self, definition: &Definition) {
+        self.of(definition);
+    }
+
+    fn of(&mut self, definition: &Definition) -> &mut PolicyCoverage {
+        let known = self.position(&definition.name, &definition.file);
+        let at = known.unwrap_or_else(|| {
+            self.policies.push(PolicyCoverage::new(definition));
+            self.policies.len() - 1
+        });
+        &mut self.policies[at]
+    }
+
+    fn position(&self, policy: &str, file: &str) -> Option<usize> {
+        self.policies.iter().position(|known| known.policy == policy && known.file == file)
+    }
+
+    /// Adds what other cases have seen.
+    pub fn extend(&mut self, other: Self) {
+        for policy in other.policies {
+            let Some(at) = self.position(&policy.policy, &policy.file) else {
+                self.policies.push(policy);
+                continue;
+            };
+            for (seen, more) in self.policies[at].seen.iter_mut().zip(policy.seen) {
+                seen.yes += more.yes;
+                seen.no += more.no;
+            }
+        }
+    }
+
+    /// Records the conditions of each policy that a pod matches.
+    pub(super) fn record(
+        &mut self,
+        policies: &PolicySet,
+        pod: &Value,
+        context: &PodContext,
+        mutation: &Mutation,
+    ) {
+        for policy in policies.policies() {
+            let coverage = self.of(policy.definition());
+            if policies.concerns(policy, pod, context) {
+                coverage.record(policy, pod, context, mutation);
+            }
+        }
+    }
+
+    /// The policies, each with its file and with what was seen of it.
+    pub fn policies(&self) -> impl Iterator<Item = (&str, &str, &[Seen])> {
+        self.policies.iter().map(|one| (one.policy.as_str(), one.file.as_str(), one.seen.as_slice()))
+    }
+}
+
+impl PolicyCoverage {
+    fn new(definition: &Definition) -> Self {
+        let mut seen = Vec::new();
+        let mut add = |kind, name: &str, is_there: bool| {
+            if is_there {
+                seen.push(Seen::new(kind, name));
+            }
+        };
+        add(Kind::Match, "", definition.matcher.when.is_some());
+        for rule in &definition.rules {
+            add(Kind::Rule, &rule.name, true);
+            add(Kind::When, &rule.name, rule.when.is_some());
+            add(Kind::Containers, &rule.name, rule.containers.is_some());
+        }
+        for settings in &definition.settings {
+            add(Kind::SettingsWhen, &settings.name, settings.when.is_some());
+            add(Kind::SettingsContainers, &settings.name, settings.containers.is_some());
+        }
+        definition.refusals.iter().for_each(|refusal| add(Kind::Refusal, &refusal.code, true));
+        definition.warnings.iter().for_each(|warning| add(Kind::Warning, &warning.code, true));
+        Self { policy: definition.name.clone(), file: definition.file.clone(), seen }
+    }
+
+    fn record(&mut self, policy: &Policy, pod: &Value, context: &PodContext, mutation: &Mutation) {
+        let after = mutation.outcome.changed().map_or(pod, |changed| &changed.pod);
+        let mut run = Run {
+            definition: policy.definition(),
+            pod,
+            refused: matches!(mutation.outcome, Outcome::Refused { .. }),
+            matches: true,
+            active: Vec::new(),
+            applied: vec![false; policy.definition().rules.len()],
+            active_settings: Vec::new(),
+            coverage: self,
+        };
+        // A pod for which an expression has no value is refused, which the case sees.
+        let _ = each_scope(policy, pod, after, context, &mut |scope, _, bindings| run.visit(scope, bindings));
+        if run.matches {
+            for (rule, applied) in run.definition.rules.iter().zip(&run.applied) {
+                run.coverage.see(Kind::Rule, &rule.name, Some(*applied));
+            }
+        }
+    }
+
+    /// Records the value of a rule or condition, if it has one.
+    fn see(&mut self, kind: Kind, name: &str, value: Option<bool>) {
+        if let Some(value) = value
+            && let Some(seen) = self.seen.iter_mut().find(|seen| seen.kind == kind && seen.name == name)
+        {
+            seen.record(value);
+        }
+    }
+
+    /// Records the value of a warning or refusal, of which several can have one code.
+    fn see_message(&mut self, kind: Kind, at: usize, value: Option<bool>) {
+        if let Some(value) = value
+            && let Some(seen) = self.seen.iter_mut().filter(|seen| seen.kind == kind).nth(at)
+        {
+            seen.record(value);
+        }
+    }
+}
+
+/// The evaluation of a policy's conditions for one pod, in the order of the engine.
+struct Run<'a> {
+    definition: &'a Definition,
+    pod: &'a Value,
+    refused: bool,
+    /// The value of `match.when`.
+    matches: bool,
+    /// The rules whose `when` holds.
+    active: Vec<bool>,
+    /// The rules that select a container.
+    applied: Vec<bool>,
+    active_settings: Vec<bool>,
+    coverage: &'a mut PolicyCoverage,
+}
+
+impl Run<'_> {
+    fn visit(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
+        match scope {
+            Scope::Pod => self.visit_pod(bindings),
+            _ if !self.matches => {}
+            Scope::Container { list, index, gpus } => {
+                let container = &self.pod["spec"][list][index];
+                if self.visit_container(gpus, bindings) {
+                    self.visit_messages(bindings, |about| match about {
+                        About::Variable(name) => own_variable(container, name).map(Some),
+                        About::Container => Some(None),
+                        About::Pod => None,
+                    });
+                }
+            }
+            Scope::Injected => {
+                self.visit_messages(bindings, |about| (*about == About::Pod).then_some(None));
+            }
+        }
+    }
+
+    fn visit_pod(&mut self, bindings: &Bindings<'_, '_>) {
+        let holds = |when: Option<&Interpolation>| when.and_then(|when| when.holds(bindings).ok());
+        let value = holds(self.definition.matcher.when.as_ref());
+        self.coverage.see(Kind::Match, "", value);
+        self.matches = value.unwrap_or(true);
+        if !self.matches {
+            return;
+        }
+        for rule in &self.definition.rules {
+            let value = holds(rule.when.as_ref());
+            self.coverage.see(Kind::When, &rule.name, value);
+            self.active.push(value.unwrap_or(rule.when.is_none()));
+        }
+        for settings in &self.definition.settings {
+            let value = holds(settings.when.as_ref());
+            self.coverage.see(Kind::SettingsWhen, &settings.name, value);
+            self.active_settings.push(value.unwrap_or(settings.when.is_none()));
+        }
+    }
+
+    /// Records the conditions about a container. Returns whether a rule selects it.
+    fn visit_container(&mut self, gpus: i64, bindings: &Bindings<'_, '_>) -> bool {
+        let host_network = self.pod["spec"]["hostNetwork"] == true;
+        let holds = |condition: Option<&Interpolation>| condition.and_then(|text| text.holds(bindings).ok());
+        let mut selected = false;
+        for (at, rule) in self.definition.rules.iter().enumerate().filter(|(at, _)| self.active[*at]) {
+            let value = holds(rule.containers.as_ref());
+            self.coverage.see(Kind::Containers, &rule.name, value);
+            let applies = value.unwrap_or(rule.containers.is_none() && gpus > 0)
+                && !(rule.requires_pod_network && host_network);
+            self.applied[at] |= applies;
+            selected |= applies;
+        }
+        let settings = self.definition.settings.iter().zip(&self.active_settings);
+        for (settings, _) in settings.filter(|(_, active)| **active) {
+            let value = holds(settings.containers.as_ref());
+            self.coverage.see(Kind::SettingsContainers, &settings.name, value);
+        }
+        selected
+    }
+
+    /// Records the messages for which `value_of` has a value: that of a variable, or none if the message is about
+    /// something else.
+    fn visit_messages(
+        &mut self,
+        bindings: &Bindings<'_, '_>,
+        value_of: impl Fn(&About) -> Option<Option<Value>>,
+    ) {
+        let lists = [(Kind::Refusal, &self.definition.refusals), (Kind::Warning, &self.definition.warnings)];
+        for (kind, messages) in lists {
+            // The engine gives no warnings for a pod that it refuses.
+            if kind == Kind::Warning && self.refused {
+                continue;
+            }
+            for (at, message) in messages.iter().enumerate() {
+                let Some(value) = value_of(&message.about) else { continue };
+                let mut bindings = bindings.child();
+                if let Some(value) = value {
+                    bindings.set(VALUE, &value);
+                }
+                self.coverage.see_message(kind, at, message.when.holds(&bindings).ok());
+            }
+        }
+    }
+}
+
+/// The value of a variable that a container sets itself. Of several entries, the last one counts.
+fn own_variable(container: &Value, name: &str) -> Option<Value> {
+    let entries = container["env"].as_array()?;
+    let entry = entries.iter().rfind(|entry| entry["name"].as_str() == Some(name))?;
+    entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))
+}

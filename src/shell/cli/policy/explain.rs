@@ -1,0 +1,209 @@
+//! `fabric-injector policy explain`: what a policy adds, and why a pod comes out as it does.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::core::explain::{self, PodFact, Sources, VERSION};
+use crate::core::manifest::{Document, RawDocument, find};
+use crate::shell::cli::ExitStatus;
+use crate::shell::cli::mutate::{files_of, object_name};
+use crate::shell::cli::output::Output;
+use crate::shell::policy_sources::{Loaded, PolicySources, available};
+use crate::shell::stream::RawDocuments;
+
+/// Explain what a policy adds, or why the pods of a manifest come out as they do
+///
+/// The policies are arguments, as for `policy show` and `policy check`; `--values` and `--set` are those of `mutate`.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Exit status: 0 done, also for a pod that a policy refuses; 2 bad usage, input or policy."
+)]
+pub(in crate::shell::cli) struct Arguments {
+    /// A built-in policy, a policy file, or a folder of them [default: the policies of the provider that the values
+    /// file enables]
+    #[arg(
+        value_name = "POLICY",
+        value_delimiter = ',',
+        env = "FABRIC_INJECTOR_POLICY",
+        hide_env_values = true
+    )]
+    policies: Vec<String>,
+    /// Explain the pods of a manifest, a folder of them, or `-` for standard input; may be given several times
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    files: Vec<String>,
+    /// Explain the pod of a recorded AdmissionReview, in JSON or YAML, or `-` for standard input
+    #[arg(long, value_name = "FILE")]
+    review: Option<String>,
+    /// A file with a `multinodeNetworking:` block, such as a Helm values file as it is
+    #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_VALUES", hide_env_values = true)]
+    values: Option<String>,
+    /// A parameter of the policies in use that have it; wins over the values file
+    #[arg(long = "set", value_name = "KEY=VALUE", env = "FABRIC_INJECTOR_SET", hide_env_values = true)]
+    sets: Vec<String>,
+    /// The form of the output
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
+    output: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Text,
+    /// One JSON object, see `docs/explain.md`
+    Json,
+}
+
+/// A pod of a document, with its place.
+#[derive(Debug, Serialize)]
+struct PodOf {
+    file: String,
+    /// The number of the document, from 1.
+    document: usize,
+    /// The kind and name of the document, such as `Job/train`.
+    object: String,
+    /// The JSON Pointer from the document's root to the pod.
+    pointer: String,
+    #[serde(flatten)]
+    fact: PodFact,
+}
+
+pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let Arguments { policies, values, sets, .. } = arguments;
+    if policies.is_empty() && values.is_none() {
+        bail!(
+            "no policy is named; write `policy explain NAME`, or `--values FILE` with a provider enabled\n{}",
+            available()?
+        );
+    }
+    let (policies, values, sets) = (policies.clone(), values.clone(), sets.clone());
+    let loaded = PolicySources { policies, values, sets }.load_with_origins()?;
+    let sources = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
+    if arguments.files.is_empty() && arguments.review.is_none() {
+        let facts: Vec<_> =
+            loaded.policies.policies().iter().map(|policy| explain::policy(policy, &sources)).collect();
+        match arguments.output {
+            Format::Json => json_output(output, &json!({"version": VERSION, "policies": facts}))?,
+            Format::Text => {
+                let texts: Vec<String> = facts.iter().map(explain::policy_text).collect();
+                output.data(texts.join("\n").as_bytes())?;
+            }
+        }
+        return Ok(ExitStatus::Done);
+    }
+    let mut explained = Pods { loaded: &loaded, sources, found: Vec::new(), status: ExitStatus::Done };
+    for file in &arguments.files {
+        explained.source(file, output)?;
+    }
+    if let Some(review) = &arguments.review {
+        explained.review(review)?;
+    }
+    match arguments.output {
+        Format::Json => json_output(output, &json!({"version": VERSION, "pods": explained.found}))?,
+        Format::Text => {
+            let texts: Vec<String> = explained.found.iter().map(text).collect();
+            output.data(texts.join("\n").as_bytes())?;
+        }
+    }
+    Ok(explained.status)
+}
+
+fn json_output(output: &mut Output, value: &Value) -> anyhow::Result<()> {
+    output.data(serde_json::to_string_pretty(value)?.as_bytes())?;
+    output.data(b"\n")
+}
+
+fn text(PodOf { file, document, object, pointer, fact }: &PodOf) -> String {
+    let pointer = if pointer.is_empty() { String::new() } else { format!(" {pointer}") };
+    explain::pod_text(&format!("{file}: document {document}: {object}{pointer}"), fact)
+}
+
+struct Pods<'a> {
+    loaded: &'a Loaded,
+    sources: Sources<'a>,
+    found: Vec<PodOf>,
+    status: ExitStatus,
+}
+
+impl Pods<'_> {
+    fn source(&mut self, name: &str, output: &mut Output) -> anyhow::Result<()> {
+        if name == "-" {
+            return self.stream("stdin", io::stdin().lock(), output);
+        }
+        for path in files_of(Path::new(name))? {
+            let name = path.display().to_string();
+            let file = File::open(&path).with_context(|| format!("{name} cannot be read"))?;
+            self.stream(&name, BufReader::new(file), output)?;
+        }
+        Ok(())
+    }
+
+    fn stream(&mut self, file: &str, reader: impl BufRead, output: &mut Output) -> anyhow::Result<()> {
+        let before = self.found.len();
+        for (index, raw) in RawDocuments::new(reader).enumerate() {
+            let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
+            let document = read(file, index + 1, &raw)?;
+            if let Some(value) = &document.value {
+                self.document(file, index + 1, value);
+            }
+        }
+        if self.found.len() == before {
+            output.message(&format!("{file} has no pod and no pod template"));
+        }
+        Ok(())
+    }
+
+    fn document(&mut self, file: &str, document: usize, value: &Value) {
+        for found in find(value) {
+            let Some(pod) = value.pointer(&found.pointer) else { continue };
+            let fact = explain::pod(&self.loaded.policies, pod, &found.request, &self.sources);
+            if fact.reason.as_ref().is_some_and(|reason| reason.code == "malformed_pod") {
+                self.status = ExitStatus::Bad;
+            }
+            self.found.push(PodOf {
+                file: file.to_owned(),
+                document,
+                object: object_name(value),
+                pointer: found.pointer,
+                fact,
+            });
+        }
+    }
+
+    /// Explains the pod of a review. Anything else in the file is an error.
+    fn review(&mut self, name: &str) -> anyhow::Result<()> {
+        let documents = if name == "-" {
+            RawDocuments::new(io::stdin().lock()).collect::<Result<Vec<_>, _>>()
+        } else {
+            let file = File::open(name).with_context(|| format!("{name} cannot be read"))?;
+            RawDocuments::new(BufReader::new(file)).collect()
+        };
+        let name = if name == "-" { "stdin" } else { name };
+        let documents = documents.with_context(|| format!("{name} cannot be read"))?;
+        let before = self.found.len();
+        for (index, raw) in documents.iter().enumerate() {
+            let Some(value) = read(name, index + 1, raw)?.value else { continue };
+            if value["kind"] != "AdmissionReview" {
+                let kind = value["kind"].as_str().unwrap_or("object without a kind").to_owned();
+                bail!(
+                    "{name}: document {} is {kind}, no AdmissionReview; give manifests with `-f`",
+                    index + 1
+                );
+            }
+            self.document(name, index + 1, &value);
+        }
+        if self.found.len() == before {
+            bail!("{name}: the review creates no pod, so that the webhook leaves it as it is");
+        }
+        Ok(())
+    }
+}
+
+fn read(file: &str, number: usize, raw: &RawDocument) -> anyhow::Result<Document> {
+    Document::read(raw).map_err(|error| anyhow::anyhow!("{file}: document {number}: {error}"))
+}

@@ -1,0 +1,69 @@
+//! `fabric-injector policy new`: writes a policy to start from, and its first cases.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::core::policy::is_policy_name;
+
+use super::super::ExitStatus;
+use super::super::output::Output;
+
+const POLICY: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/template/policy.yaml"));
+const CASES: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/template/cases.yaml"));
+
+/// Write a commented policy for a provider to start from, and its first cases
+///
+/// The files are NAME.yaml and tests/NAME.yaml. An existing file stays as it is.
+#[derive(Debug, Args)]
+#[command(
+    after_long_help = "Exit status: 0 both files were written; 2 bad usage, or a file that cannot be written."
+)]
+pub(super) struct Arguments {
+    /// The provider: lower-case letters, digits and hyphens
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    provider: String,
+    /// The name of the policy [default: the provider and `-rdma`]
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    name: Option<String>,
+    /// The folder of the policy
+    #[arg(value_name = "DIR", default_value = ".")]
+    folder: String,
+}
+
+fn name(text: &str) -> Result<String, String> {
+    if is_policy_name(text) {
+        return Ok(text.to_owned());
+    }
+    Err("use lower-case letters, digits and hyphens, at most 63".to_owned())
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let provider = &arguments.provider;
+    let policy = arguments.name.clone().unwrap_or_else(|| format!("{provider}-rdma"));
+    if !is_policy_name(&policy) {
+        bail!("`{policy}` is too long for the name of a policy; give another one with `--name`");
+    }
+    let folder = Path::new(if arguments.folder == "." { "" } else { &arguments.folder });
+    let tests = folder.join("tests");
+    let file = format!("{policy}.yaml");
+    let filled = |text: &str| text.replace("{provider}", provider).replace("{name}", &policy);
+    let files = [(folder.join(&file), filled(POLICY)), (tests.join(&file), filled(CASES))];
+    for (path, _) in &files {
+        if path.exists() {
+            bail!("{} exists already; give the policy another name with `--name`", path.display());
+        }
+    }
+    fs::create_dir_all(&tests).with_context(|| format!("{} cannot be created", tests.display()))?;
+    for (path, text) in &files {
+        let shown = path.display();
+        let file = File::create_new(path).with_context(|| format!("{shown} cannot be created"));
+        file?.write_all(text.as_bytes()).with_context(|| format!("{shown} cannot be written"))?;
+        output.data(format!("{shown}\n").as_bytes())?;
+    }
+    output.message(&format!("next: fabric-injector policy test {}", arguments.folder));
+    Ok(ExitStatus::Done)
+}

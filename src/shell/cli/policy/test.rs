@@ -1,0 +1,201 @@
+//! `fabric-injector policy test`: runs the cases of policies.
+
+mod files;
+mod output;
+
+use std::thread;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+
+use crate::core::policy_test::{self, Coverage, Difference, Kind, Seen};
+
+use super::super::ExitStatus;
+use super::super::output::Output;
+
+use files::{LoadedFile, Tests};
+
+/// Run the cases of policies, and compare what comes out with what they expect
+#[derive(Debug, Args)]
+#[command(after_long_help = "Exit status: 0 all cases pass; 1 a case fails, a file is not used, or \
+    coverage that is required is missing; 2 bad usage, or a file of cases or a policy that cannot be read.")]
+pub(super) struct Arguments {
+    /// A folder of policies with a folder `tests`, a folder of cases, or a file of cases
+    #[arg(value_name = "DIR|FILE", default_value = ".")]
+    paths: Vec<String>,
+    /// Run only the cases with this text in their file and name
+    #[arg(long, value_name = "TEXT")]
+    filter: Option<String>,
+    /// The form of the results
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
+    output: Format,
+    /// Write the codes, patches and objects that come out into the cases that declare them
+    #[arg(long)]
+    update: bool,
+    /// Print the rules and conditions of which the cases have not seen both values
+    #[arg(long)]
+    coverage: bool,
+    /// Fail if the cases have not seen each rule applied and not applied, and each condition true and false
+    #[arg(
+        long,
+        value_enum,
+        value_name = "OF",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "all",
+        conflicts_with = "filter"
+    )]
+    require_coverage: Option<Required>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One line for each case, and the differences of those that fail
+    Text,
+    /// One JSON object
+    Json,
+    /// JUnit XML, for CI systems
+    Junit,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Required {
+    /// Rules and conditions
+    All,
+    /// Rules only
+    Rules,
+}
+
+/// The results of all cases.
+struct Report<'a> {
+    cases: Vec<CaseReport<'a>>,
+    /// Files that no case uses.
+    unused: Vec<String>,
+    coverage: Coverage,
+}
+
+/// The result of one case.
+struct CaseReport<'a> {
+    file: &'a str,
+    line: usize,
+    name: &'a str,
+    differences: Vec<Difference>,
+}
+
+impl Report<'_> {
+    fn failed(&self) -> usize {
+        self.cases.iter().filter(|case| !case.differences.is_empty()).count()
+    }
+
+    /// The rules and conditions of which the cases have not seen both values: policy, file, and the part.
+    fn unseen(&self) -> impl Iterator<Item = (&str, &str, &Seen)> {
+        self.coverage.policies().flat_map(|(policy, file, seen)| {
+            seen.iter().filter(|seen| !seen.is_complete()).map(move |seen| (policy, file, seen))
+        })
+    }
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let mut tests = files::load(&arguments.paths)?;
+    let mut results = run_all(&tests, arguments)?;
+    if arguments.update && update(&mut tests, &results, output)? {
+        results = run_all(&tests, arguments)?;
+    }
+    let mut report = Report {
+        cases: Vec::new(),
+        unused: if arguments.filter.is_none() { tests.unused.clone() } else { Vec::new() },
+        coverage: results.coverage,
+    };
+    for (file, results) in tests.files.iter().zip(results.of_files) {
+        for (case, result) in file.cases.cases.iter().zip(results) {
+            if let Some(result) = result {
+                report.cases.push(CaseReport {
+                    file: &file.cases.file,
+                    line: case.span.line,
+                    name: &case.name,
+                    differences: result.differences,
+                });
+            }
+        }
+    }
+    let text = match arguments.output {
+        Format::Text => output::text(&report, arguments.coverage || arguments.require_coverage.is_some()),
+        Format::Json => output::json(&report),
+        Format::Junit => output::junit(&report),
+    };
+    output.data(text.as_bytes())?;
+    let required = |seen: &Seen| match arguments.require_coverage {
+        Some(Required::All) => true,
+        Some(Required::Rules) => seen.kind == Kind::Rule,
+        None => false,
+    };
+    let lacks_coverage = report.unseen().any(|(_, _, seen)| required(seen));
+    if lacks_coverage {
+        output.message("error: the cases do not cover the policies; the table shows what is missing");
+    }
+    let passed = report.failed() == 0 && report.unused.is_empty() && !lacks_coverage;
+    Ok(if passed { ExitStatus::Done } else { ExitStatus::Refused })
+}
+
+/// The results of the cases of a file; `None` for those that the filter leaves out.
+type OfFile = Vec<Option<policy_test::CaseResult>>;
+
+struct Results {
+    of_files: Vec<OfFile>,
+    coverage: Coverage,
+}
+
+/// Runs the cases, each file on a thread of its own.
+fn run_all(tests: &Tests, arguments: &Arguments) -> anyhow::Result<Results> {
+    let filter = arguments.filter.as_deref();
+    let of_each: Vec<anyhow::Result<_>> = thread::scope(|scope| {
+        let threads: Vec<_> = tests.files.iter().map(|file| scope.spawn(|| run_file(file, filter))).collect();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        threads.into_iter().map(join).collect()
+    });
+    let mut results = Results { of_files: Vec::new(), coverage: Coverage::default() };
+    for result in of_each {
+        let (of_file, coverage) = result?;
+        results.of_files.push(of_file);
+        results.coverage.extend(coverage);
+    }
+    if filter.is_none() {
+        for definition in files::definitions_of(&tests.policies)? {
+            results.coverage.add(&definition);
+        }
+    }
+    Ok(results)
+}
+
+fn run_file(file: &LoadedFile, filter: Option<&str>) -> anyhow::Result<(OfFile, Coverage)> {
+    let mut coverage = Coverage::default();
+    let mut sets = files::PolicySets::default();
+    let mut results = Vec::new();
+    for case in &file.cases.cases {
+        let is_wanted =
+            filter.is_none_or(|text| format!("{}: {}", file.cases.file, case.name).contains(text));
+        results.push(if is_wanted {
+            let policies = sets.of(file, case)?;
+            Some(policy_test::run(case, &policies, file.documents(case)?, &mut coverage))
+        } else {
+            None
+        });
+    }
+    Ok((results, coverage))
+}
+
+/// Rewrites the files whose cases fail. Returns whether one changed.
+fn update(tests: &mut Tests, results: &Results, output: &mut Output) -> anyhow::Result<bool> {
+    let mut changed = false;
+    for (file, results) in tests.files.iter_mut().zip(&results.of_files) {
+        let Some(text) = policy_test::updated(&file.cases, results) else { continue };
+        let name = file.cases.file.clone();
+        std::fs::write(&name, &text).with_context(|| format!("{name} cannot be written"))?;
+        output.message(&format!("updated {name}"));
+        *file = LoadedFile::read(&name, &text)?;
+        changed = true;
+    }
+    Ok(changed)
+}

@@ -1,0 +1,155 @@
+//! The results of cases as text, JSON and JUnit XML.
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use crate::core::policy_test::Difference;
+
+use super::{CaseReport, Report};
+
+/// One line for each case, the differences of those that fail, the coverage, and the totals.
+pub(super) fn text(report: &Report<'_>, with_coverage: bool) -> String {
+    let mut out = String::new();
+    for case in &report.cases {
+        if case.differences.is_empty() {
+            let _ = writeln!(out, "ok    {}: {}", case.file, case.name);
+        } else {
+            let _ = writeln!(out, "FAIL  {}:{}: {}", case.file, case.line, case.name);
+            out.push_str(&differences(case));
+        }
+    }
+    for file in &report.unused {
+        let _ = writeln!(out, "FAIL  {file}: no case uses this file");
+    }
+    if with_coverage {
+        out.push_str(&coverage(report));
+    }
+    let failed = report.failed();
+    let passed = report.cases.len() - failed;
+    let _ = write!(out, "{passed} passed, {failed} failed");
+    if !report.unused.is_empty() {
+        let _ = write!(out, ", {} not used", report.unused.len());
+    }
+    out.push('\n');
+    out
+}
+
+fn differences(case: &CaseReport<'_>) -> String {
+    let mut out = String::new();
+    for Difference { at, expected, actual } in &case.differences {
+        let _ = writeln!(out, "        {at}");
+        for (sign, value) in [('-', expected), ('+', actual)] {
+            for line in value.iter().flat_map(|value| value.lines()) {
+                let _ = writeln!(out, "      {sign}   {line}");
+            }
+        }
+    }
+    out
+}
+
+fn coverage(report: &Report<'_>) -> String {
+    let mut out = String::new();
+    let unseen: Vec<[String; 3]> = report
+        .unseen()
+        .map(|(policy, _, seen)| [policy.to_owned(), seen.describe(), seen.lacking().to_owned()])
+        .collect();
+    let width = |column: usize| unseen.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (policies, parts) = (width(0), width(1));
+    for [policy, part, lacking] in &unseen {
+        let _ = writeln!(out, "{policy:<policies$}  {part:<parts$}  {lacking}");
+    }
+    let (mut seen, mut all) = (0, 0);
+    for part in report.coverage.policies().flat_map(|(_, _, parts)| parts) {
+        seen += usize::from(part.yes > 0) + usize::from(part.no > 0);
+        all += 2;
+    }
+    let _ = writeln!(out, "coverage: {seen} of {all} values of rules and conditions");
+    out
+}
+
+pub(super) fn json(report: &Report<'_>) -> String {
+    let cases = report.cases.iter().map(|case| {
+        let differences = case.differences.iter().map(|difference| {
+            json!({"at": difference.at, "expected": difference.expected, "actual": difference.actual})
+        });
+        json!({
+            "file": case.file,
+            "line": case.line,
+            "name": case.name,
+            "passed": case.differences.is_empty(),
+            "differences": differences.collect::<Vec<_>>(),
+        })
+    });
+    let policies = report.coverage.policies().map(|(policy, file, seen)| {
+        let parts = seen.iter().map(|part| json!({"part": part.describe(), "yes": part.yes, "no": part.no}));
+        json!({"policy": policy, "file": file, "parts": parts.collect::<Vec<_>>()})
+    });
+    let report = json!({
+        "passed": report.cases.len() - report.failed(),
+        "failed": report.failed(),
+        "cases": cases.collect::<Vec<_>>(),
+        "unused": report.unused,
+        "coverage": policies.collect::<Vec<_>>(),
+    });
+    format!("{report}\n")
+}
+
+pub(super) fn junit(report: &Report<'_>) -> String {
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let failures = report.failed() + report.unused.len();
+    let tests = report.cases.len() + report.unused.len();
+    let _ = writeln!(out, "<testsuites tests=\"{tests}\" failures=\"{failures}\">");
+    let mut files: Vec<&str> = report.cases.iter().map(|case| case.file).collect();
+    files.dedup();
+    for file in files {
+        let cases: Vec<_> = report.cases.iter().filter(|case| case.file == file).collect();
+        let failed = cases.iter().filter(|case| !case.differences.is_empty()).count();
+        let (name, count) = (escaped(file), cases.len());
+        let _ = writeln!(out, "  <testsuite name=\"{name}\" tests=\"{count}\" failures=\"{failed}\">");
+        for case in cases {
+            let head = format!("<testcase classname=\"{name}\" name=\"{}\"", escaped(case.name));
+            if case.differences.is_empty() {
+                let _ = writeln!(out, "    {head}/>");
+            } else {
+                let first = case.differences.first().map(|first| first.at.as_str()).unwrap_or_default();
+                let message = escaped(&format!("{}:{}: {first} is not as expected", case.file, case.line));
+                let text = escaped(&differences(case));
+                let _ = writeln!(out, "    {head}>\n      <failure message=\"{message}\">{text}</failure>");
+                let _ = writeln!(out, "    </testcase>");
+            }
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    if !report.unused.is_empty() {
+        let count = report.unused.len();
+        let _ = writeln!(out, "  <testsuite name=\"files\" tests=\"{count}\" failures=\"{count}\">");
+        for file in &report.unused {
+            let file = escaped(file);
+            let _ = writeln!(
+                out,
+                "    <testcase classname=\"files\" name=\"{file}\"><failure message=\"no case uses this file\"/></testcase>"
+            );
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    out.push_str("</testsuites>\n");
+    out
+}
+
+/// Text for an attribute or the content of an element. XML has no other control characters than these.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\t' => out.push(char),
+            control if control.is_control() => out.push('\u{fffd}'),
+            other => out.push(other),
+        }
+    }
+    out
+}

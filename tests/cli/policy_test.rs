@@ -1,0 +1,336 @@
+//! `fabric-injector policy test` and `policy new`.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::{POLICY, ROOT, Run, command, file, place, run_in};
+
+const HEAD: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: PolicyTest\npolicy: ../lab.yaml\n";
+
+/// A pod with 8 GPUs, for all cases of a file.
+const GPU_POD: &str = r#"pod:
+  metadata: {annotations: {nmp.nvidia.com/enable-multi-node-networking: "true"}}
+  spec:
+    containers:
+      - name: main
+        image: registry.example/train:1
+        resources: {limits: {nvidia.com/gpu: 8}}
+"#;
+
+/// A folder with the sample policy and these cases of it, each the lines of a list item.
+fn lab(cases: &[&str]) -> TempDir {
+    let folder = super::folder(&[("lab.yaml", POLICY)]);
+    fs::create_dir(folder.path().join("tests")).unwrap();
+    write(&folder, "tests/lab.yaml", &(HEAD.to_owned() + GPU_POD + "cases:\n" + &cases.concat()));
+    folder
+}
+
+fn write(folder: &TempDir, path: &str, text: &str) {
+    fs::write(folder.path().join(path), text).unwrap();
+}
+
+fn test(folder: &TempDir, args: &[&str]) -> Run {
+    run_in(folder.path(), &[&["policy", "test"], args].concat(), "")
+}
+
+const PASSES: &str = "  - name: eight GPUs\n    expect: {outcome: mutated, warnings: [], has: {spec: {containers: [{name: main, env: [{name: FABRIC, value: lab}]}]}}}\n";
+const FAILS: &str = "  - name: too many\n    expect:\n      has:\n        spec:\n          containers:\n            - name: main\n              resources: {limits: {example.com/nic: 99}}\n";
+
+#[test]
+fn every_case_of_the_repository_passes_and_each_value_of_rules_and_conditions_is_seen() {
+    // Without the limit of the other runs: it compiles each policy with all parameters of its cases.
+    let output =
+        command(Path::new(ROOT)).args(["policy", "test", "policies", "--require-coverage"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text}");
+    assert!(text.ends_with(" passed, 0 failed\n"), "{text}");
+    for policy in fs::read_dir(Path::new(ROOT).join("policies")).unwrap() {
+        let policy = policy.unwrap().path();
+        if policy.is_file() {
+            let cases = format!("policies/tests/{}: ", policy.file_name().unwrap().to_str().unwrap());
+            assert!(text.contains(&cases), "{cases}");
+        }
+    }
+}
+
+#[test]
+fn a_case_that_fails_shows_only_what_differs() {
+    let folder = lab(&[PASSES, FAILS]);
+    let run = test(&folder, &[]).exits(1);
+    let (line, ..) = place(&fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap(), "too many");
+    let text = run.text();
+    assert!(text.contains("ok    tests/lab.yaml: eight GPUs\n"), "{text}");
+    assert!(text.contains(&format!("FAIL  tests/lab.yaml:{line}: too many\n")), "{text}");
+    let difference =
+        "        spec.containers[main].resources.limits[example.com/nic]\n      -   99\n      +   16\n";
+    assert!(text.contains(difference), "{text}");
+    assert!(text.ends_with("1 passed, 1 failed\n"), "{text}");
+    assert_eq!(run.stderr, "");
+}
+
+#[test]
+fn json_and_junit_have_every_case_and_difference() {
+    let folder = lab(&[PASSES, FAILS]);
+    let report = test(&folder, &["-o", "json"]).exits(1).values().remove(0);
+    assert_eq!((&report["passed"], &report["failed"]), (&Value::from(1), &Value::from(1)));
+    assert_eq!(report["cases"][0]["passed"], true);
+    assert_eq!(report["cases"][1]["differences"][0]["expected"], "99");
+    assert_eq!(report["cases"][1]["differences"][0]["actual"], "16");
+    let junit = test(&folder, &["-o", "junit"]).exits(1);
+    assert!(junit.text().contains("<testsuites tests=\"2\" failures=\"1\">"), "{}", junit.text());
+    assert!(junit.text().contains("name=\"eight GPUs\"/>"), "{}", junit.text());
+    assert!(junit.text().contains("<failure message="), "{}", junit.text());
+}
+
+#[test]
+fn a_filter_selects_cases_by_file_and_name() {
+    let folder = lab(&[PASSES, FAILS]);
+    assert!(test(&folder, &["--filter", "eight"]).exits(0).text().ends_with("1 passed, 0 failed\n"));
+    assert!(test(&folder, &["--filter", "tests/lab"]).exits(1).text().ends_with("1 passed, 1 failed\n"));
+}
+
+#[test]
+fn outcomes_reasons_and_warnings_are_compared() {
+    let reason = "    expect: {outcome: unchanged, reason: no_gpu_container}\n";
+    let without = "    with: {spec: {containers: [{name: main, resources: null}]}}\n";
+    let kept = "    with: {spec: {containers: [{name: main, env: [{name: FABRIC, value: own}]}]}}\n";
+    let folder = lab(&[
+        "  - name: a\n",
+        without,
+        reason,
+        "  - name: b\n",
+        reason,
+        "  - name: c\n",
+        kept,
+        "    expect: {warnings: [kept_env]}\n",
+        "  - name: d\n",
+        kept,
+        "    expect: {warnings: []}\n",
+    ]);
+    let run = test(&folder, &[]).exits(1);
+    let text = run.text();
+    assert!(
+        text.contains("ok    tests/lab.yaml: a\n") && text.contains("ok    tests/lab.yaml: c\n"),
+        "{text}"
+    );
+    assert!(text.contains("        outcome\n      -   unchanged\n      +   mutated\n"), "{text}");
+    assert!(text.contains("        warnings\n      -   []\n      +   [kept_env]\n"), "{text}");
+}
+
+#[test]
+fn each_template_of_a_workload_has_its_expectation() {
+    let workload = "    workload: ../../mpi.yaml\n";
+    let launcher = "      - {template: /spec/mpiReplicaSpecs/Launcher/template, outcome: unchanged}\n";
+    let worker = "      - {template: /spec/mpiReplicaSpecs/Worker/template, outcome: mutated}\n";
+    let folder = lab(&[
+        "  - name: both\n",
+        workload,
+        "    expect:\n",
+        launcher,
+        worker,
+        "  - name: the rest\n",
+        workload,
+        "    expect:\n",
+        launcher,
+        "      - {outcome: mutated}\n",
+        "  - name: one is missing\n",
+        workload,
+        "    expect:\n",
+        worker,
+    ]);
+    let root = tempfile::tempdir().unwrap();
+    fs::rename(folder.path(), root.path().join("lab")).unwrap();
+    fs::copy(Path::new(ROOT).join("tests/workloads/nim-mpijob.yaml"), root.path().join("mpi.yaml")).unwrap();
+    let run = run_in(root.path(), &["policy", "test", "lab"], "").exits(1);
+    assert!(run.text().ends_with("2 passed, 1 failed\n"), "{}", run.text());
+    assert!(run.text().contains("/spec/mpiReplicaSpecs/Launcher/template\n"), "{}", run.text());
+}
+
+#[test]
+fn update_rewrites_what_cases_declare_and_nothing_else() {
+    let cases = [
+        "  # A comment.\n  - name: patch   # kept\n    expect:\n      outcome: refused   # wrong\n      patch: []\n\n",
+        "  - name: object\n    with: {spec: {containers: [{name: main, env: [{name: FABRIC, value: own}]}]}}\n    expect:\n      warnings: []   # none\n      object:\n        spec: {}\n      # The end.\n",
+        "  - {name: flow, expect: {outcome: unchanged, reason: opted_out, warnings: [a, b]}}\n",
+    ];
+    let folder = lab(&cases);
+    let path = folder.path().join("tests/lab.yaml");
+    let before = fs::read_to_string(&path).unwrap();
+    test(&folder, &[]).exits(1);
+    let run = test(&folder, &["--update"]);
+    let after = fs::read_to_string(&path).unwrap();
+    for kept in [
+        "  # A comment.\n  - name: patch   # kept\n",
+        "      outcome: mutated   # wrong\n",
+        "      warnings: [kept_env]   # none\n",
+        "      # The end.\n",
+    ] {
+        assert!(after.contains(kept), "no `{kept}` in\n{after}");
+    }
+    assert!(after.starts_with(before.split("cases:").next().unwrap()), "{after}");
+    assert!(after.contains("        fabric-injector.io/injected: lab@*\n"), "{after}");
+    // A reason in braces cannot be removed; the case fails as before.
+    assert!(run.exits(1).text().contains("ok    tests/lab.yaml: object\n"));
+    let again = test(&folder, &["--update"]).exits(1);
+    assert!(again.text().ends_with("2 passed, 1 failed\n"), "{}", again.text());
+    assert_eq!(fs::read_to_string(&path).unwrap(), after);
+}
+
+#[test]
+fn files_that_no_case_uses_fail() {
+    let folder = lab(&[PASSES]);
+    fs::create_dir(folder.path().join("tests/workloads")).unwrap();
+    write(&folder, "tests/workloads/old.yaml", "kind: Job\n");
+    let run = test(&folder, &[]).exits(1);
+    assert!(
+        run.text().contains("FAIL  tests/workloads/old.yaml: no case uses this file\n"),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
+fn coverage_names_what_the_cases_have_not_seen() {
+    let folder = lab(&[PASSES]);
+    let run = test(&folder, &["--coverage"]).exits(0);
+    assert!(run.text().contains("lab  rule `nics`  always applies\n"), "{}", run.text());
+    test(&folder, &["--require-coverage"]).exits(1).says(&["do not cover"]);
+    write(&folder, "other.yaml", &POLICY.replace("name: lab\n", "name: other\n"));
+    let run = test(&folder, &["--coverage"]).exits(0);
+    assert!(run.text().contains("other  rule `nics`  never evaluated\n"), "{}", run.text());
+    let without = "  - name: none\n    with: {spec: {containers: [{name: main, resources: null}]}}\n    expect: {outcome: unchanged}\n";
+    test(&lab(&[PASSES, without]), &["--require-coverage"]).exits(0);
+}
+
+/// A broken file of cases, the mark of the line that is shown, and parts of the message.
+const BROKEN: &[(&str, &str, &[&str])] = &[
+    ("  - {name: a, expct: {outcome: mutated}}\n", "expct", &["no field `expct`", "did you mean `expect`?"]),
+    ("  - {name: a, expect: {outcme: mutated}}\n", "outcme", &["did you mean `outcome`?"]),
+    (
+        "  - {name: a, expect: {outcome: mutate}}\n",
+        "mutate}",
+        &["`outcome` is `mutate`", "did you mean `mutated`?"],
+    ),
+    ("  - {name: a, expect: {}}\n", "{}}", &["checks nothing"]),
+    ("  - {name: a, expect: {lacks: []}}\n", "[]}", &["checks nothing"]),
+    ("  - {name: a, expect: {has: {spec: {volumes: []}}}}\n", "[]}", &["checks nothing"]),
+    ("  - {name: a, expect: {has: {spec: {volume: []}}}}\n", "volume:", &["did you mean `volumes`?"]),
+    ("  - {name: a, expect: {lacks: [spec.volume]}}\n", "spec.volume", &["did you mean `volumes`?"]),
+    (
+        "  - {name: a, with: {spec: {hostNetwrk: true}}, expect: {outcome: mutated}}\n",
+        "hostNetwrk",
+        &["did you mean `hostNetwork`?"],
+    ),
+    (
+        "  - {name: a, expect: {outcome: mutated}}\n  - {name: a, expect: {outcome: mutated}}\n",
+        "a",
+        &["two cases are called `a`"],
+    ),
+    (
+        "  - {name: a, parameters: {nicsPerGP: 1}, expect: {outcome: mutated}}\n",
+        "nicsPerGP",
+        &["did you mean `nicsPerGPU`?"],
+    ),
+    ("  - {name: a, parameters: {nicsPerGPU: -1}, expect: {outcome: mutated}}\n", "-1", &["nicsPerGPU"]),
+    (
+        "  - {name: a, policy: ../lib.yaml, expect: {outcome: mutated}}\n",
+        "../lib.yaml",
+        &["no built-in policy `../lib.yaml`"],
+    ),
+    (
+        "  - {name: a, workload: none.yaml, expect: {outcome: mutated}}\n",
+        "none.yaml",
+        &["tests/none.yaml cannot be read"],
+    ),
+    (
+        "  - {name: a, workload: none.yaml, pod: {}, expect: {outcome: mutated}}\n",
+        "{}",
+        &["`workload`, or `pod` and `with`"],
+    ),
+    (
+        "  - {name: a, values: {lob: {enabled: true}}, expect: {outcome: mutated}}\n",
+        "lob",
+        &["no policy for the provider `lob`", "did you mean `lab`?"],
+    ),
+    ("  []\n", "[]", &["no case"]),
+];
+
+#[test]
+fn a_broken_file_of_cases_is_an_error_at_its_line() {
+    for (cases, mark, parts) in BROKEN {
+        let folder = lab(&[cases]);
+        let run = test(&folder, &[]).exits(2);
+        run.writes_nothing().says(parts);
+        let text = fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap();
+        let cases = &text[text.find("cases:").unwrap()..];
+        let (line, _, shown) = place(cases, mark);
+        let line = text.lines().count() - cases.lines().count() + line;
+        // The second of two cases with one name.
+        let line = if cases.matches("name: a").count() > 1 { line + 2 } else { line };
+        run.says(&[&format!("tests/lab.yaml:{line}:")]);
+        assert!(run.stderr.contains(&shown) || cases.matches("name: a").count() > 1, "{}", run.stderr);
+    }
+}
+
+#[test]
+fn a_folder_without_cases_is_bad_usage() {
+    let folder = super::folder(&[("lab.yaml", POLICY)]);
+    test(&folder, &[]).exits(2).writes_nothing().says(&["has no cases", "kind: PolicyTest"]);
+    test(&folder, &["nothing"]).exits(2).writes_nothing().says(&["nothing cannot be read"]);
+}
+
+#[test]
+fn a_new_policy_loads_and_its_cases_pass_and_cover_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let new = |args: &[&str]| run_in(folder.path(), &[&["policy", "new"], args].concat(), "");
+    assert_eq!(new(&["--provider", "acme"]).exits(0).text(), "acme-rdma.yaml\ntests/acme-rdma.yaml\n");
+    assert_eq!(
+        new(&["--provider", "acme", "--name", "acme-2", "sub"]).exits(0).text(),
+        "sub/acme-2.yaml\nsub/tests/acme-2.yaml\n"
+    );
+    for path in [".", "sub"] {
+        run_in(folder.path(), &["policy", "test", path, "--require-coverage"], "").exits(0);
+    }
+    let policy = fs::read_to_string(folder.path().join("acme-rdma.yaml")).unwrap();
+    new(&["--provider", "acme"]).exits(2).writes_nothing().says(&["acme-rdma.yaml exists already"]);
+    assert_eq!(fs::read_to_string(folder.path().join("acme-rdma.yaml")).unwrap(), policy);
+    new(&["--provider", "ACME"]).exits(2).writes_nothing().says(&["lower-case"]);
+    assert!(file("policies/template/policy.yaml").contains("{provider}"));
+}
+
+/// The blocks of a language in a document.
+fn blocks(document: &str, language: &str) -> Vec<String> {
+    let text = file(document);
+    let start = format!("```{language}\n");
+    let blocks = text.split(&start).skip(1);
+    blocks.map(|block| block.split_once("```").expect("a block ends").0.to_owned()).collect()
+}
+
+#[test]
+fn the_cases_of_the_document_pass() {
+    let examples = blocks("docs/testing-policies.md", "yaml");
+    let (first, others) = examples.split_first().unwrap();
+    assert!(first.starts_with("apiVersion:") && !others.is_empty());
+    let folder = super::folder(&[("lab-roce.yaml", &blocks("docs/policy.md", "yaml")[0])]);
+    fs::create_dir(folder.path().join("tests")).unwrap();
+    write(&folder, "tests/lab-roce.yaml", &format!("{first}\n{}", others.concat()));
+    let run = test(&folder, &[]).exits(0);
+    let cases = (first.to_owned() + &others.concat())
+        .matches(
+            "
+  - name: ",
+        )
+        .count();
+    assert!(
+        run.text().ends_with(&format!(
+            "{} passed, 0 failed
+",
+            cases
+        )),
+        "{}",
+        run.text()
+    );
+}
