@@ -53,11 +53,9 @@ fn missing_keys() {
 const CONTAINER: &str = "/spec/rules/0/container";
 const POD: &str = "/spec/rules/0/pod";
 
-/// Values that are wrong by themselves, and their place.
+/// Values that are wrong by themselves outside of overlays, and their place.
 fn wrong_values() -> Vec<(String, Value)> {
     let at = |place: &str, value: Value| (place.to_owned(), value);
-    let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
-    let spec = |value: Value| (format!("{POD}/spec"), value);
     vec![
         at("/kind", "Policy".into()),
         at("/apiVersion", "v1".into()),
@@ -108,6 +106,15 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/spec/rules/0/requiresPodNetwork", "true".into()),
         at("/spec/rules/0/onConflict", "Replace".into()),
         at("/spec/rules/0", json!({"name": "nothing"})),
+    ]
+}
+
+/// Values that are wrong by themselves in overlays, and their place.
+fn wrong_overlays() -> Vec<(String, Value)> {
+    let at = |place: &str, value: Value| (place.to_owned(), value);
+    let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
+    let spec = |value: Value| (format!("{POD}/spec"), value);
+    vec![
         container("name", "main".into()),
         container("envs", json!([])),
         container("env", json!([])),
@@ -161,7 +168,7 @@ fn wrong_values() -> Vec<(String, Value)> {
 #[test]
 fn wrong_values_are_refused() {
     let validator = validator(&policy_schema::policy());
-    for (place, value) in wrong_values() {
+    for (place, value) in wrong_values().into_iter().chain(wrong_overlays()) {
         let shown = format!("{place}: {value}");
         let policy = with(&place, value);
         assert!(load(&policy).is_err(), "the parser accepts {shown}");

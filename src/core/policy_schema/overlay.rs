@@ -55,7 +55,7 @@ impl Overlays {
 
     fn pod(&mut self) -> Schema {
         let mut fields = Map::new();
-        for field in pod().fields.iter().filter(settable) {
+        for field in pod().fields.iter().filter(|field| settable(field)) {
             let schema = match field.shape {
                 Shape::Object(spec) if field.name == "spec" => {
                     let fields = self.fields(spec, Mode::Merged, |_| true);
@@ -98,7 +98,7 @@ impl Overlays {
         keep: impl Fn(&Field) -> bool,
     ) -> Map<String, Value> {
         let mut fields = Map::new();
-        for field in object.fields.iter().filter(settable).filter(|field| keep(field)) {
+        for field in object.fields.iter().filter(|field| settable(field) && keep(field)) {
             let schema = match mode {
                 Mode::Merged => self.merged(object, field),
                 Mode::Whole if (object.name, field.name) == ("EnvVar", "value") => edits::of_variable(),
@@ -176,7 +176,7 @@ impl Overlays {
 const NAMED: &str =
     "A container of the pod by its name. If the pod has none and the overlay has an image, it is added.";
 
-fn settable(field: &&Field) -> bool {
+fn settable(field: &Field) -> bool {
     !matches!(field.overlay, Overlay::Refused(_))
 }
 
@@ -235,7 +235,7 @@ fn number(least: i64, most: i64) -> Schema {
 
 /// The fields that an object has to have, and those that exclude each other.
 fn complete(schema: Schema, object: &Object) -> Schema {
-    let is_settable = |name: &&&str| object.field(name).is_some_and(|field| settable(&field));
+    let is_settable = |name: &&&str| object.field(name).is_some_and(settable);
     let required: Vec<&str> =
         object.fields.iter().filter(|field| field.required).map(|field| field.name).collect();
     let schema = if required.is_empty() { schema } else { schema.with("required", required) };

@@ -21,17 +21,14 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let command = Program::Own.command();
-    match &arguments.folder {
-        Some(folder) => {
-            let failed = || format!("the pages cannot be written to {}", folder.display());
-            fs::create_dir_all(folder).with_context(failed)?;
-            generate_to(command, folder).with_context(failed)?;
-        }
-        None => {
-            let mut page = Vec::new();
-            Man::new(command).render(&mut page)?;
-            output.data(&page)?;
-        }
+    if let Some(folder) = &arguments.folder {
+        let failed = || format!("the pages cannot be written to {}", folder.display());
+        fs::create_dir_all(folder).with_context(failed)?;
+        generate_to(command, folder).with_context(failed)?;
+    } else {
+        let mut page = Vec::new();
+        Man::new(command).render(&mut page)?;
+        output.data(&page)?;
     }
     Ok(ExitStatus::Done)
 }
