@@ -50,6 +50,7 @@ pub(crate) use own_names::NETWORKS;
 pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};
 pub use parse::is_policy_name;
+pub(crate) use parse::{API_VERSION, KIND, ON_CONFLICT};
 pub(crate) use resolution::{NoteKind, Origin, Resolution, resolve};
 pub(crate) use resolved::{Condition, ResolvedPolicy};
 pub use setting::{Setting, SettingTable};

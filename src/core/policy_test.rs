@@ -12,4 +12,5 @@ mod update;
 pub use case::{Case, CaseFile, KIND, Reference, Subject, WithSettings};
 pub use check::{CaseResult, Difference, run};
 pub use coverage::{Coverage, Kind, Seen};
+pub(crate) use expectation::OUTCOMES;
 pub use update::updated;

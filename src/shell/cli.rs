@@ -3,21 +3,25 @@
 mod certs;
 mod check;
 mod cluster;
+mod completions;
+mod man;
 mod manifests;
 mod mutate;
 mod output;
 mod parse;
 mod policy;
 mod policy_sources;
+mod program;
 mod render;
 mod report;
 mod serve;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 use output::Output;
+use program::Program;
 
 /// Gives multi-node GPU pods their cloud's fast network.
 #[derive(Debug, Parser)]
@@ -35,6 +39,8 @@ enum Command {
     Certs(certs::Arguments),
     Check(check::Arguments),
     Manifests(manifests::Arguments),
+    Completions(completions::Arguments),
+    Man(man::Arguments),
 }
 
 /// The exit status of a command.
@@ -62,8 +68,15 @@ impl From<ExitStatus> for ExitCode {
 
 /// Runs the program with the arguments of the process.
 pub fn run() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
-        Ok(arguments) => arguments,
+    let program = Program::of_process();
+    if program == Program::KubectlCompletion {
+        let mut output = Output::standard();
+        let result = completions::answer_kubectl(&mut output).map(|()| ExitStatus::Done);
+        return finish(result, output);
+    }
+    let arguments = match arguments(program) {
+        Ok(Some(arguments)) => arguments,
+        Ok(None) => return ExitStatus::Done.into(),
         Err(error) => {
             // Help and version are no errors: clap writes them to standard output.
             let _ = error.print();
@@ -77,6 +90,8 @@ pub fn run() -> ExitCode {
         Command::Certs(arguments) => certs::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),
         Command::Manifests(arguments) => manifests::run(arguments, &mut output),
+        Command::Completions(arguments) => completions::run(arguments, &mut output),
+        Command::Man(arguments) => man::run(arguments, &mut output),
         Command::Serve(arguments) => {
             // The output locks the stream to which other threads log.
             drop(output);
@@ -90,6 +105,20 @@ pub fn run() -> ExitCode {
             }
         }
     };
+    finish(result, output)
+}
+
+/// The arguments of the process; `None` if it was asked for completions, which are written.
+fn arguments(program: Program) -> Result<Option<Arguments>, clap::Error> {
+    if completions::answer_shell()? {
+        return Ok(None);
+    }
+    let mut command = program.command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    Arguments::from_arg_matches(&matches).map(Some).map_err(|error| error.format(&mut command))
+}
+
+fn finish(result: anyhow::Result<ExitStatus>, mut output: Output) -> ExitCode {
     let result = result.and_then(|status| output.flush().map(|()| status));
     match result {
         Ok(status) => status.into(),

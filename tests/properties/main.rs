@@ -39,6 +39,7 @@ mod places;
 mod properties;
 mod reports;
 mod rules;
+mod schema;
 mod shrink;
 mod validity;
 mod validity_of_pods;

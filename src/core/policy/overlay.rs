@@ -25,7 +25,7 @@ pub(crate) use entries::EntriesEdit;
 pub(crate) use fold::Fold;
 pub(crate) use networks::NetworksEdit;
 pub(crate) use places::{Wanted, is_list, is_object};
-pub(crate) use replace::{Lists, replaces_a_list};
+pub(crate) use replace::{Lists, can_replace, replaces_a_list};
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::{StringWrite, of_instructions, strings_of};
 

@@ -44,6 +44,10 @@ const TYPES: &[(&str, ParameterType)] = &[
 ];
 
 impl ParameterType {
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        TYPES.iter().map(|(_, kind)| *kind)
+    }
+
     /// The name as a policy writes it.
     pub fn name(self) -> &'static str {
         TYPES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)

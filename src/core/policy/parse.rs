@@ -19,8 +19,8 @@ use super::reader::{self, Fields};
 use super::settings::{self, Settings};
 use super::variable::Variable;
 
-const API_VERSION: &str = "fabric-injector.io/v1alpha1";
-const KIND: &str = "FabricPolicy";
+pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";
+pub(crate) const KIND: &str = "FabricPolicy";
 
 /// The `spec` of a policy, read and compiled.
 pub(super) struct Spec {
@@ -353,9 +353,12 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     Ok(rule)
 }
 
+/// The values of `onConflict`.
+pub(crate) const ON_CONFLICT: [(&str, OnConflict); 3] =
+    [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];
+
 fn on_conflict(node: &Node) -> Result<OnConflict, Diagnostic> {
-    let known =
-        [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];
+    let known = ON_CONFLICT;
     let text = reader::text(node, "`onConflict`")?;
     known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
         Diagnostic::new(node.span, format!("`onConflict` is `{text}`"))

@@ -36,7 +36,7 @@ pub(super) struct Declared<T> {
     pub(super) value: T,
 }
 
-pub(super) const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
+pub(crate) const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
 
 pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
     let Content::Map(entries) = &node.content else {

@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod new;
+mod schema;
 mod test;
 
 use anyhow::bail;
@@ -32,6 +33,7 @@ enum Command {
         #[arg(value_name = "NAME|FILE")]
         policy: String,
     },
+    Schema(schema::Arguments),
     Test(test::Arguments),
     New(new::Arguments),
 }
@@ -45,6 +47,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             [(_, text)] => output.data(text.as_bytes())?,
             _ => bail!("{policy} is a folder with several policies; name one of its files"),
         },
+        Command::Schema(arguments) => schema::run(arguments, output)?,
         Command::Test(arguments) => return test::run(arguments, output),
         Command::New(arguments) => return new::run(arguments, output),
     }

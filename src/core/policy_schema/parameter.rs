@@ -1,0 +1,118 @@
+//! The schema of a parameter, and of the tables of its values.
+
+use serde_json::{Map, Value, json};
+
+use crate::core::policy::ParameterType;
+use crate::core::schema::Format;
+
+use super::keys::{Keys, Schema};
+use super::names;
+use super::strings::{one_of, text, texts};
+
+/// The keys that limit the values of a parameter.
+const BOUNDS: [&str; 5] = ["minimum", "maximum", "enum", "minItems", "maxItems"];
+
+/// A parameter of a policy, or of an extension, which has the type and the description of its base's parameters.
+pub(super) fn parameter(extends: bool) -> Schema {
+    let kind = one_of(ParameterType::all().map(ParameterType::name)).example("number");
+    let description = text().example("NICs to request for each GPU");
+    let kind_says = "The type of the values. A `template` is a string in which `${…}` can read the pod.";
+    let description_says = "One sentence that says what the parameter is for.";
+    let keys = Keys::default();
+    let keys = if extends {
+        keys.optional("type", kind, &format!("{kind_says} Only for a parameter that the base does not have."))
+            .optional("description", description, description_says)
+    } else {
+        keys.required("type", kind, kind_says).required("description", description, description_says)
+    };
+    let length = || Schema::of(&["integer"]).with("minimum", 0);
+    let amount = || Schema::of(&["integer", "number", "string"]);
+    let by_node = labels().with("additionalProperties", Schema::of(&["object"]));
+    let table = json!({"node.kubernetes.io/instance-type": {"large": 4, "small": {"8": 2, "4": 1}}});
+    keys.optional("default", Schema::default().example(2), "The value if no other source has one.")
+        .optional("minimum", amount().example(0), "The least value of an `integer`, `number` or `quantity`.")
+        .optional("maximum", amount().example(8), "The greatest value of an `integer`, `number` or `quantity`.")
+        .optional("enum", texts().example(json!(["TREE", "RING"])), "The values that a `string` can have.")
+        .optional("minItems", length().example(1), "The least number of items of a `stringList`.")
+        .optional("maxItems", length().example(8), "The greatest number of items of a `stringList`.")
+        .optional(
+            "byNode",
+            by_node.example(table),
+            "Tables by the labels of the nodes that a pod selects: from a label to its values, and from these to \
+             values of the parameter, or to maps from the GPUs of the pod to such values. The first label whose \
+             table has an entry decides.",
+        )
+        .schema()
+        .with("allOf", ParameterType::all().map(of_type).collect::<Vec<_>>())
+}
+
+/// Labels of nodes as keys.
+pub(super) fn labels() -> Schema {
+    let mut form = Schema::default().with("not", json!({"const": "default"}));
+    if let Some(pattern) = names::pattern(Format::QualifiedName) {
+        form = form.with("pattern", pattern);
+    }
+    Schema::of(&["object"]).with("propertyNames", form)
+}
+
+/// The values and the bounds that a parameter of one type has.
+fn of_type(kind: ParameterType) -> Value {
+    let mut properties = Map::new();
+    properties.insert("default".to_owned(), value(kind).into());
+    let cells = Schema::map(cell(kind));
+    properties.insert("byNode".to_owned(), Schema::map(cells).into());
+    for bound in BOUNDS {
+        let schema = if !bounds(kind).contains(&bound) {
+            Value::Bool(false)
+        } else if ["minimum", "maximum"].contains(&bound) {
+            value(kind).into()
+        } else {
+            continue;
+        };
+        properties.insert(bound.to_owned(), schema);
+    }
+    json!({
+        "if": {"properties": {"type": {"const": kind.name()}}, "required": ["type"]},
+        "then": {"properties": properties},
+    })
+}
+
+fn bounds(kind: ParameterType) -> &'static [&'static str] {
+    match kind {
+        ParameterType::Integer | ParameterType::Number | ParameterType::Quantity => &["minimum", "maximum"],
+        ParameterType::String => &["enum"],
+        ParameterType::StringList => &["minItems", "maxItems"],
+        ParameterType::Boolean | ParameterType::Template => &[],
+    }
+}
+
+fn types(kind: ParameterType) -> &'static [&'static str] {
+    match kind {
+        ParameterType::Integer => &["integer"],
+        ParameterType::Number => &["number"],
+        ParameterType::String | ParameterType::Template => &["string"],
+        ParameterType::Boolean => &["boolean"],
+        ParameterType::Quantity => &["string", "number"],
+        ParameterType::StringList => &["array"],
+    }
+}
+
+fn value(kind: ParameterType) -> Schema {
+    complete(Schema::of(types(kind)), kind)
+}
+
+/// An entry of a table: a value, or a map from the GPUs of a pod to values.
+fn cell(kind: ParameterType) -> Schema {
+    let types: Vec<&str> = types(kind).iter().copied().chain(["object"]).collect();
+    complete(Schema::of(&types), kind)
+        .with("propertyNames", json!({"pattern": "^(?:0|[1-9][0-9]*)$"}))
+        .with("additionalProperties", value(kind))
+}
+
+fn complete(schema: Schema, kind: ParameterType) -> Schema {
+    match kind {
+        ParameterType::Quantity => schema.with("pattern", names::QUANTITY),
+        ParameterType::StringList => schema.with("items", text()),
+        _ => schema,
+    }
+}

@@ -1,0 +1,281 @@
+//! The schema of a policy file, without its overlays.
+
+use serde_json::{Map, Value, json};
+
+use crate::core::policy::phase::BUILT_IN;
+use crate::core::policy::{API_VERSION, KIND, ON_CONFLICT};
+use crate::core::schema::Format;
+
+use super::keys::{Keys, Schema};
+use super::names;
+use super::parameter::{labels, parameter};
+use super::strings::{condition, device_names, matching, one_of, text, texts};
+
+/// The keywords of the whole file.
+pub(super) fn file() -> Schema {
+    let metadata = Keys::default()
+        .required("name", dns_label().example("lab-roce"), "The name of the policy: a DNS label.")
+        .schema();
+    let spec = Schema::of(&["object"])
+        .with("if", Schema::has("extends"))
+        .with("then", Schema::reference("extension"))
+        .with("else", Schema::reference("spec"));
+    Keys::default()
+        .required("apiVersion", constant(API_VERSION), "The version of the policy language.")
+        .required("kind", constant(KIND), "The kind of the file.")
+        .required("metadata", metadata, "The name of the policy.")
+        .required("spec", spec, "What the policy matches and adds, or the policy that it extends.")
+        .schema()
+}
+
+/// The definitions to which the file refers.
+pub(super) fn definitions() -> Map<String, Value> {
+    let definitions = [
+        ("spec", spec()),
+        ("extension", extension()),
+        ("match", matcher(true)),
+        ("matchOfExtension", matcher(false)),
+        ("parameter", parameter(false)),
+        ("parameterOfExtension", parameter(true)),
+        ("message", message()),
+        ("settings", settings()),
+        ("rule", rule()),
+    ];
+    definitions.into_iter().map(|(name, schema)| (name.to_owned(), schema.into())).collect()
+}
+
+fn spec() -> Schema {
+    let resources = texts().example(json!(["example.com/gpu"]));
+    let keys = Keys::default()
+        .required(
+            "provider",
+            dns_label().example("lab"),
+            "The key of this policy's block under `multinodeNetworking:` in a values file.",
+        )
+        .required("description", text(), "One sentence for `fabric-injector policy list`.")
+        .required("gpuResources", resources, "The names of the resources that count as GPUs.")
+        .optional("gpuClaims", gpu_claims(), "The claims that bring GPUs, and how many each of them brings.")
+        .optional(
+            "fabric",
+            fabric(),
+            "The names that devices of the fabric go by, in this policy or elsewhere.",
+        );
+    let rules = Schema::list(Schema::reference("rule")).with("minItems", 1);
+    let keys = keys.required("match", Schema::reference("match"), MATCH).required("rules", rules, RULES);
+    common(keys, "parameter").schema()
+}
+
+fn extension() -> Schema {
+    let keys = Keys::default()
+        .required("extends", text().example("lab-roce"), "The name of the policy to extend.")
+        .optional("description", text(), "One sentence, which replaces that of the base.")
+        .optional("match", Schema::reference("matchOfExtension"), "Each key replaces that key of the base.")
+        .optional("rules", Schema::list(Schema::reference("rule")), "Rules after those of the base.");
+    common(keys, "parameterOfExtension").schema()
+}
+
+const MATCH: &str = "The pods that the policy matches. Every key that is present has to hold, and at least one has to be present.";
+const RULES: &str = "The additions to a pod, in this order.";
+
+/// The keys of a policy and of an extension.
+fn common(keys: Keys, parameter: &str) -> Keys {
+    let messages = || Schema::list(Schema::reference("message"));
+    let prefixes = Keys::default().required(
+        "stripPrefixes",
+        texts().example(json!(["team-"])),
+        "The prefixes that are removed from a value of the label before it is compared.",
+    );
+    let labels = labels().with("additionalProperties", prefixes.schema());
+    keys.optional("nodeLabels", labels, "The prefixes of the values of a label of nodes.")
+        .optional(
+            "parameters",
+            named(Schema::reference(parameter), &["enabled"]),
+            "The values that an operator can set.",
+        )
+        .optional(
+            "variables",
+            named(Schema::default(), &[])
+                .example(json!({"linksPerGPU": "${node[?'pool'].orValue('') == 'fast' ? 2 : 1}"})),
+            "Named expressions, constants and tables. Each can use those before it.",
+        )
+        .optional("warnings", messages(), "Warnings for the author of the pod.")
+        .optional("refusals", messages(), "Conditions for which the pod is refused.")
+        .optional(
+            "settings",
+            Schema::list(Schema::reference("settings")),
+            "Variables that have to reach processes which a container does not start itself.",
+        )
+}
+
+/// A map from names that expressions can read.
+fn named(values: Schema, others: &[&str]) -> Schema {
+    let taken: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).chain(others.iter().copied()).collect();
+    Schema::map(values)
+        .with("propertyNames", json!({"pattern": "^[A-Za-z][A-Za-z0-9_]*$", "not": {"enum": taken}}))
+}
+
+fn gpu_claims() -> Schema {
+    let gpus = Schema::of(&["integer", "string"]).with("minimum", 0).with("pattern", r"^\s*\$\{");
+    Keys::default()
+        .required(
+            "names",
+            device_names().example(json!(["*-gpus"])),
+            "Names of claims and of templates. One `*` matches any text.",
+        )
+        .required("gpus", gpus.example(8), "The GPUs of one claim, or an expression over parameters.")
+        .schema()
+}
+
+fn fabric() -> Schema {
+    Keys::default()
+        .optional("resources", device_names().example(json!(["example.com/*"])), "Names of resources.")
+        .optional(
+            "networks",
+            device_names().example(json!(["rail-0"])),
+            "Names of networks; without a namespace, in any.",
+        )
+        .optional("claims", device_names().example(json!(["*-nics"])), "Names of claims and of templates.")
+        .schema()
+        .with("minProperties", 1)
+}
+
+fn matcher(complete: bool) -> Schema {
+    let other_than_any = text().with("not", json!({"const": "*"}));
+    let kind = matching(r"^[A-Za-z][A-Za-z0-9]*(?:\.[-.a-z0-9]+)?$");
+    let schema = Keys::default()
+        .optional(
+            "anyAnnotation",
+            Schema::map(other_than_any).example(json!({"example.com/fabric": "true"})),
+            "The pod has one of these annotations with this value.",
+        )
+        .optional(
+            "exceptAnnotation",
+            Schema::map(text()).example(json!({"example.com/no-fabric": "*"})),
+            "The pod has none of these annotations with this value; `\"*\"` is any value.",
+        )
+        .optional("labels", Schema::map(text()), "The pod has all of these labels.")
+        .optional("namespaces", texts(), "The pod is in one of these namespaces.")
+        .optional(
+            "ownerKinds",
+            Schema::list(kind).example(json!(["Job.batch"])),
+            "One owner of the pod is of one of these kinds: `Kind`, or `Kind.group`.",
+        )
+        .optional(
+            "when",
+            condition().example("${node[?'pool'].orValue('') == 'fast'}"),
+            "The expression is true. It can read `node`, `pod`, `podNamespace`, `hostNetwork`, `totalGpus`, \
+             parameters and variables.",
+        )
+        .schema();
+    let selecting = ["anyAnnotation", "labels", "namespaces", "ownerKinds"];
+    match Schema::any_of(selecting.map(Schema::has)).into() {
+        Value::Object(mut any) if complete => schema.with("anyOf", any.remove("anyOf").unwrap_or_default()),
+        _ => schema,
+    }
+}
+
+fn message() -> Schema {
+    Keys::default()
+        .required(
+            "code",
+            matching("^[a-z0-9_]{1,63}$").example("small_shm"),
+            "The code in reports and metrics.",
+        )
+        .required(
+            "when",
+            condition().example("${hostNetwork}"),
+            "The condition. One that reads `gpus` or `container` is evaluated for each container that a rule selects.",
+        )
+        .optional(
+            "env",
+            text().example("NCCL_DEBUG"),
+            "The name of a variable: the message is about the value that a container sets itself, which `when` and \
+             `message` read as `value`.",
+        )
+        .required("message", text(), "One sentence for the author of the pod, with or without expressions.")
+        .schema()
+}
+
+fn settings() -> Schema {
+    let name = matching("^[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?$");
+    let file = Keys::default()
+        .required(
+            "path",
+            matching(r"^/[^:,]*$").example("/etc/nccl.conf"),
+            "The absolute path that the library reads.",
+        )
+        .optional(
+            "maxValue",
+            Schema::of(&["integer"]).with("minimum", 1).example(1023),
+            "The longest value in bytes that the library reads.",
+        )
+        .optional("exceptVariables", texts(), "A container that sets one of these variables gets no file.");
+    let commands = Schema::list(text().with("minLength", 1)).with("minItems", 1);
+    let launcher = Keys::default()
+        .required("commands", commands.example(json!(["mpirun"])), "The commands that start the ranks.")
+        .required("option", matching("^-").example("-x"), "The option that names a variable to hand on.");
+    Keys::default()
+        .required("name", name.example("nccl"), "A DNS label of at most 40 characters, for reports.")
+        .required(
+            "variables",
+            Schema::list(matching(r"^[A-Za-z0-9_]+\*?$")).example(json!(["NCCL_*"])),
+            "Names of variables, or beginnings of names and `*`.",
+        )
+        .optional("when", condition(), "The condition for the pod.")
+        .optional("containers", condition(), "The condition for each container; without it, `${gpus > 0}`.")
+        .optional("file", file.schema(), "The file of `NAME=VALUE` lines that the library reads.")
+        .optional(
+            "launcher",
+            launcher.schema(),
+            "The command that hands on variables which its options name.",
+        )
+        .schema()
+        .with("oneOf", json!([{"required": ["file"]}, {"required": ["launcher"]}]))
+}
+
+fn rule() -> Schema {
+    let on_conflict = one_of(ON_CONFLICT.map(|(name, _)| name)).with("default", "keep");
+    Keys::default()
+        .required("name", dns_label().example("nics"), "The name for reports: a DNS label.")
+        .optional("description", text(), "A sentence for the readers of the policy.")
+        .optional(
+            "when",
+            condition().example("${!hostNetwork}"),
+            "The condition for the pod; without it, the rule always applies.",
+        )
+        .optional(
+            "containers",
+            condition().example("${container.name == 'launcher'}"),
+            "The condition for each container and init container; without it, `${gpus > 0}`.",
+        )
+        .optional(
+            "requiresPodNetwork",
+            Schema::of(&["boolean"]).with("default", false),
+            "`true`: the rule attaches NICs to the pod's own network, and is left out for hostNetwork pods.",
+        )
+        .optional(
+            "onConflict",
+            on_conflict,
+            "If the pod has another value: `keep` it and report it, `replace` it, or `refuse` the pod.",
+        )
+        .optional(
+            "container",
+            Schema::reference("ContainerOverlay"),
+            "The fields to add to each selected container.",
+        )
+        .optional(
+            "pod",
+            Schema::reference("PodOverlay"),
+            "The fields to add to the pod, if a container is selected.",
+        )
+        .schema()
+        .with("anyOf", json!([{"required": ["container"]}, {"required": ["pod"]}]))
+}
+
+fn constant(value: &str) -> Schema {
+    Schema::default().with("const", value)
+}
+
+fn dns_label() -> Schema {
+    names::pattern(Format::DnsLabel).map_or_else(text, |pattern| matching(&pattern))
+}

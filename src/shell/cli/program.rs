@@ -1,0 +1,39 @@
+//! The names by which the program is called: its own, or those of a kubectl plugin.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use clap::{Command, CommandFactory};
+
+use super::Arguments;
+
+/// The name by which the program was called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Program {
+    Own,
+    /// `kubectl-fabric`: kubectl runs it for `kubectl fabric`.
+    KubectlPlugin,
+    /// `kubectl_complete-fabric`: kubectl runs it to complete the arguments of `kubectl fabric`.
+    KubectlCompletion,
+}
+
+impl Program {
+    /// The name in the first argument of the process.
+    pub(super) fn of_process() -> Self {
+        let path = env::args_os().next().unwrap_or_default();
+        match Path::new(&path).file_name().and_then(OsStr::to_str) {
+            Some("kubectl-fabric") => Self::KubectlPlugin,
+            Some("kubectl_complete-fabric") => Self::KubectlCompletion,
+            _ => Self::Own,
+        }
+    }
+
+    /// The definition of the command line, with the name that its user writes.
+    pub(super) fn command(self) -> Command {
+        match self {
+            Self::Own => Arguments::command(),
+            Self::KubectlPlugin | Self::KubectlCompletion => Arguments::command().bin_name("kubectl fabric"),
+        }
+    }
+}

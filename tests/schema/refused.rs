@@ -1,0 +1,214 @@
+//! What the schema refuses: every policy here is refused by the parser, too.
+
+use fabric_injector::core::policy_schema;
+use serde_json::{Value, json};
+
+use super::keys::{MAPS, load, policy};
+use super::{errors, validator};
+
+/// The sample with the value at a JSON Pointer replaced.
+fn with(place: &str, value: Value) -> Value {
+    let mut policy = policy();
+    if let Some(known) = policy.pointer_mut(place) {
+        *known = value;
+        return policy;
+    }
+    let (map, key) = place.rsplit_once('/').unwrap();
+    let map = policy.pointer_mut(map).unwrap_or_else(|| panic!("the policy has no {place}"));
+    map[key.replace("~1", "/")] = value;
+    policy
+}
+
+fn without(place: &str, key: &str) -> Value {
+    let mut policy = policy();
+    policy.pointer_mut(place).unwrap().as_object_mut().unwrap().remove(key);
+    policy
+}
+
+#[test]
+fn unknown_keys() {
+    let validator = validator(&policy_schema::policy());
+    for (_, place) in MAPS {
+        let policy = with(&format!("{place}/descriptions"), "x".into());
+        assert!(load(&policy).is_err() && !validator.is_valid(&policy), "{place}");
+    }
+}
+
+#[test]
+fn missing_keys() {
+    let schema = policy_schema::policy();
+    let validator = validator(&schema);
+    let mut checked = 0;
+    for (part, place) in MAPS {
+        for key in schema.pointer(part).unwrap()["required"].as_array().into_iter().flatten() {
+            let policy = without(place, key.as_str().unwrap());
+            assert!(load(&policy).is_err(), "the parser does not need {key} of {place}");
+            assert!(!validator.is_valid(&policy), "{key} of {place}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 20, "{checked}");
+}
+
+const CONTAINER: &str = "/spec/rules/0/container";
+const POD: &str = "/spec/rules/0/pod";
+
+/// Values that are wrong by themselves outside of overlays, and their place.
+fn wrong_values() -> Vec<(String, Value)> {
+    let at = |place: &str, value: Value| (place.to_owned(), value);
+    vec![
+        at("/kind", "Policy".into()),
+        at("/apiVersion", "v1".into()),
+        at("/metadata/name", "Not_A_Label".into()),
+        at("/spec/provider", json!(1)),
+        at("/spec/gpuResources", json!("example.com/gpu")),
+        at("/spec/gpuClaims/gpus", json!(-1)),
+        at("/spec/gpuClaims/gpus", json!("eight")),
+        at("/spec/gpuClaims/names", json!(["a*b*c"])),
+        at("/spec/fabric", json!({})),
+        at("/spec/fabric/networks", json!("rail-0")),
+        at("/spec/match", json!({})),
+        at("/spec/match", json!({"when": "${totalGpus > 0}"})),
+        at("/spec/match/anyAnnotation", json!({"a": "*"})),
+        at("/spec/match/anyAnnotation", json!({"a": true})),
+        at("/spec/match/ownerKinds", json!(["batch/v1 Job"])),
+        at("/spec/match/when", "totalGpus > 0".into()),
+        at("/spec/nodeLabels", json!({"-pool": {"stripPrefixes": []}})),
+        at("/spec/parameters/nics/type", "int".into()),
+        at("/spec/parameters/nics/default", "2".into()),
+        at("/spec/parameters/nics/default", json!(0.5)),
+        at("/spec/parameters/nics/enum", json!(["a"])),
+        at("/spec/parameters/nics/minItems", json!(1)),
+        at("/spec/parameters/nics/byNode", json!({"pool": 4})),
+        at("/spec/parameters/nics/byNode", json!({"default": {"a": 4}})),
+        at("/spec/parameters/nics/byNode/pool", json!({"a": "4"})),
+        at("/spec/parameters/nics/byNode/pool", json!({"a": {"eight": 4}})),
+        at("/spec/parameters/links/default", json!("eth1")),
+        at("/spec/parameters/links/maxItems", json!(-1)),
+        at("/spec/parameters/mode/minimum", json!(1)),
+        at("/spec/parameters", json!({"enabled": {"type": "string", "description": "x"}})),
+        at("/spec/parameters", json!({"gpus": {"type": "string", "description": "x"}})),
+        at("/spec/variables", json!({"a-b": "x"})),
+        at("/spec/variables", json!({"container": "x"})),
+        at("/spec/variables", json!(["x"])),
+        at("/spec/warnings/0/code", "Own-Value".into()),
+        at("/spec/warnings/0/when", json!(true)),
+        at("/spec/settings/0/name", "a".repeat(41).into()),
+        at("/spec/settings/0/variables", json!(["A B"])),
+        at("/spec/settings/0/launcher", json!({"commands": ["mpirun"], "option": "-x"})),
+        at("/spec/settings/0/file/path", "etc/nccl.conf".into()),
+        at("/spec/settings/0/file/maxValue", json!(0)),
+        at("/spec/settings/1/launcher/commands", json!([])),
+        at("/spec/settings/1/launcher/option", "x".into()),
+        at("/spec/rules", json!([])),
+        at("/spec/rules/0/name", "Two Words".into()),
+        at("/spec/rules/0/when", "true".into()),
+        at("/spec/rules/0/requiresPodNetwork", "true".into()),
+        at("/spec/rules/0/onConflict", "Replace".into()),
+        at("/spec/rules/0", json!({"name": "nothing"})),
+    ]
+}
+
+/// Values that are wrong by themselves in overlays, and their place.
+fn wrong_overlays() -> Vec<(String, Value)> {
+    let at = |place: &str, value: Value| (place.to_owned(), value);
+    let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
+    let spec = |value: Value| (format!("{POD}/spec"), value);
+    vec![
+        container("name", "main".into()),
+        container("envs", json!([])),
+        container("env", json!([])),
+        container("env", json!([{"value": "b"}])),
+        container("env", json!([{"name": "A", "value": 1}])),
+        container(
+            "env",
+            json!([{"name": "A", "value": "b", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]),
+        ),
+        container("env", json!([{"name": "A", "valueFrom": {}}])),
+        container("env", json!([{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodename"}}}])),
+        container("env", json!([{"name": "A", "value": {"$append": "x", "$prepend": "y"}}])),
+        container("env", json!([{"name": "A", "value": {"$separator": ","}}])),
+        container("env", json!([{"name": "A", "value": {"$networks": "x"}}])),
+        container("env", json!({"$replace": [{"name": "A"}]})),
+        container("args", json!({"$replace": ["a"], "more": 1})),
+        container("args", json!({"$append": ["a"]})),
+        container("image", json!(null)),
+        container("imagePullPolicy", "always".into()),
+        container("ports", json!([{"containerPort": 0}])),
+        container("ports", json!([{"containerPort": 80, "hostPort": 80}])),
+        container("resources", json!({"limits": {"gpu": 1}})),
+        container("resources", json!({"limits": {"memory": "4 GB"}})),
+        container("securityContext", json!({"privileged": "yes"})),
+        container("securityContext", json!({"capabilities": {"add": "IPC_LOCK"}})),
+        container("securityContext", json!({"capabilities": {"add": []}})),
+        container("volumeMounts", json!([{"name": "shm"}])),
+        container("livenessProbe", json!({"httpGet": {}})),
+        at(&format!("{POD}/status"), json!({})),
+        at(&format!("{POD}/metadata/name"), "x".into()),
+        at(&format!("{POD}/metadata/annotations"), json!({"a b": "x"})),
+        at(&format!("{POD}/metadata/annotations"), json!({"a": {"$networks": "a", "$key": "b"}})),
+        at(&format!("{POD}/metadata/annotations"), json!({"a": {"$entries": [{"name": "a"}]}})),
+        at(&format!("{POD}/metadata/annotations"), json!({"a": {"$networks": ["A"]}})),
+        spec(json!({"hostNetwork": "true"})),
+        spec(json!({"serviceAccountName": "x"})),
+        spec(json!({"dnsPolicy": "None"})),
+        spec(json!({"tolerations": [{"operator": "exists"}]})),
+        spec(json!({"volumes": {"$replace": []}})),
+        spec(json!({"volumes": "${[]}"})),
+        spec(json!({"volumes": [{"name": "shm", "emptyDir": {"sizeLimit": "many"}}]})),
+        spec(json!({"volumes": [{"emptyDir": {}}]})),
+        spec(json!({"volumes": [{"name": "a", "emptyDir": {}, "hostPath": {"path": "/a"}}]})),
+        spec(json!({"volumes": [{"name": "a", "hostPath": {}}]})),
+        spec(json!({"containers": [{"image": "x"}]})),
+        spec(json!({"resourceClaims": [{"name": "a"}]})),
+        spec(json!("${{}}")),
+    ]
+}
+
+#[test]
+fn wrong_values_are_refused() {
+    let validator = validator(&policy_schema::policy());
+    for (place, value) in wrong_values().into_iter().chain(wrong_overlays()) {
+        let shown = format!("{place}: {value}");
+        let policy = with(&place, value);
+        assert!(load(&policy).is_err(), "the parser accepts {shown}");
+        assert!(!validator.is_valid(&policy), "the schema accepts {shown}");
+    }
+}
+
+/// Unusual values that are right.
+#[test]
+fn right_values_are_accepted() {
+    let validator = validator(&policy_schema::policy());
+    let at = |place: &str, value: Value| (place.to_owned(), value);
+    let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
+    let right = [
+        at("/spec/gpuClaims/names", "${links}".into()),
+        at("/spec/gpuClaims/gpus", " ${nics} ".into()),
+        at("/spec/match/when", "\n  ${totalGpus > 0}\n".into()),
+        at("/spec/variables/port", json!({"a": {"b": [null, 0.5, {"c": "${mode}"}]}})),
+        container("env", "${[{'name': 'A', 'value': 'b'}]}".into()),
+        container("env", json!([{"name": "A_${mode}", "value": "${mode}/x"}, {"name": "B"}])),
+        container("args", "${links}".into()),
+        container("args", json!({"$replace": "${links}"})),
+        container("image", "registry/${mode}:1".into()),
+        container("imagePullPolicy", "${mode == 'a' ? 'Always' : 'Never'}".into()),
+        container("resources", json!({"limits": {"example.com/${mode}": "${nics}", "memory": "1.5Gi"}})),
+        container("resources", "${ {'limits': {'example.com/nic': 1}} }".into()),
+        container("securityContext", json!({"privileged": "${mode == 'a'}", "runAsUser": "${nics}"})),
+        container("securityContext", json!({"capabilities": {"add": "${links}"}})),
+        container("ports", json!([{"containerPort": "${nics + 1}", "name": "p${nics}"}])),
+        at(&format!("{POD}/metadata/annotations"), "${ {'a': 'b'} }".into()),
+        at(&format!("{POD}/metadata/annotations"), json!({"example.com/${mode}": "$${literal}"})),
+        at(&format!("{POD}/metadata/annotations"), json!({"a": {"$entries": "${[]}", "$key": "b"}})),
+        at(&format!("{POD}/spec"), json!({"tolerations": {"$replace": []}})),
+        at(&format!("{POD}/spec"), json!({"volumes": [{"name": "scratch"}]})),
+        at(&format!("{POD}/spec"), json!({"initContainers": [{"name": "${mode}", "image": "x"}]})),
+    ];
+    for (place, value) in right {
+        let shown = format!("{place}: {value}");
+        let policy = with(&place, value);
+        load(&policy).unwrap_or_else(|error| panic!("{shown}: {error}"));
+        assert_eq!(errors(&validator, &policy), "", "{shown}");
+    }
+}
