@@ -57,12 +57,12 @@ fn every_rule_and_variable_without_a_value_is_reported() {
         1,
     );
     let line = place(&rules, "int(nicsPerGPU) / 0").0 as u64;
-    assert_eq!(codes(&rules), [("no_value".to_owned(), 18), ("no_value".to_owned(), line)]);
+    assert_eq!(codes(&rules), [("no_value".to_owned(), 19), ("no_value".to_owned(), line)]);
     let variables = "  variables:\n    a: ${1 / 0}\n    b: ${a + 1}\n    c: ${node.pool}\n  rules:";
     let policy = POLICY.replacen("  rules:", variables, 1);
     let mut seen = codes(&policy);
     seen.retain(|(code, _)| code != "unused_variable");
-    assert_eq!(seen, [("no_value".to_owned(), 18), ("no_value".to_owned(), 20)]);
+    assert_eq!(seen, [("no_value".to_owned(), 19), ("no_value".to_owned(), 21)]);
 }
 
 #[test]
