@@ -50,6 +50,22 @@ fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
 }
 
 #[test]
+fn every_rule_and_variable_without_a_value_is_reported() {
+    let rules = POLICY.replacen("value: lab", "value: \"${string(int(nicsPerGPU) / 0)}\"", 1).replacen(
+        "  rules:",
+        "  rules:\n    - {name: other, container: {image: \"${string(1 / 0)}\"}}",
+        1,
+    );
+    let line = place(&rules, "int(nicsPerGPU) / 0").0 as u64;
+    assert_eq!(codes(&rules), [("no_value".to_owned(), 19), ("no_value".to_owned(), line)]);
+    let variables = "  variables:\n    a: ${1 / 0}\n    b: ${a + 1}\n    c: ${node.pool}\n  rules:";
+    let policy = POLICY.replacen("  rules:", variables, 1);
+    let mut seen = codes(&policy);
+    seen.retain(|(code, _)| code != "unused_variable");
+    assert_eq!(seen, [("no_value".to_owned(), 19), ("no_value".to_owned(), 21)]);
+}
+
+#[test]
 fn an_expression_over_unlike_types_names_both() {
     shown(&with_value("\"${string(gpus * 1.5)}\""), "gpus * 1.5")
         .says(&["`gpus` is an integer, and `1.5` is a number", "`devices(gpus, 1.5)`"]);

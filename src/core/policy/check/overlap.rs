@@ -11,8 +11,10 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
     let mut found = Vec::new();
     for (at, second) in definitions.iter().enumerate() {
         for first in &definitions[..at] {
-            let in_use_together =
-                first.provider == second.provider && !extends(first, second) && !extends(second, first);
+            let in_use_together = first.provider == second.provider
+                && first.name != second.name
+                && !extends(first, second)
+                && !extends(second, first);
             if !in_use_together || !overlap(&first.matcher, &second.matcher) {
                 continue;
             }
