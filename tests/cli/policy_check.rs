@@ -57,10 +57,10 @@ fn every_rule_and_variable_without_a_value_is_reported() {
         1,
     );
     let line = place(&rules, "nicsPerGPU / 0").0 as u64;
-    assert_eq!(codes(&rules), [("no_value".to_owned(), 18), ("no_value".to_owned(), line)]);
+    assert_eq!(codes(&rules), [("no_value".to_owned(), 19), ("no_value".to_owned(), line)]);
     let variables = "  variables:\n    a: ${1 / 0}\n    b: ${a + 1}\n    c: ${node.pool}\n  rules:";
     let policy = POLICY.replacen("  rules:", variables, 1);
-    assert_eq!(codes(&policy), [("no_value".to_owned(), 18), ("no_value".to_owned(), 20)]);
+    assert_eq!(codes(&policy), [("no_value".to_owned(), 19), ("no_value".to_owned(), 21)]);
 }
 
 #[test]
