@@ -1,0 +1,102 @@
+//! The comments at the top of a file of the corpus, and how they are compared with what was found.
+
+use serde_json::Value;
+
+/// An error or a warning that a file has to get.
+pub(crate) struct Expected {
+    pub(crate) severity: String,
+    line: u64,
+    /// Empty for any code.
+    pub(crate) code: String,
+    /// A part of the message or of the hint.
+    fragment: String,
+}
+
+pub(crate) struct Expectations {
+    pub(crate) messages: Vec<Expected>,
+    /// A file that is checked along with this one.
+    pub(crate) with: Option<String>,
+}
+
+/// An error or a warning of `policy check`.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    severity: String,
+    line: u64,
+    code: String,
+    /// The message and its hint.
+    text: String,
+}
+
+impl Finding {
+    pub(crate) fn of(value: &Value) -> Self {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            severity: text("severity"),
+            line: value["line"].as_u64().unwrap_or_default(),
+            code: text("code"),
+            text: format!("{}; {}", text("message"), text("hint")),
+        }
+    }
+}
+
+impl Expected {
+    /// Reads `error 14 code: fragment`.
+    fn parse(text: &str) -> Option<Self> {
+        let (head, fragment) = text.split_once(':')?;
+        let mut words = head.split_whitespace();
+        Some(Self {
+            severity: words.next().filter(|word| ["error", "warning"].contains(word))?.to_owned(),
+            line: words.next()?.parse().ok()?,
+            code: words.next().unwrap_or_default().to_owned(),
+            fragment: fragment.trim().to_owned(),
+        })
+    }
+
+    fn is(&self, found: &Finding) -> bool {
+        self.severity == found.severity
+            && self.line == found.line
+            && (self.code.is_empty() || self.code == found.code)
+            && found.text.contains(&self.fragment)
+    }
+}
+
+impl Expectations {
+    pub(crate) fn of(text: &str) -> Result<Self, String> {
+        let mut expectations = Self { messages: Vec::new(), with: None };
+        let (mut lines, mut says_nothing) = (0, false);
+        for line in text.trim_start_matches('\u{feff}').lines().take_while(|line| line.starts_with('#')) {
+            if let Some(with) = line.strip_prefix("# with: ") {
+                expectations.with = Some(with.trim().to_owned());
+            } else if let Some(expected) = line.strip_prefix("# expect: ") {
+                lines += 1;
+                says_nothing |= expected.trim() == "nothing";
+                expectations.messages.extend(Expected::parse(expected));
+            }
+        }
+        let read = expectations.messages.len() + usize::from(says_nothing);
+        if lines == 0 || lines != read || (says_nothing && lines > 1) {
+            return Err(format!("{read} of {lines} lines `# expect:` can be read"));
+        }
+        Ok(expectations)
+    }
+
+    /// The messages that are missing and those that are not expected; empty if there are none.
+    pub(crate) fn difference(&self, found: &[Finding]) -> String {
+        let mut left: Vec<&Finding> = found.iter().collect();
+        let mut lines = Vec::new();
+        for expected in &self.messages {
+            match left.iter().position(|found| expected.is(found)) {
+                Some(at) => drop(left.remove(at)),
+                None => {
+                    let Expected { severity, line, code, fragment } = expected;
+                    lines.push(format!("  missing: {severity} {line} {code}: {fragment}"));
+                }
+            }
+        }
+        for Finding { severity, line, code, text } in left {
+            lines.push(format!("  not expected: {severity} {line} {code}: {text}"));
+        }
+        lines.join("\n")
+    }
+}
