@@ -25,7 +25,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use expectation::{Expected, Expectations, Finding};
+use expectation::{Expectations, Expected, Finding};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -49,8 +49,9 @@ fn check(files: &[&Path]) -> Vec<Finding> {
     command.current_dir(root()).env_clear().args(["policy", "check", "-o", "json"]).args(files);
     let output = command.output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
-    let found: Vec<Value> = serde_json::from_str(&text)
-        .unwrap_or_else(|error| panic!("{files:?}: {error}: {text}{}", String::from_utf8_lossy(&output.stderr)));
+    let found: Vec<Value> = serde_json::from_str(&text).unwrap_or_else(|error| {
+        panic!("{files:?}: {error}: {text}{}", String::from_utf8_lossy(&output.stderr))
+    });
     found.iter().map(Finding::of).collect()
 }
 
@@ -59,7 +60,8 @@ fn differences(folder: &str) -> Vec<String> {
     let mut differences = Vec::new();
     for file in files(folder) {
         let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
-        let expectations = Expectations::of(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let expectations =
+            Expectations::of(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let with = expectations.with.as_ref().map(|name| root().join("tests/corpus/with").join(name));
         let found = check(&[Some(file.as_path()), with.as_deref()].into_iter().flatten().collect::<Vec<_>>());
         let difference = expectations.difference(&found);
@@ -100,13 +102,19 @@ fn policies_in_use_get_no_message() {
 #[test]
 fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
     let files = files("tests/corpus/broken");
-    let of_trial = files.iter().filter(|file| file.file_name().unwrap().to_string_lossy().starts_with("trial-"));
+    let of_trial =
+        files.iter().filter(|file| file.file_name().unwrap().to_string_lossy().starts_with("trial-"));
     assert!(of_trial.count() >= 25);
     let mut codes: Vec<String> = Vec::new();
     for file in &files {
         let text = String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
         let expected = Expectations::of(&text).unwrap().messages;
-        codes.extend(expected.into_iter().filter(|message| message.severity == "warning").map(|Expected { code, .. }| code));
+        codes.extend(
+            expected
+                .into_iter()
+                .filter(|message| message.severity == "warning")
+                .map(|Expected { code, .. }| code),
+        );
     }
     for code in [
         "always_false",
