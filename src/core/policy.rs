@@ -1,6 +1,7 @@
 //! The policy language: from the text of a file to rules that the engine applies.
 
 mod active;
+pub mod check;
 mod compiled;
 mod definition;
 mod device_names;
@@ -36,6 +37,7 @@ pub(crate) use devices::Devices;
 pub use diagnostic::{Diagnostic, Severity, SourceError};
 pub(crate) use feedback::Feedback;
 pub use file::{PolicyFile, SourceFile, definitions};
+pub use interpolation::Fault;
 pub use matcher::PodContext;
 pub(crate) use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
 pub(crate) use message::VALUE;

@@ -9,6 +9,7 @@ use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 use crate::core::engine::{Mutation, Outcome, Reason, STAMP, inject, skip, stamp_for};
+use crate::core::policy::check;
 use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceError};
 use crate::core::validate;
 
@@ -88,6 +89,9 @@ impl PolicySet {
                 });
             }
             set.check_types(&definition)?;
+            if let Some(error) = check::first_error(&definition) {
+                return Err(Box::new(error).into());
+            }
             let policy = Policy::new(definition, overrides).map_err(Box::new)?;
             validate::policy(&policy).map_err(Box::new)?;
             set.policies.push(policy);

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
 use crate::core::pointer::unescape;
+use crate::core::policy::diagnostic::SAMPLE_FAILED;
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::node::Selection;
 use crate::core::policy::{
@@ -74,12 +75,15 @@ const NOT_IDEMPOTENT: &str = "a value must not depend on what the policy itself 
 /// An error for a refusal that is the policy's fault. A rule with `onConflict: refuse` may refuse a sample.
 fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
     match reason {
-        Reason::EvaluationFailed { place, expression, message } => Err(error(
-            policy,
-            format!("`{expression}` of {place} fails for a sample pod ({what}): {message}"),
-            "look at the values of the parameters, and guard what a pod may lack with `has(…)` or `.?`",
-            Some(&expression),
-        )),
+        Reason::EvaluationFailed { place, expression, message, fault } => {
+            let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
+            let hint = fault.hint.as_deref().unwrap_or("look at the values of the parameters");
+            if fault.span.line == 0 {
+                return Err(error(policy, message, hint, Some(&expression)));
+            }
+            let diagnostic = Diagnostic::new(fault.span, message).code(SAMPLE_FAILED).hint(hint);
+            Err(policy.definition().error(diagnostic))
+        }
         Reason::NotIdempotent { path } => {
             let needle = path.trim_end_matches(']').rsplit(['.', '[']).next().map(str::to_owned);
             let message = format!(

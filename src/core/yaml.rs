@@ -5,13 +5,15 @@
 
 mod read;
 pub mod scalar;
+mod source_map;
 mod tree;
 mod write;
 
 use serde_json::Value;
 
 pub use read::{Entry, Error, Span};
-pub use tree::{Content, Node};
+pub use source_map::SourceMap;
+pub use tree::{Content, Node, Text};
 pub use write::write;
 
 /// A manifest: its value, and the first repeated key.

@@ -15,6 +15,7 @@ mod input;
 mod limits;
 mod manifests;
 mod output;
+mod policy_check;
 mod policy_errors;
 mod policy_list;
 mod policy_types;

@@ -7,13 +7,12 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::devices::Devices;
-use super::diagnostic::{Diagnostic, SourceError};
+use super::diagnostic::{Diagnostic, NO_VALUE, SourceError};
 use super::interpolation::EvaluationError;
 use super::known_nodes::KnownNodes;
 use super::node::{LabelsRead, Selection};
 use super::resolved::{ParameterValues, ResolvedPolicy, computed_of_node};
 use super::setting::Setting;
-use crate::core::yaml::Span;
 
 /// A policy with the values of its parameters.
 #[derive(Debug)]
@@ -40,7 +39,11 @@ impl Policy {
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, error: EvaluationError| {
             let pods = reads_nodes.then_some(selection);
-            definition.error_at(without_value(&error, pods), &[&error.expression])
+            let diagnostic = without_value(&error, pods);
+            if error.fault.span.line > 0 {
+                return definition.error(diagnostic);
+            }
+            definition.error_at(diagnostic, &[&error.expression])
         };
         let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
         let resolve = |selection: &Selection| {
@@ -150,8 +153,10 @@ impl Policy {
 fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnostic {
     let Some(nodes) = nodes else {
         let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
-        return Diagnostic::new(Span::default(), message)
-            .hint("look at the values of the parameters, see docs/policy.md");
+        let hint = || "look at the values of the parameters, see docs/policy.md".to_owned();
+        return Diagnostic::new(error.fault.span, message)
+            .code(NO_VALUE)
+            .hint(error.fault.hint.clone().unwrap_or_else(hint));
     };
     let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
     let selects = if labels.is_empty() { "no nodes".to_owned() } else { labels.join(", ") };
@@ -159,7 +164,8 @@ fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnost
         "`{}` cannot be evaluated for a pod that selects {selects}: {}",
         error.expression, error.message
     );
-    Diagnostic::new(Span::default(), message)
+    Diagnostic::new(error.fault.span, message)
+        .code(NO_VALUE)
         .hint("guard it with `.?` and `orValue(…)`, or its rule with a `when` that reads `node`")
 }
 

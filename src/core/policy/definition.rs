@@ -94,6 +94,14 @@ impl Definition {
         self.bases.iter().map(|base| base.text.as_str()).chain([self.text.as_str()])
     }
 
+    /// An error at its place, which is in the file of the policy or of one that it extends.
+    pub(crate) fn error(&self, diagnostic: Diagnostic) -> SourceError {
+        let (policy, file, text) = (self.name.clone(), self.file.clone(), self.text.clone());
+        let own = SourceFile { policy, file, text };
+        let files: Vec<SourceFile> = self.bases.iter().cloned().chain([own]).collect();
+        SourceError::of(&files, diagnostic)
+    }
+
     /// An error at the first of these texts that the policy contains, its own file first.
     pub(crate) fn error_at(&self, mut diagnostic: Diagnostic, needles: &[&str]) -> SourceError {
         let bases = self.bases.iter().rev().map(|base| (base.file.as_str(), base.text.as_str()));

@@ -5,13 +5,15 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{Content, Node};
+use crate::core::yaml::{Content, Node, Text};
 
 use super::diagnostic::Diagnostic;
 use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
+use super::overlay::Wanted;
 use super::phase::{Names, Phase};
 use super::reader::{self, Fields};
+use crate::core::schema::Shape;
 
 /// `gpuClaims`: the claims that bring GPUs, and how many each of them brings.
 #[derive(Debug)]
@@ -74,10 +76,14 @@ impl GpuClaims {
         fields.finish()?;
         let gpus = match &gpus_node.content {
             Content::Scalar { value: Scalar::Number(number), .. } if number.as_u64().is_some() => {
-                Interpolation::compile(&format!("${{{number}}}"), gpus_node.span, names, None)?
+                Interpolation::compile(
+                    &Text::on_line(&format!("${{{number}}}"), gpus_node.span),
+                    names,
+                    None,
+                )?
             }
             Content::Scalar { value: Scalar::String(text), .. } if text.trim().starts_with("${") => {
-                fixed(text.trim(), gpus_node, names)?
+                fixed(gpus_node, "`gpus`", names)?
             }
             _ => {
                 return Err(reader::expected(gpus_node, "a whole number, or an expression that yields one")
@@ -92,6 +98,12 @@ impl GpuClaims {
         visit(&self.gpus);
     }
 
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        self.names.places(visit);
+        visit(&self.gpus, Wanted::Field(Shape::Integer(0, i64::MAX)));
+    }
+
     /// The claims for these parameters; `None` if names or number are `null`.
     pub(super) fn resolve(
         &self,
@@ -104,10 +116,9 @@ impl GpuClaims {
         }
         match gpus.as_i64().filter(|gpus| *gpus >= 0) {
             Some(gpus) => Ok(Some(ClaimedGpus { names, gpus })),
-            None => Err(EvaluationError {
-                expression: self.gpus.source(),
-                message: format!("the result is `{gpus}` where `gpus` needs a whole number of at least 0"),
-            }),
+            None => Err(self
+                .gpus
+                .failed(format!("the result is `{gpus}` where `gpus` needs a whole number of at least 0"))),
         }
     }
 }
@@ -139,6 +150,13 @@ impl Fabric {
         }
     }
 
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        for list in [&self.resources, &self.networks, &self.claims] {
+            list.places(visit);
+        }
+    }
+
     pub(super) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<FabricNames, EvaluationError> {
         Ok(FabricNames {
             resources: self.resources.patterns(bindings)?,
@@ -153,10 +171,10 @@ impl NameList {
         let wanted = format!("{what} to be a list, or an expression that yields one");
         match &node.content {
             Content::List(items) => {
-                let item = |item: &Node| fixed(reader::text(item, "a name")?, item, names);
+                let item = |item: &Node| fixed(item, "a name", names);
                 Ok(Self::Written(items.iter().map(item).collect::<Result<_, _>>()?))
             }
-            Content::Scalar { value: Scalar::String(text), .. } => match fixed(text.trim(), node, names)? {
+            Content::Scalar { value: Scalar::String(_), .. } => match fixed(node, what, names)? {
                 expression @ Interpolation::Expression(_) => Ok(Self::Computed(expression)),
                 _ => Err(reader::expected(node, &wanted)),
             },
@@ -171,13 +189,19 @@ impl NameList {
         }
     }
 
+    fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match self {
+            Self::Written(names) => names.iter().for_each(|name| visit(name, Wanted::Text)),
+            Self::Computed(text) => visit(text, Wanted::Names),
+        }
+    }
+
     fn patterns(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<Pattern>, EvaluationError> {
         let pattern = |text: &Interpolation, value: &Value| {
-            let failed = |message: String| EvaluationError { expression: text.source(), message };
             let Value::String(name) = value else {
-                return Err(failed(format!("the result is `{value}` where a name is needed")));
+                return Err(text.failed(format!("the result is `{value}` where a name is needed")));
             };
-            Pattern::parse(name).map_err(failed)
+            Pattern::parse(name).map_err(|message| text.failed(message))
         };
         match self {
             Self::Written(texts) => {
@@ -193,18 +217,15 @@ impl NameList {
             Self::Computed(text) => match text.evaluate(bindings)? {
                 Value::Null => Ok(Vec::new()),
                 Value::Array(names) => names.iter().map(|name| pattern(text, name)).collect(),
-                other => Err(EvaluationError {
-                    expression: text.source(),
-                    message: format!("the result is `{other}` where a list of names is needed"),
-                }),
+                other => Err(text.failed(format!("the result is `{other}` where a list of names is needed"))),
             },
         }
     }
 }
 
 /// A string with expressions over parameters only.
-fn fixed(text: &str, node: &Node, names: &Names) -> Result<Interpolation, Diagnostic> {
-    let compiled = Interpolation::compile(text, node.span, names, None)?;
+fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagnostic> {
+    let compiled = Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?;
     if compiled.phase(names) == Phase::Fixed {
         if let Interpolation::Literal(name) = &compiled {
             Pattern::parse(name).map_err(|message| {

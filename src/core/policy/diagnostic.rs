@@ -65,6 +65,17 @@ impl Diagnostic {
 
 /// The code of an error without a more specific one.
 const INVALID: &str = "invalid";
+pub(crate) const INVALID_EXPRESSION: &str = "invalid_expression";
+pub(crate) const NO_VALUE: &str = "no_value";
+pub(crate) const SAMPLE_FAILED: &str = "sample_failed";
+pub(crate) const UNKNOWN_NAME: &str = "unknown_name";
+
+impl Diagnostic {
+    /// The message, for an error that is a part of another one.
+    pub(crate) fn summary(self) -> String {
+        self.message
+    }
+}
 
 impl From<yaml::Error> for Diagnostic {
     fn from(error: yaml::Error) -> Self {

@@ -1,6 +1,9 @@
 //! CEL. Only this folder knows the library behind it.
 
+mod failure;
+mod infer;
 mod reads;
+pub(crate) mod types;
 mod values;
 
 use std::collections::BTreeSet;
@@ -11,6 +14,10 @@ use cel::common::value::CowVal;
 use cel::{Context, Env, ExecutionError, Program};
 use serde_json::Value;
 
+use crate::core::yaml::{SourceMap, Span};
+
+pub(crate) use failure::Failure;
+pub(crate) use infer::TypeFinding;
 pub(crate) use reads::{Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
@@ -22,6 +29,8 @@ use values::{from_json, to_json};
 pub(crate) struct Expression {
     program: Program,
     source: String,
+    /// The places of its characters in the file.
+    map: SourceMap,
     /// Free variables.
     names: BTreeSet<String>,
     /// The parts of `pod`, `container` and `node` that it reads.
@@ -150,6 +159,7 @@ impl Expression {
             let line = usize::try_from(first.pos.0).unwrap_or(1).max(1);
             let column = usize::try_from(first.pos.1).unwrap_or(0).saturating_sub(1);
             let line_start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
+            let column: usize = source[line_start..].chars().take(column).map(char::len_utf8).sum();
             let message = format!("not valid CEL: {}", first.msg.lines().next().unwrap_or_default());
             CompileError { message, at: (line_start + column).min(source.len()), length: 1 }
         })?;
@@ -162,7 +172,28 @@ impl Expression {
                 return Err(CompileError { message, at, length: function.len() });
             }
         }
-        Ok(Self { program, source: source.to_owned(), names: reader.names, reads: Box::new(reader.reads) })
+        let (names, reads) = (reader.names, Box::new(reader.reads));
+        Ok(Self { program, source: source.to_owned(), map: SourceMap::default(), names, reads })
+    }
+
+    /// The expression with the places of its characters.
+    pub(crate) fn placed(self, map: SourceMap) -> Self {
+        Self { map, ..self }
+    }
+
+    /// The place in the file of `length` bytes at `offset` of the source, as far as they are on one line. Its line is 0
+    /// for an expression that is in no file, such as one of a values file.
+    pub(crate) fn span(&self, offset: usize, length: usize) -> Span {
+        self.map.span(&self.source, offset, length)
+    }
+
+    /// The place of what a failure is about, or of the whole expression.
+    pub(super) fn span_of_failure(&self, failure: &Failure) -> Span {
+        let named = failure.name.as_ref().and_then(|name| Some((find_name(&self.source, name)?, name.len())));
+        match named {
+            Some((at, length)) => self.span(at, length),
+            None => self.span(0, self.source.len()),
+        }
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -188,11 +219,20 @@ impl Expression {
         &self.reads[2]
     }
 
-    /// Evaluates to a JSON value. The error is one sentence without the expression itself.
-    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, String> {
-        let result = self.program.execute(&bindings.0).map_err(|error| error.to_string())?;
-        to_json(&result)
+    /// Evaluates to a JSON value.
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
+        let result = self.program.execute(&bindings.0)?;
+        Ok(to_json(&result)?)
     }
+}
+
+/// The position of a name in an expression, where it is not part of a longer one.
+pub(super) fn find_name(source: &str, name: &str) -> Option<usize> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    source
+        .match_indices(name)
+        .map(|(at, _)| at)
+        .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
 }
 
 fn is_operator(function: &str) -> bool {

@@ -40,10 +40,9 @@ fn message(node: &Node, kind: &'static str, names: &Names) -> Result<PolicyWarni
         return Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
             .hint(format!("rename it: in a {kind} about a variable, it is the value of the variable")));
     }
-    let message_text = reader::text(message_node, &format!("the message of a {kind}"))?;
-    let message = Interpolation::compile(message_text, message_node.span, &names, None)?;
-    let when_text = reader::text(when_node, "`when`")?;
-    let when = Interpolation::compile(when_text.trim(), when_node.span, &names, None)?;
+    let message_text = reader::located(message_node, &format!("the message of a {kind}"))?;
+    let message = Interpolation::compile(&message_text, &names, None)?;
+    let when = Interpolation::compile(&reader::located(when_node, "`when`")?.trim(), &names, None)?;
     let reads_container = |text: &Interpolation| {
         text.expressions().flat_map(Expression::names).any(|name| names.get(name) == Some(Phase::Container))
     };
@@ -54,7 +53,7 @@ fn message(node: &Node, kind: &'static str, names: &Names) -> Result<PolicyWarni
     };
     let phase = if about == About::Pod { Phase::Injected } else { Phase::Container };
     let when = Interpolation::condition(when_node, "`when`", &names, phase)?;
-    Interpolation::compile(message_text, message_node.span, &names, Some(phase))?;
+    Interpolation::compile(&message_text, &names, Some(phase))?;
     Ok(PolicyWarning { code, about, when, message })
 }
 

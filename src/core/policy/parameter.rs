@@ -4,7 +4,7 @@ use serde_json::{Number, Value};
 
 use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
-use crate::core::yaml::{Content, Node, Span};
+use crate::core::yaml::{Content, Node, Text};
 
 use super::diagnostic::{Diagnostic, suggest};
 use super::interpolation::Interpolation;
@@ -59,9 +59,9 @@ pub struct Parameter {
     pub description: String,
     /// The value where nothing else gives one; `null` for none.
     pub default: Value,
-    minimum: Option<Value>,
-    maximum: Option<Value>,
-    one_of: Option<Vec<String>>,
+    pub(super) minimum: Option<Value>,
+    pub(super) maximum: Option<Value>,
+    pub(super) one_of: Option<Vec<String>>,
     min_items: Option<usize>,
     max_items: Option<usize>,
     /// Values by what the pod selects of its nodes.
@@ -133,7 +133,7 @@ impl Parameter {
             reader::texts(node, &format!("`{}`", self.name))?;
         }
         self.check(&node.to_value()).map_err(|problem| {
-            let quotable = matches!(&node.content, Content::Scalar { value, plain: true } if !matches!(value, Scalar::String(_)))
+            let quotable = matches!(&node.content, Content::Scalar { value, plain: true, .. } if !matches!(value, Scalar::String(_)))
                 && matches!(self.kind, ParameterType::String | ParameterType::Template);
             let diagnostic = Diagnostic::new(node.span, problem);
             if quotable {
@@ -261,7 +261,7 @@ fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<std::cmp:
 
 /// Compiles the value of a template. It can read the pod, and neither parameters nor variables.
 pub(super) fn template(text: &str) -> Result<Interpolation, Diagnostic> {
-    Interpolation::compile(text, Span::default(), &Names::built_in(), Some(Phase::Pod))
+    Interpolation::compile(&Text::nowhere(text), &Names::built_in(), Some(Phase::Pod))
 }
 
 fn article(kind: ParameterType) -> &'static str {

@@ -1,7 +1,7 @@
 //! Reading a YAML tree field by field. Every error has its position.
 
 use crate::core::yaml::scalar::{self, Scalar};
-use crate::core::yaml::{Content, Entry, Node, Span};
+use crate::core::yaml::{Content, Entry, Node, Span, Text};
 
 use super::diagnostic::{Diagnostic, closest, suggest};
 
@@ -80,11 +80,16 @@ pub(crate) fn items<'n>(node: &'n Node, what: &str) -> Result<&'n [Node], Diagno
 pub(crate) fn text<'n>(node: &'n Node, what: &str) -> Result<&'n str, Diagnostic> {
     match &node.content {
         Content::Scalar { value: Scalar::String(text), .. } => Ok(text),
-        Content::Scalar { value: Scalar::Bool(_) | Scalar::Number(_), plain: true } => {
+        Content::Scalar { value: Scalar::Bool(_) | Scalar::Number(_), plain: true, .. } => {
             Err(expected(node, &format!("{what} to be a string")).hint("put it in quotes"))
         }
         _ => Err(expected(node, &format!("{what} to be a string"))),
     }
+}
+
+/// A string with its place.
+pub(crate) fn located<'n>(node: &'n Node, what: &str) -> Result<Text<'n>, Diagnostic> {
+    text(node, what).map(|text| node.text().unwrap_or(Text::on_line(text, node.span)))
 }
 
 /// A list of strings.
@@ -114,7 +119,7 @@ pub(crate) fn boolean(node: &Node, what: &str) -> Result<bool, Diagnostic> {
 /// A tree has the value and not the spelling, so that the length of the scalar decides: `true` and `false` come from
 /// words of four or five letters.
 pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
-    let Content::Scalar { value, plain: true } = &node.content else { return Ok(()) };
+    let Content::Scalar { value, plain: true, .. } = &node.content else { return Ok(()) };
     let spelled_out = match value {
         Scalar::Bool(value) => node.span.length == if *value { 4 } else { 5 },
         Scalar::Number(number) => {

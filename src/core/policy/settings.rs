@@ -47,12 +47,22 @@ impl Settings {
         self.when.iter().chain(&self.containers).for_each(visit);
     }
 
+    /// Names, or beginnings of names that end in `*`.
+    pub(super) fn patterns(&self) -> &[String] {
+        &self.variables
+    }
+
     /// Returns whether a variable is one of these settings.
     pub(crate) fn include(&self, variable: &str) -> bool {
-        self.variables.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(beginning) => variable.starts_with(beginning),
-            None => variable == pattern,
-        })
+        self.variables.iter().any(|pattern| includes(pattern, variable))
+    }
+}
+
+/// Returns whether a variable is one of those that a pattern names.
+pub(super) fn includes(pattern: &str, variable: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => variable.starts_with(beginning),
+        None => variable == pattern,
     }
 }
 

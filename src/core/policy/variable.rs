@@ -42,8 +42,8 @@ impl Variable {
 impl VariableValue {
     fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
         Ok(match &node.content {
-            Content::Scalar { value: Scalar::String(text), .. } => {
-                Self::Text(Interpolation::compile(text, node.span, names, None)?)
+            Content::Scalar { value: Scalar::String(_), .. } => {
+                Self::Text(Interpolation::compile(&reader::located(node, "a variable")?, names, None)?)
             }
             Content::Scalar { .. } => {
                 reader::unambiguous(node)?;

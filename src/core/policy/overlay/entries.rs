@@ -7,6 +7,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Format, Shape};
 
+use super::places::Wanted;
 use super::source::{Source, SourceContent};
 use super::template::{Element, Template};
 use super::values::{AS_LIST, expected, solidified, text};
@@ -75,6 +76,14 @@ impl EntriesEdit {
         }
     }
 
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match &self.entries {
+            Entries::Written(entries) => entries.iter().for_each(|entry| entry.places(visit)),
+            Entries::Computed(text) => visit(text, Wanted::Entries),
+        }
+    }
+
     /// The edit with the entries that these values give.
     pub(super) fn constant(&self, bindings: &Bindings<'_, '_>) -> Result<Self, EvaluationError> {
         let entries = self.evaluate(bindings)?;
@@ -112,13 +121,7 @@ impl EntriesEdit {
     }
 
     fn failed(&self, message: String) -> EvaluationError {
-        let mut expression = String::new();
-        self.texts(&mut |text| {
-            if expression.is_empty() {
-                expression = text.source();
-            }
-        });
-        EvaluationError { expression, message }
+        EvaluationError::about(|visit| self.texts(visit), message)
     }
 }
 

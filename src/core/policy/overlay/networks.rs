@@ -9,6 +9,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Format, Shape};
 
+use super::places::Wanted;
 use super::source::{Source, SourceContent};
 use super::template::Template;
 use super::values::{text, value};
@@ -62,6 +63,27 @@ impl NetworksEdit {
         self.count.iter().for_each(|count| count.texts(visit));
     }
 
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match &self.networks {
+            Names::One(text) => visit(text, Wanted::Networks),
+            Names::List(names) => names.iter().for_each(|name| visit(name, Wanted::Text)),
+        }
+        self.count.iter().for_each(|count| count.places(visit));
+    }
+
+    /// The networks and the number of attachments, where neither depends on an expression.
+    pub(crate) fn constants(&self) -> Option<(usize, Option<u64>)> {
+        let Names::List(names) = &self.networks else { return None };
+        let count = match &self.count {
+            None => None,
+            Some(Template::Constant(count)) => Some(count.as_u64()?),
+            Some(_) => return None,
+        };
+        let are_literal = names.iter().all(|name| matches!(name, Interpolation::Literal(_)));
+        are_literal.then_some((names.len(), count))
+    }
+
     /// The edit with each text and the count replaced.
     pub(super) fn map(
         &self,
@@ -93,7 +115,7 @@ impl NetworksEdit {
             None => return Ok(Vec::new()),
         };
         if let Some(message) = count.as_ref().and_then(|count| too_many(count, names.len())) {
-            return Err(EvaluationError { expression: self.source(), message });
+            return Err(self.failed(message));
         }
         names.truncate(number.unwrap_or(usize::MAX));
         Ok(names.into_iter().map(|name| (name, 1)).collect())
@@ -110,13 +132,13 @@ impl NetworksEdit {
 
     fn names(&self, bindings: &Bindings<'_, '_>) -> Result<Option<Named>, EvaluationError> {
         let checked = |text: &Interpolation, value: &Value, listed: bool| {
-            let failed = |message: String| EvaluationError { expression: text.source(), message };
             let Value::String(name) = value else {
-                return Err(failed(format!("the result is `{value}` where the name of a network is needed")));
+                let message = format!("the result is `{value}` where the name of a network is needed");
+                return Err(text.failed(message));
             };
             check(name, listed)
                 .map(|()| name.clone())
-                .map_err(|problem| failed(format!("`{name}`: {problem}")))
+                .map_err(|problem| text.failed(format!("`{name}`: {problem}")))
         };
         match &self.networks {
             Names::One(text) => match text.evaluate(bindings)? {
@@ -147,22 +169,19 @@ impl NetworksEdit {
         for (_, interface) in names.iter().filter_map(|name| name.split_once('@')) {
             if !interfaces.insert(interface) {
                 let message = format!("two networks of the list have the interface `{interface}`");
-                return Err(EvaluationError { expression: self.source(), message });
+                return Err(self.failed(message));
             }
         }
         Ok(Some(Named::List(names)))
     }
 
-    /// The number of attachments, or else the networks, for a message.
-    fn source(&self) -> String {
-        let mut source = String::new();
-        if let Some(count) = &self.count {
-            count.texts(&mut |text| source = text.source());
-        }
-        if source.is_empty() {
-            self.texts(&mut |text| source = text.source());
-        }
-        source
+    /// An error about the number of attachments, or else about the networks.
+    fn failed(&self, message: String) -> EvaluationError {
+        let texts = |visit: &mut dyn FnMut(&Interpolation)| {
+            self.count.iter().for_each(|count| count.texts(visit));
+            self.name_texts(visit);
+        };
+        EvaluationError::about(texts, message)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::{Names, Phase};
 use crate::core::policy::reader;
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{Content, Entry, Node, Span};
+use crate::core::yaml::{Content, Entry, Node, Span, Text};
 
 use super::edit_keys::REPLACE;
 
@@ -45,8 +45,9 @@ impl Source {
                         "leave the field out, or use an expression that is `null` where it is to be left out",
                     ));
             }
-            Content::Scalar { value: Scalar::String(text), .. } => {
-                SourceContent::Text(Interpolation::compile(text, node.span, names, Some(phase))?)
+            Content::Scalar { value: Scalar::String(_), .. } => {
+                let text = reader::located(node, "a value")?;
+                SourceContent::Text(Interpolation::compile(&text, names, Some(phase))?)
             }
             Content::Scalar { .. } => {
                 reader::unambiguous(node)?;
@@ -64,7 +65,8 @@ impl Source {
                 let entry = |entry: &Entry<Node>| {
                     reader::string_key(entry)?;
                     // `$prepend` and its like are keys of the language, not expressions.
-                    let key = Interpolation::compile(&entry.key, entry.span, names, Some(phase))?;
+                    let key =
+                        Interpolation::compile(&Text::on_line(&entry.key, entry.span), names, Some(phase))?;
                     let empties = entry.key == REPLACE
                         && matches!(&entry.value.content, Content::List(items) if items.is_empty());
                     let value = if empties {
