@@ -4,10 +4,12 @@ use serde_json::Value;
 
 use crate::core::policy::definition::Definition;
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::matcher::ANY_VALUE;
 use crate::core::policy::overlay::{Amount, Element, Instruction, StringValue, Template};
 use crate::core::schema::is_extended_resource;
 
 use super::Finding;
+use super::conditions::ALWAYS_FALSE;
 
 const VOLUME_WITHOUT_MOUNT: &str = "volume_without_mount";
 const MOUNT_WITHOUT_VOLUME: &str = "mount_without_volume";
@@ -24,6 +26,7 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     devices(definition, &mut found);
     networks(definition, &mut found);
     every_pod(definition, &mut found);
+    no_pod(definition, &mut found);
     found
 }
 
@@ -69,7 +72,9 @@ fn volumes(definition: &Definition, found: &mut Vec<Finding>) {
         found.push(Finding::warning(VOLUME_WITHOUT_MOUNT, &format!("name: {volume}"), message, hint));
     }
     for volume in distinct(mounted.iter().copied().filter(|volume| !volumes.contains(volume))) {
-        let message = format!("no rule has the volume `{volume}` of this mount, which only pods with such a volume get");
+        let message = format!(
+            "no rule has the volume `{volume}` of this mount, which only pods with such a volume get"
+        );
         let hint = "add the volume to `pod.spec.volumes` of a rule";
         found.push(Finding::warning(MOUNT_WITHOUT_VOLUME, &format!("name: {volume}"), message, hint));
     }
@@ -99,7 +104,8 @@ fn sidecars(definition: &Definition, found: &mut Vec<Finding>) {
             );
         let Template::Constant(Value::String(name)) = &container.name else { continue };
         if adds {
-            let message = format!("a Job completes when all its containers have ended, and `{name}` is one of them");
+            let message =
+                format!("a Job completes when all its containers have ended, and `{name}` is one of them");
             let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
             found.push(Finding::warning(SIDECAR_KEEPS_JOB, &format!("name: {name}"), message, hint));
         }
@@ -117,19 +123,27 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
                     let Interpolation::Literal(name) = &amount.resource else {
                         continue;
                     };
-                    if !is_extended_resource(name) || definition.gpu_resources.contains(name) {
+                    let is_device = is_extended_resource(name);
+                    if definition.gpu_resources.contains(name)
+                        || !(is_device || name.starts_with("hugepages-"))
+                    {
                         continue;
                     }
-                    devices.push(name);
+                    if is_device {
+                        devices.push(name);
+                    }
                     if amount.limit.is_none() {
-                        let message = format!("the request of `{name}` has no limit, and Kubernetes wants the two equal");
+                        let message = format!(
+                            "the request of `{name}` has no limit, and Kubernetes wants the two equal"
+                        );
                         let hint = "write the same amount under `limits`";
                         found.push(Finding::warning(REQUEST_WITHOUT_LIMIT, name, message, hint));
                     }
                 }
             }
             Instruction::Capabilities { lists, .. } => {
-                may_lock |= lists.iter().any(|(field, list)| field.name == "add" && may_have(list, "IPC_LOCK"));
+                may_lock |=
+                    lists.iter().any(|(field, list)| field.name == "add" && may_have(list, "IPC_LOCK"));
             }
             Instruction::Value { field, .. } => may_lock |= field.name == "privileged",
             Instruction::Computed { field, .. } => {
@@ -152,7 +166,9 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
 /// Returns whether a list has a text, or an expression that may yield it.
 fn may_have(list: &Template, text: &str) -> bool {
     match list {
-        Template::Constant(Value::Array(items)) => items.iter().any(|item| [text, "ALL"].contains(&item.as_str().unwrap_or_default())),
+        Template::Constant(Value::Array(items)) => {
+            items.iter().any(|item| [text, "ALL"].contains(&item.as_str().unwrap_or_default()))
+        }
         Template::List(items) => items.iter().any(|Element(item)| match item {
             Template::Constant(item) => [text, "ALL"].contains(&item.as_str().unwrap_or_default()),
             _ => true,
@@ -204,6 +220,23 @@ fn constant_amount(amount: &Amount) -> Option<(&str, u64)> {
     let Some(Template::Constant(value)) = &amount.limit else { return None };
     let count = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     is_extended_resource(name).then_some((name.as_str(), count))
+}
+
+/// A policy that leaves every pod alone that has one of its triggers.
+fn no_pod(definition: &Definition, found: &mut Vec<Finding>) {
+    let matcher = &definition.matcher;
+    let excepted = |(key, value): &(String, String)| {
+        matcher
+            .except_annotation
+            .iter()
+            .any(|(known, seen)| known == key && (seen == ANY_VALUE || seen == value))
+    };
+    if !matcher.any_annotation.is_empty() && matcher.any_annotation.iter().all(excepted) {
+        let message =
+            "`exceptAnnotation` has each annotation of `anyAnnotation`, so that no pod matches".to_owned();
+        let hint = "remove it from one of the two";
+        found.push(Finding::warning(ALWAYS_FALSE, "exceptAnnotation:", message, hint));
+    }
 }
 
 fn every_pod(definition: &Definition, found: &mut Vec<Finding>) {

@@ -46,7 +46,7 @@ impl Walker<'_> {
                 }
                 _ => result,
             },
-            ("lowerAscii", _) => Type::string(),
+            ("lowerAscii", _) => Type::of(Kind::String(Texts::LowerCase)),
             _ => result,
         }
     }
@@ -72,7 +72,8 @@ impl Walker<'_> {
         let (target, operand) = (target?, call.target.as_deref()?);
         let is_optional = |kind: &Kind| matches!(kind, Kind::Optional(_));
         if !target.may_be(is_optional) {
-            let message = format!("`{name}` is for optional values, and {} is {target}", self.quoted(operand));
+            let message =
+                format!("`{name}` is for optional values, and {} is {target}", self.quoted(operand));
             let hint = "read what may be absent with `.?` or `[?…]`, as in `pod.spec.?hostname.orValue('')`";
             self.error(expression, message, Some(hint.to_owned()));
             return Some(Type::Dyn);
@@ -136,9 +137,8 @@ impl Walker<'_> {
 
     /// The message for a call that fails for all values.
     fn unfit(&self, call: &CallExpr, target: Option<&Type>, args: &[Type]) -> (String, Option<String>) {
-        let described = |expression: &IdedExpr, inferred: &Type| {
-            format!("{} is {inferred}", self.quoted(expression))
-        };
+        let described =
+            |expression: &IdedExpr, inferred: &Type| format!("{} is {inferred}", self.quoted(expression));
         if let (Some(operator), [left, right], [one, other]) =
             (operator(&call.func_name), call.args.as_slice(), args)
         {
@@ -184,10 +184,13 @@ impl Walker<'_> {
             return Some(format!("use `devices({}, {})`, which rounds up", text(right), text(left)));
         }
         let number = |inferred: &Type| match inferred.kinds() {
-            Some([Kind::String(texts)]) => texts.one().filter(|text| text.parse::<i64>().is_ok()).map(str::to_owned),
+            Some([Kind::String(texts)]) => {
+                texts.one().filter(|text| text.parse::<i64>().is_ok()).map(str::to_owned)
+            }
             _ => None,
         };
-        if let Some(number) = number(other).filter(|_| is_int(one)).or(number(one).filter(|_| is_int(other))) {
+        if let Some(number) = number(other).filter(|_| is_int(one)).or(number(one).filter(|_| is_int(other)))
+        {
             return Some(format!("write `{number}` without quotes"));
         }
         let is_optional = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Optional(_)]));

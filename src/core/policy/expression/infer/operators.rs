@@ -96,8 +96,11 @@ impl Walker<'_> {
         } else if let Some(text) = literal_text(left) {
             self.unequal(left, text, right, other);
         } else if unlike(one, other) && !is_null(one) && !is_null(other) {
-            let message =
-                format!("{} is {one}, and {} {other}: they are never equal", self.quoted(left), self.quoted(right));
+            let message = format!(
+                "{} is {one}, and {} {other}: they are never equal",
+                self.quoted(left),
+                self.quoted(right)
+            );
             self.warn(right, UNLIKE_TYPES, message, None);
         }
         Some(false)
@@ -116,7 +119,9 @@ impl Walker<'_> {
                 let hint = match kinds {
                     [Kind::Bool(_)] if text == "true" => Some(format!("write {name} alone")),
                     [Kind::Bool(_)] if text == "false" => Some(format!("write `!` and {name}")),
-                    [Kind::Int(..)] if text.parse::<i64>().is_ok() => Some(format!("write `{text}` without quotes")),
+                    [Kind::Int(..)] if text.parse::<i64>().is_ok() => {
+                        Some(format!("write `{text}` without quotes"))
+                    }
                     _ => None,
                 };
                 let message = format!("{name} is {inferred}, which never equals the string `'{text}'`");
@@ -124,8 +129,7 @@ impl Walker<'_> {
             }
             Some(Texts::LowerCase) => {
                 let message = format!(
-                    "{name} has no capital letters, so that it never equals `'{text}'`: values of labels are compared in \
-                     lower case"
+                    "{name} is in lower case, as values of labels of nodes are, so that it never equals `'{text}'`"
                 );
                 self.warn(literal, ALWAYS_FALSE, message, Some(format!("write `'{}'`", text.to_lowercase())));
             }
@@ -133,7 +137,12 @@ impl Walker<'_> {
                 let listed: Vec<String> = known.iter().take(12).map(|text| format!("`{text}`")).collect();
                 let message = format!("{name} is never `{text}`: it is one of {}", listed.join(", "));
                 let hint = closest(text, known.iter().map(String::as_str));
-                self.warn(literal, UNKNOWN_ENUM_VALUE, message, hint.map(|hint| format!("did you mean `{hint}`?")));
+                self.warn(
+                    literal,
+                    UNKNOWN_ENUM_VALUE,
+                    message,
+                    hint.map(|hint| format!("did you mean `{hint}`?")),
+                );
             }
             Some(Texts::Any) => {}
         }
@@ -187,8 +196,7 @@ impl Walker<'_> {
         if known == Some(false) && *texts == Texts::LowerCase {
             let receiver = call.target.as_deref().map(|target| self.quoted(target)).unwrap_or_default();
             let message = format!(
-                "{receiver} has no capital letters, so that `{name}('{part}')` is never true: values of labels are compared \
-                 in lower case"
+                "{receiver} is in lower case, as values of labels of nodes are, so that `{name}('{part}')` is never true"
             );
             self.warn(argument, ALWAYS_FALSE, message, Some(format!("write `'{}'`", part.to_lowercase())));
         }
@@ -224,7 +232,9 @@ fn meet(one: &Type, other: &Type) -> bool {
         (Kind::String(one), Kind::String(other)) => one.meet(other),
         (one, other) => class(one) == class(other),
     };
-    one.is_empty() || other.is_empty() || one.iter().any(|one| other.iter().any(|other| may_equal(one, other)))
+    one.is_empty()
+        || other.is_empty()
+        || one.iter().any(|one| other.iter().any(|other| may_equal(one, other)))
 }
 
 /// Returns whether the types have no kind of value in common.
