@@ -33,9 +33,10 @@ fn overlap(one: &Matcher, other: &Matcher) -> bool {
         && triggers_meet(one, other)
         && !excludes(one, other)
         && !excludes(other, one)
-        && one.labels.iter().all(|(key, value)| {
-            other.labels.iter().all(|(known, wanted)| known != key || wanted == value)
-        })
+        && one
+            .labels
+            .iter()
+            .all(|(key, value)| other.labels.iter().all(|(known, wanted)| known != key || wanted == value))
         && lists_meet(&one.namespaces, &other.namespaces, |one, other| one == other)
         && lists_meet(&one.owner_kinds, &other.owner_kinds, same_kind)
 }

@@ -92,7 +92,8 @@ fn built_in(definition: &Definition) -> BTreeMap<String, Type> {
 
 /// The values that a parameter can have: an operator can change each of them.
 fn of_parameter(parameter: &Parameter) -> Type {
-    let bound = |bound: &Option<Value>, otherwise: i64| bound.as_ref().and_then(Value::as_i64).unwrap_or(otherwise);
+    let bound =
+        |bound: &Option<Value>, otherwise: i64| bound.as_ref().and_then(Value::as_i64).unwrap_or(otherwise);
     let known = match parameter.kind {
         ParameterType::Integer => {
             Type::of(Kind::Int(bound(&parameter.minimum, i64::MIN), bound(&parameter.maximum, i64::MAX)))

@@ -37,14 +37,8 @@ pub(crate) const UNKNOWN_KEY: &str = "unknown_key";
 impl Expression {
     /// The type of the value, with the types of the names that the expression reads.
     pub(crate) fn infer(&self, scope: &dyn Fn(&str) -> Type) -> (Type, Vec<TypeFinding>) {
-        let mut walker = Walker {
-            expression: self,
-            scope,
-            locals: Vec::new(),
-            findings: Vec::new(),
-            depth: 0,
-            steps: 0,
-        };
+        let mut walker =
+            Walker { expression: self, scope, locals: Vec::new(), findings: Vec::new(), depth: 0, steps: 0 };
         let inferred = walker.of(self.program.expression());
         (inferred, walker.findings)
     }
@@ -196,7 +190,9 @@ impl Walker<'_> {
             ("_==_", [left, right]) => self.equality(left, right, true),
             ("_!=_", [left, right]) => self.equality(left, right, false),
             ("@in", [entry, list]) => self.membership(expression, call, entry, list),
-            ("_<_" | "_<=_" | "_>_" | "_>=_", [left, right]) => self.comparison(expression, call, left, right),
+            ("_<_" | "_<=_" | "_>_" | "_>=_", [left, right]) => {
+                self.comparison(expression, call, left, right)
+            }
             ("_[_]", [operand, key]) => self.index(expression, operand, key, false),
             ("_[?_]" | "_?._", [operand, key]) => self.index(expression, operand, key, true),
             _ => self.function(expression, call),

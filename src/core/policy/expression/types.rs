@@ -142,7 +142,11 @@ impl Type {
             Value::Object(entries) => Self::of(Kind::Record(
                 entries
                     .iter()
-                    .map(|(key, value)| Member { key: key.clone(), value: Self::of_value(value), always: true })
+                    .map(|(key, value)| Member {
+                        key: key.clone(),
+                        value: Self::of_value(value),
+                        always: true,
+                    })
                     .collect(),
             )),
         }
@@ -364,8 +368,9 @@ mod tests {
 
     #[test]
     fn texts_meet_if_one_value_is_in_both() {
-        let these =
-            |texts: &[&str]| Texts::These(texts.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>());
+        let these = |texts: &[&str]| {
+            Texts::These(texts.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>())
+        };
         assert!(these(&["a", "b"]).meet(&these(&["b"])));
         assert!(!these(&["fail"]).meet(&these(&["Fail"])));
         assert!(!Texts::LowerCase.meet(&these(&["P5"])));

@@ -64,13 +64,7 @@ impl Walker<'_> {
     }
 
     /// Covers an operand and the name of the field that is selected from it.
-    fn cover_field(
-        &self,
-        operand: &IdedExpr,
-        field: &str,
-        range: &mut Option<(usize, usize)>,
-        depth: usize,
-    ) {
+    fn cover_field(&self, operand: &IdedExpr, field: &str, range: &mut Option<(usize, usize)>, depth: usize) {
         let mut inner = None;
         self.cover(operand, &mut inner, depth + 1);
         let Some((start, end)) = inner else { return };
@@ -92,8 +86,14 @@ impl Walker<'_> {
     /// The text of a part, in backticks.
     pub(super) fn quoted(&self, expression: &IdedExpr) -> String {
         let (at, length) = self.range(expression);
-        let text: String =
-            self.expression.source.get(at..at + length).unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+        let text: String = self
+            .expression
+            .source
+            .get(at..at + length)
+            .unwrap_or_default()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ");
         if text.chars().count() <= 60 {
             return format!("`{text}`");
         }

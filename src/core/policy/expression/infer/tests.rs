@@ -86,7 +86,11 @@ fn an_operation_that_no_value_makes_right_is_an_error_at_its_place() {
     for (source, part, says) in [
         ("1 + gpus * ratio", "gpus * ratio", "use `devices(gpus, ratio)`"),
         ("flag && totalGpus >= '8'", "totalGpus >= '8'", "`totalGpus` is an integer, and `'8'` is a string"),
-        ("pod.spec.contaners == []", "pod.spec.contaners", "no PodSpec has a field `contaners`; did you mean `containers`?"),
+        (
+            "pod.spec.contaners == []",
+            "pod.spec.contaners",
+            "no PodSpec has a field `contaners`; did you mean `containers`?",
+        ),
         ("has(pod.spec.hostNetwrk)", "pod.spec.hostNetwrk", "did you mean `hostNetwork`?"),
         ("pod.spec.?hostname2.orValue('')", "pod.spec.?hostname2", "no PodSpec has a field `hostname2`"),
         ("pod.spec.containers.exists(c, c.imag == 'x')", "c.imag", "no Container has a field `imag`"),
@@ -100,7 +104,11 @@ fn an_operation_that_no_value_makes_right_is_an_error_at_its_place() {
         ("text.map(t, t)", "text", "this needs a list or a map"),
         ("text.name == 'x'", "text.name", "`text` is a string, which has no `name`"),
         ("gpus.orValue(3)", "gpus.orValue(3)", "`orValue` is for optional values"),
-        ("pod.metadata.?labels[?'x'].startsWith('a')", "pod.metadata.?labels[?'x'].startsWith('a')", "`.orValue(…)`"),
+        (
+            "pod.metadata.?labels[?'x'].startsWith('a')",
+            "pod.metadata.?labels[?'x'].startsWith('a')",
+            "`.orValue(…)`",
+        ),
         ("profiles['h200'].pairs", "profiles['h200']", "`profiles` has no key `h200`"),
         ("profiles[text].pears", "profiles[text].pears", "did you mean `pairs`?"),
         ("text > 3", "text > 3", "write `int(text)`"),
@@ -126,7 +134,12 @@ fn a_comparison_that_never_holds_is_a_warning_at_the_value() {
         ("node[?'pool'].orValue('') == 'P5'", ALWAYS_FALSE, "'P5'", "write `'p5'`"),
         ("node['pool'].contains('H100')", ALWAYS_FALSE, "'H100'", "write `'h100'`"),
         ("profiles[text].pairs == '2'", UNKNOWN_ENUM_VALUE, "'2'", "one of `1`, `4`"),
-        ("profiles[text].?pear.orValue('') == ''", UNKNOWN_KEY, "profiles[text].?pear", "never has the key `pear`"),
+        (
+            "profiles[text].?pear.orValue('') == ''",
+            UNKNOWN_KEY,
+            "profiles[text].?pear",
+            "never has the key `pear`",
+        ),
     ] {
         let found = findings(source);
         let [(Some(seen), place, shown)] = found.as_slice() else { panic!("{source}: {found:?}") };
@@ -181,9 +194,7 @@ fn every_operator_takes_what_the_checker_says_that_it_takes() {
 
 #[test]
 fn a_deep_expression_and_nested_loops_come_to_an_end() {
-    let nested = |depth: usize| {
-        (0..depth).fold("1".to_owned(), |body, at| format!("[1].map(x{at}, {body})"))
-    };
+    let nested = |depth: usize| (0..depth).fold("1".to_owned(), |body, at| format!("[1].map(x{at}, {body})"));
     for source in ["1+".repeat(2_000) + "1", format!("pod{}", ".a".repeat(1_000)), nested(50)] {
         assert!(infer(&source).1.len() <= 1, "{source}");
     }
