@@ -5,6 +5,8 @@ use serde_json::Value;
 /// An error or a warning that a file has to get.
 pub(crate) struct Expected {
     pub(crate) severity: String,
+    /// The file of `# with:`, if the message is about that one.
+    file: Option<String>,
     line: u64,
     /// Empty for any code.
     pub(crate) code: String,
@@ -22,6 +24,7 @@ pub(crate) struct Expectations {
 #[derive(Debug)]
 pub(crate) struct Finding {
     severity: String,
+    file: String,
     line: u64,
     code: String,
     /// The message and its hint.
@@ -33,6 +36,7 @@ impl Finding {
         let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         Self {
             severity: text("severity"),
+            file: text("file"),
             line: value["line"].as_u64().unwrap_or_default(),
             code: text("code"),
             text: format!("{}; {}", text("message"), text("hint")),
@@ -43,18 +47,25 @@ impl Finding {
 impl Expected {
     /// Reads `error 14 code: fragment`.
     fn parse(text: &str) -> Option<Self> {
-        let (head, fragment) = text.split_once(':')?;
-        let mut words = head.split_whitespace();
+        let (severity, rest) = text.split_once(' ')?;
+        let (file, rest) = match rest.split_once(".yaml:") {
+            Some((file, rest)) => (Some(format!("{file}.yaml")), rest),
+            None => (None, rest),
+        };
+        let (place, fragment) = rest.split_once(':')?;
+        let mut words = place.split_whitespace();
         Some(Self {
-            severity: words.next().filter(|word| ["error", "warning"].contains(word))?.to_owned(),
+            severity: Some(severity).filter(|word| ["error", "warning"].contains(word))?.to_owned(),
+            file,
             line: words.next()?.parse().ok()?,
             code: words.next().unwrap_or_default().to_owned(),
             fragment: fragment.trim().to_owned(),
         })
     }
 
-    fn is(&self, found: &Finding) -> bool {
+    fn is(&self, found: &Finding, own: &str) -> bool {
         self.severity == found.severity
+            && found.file.ends_with(self.file.as_deref().unwrap_or(own))
             && self.line == found.line
             && (self.code.is_empty() || self.code == found.code)
             && found.text.contains(&self.fragment)
@@ -82,20 +93,21 @@ impl Expectations {
     }
 
     /// The messages that are missing and those that are not expected; empty if there are none.
-    pub(crate) fn difference(&self, found: &[Finding]) -> String {
+    pub(crate) fn difference(&self, own: &str, found: &[Finding]) -> String {
         let mut left: Vec<&Finding> = found.iter().collect();
         let mut lines = Vec::new();
         for expected in &self.messages {
-            match left.iter().position(|found| expected.is(found)) {
+            match left.iter().position(|found| expected.is(found, own)) {
                 Some(at) => drop(left.remove(at)),
                 None => {
-                    let Expected { severity, line, code, fragment } = expected;
-                    lines.push(format!("  missing: {severity} {line} {code}: {fragment}"));
+                    let Expected { severity, file, line, code, fragment } = expected;
+                    let file = file.as_deref().unwrap_or(own);
+                    lines.push(format!("  missing: {severity} {file}:{line} {code}: {fragment}"));
                 }
             }
         }
-        for Finding { severity, line, code, text } in left {
-            lines.push(format!("  not expected: {severity} {line} {code}: {text}"));
+        for Finding { severity, file, line, code, text } in left {
+            lines.push(format!("  not expected: {severity} {file}:{line} {code}: {text}"));
         }
         lines.join("\n")
     }

@@ -7,6 +7,7 @@
 //! # expect: error 14 unknown_key: did you mean `containers`
 //! # expect: nothing
 //! # with: lab-efa.yaml
+//! # expect: warning lab-efa.yaml:9 policies_overlap: `team-efa`
 //! ```
 
 #![allow(
@@ -64,9 +65,9 @@ fn differences(folder: &str) -> Vec<String> {
             Expectations::of(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let with = expectations.with.as_ref().map(|name| root().join("tests/corpus/with").join(name));
         let found = check(&[Some(file.as_path()), with.as_deref()].into_iter().flatten().collect::<Vec<_>>());
-        let difference = expectations.difference(&found);
+        let difference = expectations.difference(&file.file_name().unwrap().to_string_lossy(), &found);
         if !difference.is_empty() {
-            differences.push(format!("{}\n{difference}", file.file_name().unwrap().to_string_lossy()));
+            differences.push(difference);
         }
     }
     differences
