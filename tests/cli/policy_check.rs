@@ -28,6 +28,6 @@ fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
 
 #[test]
 fn an_expression_over_unlike_types_names_both() {
-    shown(&with_value("\"${string(gpus * 1.5)}\""), "string(gpus")
-        .says(&["`*` does not take `int` and `double`", "`devices(gpus, ratio)`"]);
+    shown(&with_value("\"${string(gpus * 1.5)}\""), "gpus * 1.5")
+        .says(&["`gpus` is an integer, and `1.5` is a number", "`devices(gpus, 1.5)`"]);
 }

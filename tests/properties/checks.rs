@@ -1,13 +1,16 @@
 //! The checks of policies refuse nothing that is right, and have no warning about the policies of the repository.
 
-use fabric_injector::core::policy::check::{findings, overlaps};
-use fabric_injector::core::policy::{Definition, PolicyFile, Severity, SourceError, definitions};
+use fabric_injector::core::policy::check::{errors, overlaps, warnings};
+use fabric_injector::core::policy::{Definition, PolicyFile, SourceError, definitions};
 use fabric_injector::shell::builtin;
 
-use crate::adapter;
 use crate::generator::Dice;
 use crate::generator::policies;
 use crate::pairs::number;
+
+fn findings(definition: &Definition) -> Vec<SourceError> {
+    errors(definition).into_iter().chain(warnings(definition)).collect()
+}
 
 fn shown(found: &[SourceError]) -> String {
     found.iter().map(|one| format!("{}: {one}\n", one.diagnostic.code)).collect()
@@ -16,17 +19,15 @@ fn shown(found: &[SourceError]) -> String {
 #[test]
 fn a_generated_policy_has_no_type_error() {
     let mut dice = Dice::new(number("FABRIC_SEED", 1));
-    let mut loaded = 0;
-    for _ in 0..number("FABRIC_PAIRS", 1_000) / 2 {
-        let policy = policies::policy(&mut dice);
-        let text = policy.text();
+    let mut read = 0;
+    for _ in 0..number("FABRIC_PAIRS", 1_000) {
+        let text = policies::policy(&mut dice).text();
         let Ok(definition) = Definition::read("generated.yaml", &text) else { continue };
-        let mut found = findings(&definition);
-        found.retain(|one| one.diagnostic.severity == Severity::Error);
+        let found = errors(&definition);
         assert!(found.is_empty(), "{}\n{text}", shown(&found));
-        loaded += usize::from(adapter::load(&text, &policy.overrides).is_ok());
+        read += 1;
     }
-    assert!(loaded > 0);
+    assert!(read > 0);
 }
 
 #[test]
@@ -44,7 +45,8 @@ fn the_built_in_policies_have_no_finding() {
 
 #[test]
 fn the_policies_of_the_trials_have_no_finding() {
-    let built_in = builtin::files().unwrap();
+    let built_in = builtin::POLICIES.iter().map(|policy| PolicyFile::read(policy.name, policy.text).unwrap());
+    let built_in: Vec<PolicyFile> = built_in.collect();
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trial/policies");
     let mut read = 0;
     for entry in std::fs::read_dir(folder).unwrap() {

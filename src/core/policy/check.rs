@@ -1,4 +1,4 @@
-//! What is wrong with a policy, or probably not as its author means it, found without a pod.
+//! Mistakes in a policy that need no pod to be found: what is wrong, and what is probably not as its author means it.
 //!
 //! Errors are about types: no pod and no value of a parameter makes them right, so that the policy does not load. A
 //! warning is about what is legal and has no effect, or another one than it seems to have.
@@ -18,26 +18,24 @@ use scope::Scope;
 
 pub use overlap::overlaps;
 
-/// The first error in the types of a policy's expressions.
-pub(crate) fn first_error(definition: &Definition) -> Option<SourceError> {
+/// The errors in the types of a policy's expressions.
+pub fn errors(definition: &Definition) -> Vec<SourceError> {
     let scope = Scope::of(definition);
     let mut found = types::findings(definition, &scope);
     found.retain(|finding| finding.diagnostic.severity == Severity::Error);
-    found.into_iter().next().map(|finding| finding.located(definition))
+    found.into_iter().map(|finding| finding.located(definition)).collect()
 }
 
-/// The errors and warnings of a policy. Those about a policy that it extends are left out: they are that policy's.
-pub fn findings(definition: &Definition) -> Vec<SourceError> {
+/// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
+pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     let scope = Scope::of(definition);
     let mut found = types::findings(definition, &scope);
     found.extend(conditions::findings(definition, &scope, &found));
     found.extend(unused::findings(definition));
     found.extend(overlays::findings(definition));
+    found.retain(|finding| finding.diagnostic.severity == Severity::Warning);
     let located = found.into_iter().map(|finding| finding.located(definition));
-    let own = |finding: &SourceError| {
-        finding.diagnostic.severity == Severity::Error || *finding.file == *definition.file
-    };
-    located.filter(own).collect()
+    located.filter(|finding| *finding.file == *definition.file).collect()
 }
 
 /// A [`Diagnostic`], and the text that it is about.

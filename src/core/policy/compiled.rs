@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::devices::Devices;
-use super::diagnostic::{Diagnostic, NO_VALUE, SourceError};
+use super::diagnostic::{Diagnostic, NO_VALUE, SourceErrors};
 use super::interpolation::EvaluationError;
 use super::known_nodes::KnownNodes;
 use super::node::{LabelsRead, Selection};
@@ -34,7 +34,7 @@ const MAX_OTHERS: usize = 256;
 impl Policy {
     /// Gives a policy its parameter values. `settings` are the operator's, checked by
     /// [`Parameter::parse`](super::Parameter::parse) or read from a values file.
-    pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceError> {
+    pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceErrors> {
         let nodes = KnownNodes::of(&definition, &settings);
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, error: EvaluationError| {
@@ -51,15 +51,21 @@ impl Policy {
                 .map(Arc::new)
                 .map_err(|error| failed(selection, error))
         };
-        let general = resolve(&Selection::default())?;
+        let mut errors = Vec::new();
+        let general = resolve(&Selection::default()).map_err(|error| errors.push(error)).ok();
         let mut by_node = HashMap::new();
         // Nodes with the same values share a resolved policy.
         let mut known: Vec<(ParameterValues, Option<Vec<Value>>, Arc<ResolvedPolicy>)> = Vec::new();
         for selection in nodes.selections() {
             let values = values(&selection);
             let computed = if nodes.expressions_read(&selection) {
-                computed_of_node(&definition, &values, &selection)
-                    .map_err(|error| failed(&selection, error))?
+                match computed_of_node(&definition, &values, &selection) {
+                    Ok(computed) => computed,
+                    Err(error) => {
+                        errors.push(failed(&selection, error));
+                        continue;
+                    }
+                }
             } else {
                 Some(Vec::new())
             };
@@ -67,12 +73,21 @@ impl Policy {
                 |(other, found, _): &&(_, _, _)| computed.is_some() && *found == computed && *other == values;
             let resolved = match known.iter().find(same) {
                 Some((_, _, resolved)) => Arc::clone(resolved),
-                None => resolve(&selection)?,
+                None => match resolve(&selection) {
+                    Ok(resolved) => resolved,
+                    Err(error) => {
+                        errors.push(error);
+                        continue;
+                    }
+                },
             };
             known.push((values, computed, Arc::clone(&resolved)));
             by_node.insert(selection, resolved);
         }
         let others = RwLock::default();
+        let (Some(general), true) = (general, errors.is_empty()) else {
+            return Err(SourceErrors::first_at_each_place(errors));
+        };
         Ok(Self { definition, settings, nodes, general, by_node, others })
     }
 

@@ -7,11 +7,12 @@ use serde_json::Value;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Node, Text};
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{Diagnostic, MISSING_KEY, TOO_EARLY};
 use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
 use super::overlay::Wanted;
 use super::phase::{Names, Phase};
+use super::problems::{Checked, all};
 use super::reader::{self, Fields};
 use crate::core::schema::Shape;
 
@@ -69,28 +70,12 @@ impl Default for NameList {
 }
 
 impl GpuClaims {
-    pub(super) fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+    pub(super) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, "`gpuClaims`")?;
-        let list = NameList::read(fields.required("names")?, "`names`", names)?;
-        let gpus_node = fields.required("gpus")?;
+        let list = fields.required("names", |node| NameList::read(node, "`names`", names));
+        let gpus = fields.required("gpus", |node| read_gpus(node, names));
         fields.finish()?;
-        let gpus = match &gpus_node.content {
-            Content::Scalar { value: Scalar::Number(number), .. } if number.as_u64().is_some() => {
-                Interpolation::compile(
-                    &Text::on_line(&format!("${{{number}}}"), gpus_node.span),
-                    names,
-                    None,
-                )?
-            }
-            Content::Scalar { value: Scalar::String(text), .. } if text.trim().starts_with("${") => {
-                fixed(gpus_node, "`gpus`", names)?
-            }
-            _ => {
-                return Err(reader::expected(gpus_node, "a whole number, or an expression that yields one")
-                    .hint("write for example `8`, or `${gpusPerClaim}`"));
-            }
-        };
-        Ok(Self { names: list, gpus })
+        Ok(Self { names: list?, gpus: gpus? })
     }
 
     pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
@@ -124,22 +109,22 @@ impl GpuClaims {
 }
 
 impl Fabric {
-    pub(super) fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+    pub(super) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, "`fabric`")?;
-        let mut list = |key: &'static str, what: &str| match fields.optional(key) {
-            Some(node) => NameList::read(node, what, names),
-            None => Ok(NameList::default()),
-        };
-        let fabric = Self {
-            resources: list("resources", "`resources`")?,
-            networks: list("networks", "`networks`")?,
-            claims: list("claims", "`claims`")?,
-        };
+        let [resources, networks, claims] = ["resources", "networks", "claims"]
+            .map(|key| fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names)));
         fields.finish()?;
+        let fabric = Self {
+            resources: resources?.unwrap_or_default(),
+            networks: networks?.unwrap_or_default(),
+            claims: claims?.unwrap_or_default(),
+        };
         let is_empty = |list: &NameList| matches!(list, NameList::Written(names) if names.is_empty());
         if [&fabric.resources, &fabric.networks, &fabric.claims].into_iter().all(is_empty) {
             return Err(Diagnostic::new(node.span, "`fabric` names no device")
-                .hint("give it `resources`, `networks` or `claims`"));
+                .code(MISSING_KEY)
+                .hint("give it `resources`, `networks` or `claims`")
+                .into());
         }
         Ok(fabric)
     }
@@ -167,18 +152,18 @@ impl Fabric {
 }
 
 impl NameList {
-    fn read(node: &Node, what: &str, names: &Names) -> Result<Self, Diagnostic> {
+    fn read(node: &Node, what: &str, names: &Names) -> Checked<Self> {
         let wanted = format!("{what} to be a list, or an expression that yields one");
         match &node.content {
             Content::List(items) => {
                 let item = |item: &Node| fixed(item, "a name", names);
-                Ok(Self::Written(items.iter().map(item).collect::<Result<_, _>>()?))
+                all(items.iter().map(item)).map(Self::Written)
             }
             Content::Scalar { value: Scalar::String(_), .. } => match fixed(node, what, names)? {
                 expression @ Interpolation::Expression(_) => Ok(Self::Computed(expression)),
-                _ => Err(reader::expected(node, &wanted)),
+                _ => Err(reader::expected(node, &wanted).into()),
             },
-            _ => Err(reader::expected(node, &wanted)),
+            _ => Err(reader::expected(node, &wanted).into()),
         }
     }
 
@@ -223,6 +208,19 @@ impl NameList {
     }
 }
 
+fn read_gpus(node: &Node, names: &Names) -> Result<Interpolation, Diagnostic> {
+    match &node.content {
+        Content::Scalar { value: Scalar::Number(number), .. } if number.as_u64().is_some() => {
+            Interpolation::compile(&Text::on_line(&format!("${{{number}}}"), node.span), names, None)
+        }
+        Content::Scalar { value: Scalar::String(text), .. } if text.trim().starts_with("${") => {
+            fixed(node, "`gpus`", names)
+        }
+        _ => Err(reader::expected(node, "a whole number, or an expression that yields one")
+            .hint("write for example `8`, or `${gpusPerClaim}`")),
+    }
+}
+
 /// A string with expressions over parameters only.
 fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagnostic> {
     let compiled = Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?;
@@ -235,6 +233,7 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
         return Ok(compiled);
     }
     Err(Diagnostic::new(node.span, format!("`{}` depends on the pod", compiled.source()))
+        .code(TOO_EARLY)
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 

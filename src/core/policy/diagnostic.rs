@@ -1,5 +1,7 @@
 //! Errors in a policy or a values file, each with its position.
 
+mod codes;
+
 use std::fmt;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -7,6 +9,10 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use crate::core::yaml::{self, Span};
 
 use super::file::SourceFile;
+use super::problems::Problems;
+
+pub use codes::{ERRORS, WARNINGS};
+pub(crate) use codes::*;
 
 /// The effect of a [`Diagnostic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +42,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
         Self {
-            code: INVALID,
+            code: INVALID_VALUE,
             severity: Severity::Error,
             message: message.into(),
             span,
@@ -63,23 +69,9 @@ impl Diagnostic {
     }
 }
 
-/// The code of an error without a more specific one.
-const INVALID: &str = "invalid";
-pub(crate) const INVALID_EXPRESSION: &str = "invalid_expression";
-pub(crate) const NO_VALUE: &str = "no_value";
-pub(crate) const SAMPLE_FAILED: &str = "sample_failed";
-pub(crate) const UNKNOWN_NAME: &str = "unknown_name";
-
-impl Diagnostic {
-    /// The message, for an error that is a part of another one.
-    pub(crate) fn summary(self) -> String {
-        self.message
-    }
-}
-
 impl From<yaml::Error> for Diagnostic {
     fn from(error: yaml::Error) -> Self {
-        Self::new(error.span, error.message)
+        Self::new(error.span, error.message).code(YAML_SYNTAX)
     }
 }
 
@@ -133,7 +125,11 @@ impl fmt::Display for SourceError {
         let start = byte_offset(&self.text, span.line.max(1), span.column.max(1));
         let end =
             byte_offset(&self.text, span.line.max(1), span.column.max(1) + span.length.max(1)).max(start);
-        let title = Level::ERROR.primary_title(&*self.diagnostic.message);
+        let level = match self.diagnostic.severity {
+            Severity::Warning => Level::WARNING,
+            Severity::Error => Level::ERROR,
+        };
+        let title = level.primary_title(&*self.diagnostic.message);
         let mut group = title.element(
             Snippet::source(&*self.text)
                 .path(&*self.file)
@@ -143,6 +139,68 @@ impl fmt::Display for SourceError {
             group = group.element(Level::HELP.with_name("hint").message(&**hint));
         }
         f.write_str(&Renderer::plain().render(&[group]))
+    }
+}
+
+/// The errors of one or several files, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceErrors(Vec<SourceError>);
+
+impl SourceErrors {
+    pub(crate) fn new(errors: Vec<SourceError>) -> Self {
+        let mut unique: Vec<SourceError> = Vec::with_capacity(errors.len());
+        for error in errors {
+            if !unique.contains(&error) {
+                unique.push(error);
+            }
+        }
+        Self(unique)
+    }
+
+    /// The first error at each place: what fails for one node or pod most often fails for others.
+    pub(crate) fn first_at_each_place(errors: Vec<SourceError>) -> Self {
+        let mut first: Vec<SourceError> = Vec::new();
+        for error in errors {
+            let place = |error: &SourceError| (error.file.clone(), error.diagnostic.span);
+            if !first.iter().any(|known| place(known) == place(&error)) {
+                first.push(error);
+            }
+        }
+        Self(first)
+    }
+
+    /// The errors in the files of a policy and of its bases, in the order of the text.
+    pub(super) fn of(files: &[SourceFile], problems: Problems) -> Self {
+        let mut problems: Vec<Diagnostic> = problems.into_iter().collect();
+        problems.sort_by_key(|problem| (problem.span.line, problem.span.column));
+        Self::new(problems.into_iter().map(|problem| SourceError::of(files, problem)).collect())
+    }
+}
+
+impl From<SourceError> for SourceErrors {
+    fn from(error: SourceError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl IntoIterator for SourceErrors {
+    type Item = SourceError;
+    type IntoIter = std::vec::IntoIter<SourceError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl std::error::Error for SourceErrors {}
+
+impl fmt::Display for SourceErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.0.iter().enumerate() {
+            let separator = if at > 0 { "\n\n" } else { "" };
+            write!(f, "{separator}{error}")?;
+        }
+        Ok(())
     }
 }
 

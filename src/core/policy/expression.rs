@@ -187,13 +187,17 @@ impl Expression {
         self.map.span(&self.source, offset, length)
     }
 
-    /// The place of what a failure is about, or of the whole expression.
-    pub(super) fn span_of_failure(&self, failure: &Failure) -> Span {
-        let named = failure.name.as_ref().and_then(|name| Some((find_name(&self.source, name)?, name.len())));
-        match named {
-            Some((at, length)) => self.span(at, length),
+    /// The place of a name that the expression reads, or else of the whole expression.
+    pub(crate) fn span_of_name(&self, name: &str) -> Span {
+        match find_name(&self.source, name) {
+            Some(at) => self.span(at, name.len()),
             None => self.span(0, self.source.len()),
         }
+    }
+
+    /// The place of what a failure is about, or of the whole expression.
+    pub(super) fn span_of_failure(&self, failure: &Failure) -> Span {
+        self.span_of_name(failure.name.as_deref().unwrap_or_default())
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -229,8 +233,10 @@ impl Expression {
 /// The position of a name in an expression, where it is not part of a longer one.
 pub(super) fn find_name(source: &str, name: &str) -> Option<usize> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    source
-        .match_indices(name)
+    let found = if name.is_empty() { None } else { Some(source.match_indices(name)) };
+    found
+        .into_iter()
+        .flatten()
         .map(|(at, _)| at)
         .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
 }

@@ -167,12 +167,12 @@ impl Raw<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::core::yaml::{Content, Node, read_node};
+    use crate::core::yaml::{Content, Node, read_unique};
 
     /// The text of the file at the place of a mark in the text of the scalar `a`.
     #[track_caller]
     fn found(file: &str, mark: &str) -> (usize, usize, String) {
-        let root = read_node(file).unwrap().unwrap();
+        let root = read_unique(file).unwrap().0.unwrap();
         let Content::Map(entries) = &root.content else { panic!("{file}") };
         let node: &Node = &entries[0].value;
         let text = node.text().unwrap();

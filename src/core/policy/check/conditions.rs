@@ -3,15 +3,13 @@
 use serde_json::Value;
 
 use crate::core::policy::definition::Definition;
+use crate::core::policy::diagnostic::{ALWAYS_FALSE, ALWAYS_TRUE};
 use crate::core::policy::expression::types::{Kind, Texts};
 use crate::core::policy::expression::{Bindings, Expression};
 use crate::core::policy::interpolation::Interpolation;
 
 use super::Finding;
 use super::scope::Scope;
-
-const ALWAYS_TRUE: &str = "always_true";
-pub(super) const ALWAYS_FALSE: &str = "always_false";
 
 /// The subject of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,19 +1,19 @@
 //! Policies that match pods that they should leave to another one.
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::SourceError;
+use crate::core::policy::diagnostic::{POLICIES_OVERLAP, SourceError};
 use crate::core::policy::matcher::{ANY_VALUE, Matcher, kind_and_group};
 
 use super::Finding;
-
-const POLICIES_OVERLAP: &str = "policies_overlap";
 
 /// A warning for each two policies in use for which one pod is sure to exist that both match. Such a pod is refused.
 pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
     let mut found = Vec::new();
     for (at, second) in definitions.iter().enumerate() {
         for first in &definitions[..at] {
-            if !overlap(&first.matcher, &second.matcher) {
+            let in_use_together =
+                first.provider == second.provider && !extends(first, second) && !extends(second, first);
+            if !in_use_together || !overlap(&first.matcher, &second.matcher) {
                 continue;
             }
             let message = format!(
@@ -25,6 +25,11 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
         }
     }
     found
+}
+
+/// Returns whether a policy replaces another one, which it extends.
+fn extends(extension: &Definition, base: &Definition) -> bool {
+    extension.bases.iter().any(|file| file.policy == base.name)
 }
 
 /// Returns whether a pod surely exists that both match. Two different conditions may exclude each other.

@@ -3,21 +3,16 @@
 use serde_json::Value;
 
 use crate::core::policy::definition::Definition;
+use crate::core::policy::diagnostic::{
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME, NETWORKS_AND_COUNT_DIFFER,
+    REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, VOLUME_WITHOUT_MOUNT,
+};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::ANY_VALUE;
 use crate::core::policy::overlay::{Amount, Element, Instruction, StringValue, Template};
 use crate::core::schema::is_extended_resource;
 
 use super::Finding;
-use super::conditions::ALWAYS_FALSE;
-
-const VOLUME_WITHOUT_MOUNT: &str = "volume_without_mount";
-const MOUNT_WITHOUT_VOLUME: &str = "mount_without_volume";
-const SIDECAR_KEEPS_JOB: &str = "sidecar_keeps_job";
-const DEVICE_WITHOUT_IPC_LOCK: &str = "device_without_ipc_lock";
-const NETWORKS_AND_COUNT_DIFFER: &str = "networks_and_count_differ";
-const REQUEST_WITHOUT_LIMIT: &str = "request_without_limit";
-const MATCHES_EVERY_POD: &str = "matches_every_pod";
 
 pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     let mut found = Vec::new();

@@ -9,7 +9,7 @@ metadata:
 spec:
   provider: lab
   description: d
-  gpuResources: [nvidia.com/gpu]
+  gpuResources: [lab/gpu]
   match:
     anyAnnotation: {lab/fabric: "true"}
   parameters:
@@ -31,8 +31,8 @@ spec:
       when: ${locked || mode == 'fail'}
       container:
         resources:
-          limits: {nvidia.com/roce: "${devices(gpus, ratio)}"}
-          requests: {nvidia.com/roce: "${devices(gpus, ratio)}"}
+          limits: {lab/roce: "${devices(gpus, ratio)}"}
+          requests: {lab/roce: "${devices(gpus, ratio)}"}
         securityContext: {capabilities: {add: [IPC_LOCK]}}
         volumeMounts:
           - {name: shm, mountPath: /dev/shm}
@@ -58,7 +58,7 @@ fn findings_in(text: &str) -> Vec<(&'static str, String)> {
         let line = text.lines().nth(span.line - 1).unwrap_or_default();
         (finding.diagnostic.code, line.chars().skip(span.column - 1).take(span.length).collect())
     };
-    findings(&definition).into_iter().map(place).collect()
+    errors(&definition).into_iter().chain(warnings(&definition)).map(place).collect()
 }
 
 #[track_caller]
@@ -84,9 +84,9 @@ fn the_value_of_an_expression_has_to_fit_in_its_place() {
         "value: \"${pod.spec.?hostname}\"",
         &[("type_mismatch", "pod.spec.?hostname"), ("unused_variable", "profile:")],
     );
-    let limits = "limits: {nvidia.com/roce: \"${devices(gpus, ratio)}\"}";
-    finds(limits, "limits: {nvidia.com/roce: \"${gpus * ratio}\"}", &[("type_mismatch", "gpus * ratio")]);
-    finds(limits, "limits: {nvidia.com/roce: \"${gpus > 3}\"}", &[("type_mismatch", "gpus > 3")]);
+    let limits = "limits: {lab/roce: \"${devices(gpus, ratio)}\"}";
+    finds(limits, "limits: {lab/roce: \"${gpus * ratio}\"}", &[("type_mismatch", "gpus * ratio")]);
+    finds(limits, "limits: {lab/roce: \"${gpus > 3}\"}", &[("type_mismatch", "gpus > 3")]);
     let mount = "{name: shm, mountPath: /dev/shm}";
     finds(mount, "{name: shm, mountPath: /dev/shm, readOnly: \"${'true'}\"}", &[("type_mismatch", "'true'")]);
     let condition = "${locked || mode == 'fail'}";
@@ -103,7 +103,7 @@ fn an_expression_under_a_condition_that_no_sample_meets_is_checked() {
         )
         .replacen("value: \"${profile.pairs}\"", "value: \"${profile.pairs + gpus}\"", 1);
     let definition = Definition::read("lab.yaml", &text).unwrap();
-    let error = first_error(&definition).unwrap();
+    let error = errors(&definition).remove(0);
     assert!(
         error.diagnostic.message.contains("`profile.pairs` is a string, and `gpus` is an integer"),
         "{error}"
@@ -160,13 +160,13 @@ fn what_a_device_needs_is_found() {
     finds(
         "securityContext: {capabilities: {add: [IPC_LOCK]}}",
         "securityContext: {capabilities: {add: [NET_RAW]}}",
-        &[("device_without_ipc_lock", "nvidia.com/roce")],
+        &[("device_without_ipc_lock", "lab/roce")],
     );
     finds("securityContext: {capabilities: {add: [IPC_LOCK]}}", "securityContext: {privileged: true}", &[]);
     finds(
-        "limits: {nvidia.com/roce: \"${devices(gpus, ratio)}\"}",
+        "limits: {lab/roce: \"${devices(gpus, ratio)}\"}",
         "limits: {memory: 1Gi}",
-        &[("request_without_limit", "nvidia.com/roce")],
+        &[("request_without_limit", "lab/roce")],
     );
 }
 
@@ -240,7 +240,7 @@ fn an_extension_has_the_warnings_of_its_own_file_only() {
     let files = [("lab.yaml", base.as_str()), ("own.yaml", own)]
         .map(|(file, text)| PolicyFile::read(file, text).unwrap());
     let definitions = definitions(&files, &[]).unwrap();
-    let found: Vec<_> = findings(&definitions[0]).into_iter().map(|found| found.to_string()).collect();
+    let found: Vec<_> = warnings(&definitions[0]).into_iter().map(|found| found.to_string()).collect();
     let [one] = found.as_slice() else { panic!("{found:?}") };
     assert!(one.contains("own.yaml:9:"), "{one}");
 }

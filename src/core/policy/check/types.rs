@@ -1,7 +1,7 @@
 //! The types of expressions, and the values that are needed in their places.
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::Diagnostic;
+use crate::core::policy::diagnostic::{Diagnostic, TYPE_MISMATCH};
 use crate::core::policy::expression::types::{Kind, Texts, Type};
 use crate::core::policy::expression::{Expression, TypeFinding};
 use crate::core::policy::interpolation::Interpolation;
@@ -11,9 +11,6 @@ use crate::core::schema::Shape;
 
 use super::Finding;
 use super::scope::Scope;
-
-/// The code of an error in the types of an expression.
-const TYPE_MISMATCH: &str = "type_mismatch";
 
 pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
     let mut checker = Checker { scope, found: Vec::new() };
@@ -28,7 +25,7 @@ pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
         rule.pod.places(&mut place);
     }
     for warning in definition.warnings.iter().chain(&definition.refusals) {
-        checker.place(&warning.message, Wanted::Text);
+        checker.text(&warning.message);
     }
     super::conditions::of(definition, &mut |condition, _| checker.condition(condition));
     checker.found
@@ -53,8 +50,8 @@ impl Checker<'_> {
         let Interpolation::Expression(expression) = text else { return };
         let Some(inferred) = self.text(text) else { return };
         if !inferred.may_be(|kind| matches!(kind, Kind::Bool(_))) {
-            let message = format!("the condition is {inferred}, and has to be `true` or `false`");
-            self.unfit(expression, message, Some("compare it, as in `totalGpus > 0`".to_owned()));
+            let message = format!("the expression is {inferred} where a condition needs `true` or `false`");
+            self.unfit(expression, message, "compare it, as in `totalGpus > 0`");
         }
     }
 
@@ -64,14 +61,15 @@ impl Checker<'_> {
         if inferred.may_be(|kind| fits(kind, &wanted)) {
             return;
         }
+        if let Some([Kind::Record(members)]) = inferred.kinds()
+            && members.iter().any(|member| member.key == "$replace")
+        {
+            let message = "an expression cannot yield `$replace`".to_owned();
+            self.unfit(expression, message, "write the key out, and let its value be an expression");
+            return;
+        }
         let message = format!("the expression is {inferred} where {} is needed", wanted.describe());
-        let hint = match (&wanted, inferred.kinds()) {
-            (Wanted::Field(Shape::Integer(..)), Some([Kind::Double])) => {
-                Some("use `devices(gpus, ratio)` for a number of devices, or `int(…)`")
-            }
-            _ => None,
-        };
-        self.unfit(expression, message, hint.map(str::to_owned));
+        self.unfit(expression, message, remedy(&wanted, &inferred));
     }
 
     /// Checks the expressions of a text. Returns the type of one that is the whole text, if it has no error.
@@ -86,7 +84,7 @@ impl Checker<'_> {
             }
             if !inferred.may_be(|kind| !matches!(kind, Kind::Optional(_))) {
                 let message = format!("the expression is {inferred}, which no pod can hold");
-                self.unfit(expression, message, Some("end it with `.orValue(…)`".to_owned()));
+                self.unfit(expression, message, "end it with `.orValue(…)`");
                 continue;
             }
             whole = Some(inferred);
@@ -94,8 +92,9 @@ impl Checker<'_> {
         whole
     }
 
-    fn unfit(&mut self, expression: &Expression, message: String, hint: Option<String>) {
+    fn unfit(&mut self, expression: &Expression, message: String, hint: &str) {
         let source = expression.source();
+        let hint = Some(hint.to_owned());
         let finding = TypeFinding { warning: None, message, hint, at: 0, length: source.len() };
         self.found.push(of_expression(expression, finding));
     }
@@ -111,6 +110,28 @@ fn of_expression(expression: &Expression, finding: TypeFinding) -> Finding {
     Finding { diagnostic, text: expression.source().to_owned() }
 }
 
+/// How to write a value that fits in a place.
+fn remedy(wanted: &Wanted, inferred: &Type) -> &'static str {
+    let is = |fits: fn(&Kind) -> bool| inferred.kinds().is_some_and(|kinds| kinds.iter().any(fits));
+    match wanted {
+        Wanted::Field(Shape::Integer(..)) if is(|kind| matches!(kind, Kind::Double)) => {
+            "use `devices(gpus, ratio)` for a number of devices, or `int(…)`"
+        }
+        Wanted::Field(Shape::Integer(..)) => "write a whole number, or an expression that yields one",
+        Wanted::Field(Shape::Boolean) => "write `true` or `false` without quotes, or a comparison",
+        Wanted::Field(Shape::Quantity) => "write a number, or a string such as `'64Gi'`",
+        Wanted::Field(shape) if is_list(shape) => "write a list, as in `${[…]}`",
+        Wanted::Field(shape) if is_object(shape) => "write a map, as in `${{'key': …}}`",
+        Wanted::Field(_) | Wanted::Text if is(|kind| matches!(kind, Kind::List(_))) => {
+            "join the list, as in `${list.join(',')}`"
+        }
+        Wanted::Field(_) | Wanted::Text | Wanted::Entry => "read one field of it, as in `${profile.name}`",
+        Wanted::Networks => "write the name of a network, or a list of names",
+        Wanted::Entries => "write a list of maps, as in `${[{'key': …}]}`",
+        Wanted::Names => "write a list of names, as in `${[…]}`",
+    }
+}
+
 /// Returns whether a value of this kind may be right in a place. `null` leaves it out.
 fn fits(kind: &Kind, wanted: &Wanted) -> bool {
     let is_text = |inferred: &Type| inferred.may_be(|kind| matches!(kind, Kind::String(_) | Kind::Null));
@@ -119,6 +140,7 @@ fn fits(kind: &Kind, wanted: &Wanted) -> bool {
     match (wanted, kind) {
         (_, Kind::Null) => true,
         (_, Kind::Optional(_)) => false,
+        (Wanted::Entry, _) => true,
         (Wanted::Text, _) => is_scalar,
         (Wanted::Networks, Kind::List(items)) | (Wanted::Names, Kind::List(items)) => is_text(items),
         (Wanted::Networks, _) => matches!(kind, Kind::String(_)),
@@ -133,6 +155,7 @@ fn fits(kind: &Kind, wanted: &Wanted) -> bool {
         (Wanted::Field(Shape::Integer(..)), Kind::String(Texts::These(texts))) => {
             texts.iter().any(|text| text.parse::<i64>().is_ok())
         }
+        (Wanted::Field(Shape::Integer(least, most)), Kind::Int(low, high)) => low <= most && least <= high,
         (Wanted::Field(Shape::Integer(..) | Shape::PortNumberOrName), _) => {
             matches!(kind, Kind::Int(..) | Kind::String(_))
         }

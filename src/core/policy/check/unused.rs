@@ -1,15 +1,11 @@
 //! Parameters, variables and settings without an effect.
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::closest;
+use crate::core::policy::diagnostic::{UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest};
 use crate::core::policy::overlay::{Instruction, Template, Variable};
 use crate::core::policy::settings::includes;
 
 use super::Finding;
-
-const UNUSED_PARAMETER: &str = "unused_parameter";
-const UNUSED_VARIABLE: &str = "unused_variable";
-const UNKNOWN_SETTING_VARIABLE: &str = "unknown_setting_variable";
 
 pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     let mut found = Vec::new();

@@ -25,15 +25,6 @@ pub(crate) struct TypeFinding {
     pub(crate) length: usize,
 }
 
-/// The code of a comparison of values that are never equal because they have different types.
-pub(crate) const UNLIKE_TYPES: &str = "unlike_types";
-/// The code of a comparison with a text that the other side never has.
-pub(crate) const UNKNOWN_ENUM_VALUE: &str = "unknown_enum_value";
-/// The code of a condition that never holds.
-pub(crate) const ALWAYS_FALSE: &str = "always_false";
-/// The code of a key that a table does not have.
-pub(crate) const UNKNOWN_KEY: &str = "unknown_key";
-
 impl Expression {
     /// The type of the value, with the types of the names that the expression reads.
     pub(crate) fn infer(&self, scope: &dyn Fn(&str) -> Type) -> (Type, Vec<TypeFinding>) {

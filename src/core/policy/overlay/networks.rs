@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::problems::{Checked, all};
 use crate::core::schema::{Format, Shape};
 
 use super::places::Wanted;
@@ -32,12 +33,10 @@ enum Names {
 }
 
 impl NetworksEdit {
-    pub(super) fn read(source: &Source) -> Result<Self, Diagnostic> {
+    pub(super) fn read(source: &Source) -> Checked<Self> {
         let named = source.get("$networks").unwrap_or(source);
         let networks = match &named.content {
-            SourceContent::List(items) => {
-                Names::List(items.iter().map(|item| name(item, true)).collect::<Result<_, _>>()?)
-            }
+            SourceContent::List(items) => Names::List(all(items.iter().map(|item| name(item, true)))?),
             _ => Names::One(name(named, false)?),
         };
         let count = source.get("$count").map(|count| value(count, &COUNT)).transpose()?;
@@ -45,7 +44,7 @@ impl NetworksEdit {
             (&networks, &count, source.get("$count"))
             && let Some(message) = too_many(count, names.len())
         {
-            return Err(Diagnostic::new(node.span, message).hint("add networks, or lower `$count`"));
+            return Err(Diagnostic::new(node.span, message).hint("add networks, or lower `$count`").into());
         }
         Ok(Self { networks, count })
     }
@@ -191,7 +190,7 @@ enum Named {
 }
 
 /// The name of a network, or an expression. An entry of a list can name an interface.
-fn name(source: &Source, listed: bool) -> Result<Interpolation, Diagnostic> {
+fn name(source: &Source, listed: bool) -> Checked<Interpolation> {
     let text = text(source)?;
     if let Interpolation::Literal(name) = &text {
         check(name, listed).map_err(|problem| {

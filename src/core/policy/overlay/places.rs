@@ -11,8 +11,10 @@ use super::{Element, Instruction, PodOverlay, StringValue, Template, Variable};
 pub(crate) enum Wanted {
     /// The value of a field. `null` leaves it out.
     Field(Shape),
-    /// A string, or a value that becomes one.
+    /// A string, or a scalar that becomes one.
     Text,
+    /// An entry of a list in a string: any value, which becomes a text.
+    Entry,
     /// The name of a network, or a list of such names.
     Networks,
     /// A list of maps.
@@ -26,7 +28,7 @@ impl Wanted {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Field(shape) => describe(shape),
-            Self::Text => "a string".to_owned(),
+            Self::Text | Self::Entry => "a string".to_owned(),
             Self::Networks => "the name of a network or a list of names".to_owned(),
             Self::Entries => "a list of maps".to_owned(),
             Self::Names => "a list of names".to_owned(),
@@ -64,7 +66,7 @@ impl Instruction {
                 Variable::Entry(element) => element.0.places(visit),
                 Variable::List { name, edit } => {
                     name.places(visit);
-                    visit(&edit.entry, Wanted::Text);
+                    visit(&edit.entry, Wanted::Entry);
                 }
             }),
             Self::Amounts(amounts) => {
@@ -83,7 +85,7 @@ impl StringValue {
     fn places(&self, visit: Visit<'_>) {
         match self {
             Self::Text(template) => template.places(visit),
-            Self::List(edit) => visit(&edit.entry, Wanted::Text),
+            Self::List(edit) => visit(&edit.entry, Wanted::Entry),
             Self::Networks(edit) => edit.places(visit),
             Self::Entries(edit) => edit.places(visit),
         }

@@ -2,10 +2,10 @@
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, SelectExpr};
 
-use crate::core::policy::diagnostic::suggest;
+use crate::core::policy::diagnostic::{UNKNOWN_TABLE_KEY, suggest};
 
 use super::super::types::{Kind, Member, Texts, Type};
-use super::{UNKNOWN_KEY, Walker};
+use super::Walker;
 
 /// The result of looking up a key in one kind of value.
 enum Found {
@@ -73,7 +73,7 @@ impl Walker<'_> {
             // A pod never has a field that the Kubernetes API does not know. Of a table, only the program knows that.
             if what.is_empty() && guarded {
                 let message = format!("{} never has the key `{name}`", self.quoted(operand));
-                self.warn(expression, UNKNOWN_KEY, message, hint);
+                self.warn(expression, UNKNOWN_TABLE_KEY, message, hint);
                 return Type::NEVER;
             }
             let message = if what.is_empty() {

@@ -2,11 +2,11 @@
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
-use crate::core::policy::diagnostic::closest;
+use crate::core::policy::diagnostic::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest};
 
 use super::super::types::{Kind, Texts, Type, is_lower_case};
+use super::Walker;
 use super::fields::literal_text;
-use super::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, Walker};
 
 impl Walker<'_> {
     pub(super) fn both(&mut self, left: &IdedExpr, right: &IdedExpr) -> Type {
@@ -86,7 +86,7 @@ impl Walker<'_> {
         Type::bool(if meet(&one, items) { None } else { Some(false) })
     }
 
-    /// Whether two values are equal, if that is the same for all. Reports what is most likely a mistake.
+    /// Returns whether two values are equal, if that is the same for all. Reports what is most likely a mistake.
     fn compare(&mut self, left: &IdedExpr, right: &IdedExpr, one: &Type, other: &Type) -> Option<bool> {
         if meet(one, other) {
             return known_equal(one, other).then_some(true);
@@ -148,7 +148,7 @@ impl Walker<'_> {
         }
     }
 
-    /// `<`, `<=`, `>` and `>=`.
+    /// The type of a comparison of two numbers, of which the bounds may be known.
     pub(super) fn comparison(
         &mut self,
         expression: &IdedExpr,

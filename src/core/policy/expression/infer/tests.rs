@@ -1,5 +1,6 @@
 use serde_json::json;
 
+use crate::core::policy::diagnostic::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNKNOWN_TABLE_KEY, UNLIKE_TYPES};
 use crate::core::schema;
 
 use super::*;
@@ -136,7 +137,7 @@ fn a_comparison_that_never_holds_is_a_warning_at_the_value() {
         ("profiles[text].pairs == '2'", UNKNOWN_ENUM_VALUE, "'2'", "one of `1`, `4`"),
         (
             "profiles[text].?pear.orValue('') == ''",
-            UNKNOWN_KEY,
+            UNKNOWN_TABLE_KEY,
             "profiles[text].?pear",
             "never has the key `pear`",
         ),
