@@ -18,6 +18,7 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
     let (read, definitions, mut found) = read(files, others);
     for (at, file) in read.iter().enumerate() {
         found.extend(file.same_name(&read[..at]));
+        found.extend(file.slips());
     }
     found.extend(parameter_types(&definitions));
     found.extend(overlaps(&definitions.iter().collect::<Vec<_>>()));

@@ -36,7 +36,7 @@ pub(crate) use definition::About;
 pub use definition::{Definition, OnConflict};
 pub(crate) use device_names::ClaimedGpus;
 pub(crate) use devices::Devices;
-pub use diagnostic::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors};
+pub use diagnostic::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, WARNINGS};
 pub(crate) use feedback::Feedback;
 pub use file::{PolicyFile, SourceFile, definitions};
 pub(crate) use file::{definition, in_use, second_extensions};

@@ -11,8 +11,8 @@ use crate::core::yaml::{self, Span};
 use super::file::SourceFile;
 use super::problems::Problems;
 
-pub use codes::{ERRORS, WARNINGS};
 pub(crate) use codes::*;
+pub use codes::{ERRORS, WARNINGS};
 
 /// The effect of a [`Diagnostic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,6 +114,13 @@ impl SourceError {
         }
         let file = files.get(at).map_or(("", ""), |file| (file.file.as_str(), file.text.as_str()));
         Self::new(file.0, file.1, diagnostic)
+    }
+}
+
+impl SourceError {
+    /// The line that the error is about.
+    pub fn line(&self) -> &str {
+        self.text.lines().nth(self.diagnostic.span.line.saturating_sub(1)).unwrap_or_default()
     }
 }
 
@@ -230,7 +237,9 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     known
         .into_iter()
         .map(|candidate| (strsim::levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        .filter(|(distance, candidate)| {
+            *distance <= candidate.len().div_ceil(3) && *distance < candidate.len()
+        })
         .min()
         .map(|(_, candidate)| candidate)
 }

@@ -44,6 +44,7 @@ pub(crate) struct CompileError {
     /// Byte range within the expression.
     pub(crate) at: usize,
     pub(crate) length: usize,
+    pub(crate) hint: Option<&'static str>,
 }
 
 /// Values by name, for expressions to read.
@@ -147,7 +148,7 @@ const NAMESPACES: &[&str] = &["math", "optional", "lists", "strings", "cel"];
 impl Expression {
     /// Compiles CEL and finds out what it reads.
     pub(crate) fn compile(source: &str) -> Result<Self, CompileError> {
-        let whole = |message: String| CompileError { message, at: 0, length: source.len() };
+        let whole = |message: String| CompileError { message, at: 0, length: source.len(), hint: None };
         if source.trim().is_empty() {
             return Err(whole("an expression is empty".to_owned()));
         }
@@ -160,8 +161,7 @@ impl Expression {
             let column = usize::try_from(first.pos.1).unwrap_or(0).saturating_sub(1);
             let line_start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
             let column: usize = source[line_start..].chars().take(column).map(char::len_utf8).sum();
-            let message = format!("not valid CEL: {}", first.msg.lines().next().unwrap_or_default());
-            CompileError { message, at: (line_start + column).min(source.len()), length: 1 }
+            failure::syntax(&first.msg, source, (line_start + column).min(source.len()))
         })?;
         let mut reader = Reader::default();
         reader.expression(program.expression());
@@ -169,7 +169,7 @@ impl Expression {
             if !is_operator(function) && !is_known_function(function) {
                 let at = source.find(function).unwrap_or(0);
                 let message = format!("CEL has no function `{function}`");
-                return Err(CompileError { message, at, length: function.len() });
+                return Err(CompileError { message, at, length: function.len(), hint: None });
             }
         }
         let (names, reads) = (reader.names, Box::new(reader.reads));

@@ -84,6 +84,13 @@ impl PolicyFile {
         Some(SourceError::new(&self.source.file, &self.source.text, diagnostic))
     }
 
+    /// Warnings about slips that YAML accepts.
+    pub(crate) fn slips(&self) -> impl Iterator<Item = SourceError> {
+        let mut warnings = Vec::new();
+        slips::template_braces(&self.spec, &mut warnings);
+        warnings.into_iter().map(|warning| SourceError::new(&self.source.file, &self.source.text, warning))
+    }
+
     /// `metadata.name`.
     pub fn name(&self) -> &str {
         &self.source.policy

@@ -60,8 +60,11 @@ pub struct Fault {
 impl Interpolation {
     /// Compiles a string. Every name in it is known, and can be read in the phase if one is given.
     pub(crate) fn compile(text: &Text<'_>, names: &Names, phase: Option<Phase>) -> Result<Self, Diagnostic> {
-        let mut parts = split(text.text).map_err(|(message, at)| {
-            Diagnostic::new(text.span_of(at, 2), message).code(INVALID_EXPRESSION)
+        let mut parts = split(text.text).map_err(|at| {
+            let message = "`${` is not closed by `}`; a literal `${` is written `$${`";
+            Diagnostic::new(text.span_of(at, 2), message)
+                .code(INVALID_EXPRESSION)
+                .hint("close it, and put a value in quotes that contains ` #`: there, a comment begins")
         })?;
         if !parts.iter().any(|piece| matches!(piece, Piece::Expression(..))) {
             let literal = parts.into_iter().map(|piece| match piece {
@@ -210,7 +213,7 @@ fn compile(
     let expression = Expression::compile(source).map_err(|error| {
         Diagnostic::new(text.span_of(at + error.at, error.length), error.message)
             .code(INVALID_EXPRESSION)
-            .hint("expressions are CEL, see docs/policy.md")
+            .hint(error.hint.unwrap_or("expressions are CEL, see docs/policy.md"))
     })?;
     for name in expression.names() {
         let place = || text.span_of(at + find_name(source, name).unwrap_or(0), name.len());
@@ -236,8 +239,8 @@ enum Piece {
     Expression(String, usize),
 }
 
-/// Splits a text at its `${…}`; the error is a message and the byte that it is about.
-fn split(text: &str) -> Result<Vec<Piece>, (String, usize)> {
+/// Splits a text at its `${…}`; the error is the byte of one that is not closed.
+fn split(text: &str) -> Result<Vec<Piece>, usize> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
@@ -251,9 +254,7 @@ fn split(text: &str) -> Result<Vec<Piece>, (String, usize)> {
         }
         literal.push_str(&rest[..at]);
         let body = &rest[at + 2..];
-        let end = expression_end(body).ok_or_else(|| {
-            ("`${` is not closed by `}`; a literal `${` is written `$${`".to_owned(), offset)
-        })?;
+        let end = expression_end(body).ok_or(offset)?;
         if !literal.is_empty() {
             pieces.push(Piece::Literal(std::mem::take(&mut literal)));
         }

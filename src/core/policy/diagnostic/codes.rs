@@ -53,3 +53,9 @@ codes! {
     MATCHES_EVERY_POD = "matches_every_pod",
     POLICIES_OVERLAP = "policies_overlap",
 }
+
+codes! {
+    /// The codes of warnings, which `policy check` reports.
+    WARNINGS:
+    TEMPLATE_BRACES = "template_braces",
+}

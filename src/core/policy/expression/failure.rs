@@ -1,6 +1,38 @@
-//! The reasons for which an expression has no value.
+//! The reasons for which an expression is not valid, or has no value.
 
 use cel::ExecutionError;
+
+use super::CompileError;
+
+/// Operators of other languages, each with that of CEL.
+const OPERATORS: &[(&str, &str)] = &[
+    ("and", "write `&&` for and"),
+    ("or", "write `||` for or"),
+    ("not", "write `!` for not"),
+    ("=", "compare with `==`"),
+    ("if", "write `condition ? a : b`"),
+];
+
+/// An error of the parser at byte `at` of the source.
+pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
+    let rest = &source[at..];
+    let found = rest.split_whitespace().next().unwrap_or_default();
+    let shown = match message.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ") {
+        _ if found.is_empty() => "the expression ends too early".to_owned(),
+        // What the parser could read instead is every token of the language.
+        known if known.contains(" expecting ") => format!("`{found}` is not expected here"),
+        other => other.to_owned(),
+    };
+    // A word in front of a value is the name of one, and the error is at the value.
+    let before = source[..at].split_whitespace().next_back().unwrap_or_default();
+    let operator = OPERATORS.iter().find(|(other, _)| [found, before].contains(other));
+    CompileError {
+        message: format!("not valid CEL: {shown}"),
+        at,
+        length: found.len().max(1),
+        hint: operator.map(|(_, hint)| *hint),
+    }
+}
 
 /// An expression without a value for the bindings.
 #[derive(Debug, Clone, PartialEq, Eq)]
