@@ -3,6 +3,8 @@
 //! The engine refuses a pod for which an expression fails or the policy is not idempotent. A policy for which that
 //! happens with a sample pod is an error at its line, before any real pod comes.
 
+mod compared;
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -142,9 +144,26 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
         }
         Err(_) => true,
     };
-    let nodes: Vec<Selection> = policy.known_nodes().filter(|nodes| is_new(nodes)).collect();
+    let compared = compared::nodes(policy.definition());
+    let nodes: Vec<Selection> =
+        policy.known_nodes().chain(compared).filter(|nodes| is_new(nodes)).collect();
     let nodes = [None].into_iter().chain(nodes.iter().map(Some));
-    nodes.flat_map(|nodes| samples_on(policy, nodes)).collect()
+    let mut samples: Vec<(String, Value)> = nodes.flat_map(|nodes| samples_on(policy, nodes)).collect();
+    samples.extend(samples_with_metadata(policy));
+    samples
+}
+
+/// The first sample with each of the labels and annotations for which conditions hold.
+fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
+    let Some((what, first)) = samples_on(policy, None).into_iter().next() else { return Vec::new() };
+    let with = |wanted: compared::Metadata| {
+        let compared::Metadata { map, key, value } = wanted;
+        let mut pod = first.clone();
+        let what = format!("{what} and with {key}: {value}");
+        pod["metadata"][map][key] = value.into();
+        (what, pod)
+    };
+    compared::metadata(policy.definition()).into_iter().map(with).collect()
 }
 
 fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)> {
