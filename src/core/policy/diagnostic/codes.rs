@@ -34,7 +34,7 @@ codes! {
 }
 
 codes! {
-    /// The codes of warnings.
+    /// The codes of warnings, which `policy check` reports.
     WARNINGS:
     ALWAYS_TRUE = "always_true",
     ALWAYS_FALSE = "always_false",
@@ -52,10 +52,5 @@ codes! {
     NETWORKS_AND_COUNT_DIFFER = "networks_and_count_differ",
     MATCHES_EVERY_POD = "matches_every_pod",
     POLICIES_OVERLAP = "policies_overlap",
-}
-
-codes! {
-    /// The codes of warnings, which `policy check` reports.
-    WARNINGS:
     TEMPLATE_BRACES = "template_braces",
 }
