@@ -18,6 +18,8 @@ pub(crate) struct Expectations {
     pub(crate) messages: Vec<Expected>,
     /// A file that is checked along with this one.
     pub(crate) with: Option<String>,
+    /// Other messages may follow from the same mistake.
+    more: bool,
 }
 
 /// An error or a warning of `policy check`.
@@ -74,7 +76,7 @@ impl Expected {
 
 impl Expectations {
     pub(crate) fn of(text: &str) -> Result<Self, String> {
-        let mut expectations = Self { messages: Vec::new(), with: None };
+        let mut expectations = Self { messages: Vec::new(), with: None, more: false };
         let (mut lines, mut says_nothing) = (0, false);
         for line in text.trim_start_matches('\u{feff}').lines().take_while(|line| line.starts_with('#')) {
             if let Some(with) = line.strip_prefix("# with: ") {
@@ -82,10 +84,11 @@ impl Expectations {
             } else if let Some(expected) = line.strip_prefix("# expect: ") {
                 lines += 1;
                 says_nothing |= expected.trim() == "nothing";
+                expectations.more |= expected.trim() == "more";
                 expectations.messages.extend(Expected::parse(expected));
             }
         }
-        let read = expectations.messages.len() + usize::from(says_nothing);
+        let read = expectations.messages.len() + usize::from(says_nothing) + usize::from(expectations.more);
         if lines == 0 || lines != read || (says_nothing && lines > 1) {
             return Err(format!("{read} of {lines} lines `# expect:` can be read"));
         }
@@ -106,7 +109,7 @@ impl Expectations {
                 }
             }
         }
-        for Finding { severity, file, line, code, text } in left {
+        for Finding { severity, file, line, code, text } in left.into_iter().filter(|_| !self.more) {
             lines.push(format!("  not expected: {severity} {file}:{line} {code}: {text}"));
         }
         lines.join("\n")

@@ -1,10 +1,11 @@
 //! Policy files with mistakes, each with the messages of `policy check` that it has to get.
 //!
 //! A file of `broken` or `nvidia` begins with its messages: severity, line, code, and a part of the message or of its
-//! hint. It gets these and no others. A code can be missing. A file that `# with:` names is checked along with it.
+//! hint. It gets these and no others, unless a line says that more can follow from its mistake. A code can be missing. A file that `# with:` names is checked along with it.
 //!
 //! ```yaml
 //! # expect: error 14 unknown_key: did you mean `containers`
+//! # expect: more
 //! # expect: nothing
 //! # with: lab-efa.yaml
 //! # expect: warning lab-efa.yaml:9 policies_overlap: `team-efa`
