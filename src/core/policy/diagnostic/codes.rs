@@ -36,6 +36,7 @@ codes! {
 codes! {
     /// The codes of warnings, which `policy check` reports.
     WARNINGS:
+    TEMPLATE_BRACES = "template_braces",
     ALWAYS_TRUE = "always_true",
     ALWAYS_FALSE = "always_false",
     UNLIKE_TYPES = "unlike_types",
@@ -52,5 +53,4 @@ codes! {
     NETWORKS_AND_COUNT_DIFFER = "networks_and_count_differ",
     MATCHES_EVERY_POD = "matches_every_pod",
     POLICIES_OVERLAP = "policies_overlap",
-    TEMPLATE_BRACES = "template_braces",
 }
