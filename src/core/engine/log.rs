@@ -214,11 +214,6 @@ impl ChangeLog {
         });
     }
 
-    /// JSON Pointer to the value that was changed last.
-    pub(super) fn last(&self) -> Option<&str> {
-        self.changes.last().map(|change| change.pointer.as_str())
-    }
-
     /// Reverts all changes, the last one first.
     pub(super) fn undo(self, pod: &mut Value) {
         for change in self.changes.into_iter().rev() {

@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
+use crate::core::policy::NETWORKS;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{
-    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME, NETWORKS_AND_COUNT_DIFFER,
-    REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, VOLUME_WITHOUT_MOUNT,
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME,
+    NETWORKS_AND_COUNT_DIFFER, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
+    UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
 };
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::ANY_VALUE;
@@ -20,6 +22,8 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     sidecars(definition, &mut found);
     devices(definition, &mut found);
     networks(definition, &mut found);
+    networks_as_text(definition, &mut found);
+    media(definition, &mut found);
     every_pod(definition, &mut found);
     no_pod(definition, &mut found);
     found
@@ -205,6 +209,38 @@ fn networks(definition: &Definition, found: &mut Vec<Finding>) {
                 rule.name
             );
             found.push(Finding::warning(NETWORKS_AND_COUNT_DIFFER, "$networks", message, hint));
+        }
+    }
+}
+
+/// Networks that are not added to those of the pod.
+fn networks_as_text(definition: &Definition, found: &mut Vec<Finding>) {
+    for instruction in instructions(definition) {
+        nested(instruction, &mut |instruction| {
+            let Instruction::Annotations { entries, .. } = instruction else { return };
+            let as_text = entries.iter().any(|(key, value)| {
+                matches!(key, Interpolation::Literal(key) if key == NETWORKS)
+                    && matches!(value, StringValue::Text(_))
+            });
+            if as_text {
+                let message =
+                    format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
+                let hint = "attach networks by `$networks`, which adds to those of the pod";
+                found.push(Finding::warning(NETWORKS_AS_TEXT, &format!("{NETWORKS}:"), message, hint));
+            }
+        });
+    }
+}
+
+/// Media of volumes that no kubelet knows. The API server accepts any.
+fn media(definition: &Definition, found: &mut Vec<Finding>) {
+    for Element(volume) in definition.rules.iter().flat_map(|rule| &rule.pod.volumes) {
+        let Some(source) = volume.field("emptyDir") else { continue };
+        let Some(medium) = source.literal("medium") else { continue };
+        if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
+            let message = format!("no kubelet knows the medium `{medium}`, so that the pod does not start");
+            let hint = "write `Memory`, or `HugePages`";
+            found.push(Finding::warning(UNKNOWN_ENUM_VALUE, &format!("medium: {medium}"), message, hint));
         }
     }
 }
