@@ -1,13 +1,13 @@
 //! The comments at the top of a file of the corpus, and how they are compared with what was found.
 
-use serde_json::Value;
+use fabric_injector::core::policy::{Severity, SourceError};
 
 /// An error or a warning that a file has to get.
 pub(crate) struct Expected {
     pub(crate) severity: String,
     /// The file of `# with:`, if the message is about that one.
     file: Option<String>,
-    line: u64,
+    line: usize,
     /// Empty for any code.
     pub(crate) code: String,
     /// A part of the message or of the hint.
@@ -25,23 +25,24 @@ pub(crate) struct Expectations {
 /// An error or a warning of `policy check`.
 #[derive(Debug)]
 pub(crate) struct Finding {
-    severity: String,
+    severity: &'static str,
     file: String,
-    line: u64,
-    code: String,
+    line: usize,
+    code: &'static str,
     /// The message and its hint.
     text: String,
 }
 
 impl Finding {
-    pub(crate) fn of(value: &Value) -> Self {
-        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+    pub(crate) fn of(error: &SourceError) -> Self {
+        let diagnostic = &error.diagnostic;
+        let severity = if diagnostic.severity == Severity::Error { "error" } else { "warning" };
         Self {
-            severity: text("severity"),
-            file: text("file"),
-            line: value["line"].as_u64().unwrap_or_default(),
-            code: text("code"),
-            text: format!("{}; {}", text("message"), text("hint")),
+            severity,
+            file: error.file.to_string(),
+            line: diagnostic.span.line,
+            code: diagnostic.code,
+            text: format!("{}; {}", diagnostic.message, diagnostic.hint.as_deref().unwrap_or_default()),
         }
     }
 }

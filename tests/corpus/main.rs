@@ -23,9 +23,11 @@ mod expectation;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::sync::LazyLock;
 
-use serde_json::Value;
+use fabric_injector::core::check;
+use fabric_injector::core::policy::PolicyFile;
+use fabric_injector::shell::builtin::{self, BuiltIn};
 
 use expectation::{Expectations, Expected, Finding};
 
@@ -47,14 +49,13 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 /// The errors and warnings of `policy check`.
 fn check(files: &[&Path]) -> Vec<Finding> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
-    command.current_dir(root()).env_clear().args(["policy", "check", "-o", "json"]).args(files);
-    let output = command.output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    let found: Vec<Value> = serde_json::from_str(&text).unwrap_or_else(|error| {
-        panic!("{files:?}: {error}: {text}{}", String::from_utf8_lossy(&output.stderr))
+    static BUILT_IN: LazyLock<Vec<PolicyFile>> = LazyLock::new(|| {
+        let file = |policy: &BuiltIn| PolicyFile::read(policy.name, policy.text).unwrap();
+        builtin::POLICIES.iter().map(file).collect()
     });
-    found.iter().map(Finding::of).collect()
+    let text = |file: &&Path| (file.to_string_lossy().into_owned(), fs::read_to_string(file).unwrap());
+    let files: Vec<(String, String)> = files.iter().map(text).collect();
+    check::check(&files, &BUILT_IN).iter().map(Finding::of).collect()
 }
 
 /// The differences of what the files of a folder expect and get.

@@ -149,13 +149,13 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
     let items = reader::items(node, "`gpuResources`")?;
     if items.is_empty() {
         let message = "`gpuResources` names no resource, so that no container has GPUs";
-        return Err(Diagnostic::new(node.span, message).hint("write for example `[nvidia.com/gpu]`").into());
+        return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
     }
     all(items.iter().map(|item| {
         let name = reader::text(item, "`gpuResources`")?;
         let invalid = |problem| {
             Diagnostic::new(item.span, format!("an entry of `gpuResources` is wrong: {problem}"))
-                .hint("write the name of a resource, such as `nvidia.com/gpu`")
+                .hint("write the name of a resource, such as `example.com/gpu`")
         };
         Format::ResourceName.check(name).map_err(invalid)?;
         Ok::<_, Diagnostic>(name.to_owned())
