@@ -19,6 +19,7 @@ mod policy_check;
 mod policy_errors;
 mod policy_list;
 mod policy_types;
+mod policy_warnings;
 mod report;
 mod review;
 mod samples;

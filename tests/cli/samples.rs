@@ -60,6 +60,7 @@ spec:
         env:
           - name: FABRIC
             value: lab
+        securityContext: {capabilities: {add: [IPC_LOCK]}}
 "#;
 
 /// A folder with these files in it.

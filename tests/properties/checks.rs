@@ -13,7 +13,7 @@ fn findings(definition: &Definition) -> Vec<SourceError> {
 }
 
 fn shown(found: &[SourceError]) -> String {
-    found.iter().map(|one| format!("{}: {one}\n", one.diagnostic.code)).collect()
+    found.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl Injection<'_> {
                     Stop::Leave(self.no_gpus())
                 });
             }
-            self.warn_about_parameters(pass, log);
+            self.warn_about_parameters(pass, gpus, log);
             Ok(())
         })?;
         Ok(selection)
@@ -205,11 +205,13 @@ impl Injection<'_> {
         Ok(())
     }
 
-    /// Reports the sources of the parameter values on which an applied rule depends.
-    fn warn_about_parameters(&self, pass: &Pass<'_>, log: &mut ChangeLog) {
+    /// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the
+    /// policy.
+    fn warn_about_parameters(&self, pass: &Pass<'_>, has_gpus: bool, log: &mut ChangeLog) {
         let matters = |name: &str| {
+            let chooses = self.resolved.parameters_of_condition.contains(name);
             let mut rules = self.resolved.rules.iter().zip(&pass.applied);
-            rules.any(|(rule, applied)| *applied && rule.parameters.contains(name))
+            rules.any(|(rule, applied)| *applied && (chooses || rule.parameters.contains(name)))
         };
         let selected = |label: &String| {
             let values = self.nodes.values(label).to_vec();
@@ -221,7 +223,7 @@ impl Injection<'_> {
                 NoteKind::Assumed { labels, reads_gpus } => {
                     let gpus = self.nodes.gpus.filter(|_| *reads_gpus);
                     let labels = labels.iter().map(selected).collect();
-                    WarningKind::ParameterAssumed { parameter, value, labels, gpus }
+                    WarningKind::ParameterAssumed { parameter, value, labels, gpus, has_gpus }
                 }
                 NoteKind::Disagree { label } => WarningKind::NodeValuesDisagree { selected: selected(label) },
                 NoteKind::Contradicts { label, table } => {

@@ -173,6 +173,8 @@ pub enum WarningKind {
         labels: Vec<SelectedLabel>,
         /// The GPUs of the pod, if a table reads them.
         gpus: Option<i64>,
+        /// False for a launcher, which must not select the nodes of its workers.
+        has_gpus: bool,
     },
     /// The operator's value differs from that of the table.
     ParameterContradicts { parameter: String, value: String, table: String, selected: SelectedLabel },
@@ -276,13 +278,17 @@ impl fmt::Display for Warning {
             WarningKind::MountWithoutVolume { volume } => {
                 write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
             }
-            WarningKind::ParameterAssumed { parameter, value, labels, gpus } => {
+            WarningKind::ParameterAssumed { parameter, value, labels, gpus, has_gpus } => {
                 let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
                 let gpus = gpus.map(|count| format!(", with {count} GPUs")).unwrap_or_default();
+                let remedy = if *has_gpus {
+                    "set it, or select nodes that a table knows"
+                } else {
+                    "set it for the workers"
+                };
                 write!(
                     f,
-                    "`{parameter}` is assumed to be {value}: no table has a value for a pod that selects {}{gpus}; set it, \
-                     or select nodes that a table knows",
+                    "`{parameter}` is assumed to be {value}; {remedy}: no table has a value for a pod that selects {}{gpus}",
                     labels.join(", ")
                 )
             }

@@ -37,22 +37,24 @@ impl Policy {
     pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceErrors> {
         let nodes = KnownNodes::of(&definition, &settings);
         let reads_nodes = nodes.labels != LabelsRead::none();
-        let failed = |selection: &Selection, error: EvaluationError| {
-            let pods = reads_nodes.then_some(selection);
-            let diagnostic = without_value(&error, pods);
-            if error.fault.span.line > 0 {
-                return definition.error(diagnostic);
-            }
-            definition.error_at(diagnostic, &[&error.expression])
+        let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
+            let located = |error: &EvaluationError| {
+                let diagnostic = without_value(error, reads_nodes.then_some(selection));
+                if error.fault.span.line > 0 {
+                    return definition.error(diagnostic);
+                }
+                definition.error_at(diagnostic, &[&error.expression])
+            };
+            errors.iter().map(located).collect::<Vec<_>>()
         };
         let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
         let resolve = |selection: &Selection| {
             ResolvedPolicy::new(&definition, values(selection), selection)
                 .map(Arc::new)
-                .map_err(|error| failed(selection, error))
+                .map_err(|found| failed(selection, found))
         };
         let mut errors = Vec::new();
-        let general = resolve(&Selection::default()).map_err(|error| errors.push(error)).ok();
+        let general = resolve(&Selection::default()).map_err(|found| errors.extend(found)).ok();
         let mut by_node = HashMap::new();
         // Nodes with the same values share a resolved policy.
         let mut known: Vec<(ParameterValues, Option<Vec<Value>>, Arc<ResolvedPolicy>)> = Vec::new();
@@ -61,8 +63,8 @@ impl Policy {
             let computed = if nodes.expressions_read(&selection) {
                 match computed_of_node(&definition, &values, &selection) {
                     Ok(computed) => computed,
-                    Err(error) => {
-                        errors.push(failed(&selection, error));
+                    Err(found) => {
+                        errors.extend(failed(&selection, found));
                         continue;
                     }
                 }
@@ -75,8 +77,8 @@ impl Policy {
                 Some((_, _, resolved)) => Arc::clone(resolved),
                 None => match resolve(&selection) {
                     Ok(resolved) => resolved,
-                    Err(error) => {
-                        errors.push(error);
+                    Err(found) => {
+                        errors.extend(found);
                         continue;
                     }
                 },
@@ -154,7 +156,10 @@ impl Policy {
             return Ok(resolved);
         }
         let values = ParameterValues::resolve(&self.definition, &self.settings, &key);
-        let resolved = Arc::new(ResolvedPolicy::new(&self.definition, values, &key)?);
+        let first = |errors: Vec<EvaluationError>| {
+            errors.into_iter().next().unwrap_or_else(|| EvaluationError::about(|_| {}, "it has no value"))
+        };
+        let resolved = Arc::new(ResolvedPolicy::new(&self.definition, values, &key).map_err(first)?);
         if let Ok(mut others) = self.others.write()
             && others.len() < MAX_OTHERS
         {

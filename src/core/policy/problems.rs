@@ -8,7 +8,7 @@ use super::diagnostic::Diagnostic;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Problems(Vec<Diagnostic>);
 
-/// What was read, or every error in it.
+/// A value that was read, or every error in it.
 pub(crate) type Checked<T> = Result<T, Problems>;
 
 /// The error of a value that could not be read, whose problems are already in the collection.

@@ -34,6 +34,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) settings: Vec<Settings>,
     pub(crate) refusals: Vec<ActiveWarning>,
     pub(crate) condition: Condition,
+    /// The parameters on which `match.when` depends.
+    pub(crate) parameters_of_condition: BTreeSet<String>,
     /// Remarks about the sources of the parameter values.
     pub(crate) notes: Vec<Note>,
     /// `<policy>@<digest>`.
@@ -149,7 +151,7 @@ fn bound(
     definition: &Definition,
     values: &[Value],
     selection: &Selection,
-) -> Result<Bindings<'static, 'static>, EvaluationError> {
+) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
     let mut bindings = Bindings::new();
     bindings.set("node", &selection.node());
     for (parameter, value) in definition.parameters.iter().zip(values) {
@@ -160,11 +162,21 @@ fn bound(
             _ => bindings.set(&parameter.name, value),
         }
     }
+    let mut errors = Vec::new();
+    let mut without_value: BTreeSet<&str> = BTreeSet::new();
     for variable in definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed) {
-        let value = variable.value.evaluate(&bindings)?;
-        bindings.set(&variable.name, &value);
+        let mut is_known = true;
+        variable.value.names(&mut |name| is_known &= !without_value.contains(name));
+        match variable.value.evaluate(&bindings) {
+            Ok(value) => bindings.set(&variable.name, &value),
+            Err(error) => {
+                without_value.insert(&variable.name);
+                // An error for what only reads a variable without a value would say nothing more.
+                errors.extend(is_known.then_some(error));
+            }
+        }
     }
-    Ok(bindings)
+    if errors.is_empty() { Ok(bindings) } else { Err(errors) }
 }
 
 /// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
@@ -172,7 +184,7 @@ pub(super) fn computed_of_node(
     definition: &Definition,
     ParameterValues { values, .. }: &ParameterValues,
     selection: &Selection,
-) -> Result<Option<Vec<Value>>, EvaluationError> {
+) -> Result<Option<Vec<Value>>, Vec<EvaluationError>> {
     let mut read = BTreeSet::new();
     definition.texts(&mut |text| {
         if text.phase(&definition.names) != Phase::Fixed {
@@ -186,7 +198,8 @@ pub(super) fn computed_of_node(
     let bindings = bound(definition, values, selection)?;
     let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
     let read = fixed.filter(|variable| read.contains(&variable.name));
-    read.map(|variable| variable.value.evaluate(&bindings)).collect::<Result<_, _>>().map(Some)
+    let values = read.map(|variable| variable.value.evaluate(&bindings)).collect::<Result<_, _>>();
+    values.map(Some).map_err(|error| vec![error])
 }
 
 impl ResolvedPolicy {
@@ -194,10 +207,11 @@ impl ResolvedPolicy {
         definition: &Definition,
         parameters: ParameterValues,
         selection: &Selection,
-    ) -> Result<Self, EvaluationError> {
+    ) -> Result<Self, Vec<EvaluationError>> {
         let ParameterValues { values, notes } = parameters;
+        let bindings = bound(definition, &values, selection)?;
         let mut policy = Self {
-            bindings: bound(definition, &values, selection)?,
+            bindings,
             pod_variables: Vec::new(),
             container_variables: Vec::new(),
             injected_variables: Vec::new(),
@@ -206,6 +220,7 @@ impl ResolvedPolicy {
             settings: Vec::new(),
             refusals: Vec::new(),
             condition: Condition::Fixed(true),
+            parameters_of_condition: BTreeSet::new(),
             notes,
             stamp: stamp(definition, &values),
             feedback: Feedback::None,
@@ -215,19 +230,23 @@ impl ResolvedPolicy {
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
         };
-        policy.bind_templates(definition, &values)?;
+        let one = |error| vec![error];
+        policy.bind_templates(definition, &values).map_err(one)?;
         policy.bind_variables(definition);
-        policy.fold_rules(definition)?;
-        policy.fold_settings(definition)?;
-        policy.devices = policy.devices(definition)?;
+        let mut errors = policy.fold_rules(definition);
+        errors.extend(policy.fold_settings(definition).err());
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        policy.devices = policy.devices(definition).map_err(one)?;
         let mut rules = std::mem::take(&mut policy.rules);
         let variables: Vec<_> = policy.variables().collect();
         policy.feedback = Feedback::of(&mut rules, &variables, &policy.settings, &policy.devices);
         policy.may_move = may_move(&rules, &policy.devices);
         policy.rules = rules;
-        policy.warnings = policy.fold_warnings(&definition.warnings, definition)?;
-        policy.refusals = policy.fold_warnings(&definition.refusals, definition)?;
-        policy.fold_condition(definition)?;
+        policy.warnings = policy.fold_warnings(&definition.warnings, definition).map_err(one)?;
+        policy.refusals = policy.fold_warnings(&definition.refusals, definition).map_err(one)?;
+        policy.fold_condition(definition).map_err(one)?;
         policy.drop_unread_variables();
         policy.collect_reads();
         Ok(policy)
@@ -260,30 +279,46 @@ impl ResolvedPolicy {
         }
     }
 
-    fn fold_rules(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+    /// Adds the rules that may apply. Returns an error for each rule without a value.
+    fn fold_rules(&mut self, definition: &Definition) -> Vec<EvaluationError> {
+        let mut errors = Vec::new();
         for rule in &definition.rules {
-            let known = rule.when.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
-            let when = match known {
-                Some(false) => continue,
-                Some(true) => None,
-                None => rule.when.clone(),
-            };
-            let fold = Fold { names: &definition.names, fixed: &self.bindings };
-            let active = ActiveRule {
-                name: rule.name.clone(),
-                when,
-                containers: rule.containers.clone(),
-                reads_own_changes: false,
-                requires_pod_network: rule.requires_pod_network,
-                on_conflict: rule.on_conflict,
-                container: fold.instructions(&rule.container)?,
-                pod: fold.pod(&rule.pod)?,
-                parameters: parameters_of(rule, definition),
-            };
-            active.texts(&mut |text| self.reads.extend(names_in(text)));
-            self.rules.push(active);
+            match self.active_rule(rule, definition) {
+                Ok(Some(active)) => {
+                    active.texts(&mut |text| self.reads.extend(names_in(text)));
+                    self.rules.push(active);
+                }
+                Ok(None) => {}
+                Err(error) => errors.push(error),
+            }
         }
-        Ok(())
+        errors
+    }
+
+    /// The rule for these parameters; `None` if its condition is false.
+    fn active_rule(
+        &self,
+        rule: &Rule,
+        definition: &Definition,
+    ) -> Result<Option<ActiveRule>, EvaluationError> {
+        let known = rule.when.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
+        let when = match known {
+            Some(false) => return Ok(None),
+            Some(true) => None,
+            None => rule.when.clone(),
+        };
+        let fold = Fold { names: &definition.names, fixed: &self.bindings };
+        Ok(Some(ActiveRule {
+            name: rule.name.clone(),
+            when,
+            containers: rule.containers.clone(),
+            reads_own_changes: false,
+            requires_pod_network: rule.requires_pod_network,
+            on_conflict: rule.on_conflict,
+            container: fold.instructions(&rule.container)?,
+            pod: fold.pod(&rule.pod)?,
+            parameters: parameters_of_rule(rule, definition),
+        }))
     }
 
     /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
@@ -315,6 +350,7 @@ impl ResolvedPolicy {
 
     fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         let Some(when) = &definition.matcher.when else { return Ok(()) };
+        self.parameters_of_condition = parameters_of(names_in(when).collect(), definition);
         self.condition = if let Some(holds) = self.known(when, definition)? {
             Condition::Fixed(holds)
         } else {
@@ -414,10 +450,14 @@ impl ResolvedPolicy {
     }
 }
 
-/// The parameters that a rule depends on, directly or through variables.
-fn parameters_of(rule: &Rule, definition: &Definition) -> BTreeSet<String> {
+fn parameters_of_rule(rule: &Rule, definition: &Definition) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     rule.texts(&mut |text| names.extend(names_in(text)));
+    parameters_of(names, definition)
+}
+
+/// The parameters among these names, and those on which the variables among them depend.
+fn parameters_of(mut names: BTreeSet<String>, definition: &Definition) -> BTreeSet<String> {
     for variable in definition.variables.iter().rev() {
         if names.contains(&variable.name) {
             variable.value.names(&mut |name| {

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::scalar::{self, Scalar};
-use super::source_map::SourceMap;
+use super::source_map::{SourceMap, Style};
 
 /// The deepest nesting of lists and maps: the limit of the JSON parser, so that YAML and JSON are accepted alike.
 const MAX_DEPTH: usize = 128;
@@ -102,7 +102,7 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
                 let plain = style == ScalarStyle::Plain && tag.is_none();
                 let value = scalar_value(&text, style, tag.as_deref(), span)?;
                 let map = if T::MAPPED && text.contains("${") {
-                    SourceMap::of_scalar(&text, span, style, cursor.rest(source, at.start.index()))
+                    SourceMap::of_scalar(&text, span, writing(style), cursor.rest(source, at.start.index()))
                 } else {
                     None
                 };
@@ -117,6 +117,15 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
         }
     }
     Ok(Document { root: builder.root, duplicate_key: builder.duplicate_key })
+}
+
+fn writing(style: ScalarStyle) -> Style {
+    match style {
+        ScalarStyle::Plain => Style::Plain,
+        ScalarStyle::SingleQuoted => Style::SingleQuoted,
+        ScalarStyle::DoubleQuoted => Style::DoubleQuoted,
+        ScalarStyle::Literal | ScalarStyle::Folded => Style::Block,
+    }
 }
 
 /// The byte of a character, found by going on from the last one.

@@ -4,9 +4,17 @@ use std::iter::Peekable;
 use std::str::Chars;
 use std::sync::Arc;
 
-use saphyr_parser::ScalarStyle;
-
 use super::read::Span;
+
+/// The ways of writing a scalar that differ in what the file has for a character.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Style {
+    Plain,
+    SingleQuoted,
+    DoubleQuoted,
+    /// Literal or folded.
+    Block,
+}
 
 /// Maps the text of a scalar to the file, in which it has quotes, escapes, indentation and other line breaks.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -29,13 +37,13 @@ impl SourceMap {
     }
 
     /// The map of a scalar that begins at `span`, where the rest of the file is `raw`. `None` if the text is not there.
-    pub(super) fn of_scalar(text: &str, span: Span, style: ScalarStyle, raw: &str) -> Option<Self> {
+    pub(super) fn of_scalar(text: &str, span: Span, style: Style, raw: &str) -> Option<Self> {
         let mut raw = Raw { rest: raw.chars().peekable(), line: span.line, column: span.column };
         // The parser's position is that of an anchor or a tag; without them, a block is at its content.
         let has_properties = raw.skip_properties()?;
         match style {
-            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => _ = raw.next()?,
-            ScalarStyle::Literal | ScalarStyle::Folded if has_properties => while raw.next()? != '\n' {},
+            Style::SingleQuoted | Style::DoubleQuoted => _ = raw.next()?,
+            Style::Block if has_properties => while raw.next()? != '\n' {},
             _ => {}
         }
         let mut runs: Vec<Run> = Vec::new();
@@ -130,12 +138,12 @@ impl Raw<'_> {
     }
 
     /// The next character that is no white space, without the escape or the second quote that belongs to it.
-    fn visible(&mut self, style: ScalarStyle) -> Option<(usize, usize, char)> {
+    fn visible(&mut self, style: Style) -> Option<(usize, usize, char)> {
         loop {
             let (line, column) = (self.line, self.column);
             let found = match (self.next()?, style) {
-                ('\\', ScalarStyle::DoubleQuoted) => self.escaped()?,
-                ('\'', ScalarStyle::SingleQuoted) => self.next()?,
+                ('\\', Style::DoubleQuoted) => self.escaped()?,
+                ('\'', Style::SingleQuoted) => self.next()?,
                 (other, _) => other,
             };
             if !found.is_whitespace() {

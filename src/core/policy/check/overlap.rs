@@ -11,8 +11,10 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
     let mut found = Vec::new();
     for (at, second) in definitions.iter().enumerate() {
         for first in &definitions[..at] {
-            let in_use_together =
-                first.provider == second.provider && !extends(first, second) && !extends(second, first);
+            let in_use_together = first.provider == second.provider
+                && first.name != second.name
+                && !extends(first, second)
+                && !extends(second, first);
             if !in_use_together || !overlap(&first.matcher, &second.matcher) {
                 continue;
             }
@@ -43,7 +45,7 @@ fn overlap(one: &Matcher, other: &Matcher) -> bool {
             .iter()
             .all(|(key, value)| other.labels.iter().all(|(known, wanted)| known != key || wanted == value))
         && lists_meet(&one.namespaces, &other.namespaces, |one, other| one == other)
-        && lists_meet(&one.owner_kinds, &other.owner_kinds, same_kind)
+        && lists_meet(&one.owner_kinds, &other.owner_kinds, |one, other| same_kind(one, other))
 }
 
 /// Returns whether a pod that has one trigger has the other one, too.
@@ -55,7 +57,7 @@ fn lists_meet<T>(one: &[T], other: &[T], same: impl Fn(&T, &T) -> bool) -> bool 
     one.is_empty() || other.is_empty() || one.iter().any(|one| other.iter().any(|other| same(one, other)))
 }
 
-fn same_kind(one: &String, other: &String) -> bool {
+fn same_kind(one: &str, other: &str) -> bool {
     let ((kind, group), (other_kind, other_group)) = (kind_and_group(one), kind_and_group(other));
     kind == other_kind && (group.is_none() || other_group.is_none() || group == other_group)
 }

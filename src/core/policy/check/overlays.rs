@@ -41,7 +41,9 @@ fn instructions(definition: &Definition) -> impl Iterator<Item = &Instruction> {
 fn nested<'i>(instruction: &'i Instruction, visit: &mut dyn FnMut(&'i Instruction)) {
     visit(instruction);
     if let Instruction::Object { instructions, .. } = instruction {
-        instructions.iter().for_each(|instruction| nested(instruction, visit));
+        for instruction in instructions {
+            nested(instruction, visit);
+        }
     }
 }
 

@@ -226,7 +226,7 @@ fn policies_that_match_one_pod_are_found() {
     for apart in [
         "anyAnnotation: {lab/fabric: \"other\"}".to_owned(),
         format!("{trigger}\n    when: ${{node[?'pool'].orValue('') == 'h100'}}"),
-        format!("exceptAnnotation: {{lab/fabric: \"*\"}}\n    labels: {{x: \"y\"}}"),
+        "exceptAnnotation: {lab/fabric: \"*\"}\n    labels: {x: \"y\"}".to_owned(),
     ] {
         assert_eq!(overlap(trigger, &apart), Vec::<&str>::new(), "{apart}");
     }

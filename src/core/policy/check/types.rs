@@ -142,7 +142,7 @@ fn fits(kind: &Kind, wanted: &Wanted) -> bool {
         (_, Kind::Optional(_)) => false,
         (Wanted::Entry, _) => true,
         (Wanted::Text, _) => is_scalar,
-        (Wanted::Networks, Kind::List(items)) | (Wanted::Names, Kind::List(items)) => is_text(items),
+        (Wanted::Networks | Wanted::Names, Kind::List(items)) => is_text(items),
         (Wanted::Networks, _) => matches!(kind, Kind::String(_)),
         (Wanted::Names, _) => false,
         (Wanted::Entries, Kind::List(items)) => {

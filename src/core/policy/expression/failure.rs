@@ -39,7 +39,7 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
 pub(crate) struct Failure {
     /// One sentence without the expression itself.
     pub(crate) message: String,
-    /// The remedy.
+    /// The remedy, for an author who knows neither CEL nor the pod.
     pub(crate) hint: Option<String>,
     /// The name in the expression that the failure is about.
     pub(super) name: Option<String>,

@@ -1,12 +1,13 @@
 //! The type of an expression, and the mistakes in it that no value of a parameter and no pod can make right.
 //!
 //! The library has no type checker, so this one walks its syntax tree. For a function or an operator, it asks the
-//! library which kinds of arguments it takes: see [`calls`].
+//! library which kinds of arguments it takes: see [`samples`].
 
 mod calls;
 mod fields;
 mod operators;
 mod place;
+mod samples;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr};
 
@@ -94,15 +95,12 @@ impl Walker<'_> {
             let EntryExpr::MapEntry(entry) = &entry.expr else { return Type::Dyn };
             let value = self.of(&entry.value);
             let value = if entry.optional { value_of(value) } else { value };
-            match &entry.key.expr {
-                Expr::Literal(LiteralValue::String(key)) => {
-                    let key = key.inner().to_owned();
-                    members.push(Member { key, value: value.clone(), always: !entry.optional });
-                }
-                _ => {
-                    self.of(&entry.key);
-                    has_constant_keys = false;
-                }
+            if let Expr::Literal(LiteralValue::String(key)) = &entry.key.expr {
+                let key = key.inner().to_owned();
+                members.push(Member { key, value: value.clone(), always: !entry.optional });
+            } else {
+                self.of(&entry.key);
+                has_constant_keys = false;
             }
             all = all.or(value);
         }

@@ -3,12 +3,16 @@
 //! A type is the set of the values that an expression may have. It may be too large and is never too small, so that an
 //! operation is wrong only if it fails for every one of them.
 
+mod texts;
+
 use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::Value;
 
 use crate::core::schema::{Object, Shape};
+
+pub(crate) use texts::{Texts, is_lower_case};
 
 /// The type of an expression.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,15 +43,6 @@ pub(crate) enum Kind {
     Optional(Box<Type>),
 }
 
-/// The values of a string.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Texts {
-    Any,
-    /// Any without capital letters.
-    LowerCase,
-    These(BTreeSet<String>),
-}
-
 /// An entry of a [`Kind::Record`].
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Member {
@@ -56,9 +51,6 @@ pub(crate) struct Member {
     /// False if the record may lack it.
     pub(crate) always: bool,
 }
-
-/// More texts than this are not told apart.
-const MAX_TEXTS: usize = 200;
 
 impl Type {
     /// The type of an expression without a value.
@@ -259,50 +251,6 @@ fn members(mut one: Vec<Member>, other: Vec<Member>) -> Vec<Member> {
     one
 }
 
-impl Texts {
-    fn or(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::These(mut one), Self::These(other)) => {
-                one.extend(other);
-                if one.len() > MAX_TEXTS { Self::Any } else { Self::These(one) }
-            }
-            (one, other) if one.are_lower_case() && other.are_lower_case() => Self::LowerCase,
-            _ => Self::Any,
-        }
-    }
-
-    fn are_lower_case(&self) -> bool {
-        match self {
-            Self::Any => false,
-            Self::LowerCase => true,
-            Self::These(texts) => texts.iter().all(|text| is_lower_case(text)),
-        }
-    }
-
-    /// Returns whether both may be the same text.
-    pub(crate) fn meet(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Any, _) | (_, Self::Any) | (Self::LowerCase, Self::LowerCase) => true,
-            (Self::LowerCase, Self::These(texts)) | (Self::These(texts), Self::LowerCase) => {
-                texts.iter().any(|text| is_lower_case(text))
-            }
-            (Self::These(one), Self::These(other)) => !one.is_disjoint(other),
-        }
-    }
-
-    /// The text, if it is known.
-    pub(crate) fn one(&self) -> Option<&str> {
-        match self {
-            Self::These(texts) if texts.len() == 1 => texts.first().map(String::as_str),
-            _ => None,
-        }
-    }
-}
-
-pub(crate) fn is_lower_case(text: &str) -> bool {
-    text.to_lowercase() == text
-}
-
 /// The type with an article, as a message names it.
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -364,18 +312,5 @@ mod tests {
         assert_eq!(always, [("a", true), ("b", false)]);
         let mixed = record.or(Type::map(Type::bool(None)));
         assert_eq!(mixed, Type::map(Type::bool(None).or(Type::of(Kind::Int(1, 2))).or(Type::text("x"))));
-    }
-
-    #[test]
-    fn texts_meet_if_one_value_is_in_both() {
-        let these = |texts: &[&str]| {
-            Texts::These(texts.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>())
-        };
-        assert!(these(&["a", "b"]).meet(&these(&["b"])));
-        assert!(!these(&["fail"]).meet(&these(&["Fail"])));
-        assert!(!Texts::LowerCase.meet(&these(&["P5"])));
-        assert!(Texts::LowerCase.meet(&these(&["P5", "p5"])));
-        assert_eq!(Texts::LowerCase.or(these(&[""])), Texts::LowerCase);
-        assert_eq!(Texts::LowerCase.or(these(&["A"])), Texts::Any);
     }
 }

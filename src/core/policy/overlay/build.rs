@@ -80,7 +80,9 @@ fn build_object(
         Ok(()) => Ok(Some(value)),
         Err(invalid) => {
             let texts = |visit: &mut dyn FnMut(&Interpolation)| {
-                fields.iter().for_each(|(_, template)| template.texts(visit));
+                for (_, template) in fields {
+                    template.texts(visit);
+                }
             };
             Err(EvaluationError::about(texts, invalid.message))
         }

@@ -43,7 +43,9 @@ impl Instruction {
     pub(crate) fn places(&self, visit: Visit<'_>) {
         match self {
             Self::Object { instructions, .. } => {
-                instructions.iter().for_each(|instruction| instruction.places(visit));
+                for instruction in instructions {
+                    instruction.places(visit);
+                }
             }
             Self::Value { template, .. } | Self::Replace { list: template, .. } => template.places(visit),
             Self::Entries { entries, .. } => {

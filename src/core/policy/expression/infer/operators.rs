@@ -79,10 +79,7 @@ impl Walker<'_> {
         }
         let other = self.of(list);
         self.checked_call(expression, call, None, &[one.clone(), other.clone()]);
-        let items = match other.kinds() {
-            Some([Kind::List(items)]) => items,
-            _ => return Type::bool(None),
-        };
+        let Some([Kind::List(items)]) = other.kinds() else { return Type::bool(None) };
         Type::bool(if meet(&one, items) { None } else { Some(false) })
     }
 
