@@ -40,7 +40,8 @@ impl Finding {
         Self {
             severity,
             file: error.file.to_string(),
-            line: diagnostic.span.line,
+            // An error about the whole file has no line.
+            line: diagnostic.span.line.max(1),
             code: diagnostic.code,
             text: format!("{}; {}", diagnostic.message, diagnostic.hint.as_deref().unwrap_or_default()),
         }
