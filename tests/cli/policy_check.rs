@@ -51,16 +51,18 @@ fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
 
 #[test]
 fn every_rule_and_variable_without_a_value_is_reported() {
-    let rules = POLICY.replacen("value: lab", "value: \"${string(nicsPerGPU / 0)}\"", 1).replacen(
+    let rules = POLICY.replacen("value: lab", "value: \"${string(int(nicsPerGPU) / 0)}\"", 1).replacen(
         "  rules:",
         "  rules:\n    - {name: other, container: {image: \"${string(1 / 0)}\"}}",
         1,
     );
-    let line = place(&rules, "nicsPerGPU / 0").0 as u64;
+    let line = place(&rules, "int(nicsPerGPU) / 0").0 as u64;
     assert_eq!(codes(&rules), [("no_value".to_owned(), 18), ("no_value".to_owned(), line)]);
     let variables = "  variables:\n    a: ${1 / 0}\n    b: ${a + 1}\n    c: ${node.pool}\n  rules:";
     let policy = POLICY.replacen("  rules:", variables, 1);
-    assert_eq!(codes(&policy), [("no_value".to_owned(), 18), ("no_value".to_owned(), 20)]);
+    let mut seen = codes(&policy);
+    seen.retain(|(code, _)| code != "unused_variable");
+    assert_eq!(seen, [("no_value".to_owned(), 18), ("no_value".to_owned(), 20)]);
 }
 
 #[test]
