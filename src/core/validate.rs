@@ -103,7 +103,7 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
 fn not_idempotent(policy: &Policy, message: String, changed: &[&str], needle: Option<&str>) -> SourceError {
     const EVERYWHERE: &[&str] =
         &["spec", "containers", "initContainers", "metadata", "annotations", "labels", "name", "value"];
-    let changes = |step: &Step| match step {
+    let is_changed = |step: &Step| match step {
         Step::Field(name) => changed.contains(&name.as_str()) && !EVERYWHERE.contains(&name.as_str()),
         Step::Every | Step::Exists => false,
     };
@@ -113,7 +113,7 @@ fn not_idempotent(policy: &Policy, message: String, changed: &[&str], needle: Op
             for expression in text.expressions() {
                 let mut reads = [expression.reads_of_pod(), expression.reads_of_container()].into_iter();
                 let reads_changes = reads.any(|reads| match reads {
-                    ReadSet::Paths(paths) => paths.iter().flatten().any(changes),
+                    ReadSet::Paths(paths) => paths.iter().flatten().any(is_changed),
                     ReadSet::Whole => false,
                 });
                 if reads_changes {
