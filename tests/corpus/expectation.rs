@@ -102,14 +102,13 @@ impl Expectations {
         let mut left: Vec<&Finding> = found.iter().collect();
         let mut lines = Vec::new();
         for expected in &self.messages {
-            match left.iter().position(|found| expected.is(found, own)) {
-                Some(at) => drop(left.remove(at)),
-                None => {
-                    let Expected { severity, file, line, code, fragment } = expected;
-                    let file = file.as_deref().unwrap_or(own);
-                    lines.push(format!("  missing: {severity} {file}:{line} {code}: {fragment}"));
-                }
+            if let Some(at) = left.iter().position(|found| expected.is(found, own)) {
+                left.remove(at);
+                continue;
             }
+            let Expected { severity, file, line, code, fragment } = expected;
+            let file = file.as_deref().unwrap_or(own);
+            lines.push(format!("  missing: {severity} {file}:{line} {code}: {fragment}"));
         }
         for Finding { severity, file, line, code, text } in left.into_iter().filter(|_| !self.more) {
             lines.push(format!("  not expected: {severity} {file}:{line} {code}: {text}"));
