@@ -21,7 +21,9 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
         found.extend(file.slips());
     }
     found.extend(parameter_types(&definitions));
-    found.extend(overlaps(&definitions.iter().collect::<Vec<_>>()));
+    if !has_errors(&found) {
+        found.extend(overlaps(&definitions.iter().collect::<Vec<_>>()));
+    }
     for definition in definitions {
         found.extend(warnings(&definition));
         found.extend(checked(definition, BTreeMap::new()).err().into_iter().flatten());

@@ -3,6 +3,8 @@
 //! The engine refuses a pod for which an expression fails or the policy is not idempotent. A policy for which that
 //! happens with a sample pod is an error at its line, before any real pod comes.
 
+mod compared;
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -38,10 +40,12 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
                  injected, which changes the pod again"
             );
             let operations = mutated.operations();
+            let pointers = operations.list.iter().map(|operation| operation.pointer);
+            let changed: Vec<&str> = pointers.flat_map(|pointer| pointer.split('/')).collect();
             let last =
                 operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
             let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
-            return Err(error(policy, message, NOT_IDEMPOTENT_HINT, needle.as_deref()));
+            return Err(not_idempotent(policy, message, &changed, needle.as_deref()));
         }
         Outcome::Mutated(mutated) => mutated.pod,
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
@@ -84,13 +88,46 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
             Err(policy.definition().error(diagnostic))
         }
         Reason::NotIdempotent { path } => {
-            let needle = path.trim_end_matches(']').rsplit(['.', '[']).next().map(str::to_owned);
             let message = format!(
                 "the policy is not idempotent: each time that a sample pod ({what}) is injected, `{path}` changes"
             );
-            Err(error(policy, message, NOT_IDEMPOTENT_HINT, needle.as_deref()))
+            let changed: Vec<&str> = path.split(['.', '[', ']']).collect();
+            let needle = changed.iter().rev().find(|name| !["", "value"].contains(name)).copied();
+            Err(not_idempotent(policy, message, &changed, needle))
         }
         _ => Ok(()),
+    }
+}
+
+/// An error at the expression that reads what changes, or else at the text by which the policy names that.
+fn not_idempotent(policy: &Policy, message: String, changed: &[&str], needle: Option<&str>) -> SourceError {
+    const EVERYWHERE: &[&str] =
+        &["spec", "containers", "initContainers", "metadata", "annotations", "labels", "name", "value"];
+    let is_changed = |step: &Step| match step {
+        Step::Field(name) => changed.contains(&name.as_str()) && !EVERYWHERE.contains(&name.as_str()),
+        Step::Every | Step::Exists => false,
+    };
+    let mut culprit = None;
+    for rule in &policy.definition().rules {
+        rule.texts(&mut |text| {
+            for expression in text.expressions() {
+                let mut reads = [expression.reads_of_pod(), expression.reads_of_container()].into_iter();
+                let reads_changes = reads.any(|reads| match reads {
+                    ReadSet::Paths(paths) => paths.iter().flatten().any(is_changed),
+                    ReadSet::Whole => false,
+                });
+                if reads_changes {
+                    culprit.get_or_insert(expression.span(0, expression.source().len()));
+                }
+            }
+        });
+    }
+    match culprit.filter(|span| span.line > 0) {
+        Some(span) => {
+            let diagnostic = Diagnostic::new(span, message).code(NOT_IDEMPOTENT).hint(NOT_IDEMPOTENT_HINT);
+            policy.definition().error(diagnostic)
+        }
+        None => error(policy, message, NOT_IDEMPOTENT_HINT, needle),
     }
 }
 
@@ -142,9 +179,25 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
         }
         Err(_) => true,
     };
-    let nodes: Vec<Selection> = policy.known_nodes().filter(|nodes| is_new(nodes)).collect();
+    let compared = compared::nodes(policy.definition());
+    let nodes: Vec<Selection> = policy.known_nodes().chain(compared).filter(|nodes| is_new(nodes)).collect();
     let nodes = [None].into_iter().chain(nodes.iter().map(Some));
-    nodes.flat_map(|nodes| samples_on(policy, nodes)).collect()
+    let mut samples: Vec<(String, Value)> = nodes.flat_map(|nodes| samples_on(policy, nodes)).collect();
+    samples.extend(samples_with_metadata(policy));
+    samples
+}
+
+/// The first sample with each of the labels and annotations for which conditions hold.
+fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
+    let Some((what, first)) = samples_on(policy, None).into_iter().next() else { return Vec::new() };
+    let with = |wanted: compared::Metadata| {
+        let compared::Metadata { map, key, value } = wanted;
+        let mut pod = first.clone();
+        let what = format!("{what} and with {key}: {value}");
+        pod["metadata"][map][key] = value.into();
+        (what, pod)
+    };
+    compared::metadata(policy.definition()).into_iter().map(with).collect()
 }
 
 fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)> {

@@ -162,8 +162,10 @@ impl Injection<'_> {
     /// Repeats the pass until it leaves the pod as it is. That is necessary where the policy may read what it injects
     /// itself, and where one rule leaves out or replaces what another one adds.
     fn repeat(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        let mut before = Value::Null;
         for _ in 1..MAX_PASSES {
-            let (before, reported) = (pod.clone(), log.warnings.len());
+            let reported = log.warnings.len();
+            before = pod.clone();
             self.pass(pod, log, |_, _, _, _| Ok(()))?;
             let repeated = log.warnings.split_off(reported);
             let settled = *pod == before;
@@ -182,7 +184,8 @@ impl Injection<'_> {
             }
             log.feedback |= self.resolved.feedback != Feedback::None;
         }
-        Err(Stop::Refuse(Reason::NotIdempotent { path: log.last().unwrap_or_default().to_owned() }))
+        let changed = json_patch::diff(&before, pod).0.first().map(|operation| operation.path().to_string());
+        Err(Stop::Refuse(Reason::NotIdempotent { path: changed.unwrap_or_default() }))
     }
 
     /// Refuses a pod for which the policy depends on what it sets itself of the nodes or GPUs that the pod selects.

@@ -233,11 +233,6 @@ impl ChangeLog {
         });
     }
 
-    /// JSON Pointer to the value that was changed last.
-    pub(super) fn last(&self) -> Option<&str> {
-        self.changes.last().map(|change| change.pointer.as_str())
-    }
-
     /// Reverts all changes, the last one first.
     pub(super) fn undo(&mut self, pod: &mut Value) {
         for change in std::mem::take(&mut self.changes).into_iter().rev() {

@@ -111,7 +111,7 @@ impl Definition {
             files.iter().find_map(|(file, text)| {
                 // A policy has its rules at the end.
                 let rules = text.find("\n  rules:").map_or(0, |at| at + 1);
-                let at = text[rules..].find(needle).map(|at| rules + at).or_else(|| text.find(needle))?;
+                let at = find(text, rules, needle).or_else(|| find(text, 0, needle))?;
                 Some((*file, *text, Span { length: needle.chars().count(), ..yaml::span_at(text, at) }))
             })
         });
@@ -168,6 +168,15 @@ impl Definition {
         self.rules.iter().for_each(|rule| rule.texts(visit));
         self.settings.iter().for_each(|settings| settings.texts(visit));
     }
+}
+
+/// The first occurrence of a text at or after an offset, in a line that is no comment.
+fn find(text: &str, from: usize, needle: &str) -> Option<usize> {
+    let is_comment = |at: usize| {
+        let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
+        text[start..].trim_start().starts_with('#')
+    };
+    text[from..].match_indices(needle).map(|(at, _)| from + at).find(|at| !is_comment(*at))
 }
 
 impl Rule {

@@ -18,7 +18,7 @@ use crate::core::yaml::{SourceMap, Span};
 
 pub(crate) use failure::Failure;
 pub(crate) use infer::TypeFinding;
-pub(crate) use reads::{Path, ReadSet, Step};
+pub(crate) use reads::{Compared, Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
 use reads::Reader;
@@ -174,6 +174,13 @@ impl Expression {
         }
         let (names, reads) = (reader.names, Box::new(reader.reads));
         Ok(Self { program, source: source.to_owned(), map: SourceMap::default(), names, reads })
+    }
+
+    /// The texts with which it compares values of the pod, the container and the node.
+    pub(crate) fn compared(&self) -> BTreeSet<Compared> {
+        let mut reader = Reader::default();
+        reader.expression(self.program.expression());
+        reader.compared
     }
 
     /// The expression with the places of its characters.

@@ -3,7 +3,7 @@
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
-use super::diagnostic::{DUPLICATE_NAME, Diagnostic, EXTENSION, UNKNOWN_KEY, suggest};
+use super::diagnostic::{DUPLICATE_NAME, Diagnostic, EXTENSION, UNKNOWN_KEY, closest, suggest};
 use super::node::NodeLabels;
 use super::parameter::Parameter;
 use super::problems::{Checked, Problems, all};
@@ -97,13 +97,28 @@ impl Combine {
                 for entry in reader::entries(&own.value, "`parameters`")? {
                     match entry_of(&mut base.value, &entry.key) {
                         Some(known) => _ = problems.take(parameter(known, entry, name)),
-                        None => push(&mut base.value, entry),
+                        None => match misspelled(&base.value, entry, name) {
+                            Some(problem) => problems.add(problem),
+                            None => push(&mut base.value, entry),
+                        },
                     }
                 }
             }
         }
         problems.result(())
     }
+}
+
+/// An error for a parameter without a type that is almost called as one of the base.
+fn misspelled(parameters: &Node, own: &Entry<Node>, base: &str) -> Option<Diagnostic> {
+    let (Content::Map(known), Content::Map(fields)) = (&parameters.content, &own.value.content) else {
+        return None;
+    };
+    let known = closest(&own.key, known.iter().map(|entry| entry.key.as_str()))?;
+    let message = format!("the base `{base}` has no parameter `{}`", own.key);
+    let problem =
+        || Diagnostic::new(own.span, message).code(EXTENSION).hint(format!("did you mean `{known}`?"));
+    (!fields.iter().any(|field| field.key == "type")).then(problem)
 }
 
 fn taken(span: crate::core::yaml::Span, base: &str, what: &str, name: &str) -> Diagnostic {

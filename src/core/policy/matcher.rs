@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::core::schema::Format;
-use crate::core::yaml::Node;
+use crate::core::yaml::{Node, Span};
 
 use super::diagnostic::{Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
@@ -62,10 +62,9 @@ impl Matcher {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, "`match`")?;
         let any_annotation = fields.optional("anyAnnotation", read_triggers);
-        let except_annotation =
-            fields.optional("exceptAnnotation", |node| reader::text_map(node, "an annotation"));
-        let labels = fields.optional("labels", |node| reader::text_map(node, "a label"));
-        let namespaces = fields.optional("namespaces", |node| reader::texts(node, "a namespace"));
+        let except_annotation = fields.optional("exceptAnnotation", read_exceptions);
+        let labels = fields.optional("labels", read_labels);
+        let namespaces = fields.optional("namespaces", read_namespaces);
         let owner_kinds = fields.optional("ownerKinds", read_owner_kinds);
         let when =
             fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
@@ -182,12 +181,45 @@ fn read_owner_kinds(node: &Node) -> Checked<Vec<String>> {
 /// Reads `anyAnnotation`. `*` stands for any value in `exceptAnnotation` only.
 fn read_triggers(node: &Node) -> Checked<Vec<(String, String)>> {
     all(reader::entries(node, "an annotation")?.iter().map(|entry| {
+        possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
         match reader::text(&entry.value, "an annotation")? {
             ANY_VALUE => Err(Diagnostic::new(entry.value.span, "`anyAnnotation` has no wildcard")
                 .hint("give the value that asks for the fabric")),
             value => Ok((entry.key.clone(), value.to_owned())),
         }
     }))
+}
+
+fn read_exceptions(node: &Node) -> Checked<Vec<(String, String)>> {
+    all(reader::entries(node, "an annotation")?.iter().map(|entry| {
+        possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
+        Ok::<_, Diagnostic>((entry.key.clone(), reader::text(&entry.value, "an annotation")?.to_owned()))
+    }))
+}
+
+fn read_labels(node: &Node) -> Checked<Vec<(String, String)>> {
+    all(reader::entries(node, "a label")?.iter().map(|entry| {
+        possible(&entry.key, entry.span, "label", Format::QualifiedName)?;
+        let value = reader::text(&entry.value, "a label")?;
+        possible(value, entry.value.span, "value of a label", Format::LabelValue)?;
+        Ok::<_, Diagnostic>((entry.key.clone(), value.to_owned()))
+    }))
+}
+
+fn read_namespaces(node: &Node) -> Checked<Vec<String>> {
+    all(reader::items(node, "a namespace")?.iter().map(|item| {
+        let name = reader::text(item, "a namespace")?;
+        possible(name, item.span, "namespace", Format::DnsLabel)?;
+        Ok::<_, Diagnostic>(name.to_owned())
+    }))
+}
+
+/// Fails for a name or value that no pod can have.
+fn possible(text: &str, span: Span, what: &str, format: Format) -> Result<(), Diagnostic> {
+    format.check(text).map_err(|problem| {
+        Diagnostic::new(span, format!("no pod can have this {what}: {problem}"))
+            .hint("write it as the pods have it")
+    })
 }
 
 /// The namespace of a pod: the request's, else the pod's own, else the one that kubectl takes.

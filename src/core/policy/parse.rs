@@ -78,7 +78,7 @@ pub(super) fn spec(node: &Node) -> Checked<Spec> {
     let provider = spec.required("provider", |node| dns_label(node, "the provider"));
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
-    let gpu_resources = spec.required("gpuResources", |node| reader::texts(node, "`gpuResources`"));
+    let gpu_resources = spec.required("gpuResources", gpu_resources);
     let node_labels = spec.optional("nodeLabels", NodeLabels::read).map(Option::unwrap_or_default);
     let labels = node_labels.as_ref().cloned().unwrap_or_default();
     let mut names = Names::built_in();
@@ -143,6 +143,23 @@ impl Spec {
             names: self.names,
         }
     }
+}
+
+fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
+    let items = reader::items(node, "`gpuResources`")?;
+    if items.is_empty() {
+        let message = "`gpuResources` names no resource, so that no container has GPUs";
+        return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
+    }
+    all(items.iter().map(|item| {
+        let name = reader::text(item, "`gpuResources`")?;
+        let invalid = |problem| {
+            Diagnostic::new(item.span, format!("an entry of `gpuResources` is wrong: {problem}"))
+                .hint("write the name of a resource, such as `example.com/gpu`")
+        };
+        Format::ResourceName.check(name).map_err(invalid)?;
+        Ok::<_, Diagnostic>(name.to_owned())
+    }))
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {

@@ -142,12 +142,6 @@ pub(crate) fn texts(node: &Node, what: &str) -> Checked<Vec<String>> {
     all(items(node, what)?.iter().map(|item| text(item, what).map(str::to_owned)))
 }
 
-/// A map from strings to strings.
-pub(crate) fn text_map(node: &Node, what: &str) -> Checked<Vec<(String, String)>> {
-    let entries = entries(node, what)?.iter();
-    all(entries.map(|entry| text(&entry.value, what).map(|text| (entry.key.clone(), text.to_owned()))))
-}
-
 /// `true` or `false`; a spelling that only one version of YAML reads as a boolean is refused.
 pub(crate) fn boolean(node: &Node, what: &str) -> Result<bool, Diagnostic> {
     unambiguous(node)?;

@@ -37,6 +37,8 @@ fn hint(line: &str) -> Option<&'static str> {
         Some("put a value with an expression in quotes, or on the line below `>-`")
     } else if value.starts_with(['@', '%', '`', '*', '&', '!', '|', '>']) {
         Some("put a value in quotes that begins with a character of YAML")
+    } else if value.contains(": ") && !value.starts_with(['"', '\'', '{', '[']) {
+        Some("put a text with a colon in quotes")
     } else {
         None
     }
@@ -44,7 +46,11 @@ fn hint(line: &str) -> Option<&'static str> {
 
 fn tab(line: &str) -> Option<&'static str> {
     let indent = &line[..line.len() - line.trim_start().len()];
-    indent.contains('\t').then_some("indent with spaces: YAML allows no tabs there")
+    if indent.contains('\t') {
+        return Some("indent with spaces: YAML allows no tabs there");
+    }
+    let is_space = indent.chars().all(|space| space == ' ');
+    (!is_space).then_some("indent with spaces: this line begins with another kind of blank, such as U+00A0")
 }
 
 /// A warning for each string with `{{ … }}` and without an expression.

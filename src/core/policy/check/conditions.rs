@@ -1,7 +1,11 @@
 //! Conditions that have the same value for every pod, whatever the parameters are.
 
+use serde_json::Value;
+
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{ALWAYS_FALSE, ALWAYS_TRUE};
+use crate::core::policy::expression::types::{Kind, Texts};
+use crate::core::policy::expression::{Bindings, Expression};
 use crate::core::policy::interpolation::Interpolation;
 
 use super::Finding;
@@ -39,7 +43,8 @@ pub(super) fn findings(definition: &Definition, scope: &Scope, known: &[Finding]
         if is_known || expression.names().is_empty() {
             return;
         }
-        let Some(value) = scope.of_text(condition).truth() else { return };
+        let known = scope.of_text(condition).truth().or_else(|| for_all_values(expression, scope));
+        let Some(value) = known else { return };
         if value && subject == Subject::Container {
             return;
         }
@@ -54,4 +59,47 @@ pub(super) fn findings(definition: &Definition, scope: &Scope, known: &[Finding]
         found.push(finding);
     });
     found
+}
+
+/// A condition with more combinations of values is not evaluated for each.
+const MAX_COMBINATIONS: usize = 512;
+
+/// The value of a condition over booleans and enumerations, if it is the same for each combination of their values:
+/// that of `fabric != 'a' || fabric != 'b'` is.
+fn for_all_values(expression: &Expression, scope: &Scope) -> Option<bool> {
+    let values: Vec<(&str, Vec<Value>)> = expression
+        .names()
+        .iter()
+        .map(|name| Some((name.as_str(), values_of(scope, name)?)))
+        .collect::<Option<_>>()?;
+    let combinations =
+        values.iter().try_fold(1_usize, |product, (_, values)| product.checked_mul(values.len()))?;
+    if combinations > MAX_COMBINATIONS {
+        return None;
+    }
+    let mut all = (0..combinations).map(|mut at| {
+        let mut bindings = Bindings::new();
+        for (name, values) in &values {
+            bindings.set(name, &values[at % values.len()]);
+            at /= values.len();
+        }
+        expression.evaluate(&bindings).ok()?.as_bool()
+    });
+    let first = all.next()??;
+    all.all(|other| other == Some(first)).then_some(first)
+}
+
+/// All values that a name can have; `None` if they cannot be listed.
+fn values_of(scope: &Scope, name: &str) -> Option<Vec<Value>> {
+    let mut values = Vec::new();
+    for kind in scope.get(name).kinds()? {
+        match kind {
+            Kind::Null => values.push(Value::Null),
+            Kind::Bool(Some(value)) => values.push((*value).into()),
+            Kind::Bool(None) => values.extend([true.into(), false.into()]),
+            Kind::String(Texts::These(texts)) => values.extend(texts.iter().map(|text| text.as_str().into())),
+            _ => return None,
+        }
+    }
+    (!values.is_empty()).then_some(values)
 }

@@ -2,12 +2,15 @@
 
 use serde_json::Value;
 
+use crate::core::policy::NETWORKS;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{
-    DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME, NETWORKS_AND_COUNT_DIFFER,
-    REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, VOLUME_WITHOUT_MOUNT,
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME,
+    NETWORKS_AND_COUNT_DIFFER, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
+    UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
 };
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::matcher::ANY_VALUE;
 use crate::core::policy::overlay::{Amount, Element, Instruction, StringValue, Template};
 use crate::core::schema::is_extended_resource;
 
@@ -19,7 +22,10 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     sidecars(definition, &mut found);
     devices(definition, &mut found);
     networks(definition, &mut found);
+    networks_as_text(definition, &mut found);
+    media(definition, &mut found);
     every_pod(definition, &mut found);
+    no_pod(definition, &mut found);
     found
 }
 
@@ -118,10 +124,15 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
                     let Interpolation::Literal(name) = &amount.resource else {
                         continue;
                     };
-                    if !is_extended_resource(name) || definition.gpu_resources.contains(name) {
+                    let is_device = is_extended_resource(name);
+                    if definition.gpu_resources.contains(name)
+                        || !(is_device || name.starts_with("hugepages-"))
+                    {
                         continue;
                     }
-                    devices.push(name);
+                    if is_device {
+                        devices.push(name);
+                    }
                     if amount.limit.is_none() {
                         let message = format!(
                             "the request of `{name}` has no limit, and Kubernetes wants the two equal"
@@ -204,12 +215,61 @@ fn networks(definition: &Definition, found: &mut Vec<Finding>) {
     }
 }
 
+/// Networks that are not added to those of the pod.
+fn networks_as_text(definition: &Definition, found: &mut Vec<Finding>) {
+    for instruction in instructions(definition) {
+        nested(instruction, &mut |instruction| {
+            let Instruction::Annotations { entries, .. } = instruction else { return };
+            let as_text = entries.iter().any(|(key, value)| {
+                matches!(key, Interpolation::Literal(key) if key == NETWORKS)
+                    && matches!(value, StringValue::Text(_))
+            });
+            if as_text {
+                let message =
+                    format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
+                let hint = "attach networks by `$networks`, which adds to those of the pod";
+                found.push(Finding::warning(NETWORKS_AS_TEXT, &format!("{NETWORKS}:"), message, hint));
+            }
+        });
+    }
+}
+
+/// Media of volumes that no kubelet knows. The API server accepts any.
+fn media(definition: &Definition, found: &mut Vec<Finding>) {
+    for Element(volume) in definition.rules.iter().flat_map(|rule| &rule.pod.volumes) {
+        let Some(source) = volume.field("emptyDir") else { continue };
+        let Some(medium) = source.literal("medium") else { continue };
+        if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
+            let message = format!("no kubelet knows the medium `{medium}`, so that the pod does not start");
+            let hint = "write `Memory`, or `HugePages`";
+            found.push(Finding::warning(UNKNOWN_ENUM_VALUE, &format!("medium: {medium}"), message, hint));
+        }
+    }
+}
+
 /// The amount of a device, where no expression is in it.
 fn constant_amount(amount: &Amount) -> Option<(&str, u64)> {
     let Interpolation::Literal(name) = &amount.resource else { return None };
     let Some(Template::Constant(value)) = &amount.limit else { return None };
     let count = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
     is_extended_resource(name).then_some((name.as_str(), count))
+}
+
+/// A policy that leaves every pod alone that has one of its triggers.
+fn no_pod(definition: &Definition, found: &mut Vec<Finding>) {
+    let matcher = &definition.matcher;
+    let excepted = |(key, value): &(String, String)| {
+        matcher
+            .except_annotation
+            .iter()
+            .any(|(known, seen)| known == key && (seen == ANY_VALUE || seen == value))
+    };
+    if !matcher.any_annotation.is_empty() && matcher.any_annotation.iter().all(excepted) {
+        let message =
+            "`exceptAnnotation` has each annotation of `anyAnnotation`, so that no pod matches".to_owned();
+        let hint = "remove it from one of the two";
+        found.push(Finding::warning(ALWAYS_FALSE, "exceptAnnotation:", message, hint));
+    }
 }
 
 fn every_pod(definition: &Definition, found: &mut Vec<Finding>) {

@@ -15,8 +15,12 @@ use super::edits::{edit_of, string_value};
 use super::misplaced::of_an_annotation;
 use super::replace;
 use super::source::{Source, SourceContent};
-use super::values::{AS_LIST, elements, expected, fields, keyed_values, list, mismatch, missing, value};
-use super::{Amount, Instruction, Instructions, NamedContainer, PodOverlay, StringValue, Template, Variable};
+use super::values::{
+    AS_LIST, elements, expected, fields, keyed_values, list, mismatch, missing, once, value,
+};
+use super::{
+    Amount, Element, Instruction, Instructions, NamedContainer, PodOverlay, StringValue, Template, Variable,
+};
 
 /// Compiles the overlays of a policy.
 pub(crate) struct Compiler<'a> {
@@ -222,7 +226,14 @@ pub(crate) fn compile_computed(
 }
 
 fn env(source: &Source, field: &'static Field, items: &'static Shape) -> Checked<Instruction> {
-    let variables: Vec<Option<Variable>> = all(list(source)?.iter().map(|entry| variable(entry, items)))?;
+    let sources = list(source)?;
+    let variables: Vec<Option<Variable>> = all(sources.iter().map(|entry| variable(entry, items)))?;
+    let nothing = Element(Template::Constant(Value::Null));
+    let elements = variables.iter().map(|variable| match variable {
+        Some(Variable::Entry(element)) => element,
+        _ => &nothing,
+    });
+    once(sources, elements, "name")?;
     Ok(Instruction::Env { field, variables: variables.into_iter().flatten().collect() })
 }
 

@@ -37,6 +37,17 @@ impl Template {
         value.as_str()
     }
 
+    /// The value of a field that is written out.
+    pub(crate) fn field(&self, name: &str) -> Option<Self> {
+        match self {
+            Self::Constant(value) => value.get(name).cloned().map(Self::Constant),
+            Self::Object(_, fields) => {
+                fields.iter().find(|(field, _)| field.name == name).map(|(_, value)| value.clone())
+            }
+            _ => None,
+        }
+    }
+
     /// Calls `visit` with every interpolation.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         match self {

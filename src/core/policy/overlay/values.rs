@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::core::policy::diagnostic::{
-    Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, WRONG_TYPE, suggest,
+    CONFLICTING_RULES, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, WRONG_TYPE, suggest,
 };
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::problems::{Checked, Problems, all};
@@ -241,7 +241,7 @@ pub(super) fn list(source: &Source) -> Checked<&[Source]> {
 
 /// Compiles the entries of a list; each has the first of the keys, which is the one without a default.
 pub(super) fn elements(entries: &[Source], items: &'static Shape, keys: &[&str]) -> Checked<Vec<Element>> {
-    all(entries.iter().map(|entry| {
+    let elements: Vec<Element> = all(entries.iter().map(|entry| {
         if let (Shape::Object(_) | Shape::Atomic(_), SourceContent::Text(text)) = (items, &entry.content)
             && text.expressions().next().is_some()
         {
@@ -257,7 +257,33 @@ pub(super) fn elements(entries: &[Source], items: &'static Shape, keys: &[&str])
             (Some(key), SourceContent::Map(_)) if entry.get(key).is_none() => Err(missing(entry, key).into()),
             _ => Ok(Element(element)),
         }
-    }))
+    }))?;
+    if let [key] = keys {
+        once(entries, elements.iter(), key)?;
+    }
+    Ok(elements)
+}
+
+/// Fails for two entries without expressions that have the same key: the second one would have no effect.
+pub(super) fn once<'e>(
+    sources: &[Source],
+    elements: impl Iterator<Item = &'e Element>,
+    key: &str,
+) -> Result<(), Diagnostic> {
+    let mut known: Vec<&Value> = Vec::new();
+    for (source, Element(element)) in sources.iter().zip(elements) {
+        let Template::Constant(entry) = element else { continue };
+        if known.contains(&&entry[key]) {
+            let message = format!("two entries of the list have the `{key}` {}", entry[key]);
+            return Err(Diagnostic::new(source.span, message)
+                .code(CONFLICTING_RULES)
+                .hint("keep one of them"));
+        }
+        if !entry[key].is_null() {
+            known.push(&entry[key]);
+        }
+    }
+    Ok(())
 }
 
 /// A string, with or without expressions.

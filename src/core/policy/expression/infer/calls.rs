@@ -41,7 +41,7 @@ impl Walker<'_> {
                 }
                 _ => result,
             },
-            ("lowerAscii", _) => Type::string(),
+            ("lowerAscii", _) => Type::of(Kind::String(Texts::LowerCase)),
             _ => result,
         }
     }

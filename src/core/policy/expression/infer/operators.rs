@@ -126,8 +126,7 @@ impl Walker<'_> {
             }
             Some(Texts::LowerCase) => {
                 let message = format!(
-                    "{name} has no capital letters, so that it never equals `'{text}'`: values of labels are compared in \
-                     lower case"
+                    "{name} is in lower case, as values of labels of nodes are, so that it never equals `'{text}'`"
                 );
                 self.warn(literal, ALWAYS_FALSE, message, Some(format!("write `'{}'`", text.to_lowercase())));
             }
@@ -194,8 +193,7 @@ impl Walker<'_> {
         if known == Some(false) && *texts == Texts::LowerCase {
             let receiver = call.target.as_deref().map(|target| self.quoted(target)).unwrap_or_default();
             let message = format!(
-                "{receiver} has no capital letters, so that `{name}('{part}')` is never true: values of labels are compared \
-                 in lower case"
+                "{receiver} is in lower case, as values of labels of nodes are, so that `{name}('{part}')` is never true"
             );
             self.warn(argument, ALWAYS_FALSE, message, Some(format!("write `'{}'`", part.to_lowercase())));
         }
