@@ -3,6 +3,7 @@
 //! No module in this folder reads a file or a clock, uses the network, logs or prints. `tests/purity.rs` enforces that.
 
 pub mod admission;
+pub mod check;
 pub mod engine;
 pub(crate) mod installation;
 pub mod manifest;

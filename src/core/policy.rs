@@ -1,6 +1,7 @@
 //! The policy language: from the text of a file to rules that the engine applies.
 
 mod active;
+pub mod check;
 mod compiled;
 mod definition;
 mod device_names;
@@ -20,10 +21,12 @@ mod own_names;
 mod parameter;
 mod parse;
 pub(crate) mod phase;
+mod problems;
 mod reader;
 mod resolved;
 mod setting;
 pub(crate) mod settings;
+mod slips;
 mod table;
 mod variable;
 
@@ -33,9 +36,11 @@ pub(crate) use definition::About;
 pub use definition::{Definition, OnConflict};
 pub(crate) use device_names::ClaimedGpus;
 pub(crate) use devices::Devices;
-pub use diagnostic::{Diagnostic, Severity, SourceError};
+pub use diagnostic::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, WARNINGS};
 pub(crate) use feedback::Feedback;
 pub use file::{PolicyFile, SourceFile, definitions};
+pub(crate) use file::{definition, in_use, second_extensions};
+pub use interpolation::Fault;
 pub use matcher::PodContext;
 pub(crate) use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
 pub(crate) use message::VALUE;

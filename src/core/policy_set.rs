@@ -9,7 +9,7 @@ use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
 use crate::core::engine::{Mutation, Outcome, Reason, STAMP, inject, skip, stamp_for};
-use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceError};
+use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceErrors, check};
 use crate::core::validate;
 
 use decision::{Decision, decide};
@@ -33,9 +33,9 @@ pub struct PolicySet {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// An error in one of them.
+    /// Errors in them.
     #[error(transparent)]
-    Source(#[from] Box<SourceError>),
+    Source(#[from] SourceErrors),
     /// Two policies have one name.
     #[error("two policies are called `{name}`, in {first} and {second}")]
     SameName { name: String, first: String, second: String },
@@ -65,10 +65,25 @@ impl fmt::Display for Declared {
     }
 }
 
+/// Checks the types of a policy's expressions, resolves it, and tries it on sample pods.
+pub(crate) fn checked(
+    definition: Definition,
+    overrides: BTreeMap<String, Setting>,
+) -> Result<Policy, SourceErrors> {
+    let errors = check::errors(&definition);
+    if !errors.is_empty() {
+        return Err(SourceErrors::new(errors));
+    }
+    let policy = Policy::new(definition, overrides)?;
+    validate::policy(&policy)?;
+    Ok(policy)
+}
+
 impl PolicySet {
     /// Resolves policies, each with the values that the operator set for it, and validates them.
     pub fn new(definitions: Vec<(Definition, BTreeMap<String, Setting>)>) -> Result<Self, LoadError> {
         let mut set = Self::default();
+        let mut errors = Vec::new();
         for (definition, overrides) in definitions {
             if let Some(first) = set.policies.first().map(Policy::definition)
                 && first.provider != definition.provider
@@ -88,11 +103,16 @@ impl PolicySet {
                 });
             }
             set.check_types(&definition)?;
-            let policy = Policy::new(definition, overrides).map_err(Box::new)?;
-            validate::policy(&policy).map_err(Box::new)?;
-            set.policies.push(policy);
+            match checked(definition, overrides) {
+                Ok(policy) => set.policies.push(policy),
+                Err(found) => errors.extend(found),
+            }
         }
-        Ok(Self::indexed(set.policies))
+        if errors.is_empty() {
+            Ok(Self::indexed(set.policies))
+        } else {
+            Err(SourceErrors::new(errors).into())
+        }
     }
 
     /// Fails for a parameter that has another type in a policy of the set.

@@ -185,6 +185,13 @@ pub(crate) enum Literal {
     Boolean(bool),
 }
 
+/// There is one table for each type.
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
 impl Object {
     pub(crate) const fn new(name: &'static str, fields: &'static [Field]) -> Self {
         Self { name, fields, exactly_one_of: &[], at_most_one_of: &[], rule: None }

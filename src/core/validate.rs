@@ -3,96 +3,102 @@
 //! The engine refuses a pod for which an expression fails or the policy is not idempotent. A policy for which that
 //! happens with a sample pod is an error at its line, before any real pod comes.
 
+mod compared;
+
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
 use crate::core::pointer::unescape;
+use crate::core::policy::diagnostic::{NOT_IDEMPOTENT, SAMPLE_FAILED};
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::node::Selection;
 use crate::core::policy::{
-    Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy, SourceError,
+    Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
+    SourceError, SourceErrors,
 };
 use crate::core::yaml::Span;
 
 /// Tries a policy.
-pub(crate) fn policy(policy: &Policy) -> Result<(), SourceError> {
+pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
     let context = context(policy);
-    for (what, pod) in samples(policy) {
-        let matches = match condition_holds(policy, &pod, &context) {
-            Ok(matches) => matches,
-            Err(reason) => {
-                refused(policy, &what, reason)?;
-                continue;
-            }
-        };
-        let pod = match inject(policy, pod, &context).outcome {
-            Outcome::Mutated(mutated) if mutated.reads_own_changes => {
-                let message = format!(
-                    "the policy is not idempotent: an expression has another value after a sample pod ({what}) was \
-                     injected, which changes the pod again"
-                );
-                let operations = mutated.operations();
-                let last =
-                    operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
-                let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
-                return Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()));
-            }
-            Outcome::Mutated(mutated) => mutated.pod,
-            Outcome::Unchanged { .. } | Outcome::Skipped { .. } => continue,
-            // The condition of the policy may exclude the pods for which an expression has no value.
-            Outcome::Refused { reason: Reason::EvaluationFailed { .. } } if !matches => continue,
-            Outcome::Refused { reason } => {
-                refused(policy, &what, reason)?;
-                continue;
-            }
-        };
-        if matches && !condition_holds(policy, &pod, &context).unwrap_or_default() {
+    let tried = samples(policy).into_iter().map(|(what, pod)| try_sample(policy, &what, pod, &context));
+    let errors: Vec<SourceError> = tried.filter_map(Result::err).collect();
+    if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
+}
+
+fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
+    let matches = match condition_holds(policy, &pod, context) {
+        Ok(matches) => matches,
+        Err(reason) => return refused(policy, what, reason),
+    };
+    let pod = match inject(policy, pod, context).outcome {
+        Outcome::Mutated(mutated) if mutated.reads_own_changes => {
             let message = format!(
-                "the policy is not idempotent: `match.when` holds for a sample pod ({what}), and no longer after the \
-                 policy injected it"
+                "the policy is not idempotent: an expression has another value after a sample pod ({what}) was \
+                 injected, which changes the pod again"
             );
-            return Err(error(policy, message, NOT_IDEMPOTENT, Some("when:")));
+            let operations = mutated.operations();
+            let last =
+                operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
+            let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
+            return Err(error(policy, message, NOT_IDEMPOTENT_HINT, needle.as_deref()));
         }
-        if let Mutation { outcome: Outcome::Mutated(again), .. } = inject(policy, pod, &context) {
-            let operations = again.operations();
-            let needle =
-                operations.list.first().and_then(|first| Some(named_in_policy(first.pointer, first.value?)));
-            let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
-            let message = format!(
-                "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
-            );
-            return Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()));
-        }
+        Outcome::Mutated(mutated) => mutated.pod,
+        Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
+        // The condition of the policy may exclude the pods for which an expression has no value.
+        Outcome::Refused { reason: Reason::EvaluationFailed { .. } } if !matches => return Ok(()),
+        Outcome::Refused { reason } => return refused(policy, what, reason),
+    };
+    if matches && !condition_holds(policy, &pod, context).unwrap_or_default() {
+        let message = format!(
+            "the policy is not idempotent: `match.when` holds for a sample pod ({what}), and no longer after the \
+             policy injected it"
+        );
+        return Err(error(policy, message, NOT_IDEMPOTENT_HINT, Some("when:")));
+    }
+    if let Mutation { outcome: Outcome::Mutated(again), .. } = inject(policy, pod, context) {
+        let operations = again.operations();
+        let needle =
+            operations.list.first().and_then(|first| Some(named_in_policy(first.pointer, first.value?)));
+        let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
+        let message = format!(
+            "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
+        );
+        return Err(error(policy, message, NOT_IDEMPOTENT_HINT, needle.as_deref()));
     }
     Ok(())
 }
 
-const NOT_IDEMPOTENT: &str = "a value must not depend on what the policy itself adds";
+const NOT_IDEMPOTENT_HINT: &str = "a value must not depend on what the policy itself adds";
 
 /// An error for a refusal that is the policy's fault. A rule with `onConflict: refuse` may refuse a sample.
 fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
     match reason {
-        Reason::EvaluationFailed { place, expression, message } => Err(error(
-            policy,
-            format!("`{expression}` of {place} fails for a sample pod ({what}): {message}"),
-            "look at the values of the parameters, and guard what a pod may lack with `has(…)` or `.?`",
-            Some(&expression),
-        )),
+        Reason::EvaluationFailed { place, expression, message, fault } => {
+            let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
+            let hint = fault.hint.as_deref().unwrap_or("look at the values of the parameters");
+            if fault.span.line == 0 {
+                return Err(error(policy, message, hint, Some(&expression)));
+            }
+            let diagnostic = Diagnostic::new(fault.span, message).code(SAMPLE_FAILED).hint(hint);
+            Err(policy.definition().error(diagnostic))
+        }
         Reason::NotIdempotent { path } => {
             let needle = path.trim_end_matches(']').rsplit(['.', '[']).next().map(str::to_owned);
             let message = format!(
                 "the policy is not idempotent: each time that a sample pod ({what}) is injected, `{path}` changes"
             );
-            Err(error(policy, message, NOT_IDEMPOTENT, needle.as_deref()))
+            Err(error(policy, message, NOT_IDEMPOTENT_HINT, needle.as_deref()))
         }
         _ => Ok(()),
     }
 }
 
 fn error(policy: &Policy, message: String, hint: &str, needle: Option<&str>) -> SourceError {
-    let diagnostic = Diagnostic::new(Span::default(), message).hint(hint);
+    let code = if hint == NOT_IDEMPOTENT_HINT { NOT_IDEMPOTENT } else { SAMPLE_FAILED };
+    let diagnostic = Diagnostic::new(Span::default(), message).code(code).hint(hint);
     policy.definition().error_at(diagnostic, &[needle.unwrap_or_default(), "rules"])
 }
 
@@ -138,9 +144,25 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
         }
         Err(_) => true,
     };
-    let nodes: Vec<Selection> = policy.known_nodes().filter(|nodes| is_new(nodes)).collect();
+    let compared = compared::nodes(policy.definition());
+    let nodes: Vec<Selection> = policy.known_nodes().chain(compared).filter(|nodes| is_new(nodes)).collect();
     let nodes = [None].into_iter().chain(nodes.iter().map(Some));
-    nodes.flat_map(|nodes| samples_on(policy, nodes)).collect()
+    let mut samples: Vec<(String, Value)> = nodes.flat_map(|nodes| samples_on(policy, nodes)).collect();
+    samples.extend(samples_with_metadata(policy));
+    samples
+}
+
+/// The first sample with each of the labels and annotations for which conditions hold.
+fn samples_with_metadata(policy: &Policy) -> Vec<(String, Value)> {
+    let Some((what, first)) = samples_on(policy, None).into_iter().next() else { return Vec::new() };
+    let with = |wanted: compared::Metadata| {
+        let compared::Metadata { map, key, value } = wanted;
+        let mut pod = first.clone();
+        let what = format!("{what} and with {key}: {value}");
+        pod["metadata"][map][key] = value.into();
+        (what, pod)
+    };
+    compared::metadata(policy.definition()).into_iter().map(with).collect()
 }
 
 fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)> {

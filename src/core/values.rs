@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::core::policy::diagnostic::suggest;
-use crate::core::policy::{Definition, Diagnostic, Setting, SourceError};
+use crate::core::policy::{Definition, Diagnostic, Setting, SourceError, SourceErrors};
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
 const BLOCK: &str = "multinodeNetworking";
@@ -104,18 +104,20 @@ impl Values {
     }
 
     /// The settings of the policy's parameters in the file.
-    pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Setting>, SourceError> {
+    pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Setting>, SourceErrors> {
         let mut overrides = BTreeMap::new();
+        let mut errors = Vec::new();
         for provider in self.providers.iter().filter(|provider| provider.name == definition.provider) {
             for Entry { key, value, .. } in &provider.settings {
                 let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
                 let Some(parameter) = parameter else { continue };
-                let setting = Setting::read(parameter, value, &definition.node_labels)
-                    .map_err(|error| self.error(error))?;
-                overrides.extend(setting.map(|setting| (key.clone(), setting)));
+                match Setting::read(parameter, value, &definition.node_labels) {
+                    Ok(setting) => overrides.extend(setting.map(|setting| (key.clone(), setting))),
+                    Err(problems) => errors.extend(problems.into_iter().map(|problem| self.error(problem))),
+                }
             }
         }
-        Ok(overrides)
+        if errors.is_empty() { Ok(overrides) } else { Err(SourceErrors::new(errors)) }
     }
 
     fn error(&self, diagnostic: Diagnostic) -> SourceError {

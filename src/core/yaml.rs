@@ -5,13 +5,17 @@
 
 mod read;
 pub mod scalar;
+mod source_map;
 mod tree;
 mod write;
+
+use std::collections::HashSet;
 
 use serde_json::Value;
 
 pub use read::{Entry, Error, Span};
-pub use tree::{Content, Node};
+pub use source_map::SourceMap;
+pub use tree::{Content, Node, Text};
 pub use write::write;
 
 /// A manifest: its value, and the first repeated key.
@@ -32,13 +36,39 @@ pub fn read_value(text: &str) -> Result<Manifest, Error> {
     Ok(Manifest { root: document.root, duplicate_key: document.duplicate_key })
 }
 
-/// Reads one YAML document into nodes with their positions. A repeated key is an error.
-pub fn read_node(text: &str) -> Result<Option<Node>, Error> {
-    let document = read::read::<Node>(text)?;
-    match document.duplicate_key {
-        Some(duplicate) => Err(duplicate),
-        None => Ok(document.root),
+/// Reads one YAML document into nodes with their positions, each key once, and an error for each repeated key.
+pub fn read_unique(text: &str) -> Result<(Option<Node>, Vec<Error>), Error> {
+    let mut document = read::read::<Node>(text)?;
+    let mut duplicates = Vec::new();
+    if document.duplicate_key.is_some()
+        && let Some(root) = &mut document.root
+    {
+        remove_duplicates(root, &mut duplicates);
     }
+    Ok((document.root, duplicates))
+}
+
+/// Removes every entry with a key that an earlier entry of its map has.
+fn remove_duplicates(node: &mut Node, duplicates: &mut Vec<Error>) {
+    match &mut node.content {
+        Content::Scalar { .. } => {}
+        Content::List(items) => items.iter_mut().for_each(|item| remove_duplicates(item, duplicates)),
+        Content::Map(entries) => {
+            let mut known = HashSet::new();
+            entries.retain_mut(|entry| {
+                if known.insert(entry.key.clone()) {
+                    remove_duplicates(&mut entry.value, duplicates);
+                    return true;
+                }
+                duplicates.push(repeated(entry));
+                false
+            });
+        }
+    }
+}
+
+fn repeated(entry: &Entry<Node>) -> Error {
+    Error { message: format!("the key `{}` appears twice in one map", entry.key), span: entry.span }
 }
 
 /// Reads one YAML document into nodes with their positions. A key can be repeated.
@@ -52,10 +82,7 @@ pub fn duplicate_key(node: &Node) -> Option<Error> {
         Content::Scalar { .. } => None,
         Content::List(items) => items.iter().find_map(duplicate_key),
         Content::Map(entries) => match read::first_duplicate(entries) {
-            Some(entry) => Some(Error {
-                message: format!("the key `{}` appears twice in one map", entry.key),
-                span: entry.span,
-            }),
+            Some(entry) => Some(repeated(entry)),
             None => entries.iter().find_map(|entry| duplicate_key(&entry.value)),
         },
     }

@@ -1,6 +1,6 @@
 //! The policies that are compiled into the program.
 
-use crate::core::policy::{Definition, PolicyFile, SourceError, definitions};
+use crate::core::policy::{Definition, PolicyFile, SourceErrors, definitions};
 
 /// A policy file that is compiled into the program.
 #[derive(Debug, Clone, Copy)]
@@ -23,13 +23,13 @@ pub fn find(name: &str) -> Option<BuiltIn> {
 }
 
 /// The files of all built-in policies, which policies of the operator can extend.
-pub(crate) fn files() -> Result<Vec<PolicyFile>, SourceError> {
+pub(crate) fn files() -> Result<Vec<PolicyFile>, SourceErrors> {
     POLICIES.iter().map(|policy| policy.file()).collect()
 }
 
 impl BuiltIn {
     /// Parses the text.
-    pub fn definition(self) -> Result<Definition, SourceError> {
+    pub fn definition(self) -> Result<Definition, SourceErrors> {
         let own = self.file()?;
         let bases = if own.base().is_some() { files()? } else { Vec::new() };
         let mut found = definitions(&[own], &bases)?;
@@ -37,7 +37,7 @@ impl BuiltIn {
         Ok(found.remove(0))
     }
 
-    fn file(self) -> Result<PolicyFile, SourceError> {
+    fn file(self) -> Result<PolicyFile, SourceErrors> {
         PolicyFile::read(&format!("policies/{}.yaml", self.name), self.text)
     }
 }

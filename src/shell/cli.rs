@@ -50,6 +50,8 @@ enum ExitStatus {
     Done,
     /// A pod was refused, or the server cut off requests at its end.
     Refused,
+    /// There are warnings, and the user asked for a failure.
+    Warned,
     /// The usage, the input or a policy is invalid.
     Bad,
 }
@@ -58,7 +60,7 @@ impl From<ExitStatus> for ExitCode {
     fn from(status: ExitStatus) -> Self {
         match status {
             ExitStatus::Done => ExitCode::SUCCESS,
-            ExitStatus::Refused => ExitCode::from(1),
+            ExitStatus::Refused | ExitStatus::Warned => ExitCode::from(1),
             ExitStatus::Bad => ExitCode::from(2),
         }
     }

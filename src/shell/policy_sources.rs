@@ -11,8 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
+use crate::core::check::load;
 use crate::core::policy::diagnostic::closest;
-use crate::core::policy::{Definition, PolicyFile, Setting, definitions};
+use crate::core::policy::{Definition, Setting, definitions};
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
 use crate::shell::builtin;
@@ -109,11 +110,9 @@ impl RawPolicies {
 
     /// The policies that are named, without those that another one extends.
     fn definitions(&self) -> anyhow::Result<Vec<Definition>> {
-        let files = self.policies.iter().map(|(name, text)| PolicyFile::read(name, text));
-        let files = files.collect::<Result<Vec<_>, _>>()?;
-        let extends = files.iter().any(|file| file.base().is_some());
+        let extends = self.policies.iter().any(|(_, text)| text.contains("extends"));
         let built_in = if extends { builtin::files()? } else { Vec::new() };
-        Ok(definitions(&files, &built_in)?)
+        Ok(load(&self.policies, &built_in)?)
     }
 }
 

@@ -248,8 +248,8 @@ fn wrong_entries_are_refused() {
     refused(&of("$entries: [eth0], $key: i"), &["a map"]);
     refused(&of("$entries: eth0, $key: i"), &["a list"]);
     refused(&of("$entries: [{i: a}, {i: a, net: b}], $key: i"), &["two entries", "`i`"]);
-    refused(&of("$entries: '${[1]}', $key: i"), &["a map is needed"]);
-    refused(&of("$entries: '${1}', $key: i"), &["a list is needed"]);
+    refused(&of("$entries: '${[1]}', $key: i"), &["a list of maps is needed"]);
+    refused(&of("$entries: '${1}', $key: i"), &["a list of maps is needed"]);
     refused(&of("$entries: [{i: a}], $key: i, $count: 1"), &["`$count`", "`$entries`"]);
 }
 

@@ -185,8 +185,8 @@ fn a_mistake_is_shown_in_the_file_that_has_it() {
     let (line, column, text) = place(&base, "nicPerGPU");
     run.writes_nothing().says(&[&format!("lab.yaml:{line}:{column}"), &text]);
     // What fails only when it is evaluated, too.
-    refused_at("value: ${level}", "value: ${int(debug)}", "${int(debug)}").says(&["cannot be evaluated"]);
-    refused_at("value: ${level}", "value: \"${int(pod.metadata.annotations['x'])}\"", "${int(pod")
+    refused_at("value: ${level}", "value: ${int(debug)}", "int(debug)").says(&["cannot be evaluated"]);
+    refused_at("value: ${level}", "value: \"${int(pod.metadata.annotations['x'])}\"", "x'])")
         .says(&["fails for a sample pod"]);
 }
 

@@ -18,6 +18,7 @@ mod limits;
 mod man;
 mod manifests;
 mod output;
+mod policy_check;
 mod policy_errors;
 mod policy_list;
 mod policy_schema;

@@ -21,6 +21,7 @@ mod adapter;
 mod agreement;
 mod built_in;
 mod cases;
+mod checks;
 mod conflicts;
 mod contradictions;
 mod counterexamples;

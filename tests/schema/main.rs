@@ -8,6 +8,7 @@
 )]
 
 mod copies;
+mod corpus;
 mod files;
 mod keys;
 mod refused;

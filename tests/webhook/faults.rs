@@ -16,6 +16,7 @@ fn failing() -> Box<Evaluate> {
             place: "rule `x`".to_owned(),
             expression: "a\n+ b".to_owned(),
             message: "é".repeat(5_000),
+            fault: Box::default(),
         };
         Mutation {
             outcome: Outcome::Refused { reason },

@@ -159,8 +159,7 @@ impl<'a, 'p> Merge<'a, 'p> {
     ) -> Result<Option<Instruction>, Reason> {
         let value = self.evaluated(expression.evaluate(self.bindings))?;
         let compiled = compile_computed(&value, field, object);
-        let failed = |message| EvaluationError { expression: expression.source(), message };
-        self.evaluated(compiled.map_err(|diagnostic| failed(diagnostic.message)))
+        self.evaluated(compiled.map_err(|error| expression.failed(error.summary())))
     }
 
     /// Decides about a field of which the pod has another value, and reports the decision.
@@ -266,7 +265,8 @@ fn is_plain_init_container(container: &Cursor<'_>) -> bool {
 }
 
 pub(super) fn evaluation_failed(place: &str, error: EvaluationError) -> Reason {
-    Reason::EvaluationFailed { place: place.to_owned(), expression: error.expression, message: error.message }
+    let EvaluationError { expression, message, fault } = error;
+    Reason::EvaluationFailed { place: place.to_owned(), expression, message, fault: Box::new(fault) }
 }
 
 /// A value for a message: an environment variable by its value, everything else as it is, shortened.

@@ -281,8 +281,8 @@ fn failed(scope: &PodScope<'_>, rule: &ActiveRule, error: EvaluationError) -> St
 /// A failure within an overlay, explained by the variable that it comes from.
 fn explained(scope: &PodScope<'_>, reason: Reason) -> Stop {
     match reason {
-        Reason::EvaluationFailed { place, expression, message } => {
-            scope.explain(&place, EvaluationError { expression, message })
+        Reason::EvaluationFailed { place, expression, message, fault } => {
+            scope.explain(&place, EvaluationError { expression, message, fault: *fault })
         }
         other => other.into(),
     }

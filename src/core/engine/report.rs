@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::core::pointer::field_path;
-use crate::core::policy::SelectedLabel;
+use crate::core::policy::{Fault, SelectedLabel};
 
 /// The reason for which a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,13 @@ pub enum Reason {
         path: String,
     },
     /// An expression of the policy has no value for this pod.
-    EvaluationFailed { place: String, expression: String, message: String },
+    EvaluationFailed {
+        place: String,
+        expression: String,
+        message: String,
+        /// The place of the expression in the policy.
+        fault: Box<Fault>,
+    },
 }
 
 impl Reason {
@@ -126,7 +132,7 @@ impl fmt::Display for Reason {
                     "the policy is not idempotent for this pod: `{path}` changes each time that it is applied"
                 )
             }
-            Self::EvaluationFailed { place, expression, message } => {
+            Self::EvaluationFailed { place, expression, message, .. } => {
                 write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
             }
         }

@@ -5,7 +5,6 @@
 
 use serde_json::Value;
 
-use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::{Amount, Element, Template, evaluate_key};
 use crate::core::quantity::{Quantity, same_quantity};
 use crate::core::schema::{Field, Format, Shape, is_extended_resource, resource_amount, resource_pair};
@@ -57,10 +56,7 @@ fn evaluated(merge: &Merge<'_, '_>, amount: &Amount) -> Result<Option<Wanted>, R
         let Some(template) = template else { return Ok(None) };
         let value = merge.build(template)?;
         let Some(value) = value.filter(|value| !is_zero(value)) else { return Ok(None) };
-        merge.evaluated(
-            resource_amount(&resource, &value)
-                .map_err(|message| EvaluationError { expression: amount.resource.source(), message }),
-        )?;
+        merge.evaluated(resource_amount(&resource, &value).map_err(|message| amount.failed(message)))?;
         Ok(Some(value))
     };
     let limit = build(&amount.limit)?;
@@ -68,9 +64,7 @@ fn evaluated(merge: &Merge<'_, '_>, amount: &Amount) -> Result<Option<Wanted>, R
     let request = if amount.request == amount.limit { limit.clone() } else { build(&amount.request)? };
     if let (Some(limit), Some(request)) = (&limit, &request) {
         let pair = resource_pair(&resource, limit, request);
-        merge.evaluated(
-            pair.map_err(|message| EvaluationError { expression: amount.resource.source(), message }),
-        )?;
+        merge.evaluated(pair.map_err(|message| amount.failed(message)))?;
     }
     Ok((limit.is_some() || request.is_some()).then_some(Wanted { resource, limit, request }))
 }

@@ -7,13 +7,12 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::devices::Devices;
-use super::diagnostic::{Diagnostic, SourceError};
+use super::diagnostic::{Diagnostic, NO_VALUE, SourceErrors};
 use super::interpolation::EvaluationError;
 use super::known_nodes::KnownNodes;
 use super::node::{LabelsRead, Selection};
 use super::resolved::{ParameterValues, ResolvedPolicy, computed_of_node};
 use super::setting::Setting;
-use crate::core::yaml::Span;
 
 /// A policy with the values of its parameters.
 #[derive(Debug)]
@@ -35,12 +34,16 @@ const MAX_OTHERS: usize = 256;
 impl Policy {
     /// Gives a policy its parameter values. `settings` are the operator's, checked by
     /// [`Parameter::parse`](super::Parameter::parse) or read from a values file.
-    pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceError> {
+    pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceErrors> {
         let nodes = KnownNodes::of(&definition, &settings);
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, error: EvaluationError| {
             let pods = reads_nodes.then_some(selection);
-            definition.error_at(without_value(&error, pods), &[&error.expression])
+            let diagnostic = without_value(&error, pods);
+            if error.fault.span.line > 0 {
+                return definition.error(diagnostic);
+            }
+            definition.error_at(diagnostic, &[&error.expression])
         };
         let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
         let resolve = |selection: &Selection| {
@@ -48,15 +51,21 @@ impl Policy {
                 .map(Arc::new)
                 .map_err(|error| failed(selection, error))
         };
-        let general = resolve(&Selection::default())?;
+        let mut errors = Vec::new();
+        let general = resolve(&Selection::default()).map_err(|error| errors.push(error)).ok();
         let mut by_node = HashMap::new();
         // Nodes with the same values share a resolved policy.
         let mut known: Vec<(ParameterValues, Option<Vec<Value>>, Arc<ResolvedPolicy>)> = Vec::new();
         for selection in nodes.selections() {
             let values = values(&selection);
             let computed = if nodes.expressions_read(&selection) {
-                computed_of_node(&definition, &values, &selection)
-                    .map_err(|error| failed(&selection, error))?
+                match computed_of_node(&definition, &values, &selection) {
+                    Ok(computed) => computed,
+                    Err(error) => {
+                        errors.push(failed(&selection, error));
+                        continue;
+                    }
+                }
             } else {
                 Some(Vec::new())
             };
@@ -64,12 +73,21 @@ impl Policy {
                 |(other, found, _): &&(_, _, _)| computed.is_some() && *found == computed && *other == values;
             let resolved = match known.iter().find(same) {
                 Some((_, _, resolved)) => Arc::clone(resolved),
-                None => resolve(&selection)?,
+                None => match resolve(&selection) {
+                    Ok(resolved) => resolved,
+                    Err(error) => {
+                        errors.push(error);
+                        continue;
+                    }
+                },
             };
             known.push((values, computed, Arc::clone(&resolved)));
             by_node.insert(selection, resolved);
         }
         let others = RwLock::default();
+        let (Some(general), true) = (general, errors.is_empty()) else {
+            return Err(SourceErrors::first_at_each_place(errors));
+        };
         Ok(Self { definition, settings, nodes, general, by_node, others })
     }
 
@@ -150,8 +168,10 @@ impl Policy {
 fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnostic {
     let Some(nodes) = nodes else {
         let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
-        return Diagnostic::new(Span::default(), message)
-            .hint("look at the values of the parameters, see docs/policy.md");
+        let hint = || "look at the values of the parameters, see docs/policy.md".to_owned();
+        return Diagnostic::new(error.fault.span, message)
+            .code(NO_VALUE)
+            .hint(error.fault.hint.clone().unwrap_or_else(hint));
     };
     let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
     let selects = if labels.is_empty() { "no nodes".to_owned() } else { labels.join(", ") };
@@ -159,7 +179,8 @@ fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnost
         "`{}` cannot be evaluated for a pod that selects {selects}: {}",
         error.expression, error.message
     );
-    Diagnostic::new(Span::default(), message)
+    Diagnostic::new(error.fault.span, message)
+        .code(NO_VALUE)
         .hint("guard it with `.?` and `orValue(…)`, or its rule with a `when` that reads `node`")
 }
 

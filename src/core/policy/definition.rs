@@ -94,6 +94,14 @@ impl Definition {
         self.bases.iter().map(|base| base.text.as_str()).chain([self.text.as_str()])
     }
 
+    /// An error at its place, which is in the file of the policy or of one that it extends.
+    pub(crate) fn error(&self, diagnostic: Diagnostic) -> SourceError {
+        let (policy, file, text) = (self.name.clone(), self.file.clone(), self.text.clone());
+        let own = SourceFile { policy, file, text };
+        let files: Vec<SourceFile> = self.bases.iter().cloned().chain([own]).collect();
+        SourceError::of(&files, diagnostic)
+    }
+
     /// An error at the first of these texts that the policy contains, its own file first.
     pub(crate) fn error_at(&self, mut diagnostic: Diagnostic, needles: &[&str]) -> SourceError {
         let bases = self.bases.iter().rev().map(|base| (base.file.as_str(), base.text.as_str()));
@@ -103,7 +111,7 @@ impl Definition {
             files.iter().find_map(|(file, text)| {
                 // A policy has its rules at the end.
                 let rules = text.find("\n  rules:").map_or(0, |at| at + 1);
-                let at = text[rules..].find(needle).map(|at| rules + at).or_else(|| text.find(needle))?;
+                let at = find(text, rules, needle).or_else(|| find(text, 0, needle))?;
                 Some((*file, *text, Span { length: needle.chars().count(), ..yaml::span_at(text, at) }))
             })
         });
@@ -160,6 +168,15 @@ impl Definition {
         self.rules.iter().for_each(|rule| rule.texts(visit));
         self.settings.iter().for_each(|settings| settings.texts(visit));
     }
+}
+
+/// The first occurrence of a text at or after an offset, in a line that is no comment.
+fn find(text: &str, from: usize, needle: &str) -> Option<usize> {
+    let is_comment = |at: usize| {
+        let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
+        text[start..].trim_start().starts_with('#')
+    };
+    text[from..].match_indices(needle).map(|(at, _)| from + at).find(|at| !is_comment(*at))
 }
 
 impl Rule {

@@ -5,13 +5,16 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{Content, Node};
+use crate::core::yaml::{Content, Node, Text};
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{Diagnostic, MISSING_KEY, TOO_EARLY};
 use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
+use super::overlay::Wanted;
 use super::phase::{Names, Phase};
+use super::problems::{Checked, all};
 use super::reader::{self, Fields};
+use crate::core::schema::Shape;
 
 /// `gpuClaims`: the claims that bring GPUs, and how many each of them brings.
 #[derive(Debug)]
@@ -67,29 +70,23 @@ impl Default for NameList {
 }
 
 impl GpuClaims {
-    pub(super) fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+    pub(super) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, "`gpuClaims`")?;
-        let list = NameList::read(fields.required("names")?, "`names`", names)?;
-        let gpus_node = fields.required("gpus")?;
+        let list = fields.required("names", |node| NameList::read(node, "`names`", names));
+        let gpus = fields.required("gpus", |node| read_gpus(node, names));
         fields.finish()?;
-        let gpus = match &gpus_node.content {
-            Content::Scalar { value: Scalar::Number(number), .. } if number.as_u64().is_some() => {
-                Interpolation::compile(&format!("${{{number}}}"), gpus_node.span, names, None)?
-            }
-            Content::Scalar { value: Scalar::String(text), .. } if text.trim().starts_with("${") => {
-                fixed(text.trim(), gpus_node, names)?
-            }
-            _ => {
-                return Err(reader::expected(gpus_node, "a whole number, or an expression that yields one")
-                    .hint("write for example `8`, or `${gpusPerClaim}`"));
-            }
-        };
-        Ok(Self { names: list, gpus })
+        Ok(Self { names: list?, gpus: gpus? })
     }
 
     pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.names.texts(visit);
         visit(&self.gpus);
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        self.names.places(visit);
+        visit(&self.gpus, Wanted::Field(Shape::Integer(0, i64::MAX)));
     }
 
     /// The claims for these parameters; `None` if names or number are `null`.
@@ -104,31 +101,30 @@ impl GpuClaims {
         }
         match gpus.as_i64().filter(|gpus| *gpus >= 0) {
             Some(gpus) => Ok(Some(ClaimedGpus { names, gpus })),
-            None => Err(EvaluationError {
-                expression: self.gpus.source(),
-                message: format!("the result is `{gpus}` where `gpus` needs a whole number of at least 0"),
-            }),
+            None => Err(self
+                .gpus
+                .failed(format!("the result is `{gpus}` where `gpus` needs a whole number of at least 0"))),
         }
     }
 }
 
 impl Fabric {
-    pub(super) fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+    pub(super) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, "`fabric`")?;
-        let mut list = |key: &'static str, what: &str| match fields.optional(key) {
-            Some(node) => NameList::read(node, what, names),
-            None => Ok(NameList::default()),
-        };
-        let fabric = Self {
-            resources: list("resources", "`resources`")?,
-            networks: list("networks", "`networks`")?,
-            claims: list("claims", "`claims`")?,
-        };
+        let [resources, networks, claims] = ["resources", "networks", "claims"]
+            .map(|key| fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names)));
         fields.finish()?;
+        let fabric = Self {
+            resources: resources?.unwrap_or_default(),
+            networks: networks?.unwrap_or_default(),
+            claims: claims?.unwrap_or_default(),
+        };
         let is_empty = |list: &NameList| matches!(list, NameList::Written(names) if names.is_empty());
         if [&fabric.resources, &fabric.networks, &fabric.claims].into_iter().all(is_empty) {
             return Err(Diagnostic::new(node.span, "`fabric` names no device")
-                .hint("give it `resources`, `networks` or `claims`"));
+                .code(MISSING_KEY)
+                .hint("give it `resources`, `networks` or `claims`")
+                .into());
         }
         Ok(fabric)
     }
@@ -136,6 +132,13 @@ impl Fabric {
     pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         for list in [&self.resources, &self.networks, &self.claims] {
             list.texts(visit);
+        }
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        for list in [&self.resources, &self.networks, &self.claims] {
+            list.places(visit);
         }
     }
 
@@ -149,18 +152,18 @@ impl Fabric {
 }
 
 impl NameList {
-    fn read(node: &Node, what: &str, names: &Names) -> Result<Self, Diagnostic> {
+    fn read(node: &Node, what: &str, names: &Names) -> Checked<Self> {
         let wanted = format!("{what} to be a list, or an expression that yields one");
         match &node.content {
             Content::List(items) => {
-                let item = |item: &Node| fixed(reader::text(item, "a name")?, item, names);
-                Ok(Self::Written(items.iter().map(item).collect::<Result<_, _>>()?))
+                let item = |item: &Node| fixed(item, "a name", names);
+                all(items.iter().map(item)).map(Self::Written)
             }
-            Content::Scalar { value: Scalar::String(text), .. } => match fixed(text.trim(), node, names)? {
+            Content::Scalar { value: Scalar::String(_), .. } => match fixed(node, what, names)? {
                 expression @ Interpolation::Expression(_) => Ok(Self::Computed(expression)),
-                _ => Err(reader::expected(node, &wanted)),
+                _ => Err(reader::expected(node, &wanted).into()),
             },
-            _ => Err(reader::expected(node, &wanted)),
+            _ => Err(reader::expected(node, &wanted).into()),
         }
     }
 
@@ -171,13 +174,19 @@ impl NameList {
         }
     }
 
+    fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match self {
+            Self::Written(names) => names.iter().for_each(|name| visit(name, Wanted::Text)),
+            Self::Computed(text) => visit(text, Wanted::Names),
+        }
+    }
+
     fn patterns(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<Pattern>, EvaluationError> {
         let pattern = |text: &Interpolation, value: &Value| {
-            let failed = |message: String| EvaluationError { expression: text.source(), message };
             let Value::String(name) = value else {
-                return Err(failed(format!("the result is `{value}` where a name is needed")));
+                return Err(text.failed(format!("the result is `{value}` where a name is needed")));
             };
-            Pattern::parse(name).map_err(failed)
+            Pattern::parse(name).map_err(|message| text.failed(message))
         };
         match self {
             Self::Written(texts) => {
@@ -193,18 +202,28 @@ impl NameList {
             Self::Computed(text) => match text.evaluate(bindings)? {
                 Value::Null => Ok(Vec::new()),
                 Value::Array(names) => names.iter().map(|name| pattern(text, name)).collect(),
-                other => Err(EvaluationError {
-                    expression: text.source(),
-                    message: format!("the result is `{other}` where a list of names is needed"),
-                }),
+                other => Err(text.failed(format!("the result is `{other}` where a list of names is needed"))),
             },
         }
     }
 }
 
+fn read_gpus(node: &Node, names: &Names) -> Result<Interpolation, Diagnostic> {
+    match &node.content {
+        Content::Scalar { value: Scalar::Number(number), .. } if number.as_u64().is_some() => {
+            Interpolation::compile(&Text::on_line(&format!("${{{number}}}"), node.span), names, None)
+        }
+        Content::Scalar { value: Scalar::String(text), .. } if text.trim().starts_with("${") => {
+            fixed(node, "`gpus`", names)
+        }
+        _ => Err(reader::expected(node, "a whole number, or an expression that yields one")
+            .hint("write for example `8`, or `${gpusPerClaim}`")),
+    }
+}
+
 /// A string with expressions over parameters only.
-fn fixed(text: &str, node: &Node, names: &Names) -> Result<Interpolation, Diagnostic> {
-    let compiled = Interpolation::compile(text, node.span, names, None)?;
+fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagnostic> {
+    let compiled = Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?;
     if compiled.phase(names) == Phase::Fixed {
         if let Interpolation::Literal(name) = &compiled {
             Pattern::parse(name).map_err(|message| {
@@ -214,6 +233,7 @@ fn fixed(text: &str, node: &Node, names: &Names) -> Result<Interpolation, Diagno
         return Ok(compiled);
     }
     Err(Diagnostic::new(node.span, format!("`{}` depends on the pod", compiled.source()))
+        .code(TOO_EARLY)
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 

@@ -1,5 +1,7 @@
 //! Errors in a policy or a values file, each with its position.
 
+mod codes;
+
 use std::fmt;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -7,6 +9,10 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use crate::core::yaml::{self, Span};
 
 use super::file::SourceFile;
+use super::problems::Problems;
+
+pub(crate) use codes::*;
+pub use codes::{ERRORS, WARNINGS};
 
 /// The effect of a [`Diagnostic`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,7 +42,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
         Self {
-            code: INVALID,
+            code: INVALID_VALUE,
             severity: Severity::Error,
             message: message.into(),
             span,
@@ -63,12 +69,9 @@ impl Diagnostic {
     }
 }
 
-/// The code of an error without a more specific one.
-const INVALID: &str = "invalid";
-
 impl From<yaml::Error> for Diagnostic {
     fn from(error: yaml::Error) -> Self {
-        Self::new(error.span, error.message)
+        Self::new(error.span, error.message).code(YAML_SYNTAX)
     }
 }
 
@@ -114,6 +117,13 @@ impl SourceError {
     }
 }
 
+impl SourceError {
+    /// The line that the error is about.
+    pub fn line(&self) -> &str {
+        self.text.lines().nth(self.diagnostic.span.line.saturating_sub(1)).unwrap_or_default()
+    }
+}
+
 impl std::error::Error for SourceError {}
 
 impl fmt::Display for SourceError {
@@ -122,7 +132,11 @@ impl fmt::Display for SourceError {
         let start = byte_offset(&self.text, span.line.max(1), span.column.max(1));
         let end =
             byte_offset(&self.text, span.line.max(1), span.column.max(1) + span.length.max(1)).max(start);
-        let title = Level::ERROR.primary_title(&*self.diagnostic.message);
+        let level = match self.diagnostic.severity {
+            Severity::Warning => Level::WARNING,
+            Severity::Error => Level::ERROR,
+        };
+        let title = level.primary_title(&*self.diagnostic.message);
         let mut group = title.element(
             Snippet::source(&*self.text)
                 .path(&*self.file)
@@ -132,6 +146,68 @@ impl fmt::Display for SourceError {
             group = group.element(Level::HELP.with_name("hint").message(&**hint));
         }
         f.write_str(&Renderer::plain().render(&[group]))
+    }
+}
+
+/// The errors of one or several files, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceErrors(Vec<SourceError>);
+
+impl SourceErrors {
+    pub(crate) fn new(errors: Vec<SourceError>) -> Self {
+        let mut unique: Vec<SourceError> = Vec::with_capacity(errors.len());
+        for error in errors {
+            if !unique.contains(&error) {
+                unique.push(error);
+            }
+        }
+        Self(unique)
+    }
+
+    /// The first error at each place: what fails for one node or pod most often fails for others.
+    pub(crate) fn first_at_each_place(errors: Vec<SourceError>) -> Self {
+        let mut first: Vec<SourceError> = Vec::new();
+        for error in errors {
+            let place = |error: &SourceError| (error.file.clone(), error.diagnostic.span);
+            if !first.iter().any(|known| place(known) == place(&error)) {
+                first.push(error);
+            }
+        }
+        Self(first)
+    }
+
+    /// The errors in the files of a policy and of its bases, in the order of the text.
+    pub(super) fn of(files: &[SourceFile], problems: Problems) -> Self {
+        let mut problems: Vec<Diagnostic> = problems.into_iter().collect();
+        problems.sort_by_key(|problem| (problem.span.line, problem.span.column));
+        Self::new(problems.into_iter().map(|problem| SourceError::of(files, problem)).collect())
+    }
+}
+
+impl From<SourceError> for SourceErrors {
+    fn from(error: SourceError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl IntoIterator for SourceErrors {
+    type Item = SourceError;
+    type IntoIter = std::vec::IntoIter<SourceError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl std::error::Error for SourceErrors {}
+
+impl fmt::Display for SourceErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.0.iter().enumerate() {
+            let separator = if at > 0 { "\n\n" } else { "" };
+            write!(f, "{separator}{error}")?;
+        }
+        Ok(())
     }
 }
 
@@ -161,7 +237,9 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     known
         .into_iter()
         .map(|candidate| (strsim::levenshtein(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.len().div_ceil(3))
+        .filter(|(distance, candidate)| {
+            *distance <= candidate.len().div_ceil(3) && *distance < candidate.len()
+        })
         .min()
         .map(|(_, candidate)| candidate)
 }

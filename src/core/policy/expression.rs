@@ -1,6 +1,9 @@
 //! CEL. Only this folder knows the library behind it.
 
+mod failure;
+mod infer;
 mod reads;
+pub(crate) mod types;
 mod values;
 
 use std::collections::BTreeSet;
@@ -11,7 +14,11 @@ use cel::common::value::CowVal;
 use cel::{Context, Env, ExecutionError, Program};
 use serde_json::Value;
 
-pub(crate) use reads::{Path, ReadSet, Step};
+use crate::core::yaml::{SourceMap, Span};
+
+pub(crate) use failure::Failure;
+pub(crate) use infer::TypeFinding;
+pub(crate) use reads::{Compared, Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
 use reads::Reader;
@@ -22,6 +29,8 @@ use values::{from_json, to_json};
 pub(crate) struct Expression {
     program: Program,
     source: String,
+    /// The places of its characters in the file.
+    map: SourceMap,
     /// Free variables.
     names: BTreeSet<String>,
     /// The parts of `pod`, `container` and `node` that it reads.
@@ -35,6 +44,7 @@ pub(crate) struct CompileError {
     /// Byte range within the expression.
     pub(crate) at: usize,
     pub(crate) length: usize,
+    pub(crate) hint: Option<&'static str>,
 }
 
 /// Values by name, for expressions to read.
@@ -138,7 +148,7 @@ const NAMESPACES: &[&str] = &["math", "optional", "lists", "strings", "cel"];
 impl Expression {
     /// Compiles CEL and finds out what it reads.
     pub(crate) fn compile(source: &str) -> Result<Self, CompileError> {
-        let whole = |message: String| CompileError { message, at: 0, length: source.len() };
+        let whole = |message: String| CompileError { message, at: 0, length: source.len(), hint: None };
         if source.trim().is_empty() {
             return Err(whole("an expression is empty".to_owned()));
         }
@@ -150,8 +160,8 @@ impl Expression {
             let line = usize::try_from(first.pos.0).unwrap_or(1).max(1);
             let column = usize::try_from(first.pos.1).unwrap_or(0).saturating_sub(1);
             let line_start: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
-            let message = format!("not valid CEL: {}", first.msg.lines().next().unwrap_or_default());
-            CompileError { message, at: (line_start + column).min(source.len()), length: 1 }
+            let column: usize = source[line_start..].chars().take(column).map(char::len_utf8).sum();
+            failure::syntax(&first.msg, source, (line_start + column).min(source.len()))
         })?;
         let mut reader = Reader::default();
         reader.expression(program.expression());
@@ -159,10 +169,42 @@ impl Expression {
             if !is_operator(function) && !is_known_function(function) {
                 let at = source.find(function).unwrap_or(0);
                 let message = format!("CEL has no function `{function}`");
-                return Err(CompileError { message, at, length: function.len() });
+                return Err(CompileError { message, at, length: function.len(), hint: None });
             }
         }
-        Ok(Self { program, source: source.to_owned(), names: reader.names, reads: Box::new(reader.reads) })
+        let (names, reads) = (reader.names, Box::new(reader.reads));
+        Ok(Self { program, source: source.to_owned(), map: SourceMap::default(), names, reads })
+    }
+
+    /// The texts with which it compares values of the pod, the container and the node.
+    pub(crate) fn compared(&self) -> BTreeSet<Compared> {
+        let mut reader = Reader::default();
+        reader.expression(self.program.expression());
+        reader.compared
+    }
+
+    /// The expression with the places of its characters.
+    pub(crate) fn placed(self, map: SourceMap) -> Self {
+        Self { map, ..self }
+    }
+
+    /// The place in the file of `length` bytes at `offset` of the source, as far as they are on one line. Its line is 0
+    /// for an expression that is in no file, such as one of a values file.
+    pub(crate) fn span(&self, offset: usize, length: usize) -> Span {
+        self.map.span(&self.source, offset, length)
+    }
+
+    /// The place of a name that the expression reads, or else of the whole expression.
+    pub(crate) fn span_of_name(&self, name: &str) -> Span {
+        match find_name(&self.source, name) {
+            Some(at) => self.span(at, name.len()),
+            None => self.span(0, self.source.len()),
+        }
+    }
+
+    /// The place of what a failure is about, or of the whole expression.
+    pub(super) fn span_of_failure(&self, failure: &Failure) -> Span {
+        self.span_of_name(failure.name.as_deref().unwrap_or_default())
     }
 
     pub(crate) fn source(&self) -> &str {
@@ -188,11 +230,22 @@ impl Expression {
         &self.reads[2]
     }
 
-    /// Evaluates to a JSON value. The error is one sentence without the expression itself.
-    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, String> {
-        let result = self.program.execute(&bindings.0).map_err(|error| error.to_string())?;
-        to_json(&result)
+    /// Evaluates to a JSON value.
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
+        let result = self.program.execute(&bindings.0)?;
+        Ok(to_json(&result)?)
     }
+}
+
+/// The position of a name in an expression, where it is not part of a longer one.
+pub(super) fn find_name(source: &str, name: &str) -> Option<usize> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let found = if name.is_empty() { None } else { Some(source.match_indices(name)) };
+    found
+        .into_iter()
+        .flatten()
+        .map(|(at, _)| at)
+        .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
 }
 
 fn is_operator(function: &str) -> bool {

@@ -3,9 +3,10 @@
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
-use super::diagnostic::{Diagnostic, suggest};
+use super::diagnostic::{DUPLICATE_NAME, Diagnostic, EXTENSION, UNKNOWN_KEY, suggest};
 use super::node::NodeLabels;
 use super::parameter::Parameter;
+use super::problems::{Checked, Problems, all};
 use super::reader;
 
 /// The combination of a key of `spec` with the base's.
@@ -34,30 +35,34 @@ const KEYS: &[(&str, Combine)] = &[
     ("nodeLabels", Combine::Keys),
 ];
 
-/// The `spec` of the policy `base` with that of an extension.
-pub(super) fn extended(mut spec: Node, own: &Node, base: &str) -> Result<Node, Diagnostic> {
-    for entry in reader::entries(own, "`spec`")? {
+/// Adds the `spec` of an extension to that of the policy `base`.
+pub(super) fn extend(spec: &mut Node, own: &Node, base: &str) -> Checked<()> {
+    all(reader::entries(own, "`spec`")?.iter().map(|entry| {
         let Some((_, combine)) = KEYS.iter().find(|(key, _)| *key == entry.key) else {
-            let inherited = entry_of(&mut spec, &entry.key).is_some();
+            let inherited = entry_of(spec, &entry.key).is_some();
             let known = KEYS.iter().map(|(key, _)| *key);
             return Err(if inherited {
                 Diagnostic::new(entry.span, format!("an extension has the `{}` of its base", entry.key))
+                    .code(EXTENSION)
                     .hint(format!("remove it, or copy `{base}` instead of extending it"))
             } else {
                 Diagnostic::new(entry.span, format!("an extension has no field `{}`", entry.key))
+                    .code(UNKNOWN_KEY)
                     .hint(suggest(&entry.key, known))
-            });
+            }
+            .into());
         };
-        match entry_of(&mut spec, &entry.key) {
+        match entry_of(spec, &entry.key) {
             Some(known) => combine.apply(known, entry, base)?,
-            None => push(&mut spec, entry),
+            None => push(spec, entry),
         }
-    }
-    Ok(spec)
+        Ok::<_, Problems>(())
+    }))
 }
 
 impl Combine {
-    fn apply(self, base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Result<(), Diagnostic> {
+    fn apply(self, base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Checked<()> {
+        let mut problems = Problems::default();
         match self {
             Self::Replace => base.clone_from(own),
             Self::Keys => {
@@ -68,48 +73,55 @@ impl Combine {
             Self::NewKeys(what) => {
                 for entry in reader::entries(&own.value, &format!("`{}`", own.key))? {
                     if entry_of(&mut base.value, &entry.key).is_some() {
-                        return Err(taken(entry.span, name, what, &entry.key));
+                        problems.add(taken(entry.span, name, what, &entry.key));
+                    } else {
+                        push(&mut base.value, entry);
                     }
-                    push(&mut base.value, entry);
                 }
             }
             Self::NewItems(key, what) => {
                 let items = reader::items(&own.value, &format!("`{}`", own.key))?;
                 let Content::List(known) = &mut base.value.content else { return Ok(()) };
+                let mut added = Vec::new();
                 for item in items {
                     let taken_name = name_of(item, key)
                         .filter(|name| known.iter().any(|known| name_of(known, key) == Some(name)));
-                    if let Some(known) = taken_name {
-                        return Err(taken(item.span, name, what, known));
+                    match taken_name {
+                        Some(known) => problems.add(taken(item.span, name, what, known)),
+                        None => added.push(item.clone()),
                     }
                 }
-                known.extend(items.iter().cloned());
+                known.extend(added);
             }
             Self::Parameters => {
                 for entry in reader::entries(&own.value, "`parameters`")? {
                     match entry_of(&mut base.value, &entry.key) {
-                        Some(known) => parameter(known, entry, name)?,
+                        Some(known) => _ = problems.take(parameter(known, entry, name)),
                         None => push(&mut base.value, entry),
                     }
                 }
             }
         }
-        Ok(())
+        problems.result(())
     }
 }
 
 fn taken(span: crate::core::yaml::Span, base: &str, what: &str, name: &str) -> Diagnostic {
     Diagnostic::new(span, format!("the base `{base}` has {what} `{name}`"))
+        .code(DUPLICATE_NAME)
         .hint("an extension adds to its base; choose another name")
 }
 
 /// Changes the values of a parameter of the base. Its type stays, and its bounds become narrower only.
-fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Result<(), Diagnostic> {
+fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Checked<()> {
     let before = Parameter::read(&base.key, &base.value, &NodeLabels::default())?;
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
             let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
-            return Err(Diagnostic::new(entry.span, message).hint(format!("remove it: `{name}` declares it")));
+            return Err(Diagnostic::new(entry.span, message)
+                .code(EXTENSION)
+                .hint(format!("remove it: `{name}` declares it"))
+                .into());
         }
         merge(&mut base.value, entry);
     }
@@ -117,7 +129,10 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Result<()
     let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
     let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
     let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);
-    Err(Diagnostic::new(span, message).hint("an extension can narrow the bounds of a parameter"))
+    Err(Diagnostic::new(span, message)
+        .code(EXTENSION)
+        .hint("an extension can narrow the bounds of a parameter")
+        .into())
 }
 
 /// Sets a field. A map is merged into the base's map at any depth, so that a table keeps its other entries.

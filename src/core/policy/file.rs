@@ -3,10 +3,14 @@
 use crate::core::yaml::{self, Content, Node, Span};
 
 use super::definition::Definition;
-use super::diagnostic::{Diagnostic, SourceError, suggest};
-use super::extension::extended;
-use super::parse;
+use super::diagnostic::{
+    DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, SourceError, SourceErrors, suggest,
+};
+use super::extension::extend;
+use super::parse::{self, Header};
+use super::problems::Problems;
 use super::reader;
+use super::slips;
 
 /// The name and text of a policy file.
 #[derive(Debug, Clone)]
@@ -31,24 +35,60 @@ pub struct PolicyFile {
     /// Without `extends`.
     spec: Node,
     extends: Option<(String, Span)>,
+    name_span: Span,
+    /// Outside of `spec`.
+    problems: Problems,
 }
 
 impl PolicyFile {
     /// Reads a policy file. `file` is its name for messages.
-    pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
+    pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
+        let mut source = SourceFile { policy: String::new(), file: file.to_owned(), text: text.to_owned() };
         let read = || {
-            let root = yaml::read_node(text)?.ok_or_else(|| {
-                Diagnostic::new(Span::default(), "the file is empty").hint("see docs/policy.md")
+            let (root, duplicates) =
+                yaml::read_unique(text).map_err(|error| slips::explained(error, text))?;
+            let root = root.ok_or_else(|| {
+                Diagnostic::new(Span::default(), "the file is empty")
+                    .code(MISSING_KEY)
+                    .hint("see docs/policy.md")
             })?;
-            let (policy, mut spec) = parse::header(&root)?;
-            let extends = take(&mut spec, "extends");
-            let extends = extends
-                .map(|node| Ok::<_, Diagnostic>((reader::text(&node, "`extends`")?.to_owned(), node.span)))
-                .transpose()?;
-            let source = SourceFile { policy, file: file.to_owned(), text: text.to_owned() };
-            Ok(Self { source, spec, extends })
+            let mut header = Header::read(&root)?;
+            let duplicates = duplicates.into_iter().map(|error| {
+                Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY).hint("keep one of them")
+            });
+            duplicates.for_each(|duplicate| header.problems.add(duplicate));
+            let Some(mut spec) = header.spec else { return Err(header.problems) };
+            let mut extends = None;
+            if let Some(node) = take(&mut spec, "extends") {
+                let name = header.problems.take(reader::text(&node, "`extends`"));
+                extends = name.map(|name| (name.to_owned(), node.span));
+            }
+            Ok((header.name, header.name_span, spec, extends, header.problems))
         };
-        read().map_err(|diagnostic| SourceError::new(file, text, diagnostic))
+        match read() {
+            Ok((policy, name_span, spec, extends, problems)) => {
+                source.policy = policy;
+                Ok(Self { source, spec, extends, name_span, problems })
+            }
+            Err(problems) => Err(SourceErrors::of(&[source], problems)),
+        }
+    }
+
+    /// An error about the name, if an earlier file has the same one.
+    pub(crate) fn same_name(&self, earlier: &[Self]) -> Option<SourceError> {
+        let same = earlier.iter().find(|known| !self.name().is_empty() && known.name() == self.name())?;
+        let message = format!("two policies are called `{}`, here and in {}", self.name(), same.source.file);
+        let diagnostic = Diagnostic::new(self.name_span, message)
+            .code(DUPLICATE_NAME)
+            .hint("give one of them another name");
+        Some(SourceError::new(&self.source.file, &self.source.text, diagnostic))
+    }
+
+    /// Warnings about slips that YAML accepts.
+    pub(crate) fn slips(&self) -> impl Iterator<Item = SourceError> {
+        let mut warnings = Vec::new();
+        slips::template_braces(&self.spec, &mut warnings);
+        warnings.into_iter().map(|warning| SourceError::new(&self.source.file, &self.source.text, warning))
     }
 
     /// `metadata.name`.
@@ -63,7 +103,8 @@ impl PolicyFile {
 
     fn error(&self, message: String, hint: String) -> SourceError {
         let span = self.extends.as_ref().map_or(Span::default(), |(_, span)| *span);
-        SourceError::new(&self.source.file, &self.source.text, Diagnostic::new(span, message).hint(hint))
+        let diagnostic = Diagnostic::new(span, message).code(EXTENSION).hint(hint);
+        SourceError::new(&self.source.file, &self.source.text, diagnostic)
     }
 }
 
@@ -76,33 +117,63 @@ fn take(node: &mut Node, key: &str) -> Option<Node> {
 
 impl Definition {
     /// Reads a policy file that extends no other. `file` is its name for messages.
-    pub fn read(file: &str, text: &str) -> Result<Self, SourceError> {
+    pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
         let file = PolicyFile::read(file, text)?;
-        combined(&chain(&file, &[], &[])?)
+        definition(&file, &[], &[])
     }
+}
+
+/// The policy of a file, with all that it has from those that it extends.
+pub(crate) fn definition(
+    file: &PolicyFile,
+    files: &[PolicyFile],
+    others: &[PolicyFile],
+) -> Result<Definition, SourceErrors> {
+    combined(&chain(file, files, others)?)
 }
 
 /// The policies of the files in use. `others` can be extended, and are not in use themselves; a file in use that another one
 /// extends is replaced by that.
-pub fn definitions(files: &[PolicyFile], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceError> {
-    let chains = files.iter().map(|file| chain(file, files, others)).collect::<Result<Vec<_>, _>>()?;
+pub fn definitions(files: &[PolicyFile], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
+    let mut errors: Vec<SourceError> = second_extensions(files, others);
+    let mut definitions = Vec::new();
+    for file in files {
+        match definition(file, files, others) {
+            Ok(definition) => definitions.push(definition),
+            Err(found) => errors.extend(found),
+        }
+    }
+    if !errors.is_empty() {
+        return Err(SourceErrors::new(errors));
+    }
+    Ok(in_use(files, definitions))
+}
+
+/// The policies that no file extends.
+pub(crate) fn in_use(files: &[PolicyFile], mut definitions: Vec<Definition>) -> Vec<Definition> {
+    definitions.retain(|definition| !files.iter().any(|file| file.base() == Some(&definition.name)));
+    definitions
+}
+
+/// An error for each file that extends the same policy as another one.
+pub(crate) fn second_extensions(files: &[PolicyFile], others: &[PolicyFile]) -> Vec<SourceError> {
     let mut extensions: Vec<(&str, &PolicyFile)> = Vec::new();
-    for file in chains.iter().flat_map(|(_, extensions)| extensions).copied() {
+    let mut errors = Vec::new();
+    let chains = files.iter().filter_map(|file| chain(file, files, others).ok());
+    for file in chains.flat_map(|(_, extensions)| extensions) {
         let Some(base) = file.base() else { continue };
         match extensions.iter().find(|(known, _)| *known == base) {
             Some((_, first)) if !std::ptr::eq(*first, file) => {
                 let message =
                     format!("the policies `{}` and `{}` both extend `{base}`", first.name(), file.name());
-                return Err(file
-                    .error(message, format!("write `extends: {}`, or load only one of them", first.name())));
+                let hint = format!("write `extends: {}`, or load only one of them", first.name());
+                errors.push(file.error(message, hint));
             }
             Some(_) => {}
             None => extensions.push((base, file)),
         }
     }
-    let is_base = |file: &PolicyFile| extensions.iter().any(|(base, _)| *base == file.name());
-    let in_use = files.iter().zip(&chains).filter(|(file, _)| !is_base(file));
-    in_use.map(|(_, chain)| combined(chain)).collect()
+    errors
 }
 
 /// The last of the policies that a file extends, and the files that extend it, this one last.
@@ -141,29 +212,46 @@ fn chain<'f>(
 }
 
 /// The policy of the last file, with all that it has from the others.
-fn combined((first, extensions): &(&PolicyFile, Vec<&PolicyFile>)) -> Result<Definition, SourceError> {
+fn combined((first, extensions): &(&PolicyFile, Vec<&PolicyFile>)) -> Result<Definition, SourceErrors> {
     let chain = [first].into_iter().chain(extensions);
     let sources: Vec<SourceFile> = chain.map(|file| file.source.clone()).collect();
-    let read = || {
-        let mut spec = first.spec.clone();
-        let mut base = first;
-        let mut lines = 0;
-        for extension in extensions {
-            lines += base.source.lines();
-            spec = extended(spec, &extension.spec.moved(lines), base.name())?;
-            base = extension;
-        }
-        parse::spec(&spec)
-    };
-    let spec = read().map_err(|diagnostic| SourceError::of(&sources, diagnostic))?;
-    let own = extensions.last().unwrap_or(first);
-    let bases = sources[..extensions.len()].to_vec();
-    let definition = spec.into_definition(own.source.clone(), bases, own.base().map(str::to_owned));
-    if definition.fabric.is_none() && definition.reads("ownFabric") {
-        let message = "`ownFabric` is read, and the policy has no `fabric`";
-        let diagnostic = Diagnostic::new(Span::default(), message)
-            .hint("add `fabric:` to `spec` with the names of its devices, see docs/policy.md");
-        return Err(definition.error_at(diagnostic, &["ownFabric"]));
+    let mut problems = first.problems.clone();
+    let mut spec = first.spec.clone();
+    let mut base = first;
+    let mut lines = 0;
+    for extension in extensions {
+        lines += base.source.lines();
+        problems.add(extension.problems.moved(lines));
+        problems.take(extend(&mut spec, &extension.spec.moved(lines), base.name()));
+        base = extension;
     }
-    Ok(definition)
+    let spec = problems.take(parse::spec(&spec));
+    let own = extensions.last().unwrap_or(first);
+    let definition = spec.map(|spec| {
+        let bases = sources[..extensions.len()].to_vec();
+        spec.into_definition(own.source.clone(), bases, own.base().map(str::to_owned))
+    });
+    if let Some(definition) = &definition {
+        problems.take(own_fabric_is_declared(definition));
+    }
+    match definition {
+        Some(definition) if problems.is_empty() => Ok(definition),
+        _ => Err(SourceErrors::of(&sources, problems)),
+    }
+}
+
+fn own_fabric_is_declared(definition: &Definition) -> Result<(), Diagnostic> {
+    let mut read = None;
+    definition.texts(&mut |text| {
+        let mut readers = text.expressions().filter(|expression| expression.names().contains("ownFabric"));
+        read = read.or_else(|| readers.next().map(|expression| expression.span_of_name("ownFabric")));
+    });
+    match read {
+        Some(span) if definition.fabric.is_none() => {
+            Err(Diagnostic::new(span, "`ownFabric` is read, and the policy has no `fabric`")
+                .code(MISSING_KEY)
+                .hint("add `fabric:` to `spec` with the names of its devices, see docs/policy.md"))
+        }
+        _ => Ok(()),
+    }
 }

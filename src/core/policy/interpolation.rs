@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::core::yaml::{Node, Span};
+use crate::core::yaml::{Node, Span, Text};
 
-use super::diagnostic::{Diagnostic, suggest};
-use super::expression::{Bindings, Expression};
+use super::diagnostic::{Diagnostic, INVALID_EXPRESSION, UNKNOWN_NAME, suggest};
+use super::expression::{Bindings, Expression, find_name};
 use super::phase::{Names, Phase};
 
 /// A string of a policy, compiled.
@@ -32,17 +32,40 @@ pub(crate) enum Part {
 pub(crate) struct EvaluationError {
     pub(crate) expression: String,
     pub(crate) message: String,
+    pub(crate) fault: Fault,
+}
+
+impl EvaluationError {
+    /// An error about the first of the texts that `texts` visits.
+    pub(crate) fn about(
+        texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
+        message: impl Into<String>,
+    ) -> Self {
+        let mut first = None;
+        texts(&mut |text| {
+            first.get_or_insert_with(|| text.clone());
+        });
+        first.unwrap_or_else(|| Interpolation::Literal(String::new())).failed(message)
+    }
+}
+
+/// The place of an expression without a value in the file of the policy, and the remedy.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fault {
+    /// Line 0 for an expression that is in no file.
+    pub span: Span,
+    pub hint: Option<String>,
 }
 
 impl Interpolation {
-    /// Compiles a string at `span`. Every name in it is known, and can be read in the phase if one is given.
-    pub(crate) fn compile(
-        text: &str,
-        span: Span,
-        names: &Names,
-        phase: Option<Phase>,
-    ) -> Result<Self, Diagnostic> {
-        let mut parts = split(text).map_err(|(message, at)| misplaced(span, text, at, 2, message))?;
+    /// Compiles a string. Every name in it is known, and can be read in the phase if one is given.
+    pub(crate) fn compile(text: &Text<'_>, names: &Names, phase: Option<Phase>) -> Result<Self, Diagnostic> {
+        let mut parts = split(text.text).map_err(|at| {
+            let message = "`${` is not closed by `}`; a literal `${` is written `$${`";
+            Diagnostic::new(text.span_of(at, 2), message)
+                .code(INVALID_EXPRESSION)
+                .hint("close it, and put a value in quotes that contains ` #`: there, a comment begins")
+        })?;
         if !parts.iter().any(|piece| matches!(piece, Piece::Expression(..))) {
             let literal = parts.into_iter().map(|piece| match piece {
                 Piece::Literal(text) => text,
@@ -51,14 +74,14 @@ impl Interpolation {
             return Ok(Self::Literal(literal.collect()));
         }
         if let [Piece::Expression(source, at)] = parts.as_slice() {
-            return Ok(Self::Expression(Arc::new(compile(source, *at, text, span, names, phase)?)));
+            return Ok(Self::Expression(Arc::new(compile(source, *at, text, names, phase)?)));
         }
         let parts = parts
             .drain(..)
             .map(|piece| match piece {
                 Piece::Literal(text) => Ok(Part::Literal(text)),
                 Piece::Expression(source, at) => {
-                    compile(&source, at, text, span, names, phase).map(Part::Expression)
+                    compile(&source, at, text, names, phase).map(Part::Expression)
                 }
             })
             .collect::<Result<Vec<_>, _>>()?;
@@ -72,9 +95,9 @@ impl Interpolation {
         names: &Names,
         phase: Phase,
     ) -> Result<Self, Diagnostic> {
-        let text = super::reader::text(node, what)
+        let text = super::reader::located(node, what)
             .map_err(|diagnostic| diagnostic.hint("write a condition as `${…}`"))?;
-        let compiled = Self::compile(text.trim(), node.span, names, Some(phase))?;
+        let compiled = Self::compile(&text.trim(), names, Some(phase))?;
         match compiled {
             Self::Expression(_) => Ok(compiled),
             _ => Err(Diagnostic::new(node.span, format!("{what} has to be one expression"))
@@ -124,10 +147,24 @@ impl Interpolation {
     /// Evaluates a condition.
     pub(crate) fn holds(&self, bindings: &Bindings<'_, '_>) -> Result<bool, EvaluationError> {
         let value = self.evaluate(bindings)?;
-        value.as_bool().ok_or_else(|| EvaluationError {
-            expression: self.source(),
-            message: format!("the result is `{value}` where a condition needs `true` or `false`"),
+        value.as_bool().ok_or_else(|| {
+            self.failed(format!("the result is `{value}` where a condition needs `true` or `false`"))
         })
+    }
+
+    /// An error about its value.
+    pub(crate) fn failed(&self, message: impl Into<String>) -> EvaluationError {
+        EvaluationError {
+            expression: self.source(),
+            message: message.into(),
+            fault: Fault { span: self.span(), hint: None },
+        }
+    }
+
+    /// The place of its first expression; line 0 without one.
+    pub(crate) fn span(&self) -> Span {
+        let first = self.expressions().next();
+        first.map_or_else(Span::default, |expression| expression.span(0, expression.source().len()))
     }
 
     /// The text for a message.
@@ -159,63 +196,41 @@ impl PartialEq for Interpolation {
 }
 
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
-    expression
-        .evaluate(bindings)
-        .map_err(|message| EvaluationError { expression: format!("${{{}}}", expression.source()), message })
+    expression.evaluate(bindings).map_err(|failure| EvaluationError {
+        expression: format!("${{{}}}", expression.source()),
+        fault: Fault { span: expression.span_of_failure(&failure), hint: failure.hint },
+        message: failure.message,
+    })
 }
 
 fn compile(
     source: &str,
     at: usize,
-    text: &str,
-    span: Span,
+    text: &Text<'_>,
     names: &Names,
     phase: Option<Phase>,
 ) -> Result<Expression, Diagnostic> {
     let expression = Expression::compile(source).map_err(|error| {
-        misplaced(span, text, at + error.at, error.length, error.message)
-            .hint("expressions are CEL, see docs/policy.md")
+        Diagnostic::new(text.span_of(at + error.at, error.length), error.message)
+            .code(INVALID_EXPRESSION)
+            .hint(error.hint.unwrap_or("expressions are CEL, see docs/policy.md"))
     })?;
     for name in expression.names() {
-        let place = at + find_name(source, name).unwrap_or(0);
+        let place = || text.span_of(at + find_name(source, name).unwrap_or(0), name.len());
         let Some(known) = names.get(name) else {
             let message = format!("`{name}` is neither a parameter nor a variable");
-            return Err(misplaced(span, text, place, name.len(), message).hint(suggest(name, names.all())));
+            return Err(Diagnostic::new(place(), message)
+                .code(UNKNOWN_NAME)
+                .hint(suggest(name, names.all())));
         };
         if phase.is_some_and(|phase| !phase.may_read(known)) {
             let message = format!("`{name}` is known {} only", known.describe());
-            return Err(misplaced(span, text, place, name.len(), message)
+            return Err(Diagnostic::new(place(), message)
+                .code(UNKNOWN_NAME)
                 .hint("docs/policy.md says where each name can be used"));
         }
     }
-    Ok(expression)
-}
-
-/// The position of a name in an expression, where it is not part of a longer one.
-fn find_name(source: &str, name: &str) -> Option<usize> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    source
-        .match_indices(name)
-        .map(|(at, _)| at)
-        .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
-}
-
-/// A mistake at byte `at` of a scalar's text. The position is exact for a scalar on one line; in others, the text
-/// itself is searched.
-fn misplaced(span: Span, text: &str, at: usize, length: usize, message: impl Into<String>) -> Diagnostic {
-    let characters = text.chars().count();
-    // A quoted scalar is longer than its text by the quotes.
-    if !text.contains('\n') && (characters..=characters + 2).contains(&span.length) {
-        let before = text.get(..at).map_or(0, |before| before.chars().count());
-        let column = span.column + before + (span.length - characters).min(1);
-        return Diagnostic::new(Span { column, length: length.max(1), ..span }, message);
-    }
-    let mut diagnostic = Diagnostic::new(span, message);
-    let end = (at + length.max(1)..=text.len()).find(|end| text.is_char_boundary(*end));
-    let needle = end.and_then(|end| text.get(at..end)).and_then(|needle| needle.split('\n').next());
-    // One character would be found anywhere.
-    diagnostic.needle = needle.filter(|needle| needle.len() > 1).map(Into::into);
-    diagnostic
+    Ok(expression.placed(text.part(at, source.len())))
 }
 
 enum Piece {
@@ -224,8 +239,8 @@ enum Piece {
     Expression(String, usize),
 }
 
-/// Splits a text at its `${…}`; the error is a message and the byte that it is about.
-fn split(text: &str) -> Result<Vec<Piece>, (String, usize)> {
+/// Splits a text at its `${…}`; the error is the byte of one that is not closed.
+fn split(text: &str) -> Result<Vec<Piece>, usize> {
     let mut pieces = Vec::new();
     let mut literal = String::new();
     let mut rest = text;
@@ -239,9 +254,7 @@ fn split(text: &str) -> Result<Vec<Piece>, (String, usize)> {
         }
         literal.push_str(&rest[..at]);
         let body = &rest[at + 2..];
-        let end = expression_end(body).ok_or_else(|| {
-            ("`${` is not closed by `}`; a literal `${` is written `$${`".to_owned(), offset)
-        })?;
+        let end = expression_end(body).ok_or(offset)?;
         if !literal.is_empty() {
             pieces.push(Piece::Literal(std::mem::take(&mut literal)));
         }

@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use crate::core::schema::Format;
-use crate::core::yaml::Node;
+use crate::core::yaml::{Node, Span};
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
 use super::phase::{Names, Phase};
+use super::problems::{Checked, all};
 use super::reader::{self, Fields};
 
 /// The `match` of a policy. Every part that is present has to hold.
@@ -58,31 +59,33 @@ pub(crate) enum Match {
 }
 
 impl Matcher {
-    pub(crate) fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+    pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, "`match`")?;
-        let pairs = |node: Option<&Node>, what| node.map(|node| reader::text_map(node, what)).transpose();
-        let list = |node: Option<&Node>, what| node.map(|node| reader::texts(node, what)).transpose();
-        let any_annotation = fields.optional("anyAnnotation");
-        no_wildcard(any_annotation)?;
-        let owner_kinds = fields.optional("ownerKinds");
-        let condition = |node| Interpolation::condition(node, "`when`", names, Phase::Pod);
-        let matcher = Self {
-            any_annotation: pairs(any_annotation, "an annotation")?.unwrap_or_default(),
-            except_annotation: pairs(fields.optional("exceptAnnotation"), "an annotation")?
-                .unwrap_or_default(),
-            labels: pairs(fields.optional("labels"), "a label")?.unwrap_or_default(),
-            namespaces: list(fields.optional("namespaces"), "a namespace")?.unwrap_or_default(),
-            owner_kinds: owner_kinds.map(read_owner_kinds).transpose()?.unwrap_or_default(),
-            when: fields.optional("when").map(condition).transpose()?,
-        };
+        let any_annotation = fields.optional("anyAnnotation", read_triggers);
+        let except_annotation = fields.optional("exceptAnnotation", read_exceptions);
+        let labels = fields.optional("labels", read_labels);
+        let namespaces = fields.optional("namespaces", read_namespaces);
+        let owner_kinds = fields.optional("ownerKinds", read_owner_kinds);
+        let when =
+            fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
         fields.finish()?;
+        let matcher = Self {
+            any_annotation: any_annotation?.unwrap_or_default(),
+            except_annotation: except_annotation?.unwrap_or_default(),
+            labels: labels?.unwrap_or_default(),
+            namespaces: namespaces?.unwrap_or_default(),
+            owner_kinds: owner_kinds?.unwrap_or_default(),
+            when: when?,
+        };
         let selects = !matcher.any_annotation.is_empty()
             || !matcher.labels.is_empty()
             || !matcher.namespaces.is_empty()
             || !matcher.owner_kinds.is_empty();
         if !selects {
             return Err(Diagnostic::new(node.span, "`match` selects every pod of the cluster")
-                .hint("give one of `anyAnnotation`, `labels`, `namespaces`, `ownerKinds`"));
+                .code(MISSING_KEY)
+                .hint("give one of `anyAnnotation`, `labels`, `namespaces`, `ownerKinds`")
+                .into());
         }
         Ok(matcher)
     }
@@ -161,9 +164,8 @@ fn is_of(kind: &str, group: &str, wanted: &str) -> bool {
     kind == wanted_kind && wanted_group.is_none_or(|wanted| wanted == group)
 }
 
-fn read_owner_kinds(node: &Node) -> Result<Vec<String>, Diagnostic> {
-    let mut kinds = Vec::new();
-    for item in reader::items(node, "`ownerKinds`")? {
+fn read_owner_kinds(node: &Node) -> Checked<Vec<String>> {
+    all(reader::items(node, "`ownerKinds`")?.iter().map(|item| {
         let text = reader::text(item, "an owner kind")?;
         let (kind, group) = kind_and_group(text);
         let is_kind = kind.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -172,21 +174,52 @@ fn read_owner_kinds(node: &Node) -> Result<Vec<String>, Diagnostic> {
             return Err(Diagnostic::new(item.span, format!("`{text}` is not the kind of an owner"))
                 .hint("write `Job`, or `Job.batch` with the API group"));
         }
-        kinds.push(text.to_owned());
-    }
-    Ok(kinds)
+        Ok(text.to_owned())
+    }))
 }
 
-/// `*` stands for any value in `exceptAnnotation` only.
-fn no_wildcard(any_annotation: Option<&Node>) -> Result<(), Diagnostic> {
-    let Some(node) = any_annotation else { return Ok(()) };
-    for entry in reader::entries(node, "an annotation")? {
-        if reader::text(&entry.value, "an annotation")? == ANY_VALUE {
-            return Err(Diagnostic::new(entry.value.span, "`anyAnnotation` has no wildcard")
-                .hint("give the value that asks for the fabric"));
+/// Reads `anyAnnotation`. `*` stands for any value in `exceptAnnotation` only.
+fn read_triggers(node: &Node) -> Checked<Vec<(String, String)>> {
+    all(reader::entries(node, "an annotation")?.iter().map(|entry| {
+        possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
+        match reader::text(&entry.value, "an annotation")? {
+            ANY_VALUE => Err(Diagnostic::new(entry.value.span, "`anyAnnotation` has no wildcard")
+                .hint("give the value that asks for the fabric")),
+            value => Ok((entry.key.clone(), value.to_owned())),
         }
-    }
-    Ok(())
+    }))
+}
+
+fn read_exceptions(node: &Node) -> Checked<Vec<(String, String)>> {
+    all(reader::entries(node, "an annotation")?.iter().map(|entry| {
+        possible(&entry.key, entry.span, "annotation", Format::AnnotationKey)?;
+        Ok::<_, Diagnostic>((entry.key.clone(), reader::text(&entry.value, "an annotation")?.to_owned()))
+    }))
+}
+
+fn read_labels(node: &Node) -> Checked<Vec<(String, String)>> {
+    all(reader::entries(node, "a label")?.iter().map(|entry| {
+        possible(&entry.key, entry.span, "label", Format::QualifiedName)?;
+        let value = reader::text(&entry.value, "a label")?;
+        possible(value, entry.value.span, "value of a label", Format::LabelValue)?;
+        Ok::<_, Diagnostic>((entry.key.clone(), value.to_owned()))
+    }))
+}
+
+fn read_namespaces(node: &Node) -> Checked<Vec<String>> {
+    all(reader::items(node, "a namespace")?.iter().map(|item| {
+        let name = reader::text(item, "a namespace")?;
+        possible(name, item.span, "namespace", Format::DnsLabel)?;
+        Ok::<_, Diagnostic>(name.to_owned())
+    }))
+}
+
+/// Fails for a name or value that no pod can have.
+fn possible(text: &str, span: Span, what: &str, format: Format) -> Result<(), Diagnostic> {
+    format.check(text).map_err(|problem| {
+        Diagnostic::new(span, format!("no pod can have this {what}: {problem}"))
+            .hint("write it as the pods have it")
+    })
 }
 
 /// The namespace of a pod: the request's, else the pod's own, else the one that kubectl takes.

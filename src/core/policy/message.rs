@@ -5,57 +5,59 @@ use std::borrow::Cow;
 use crate::core::yaml::Node;
 
 use super::definition::{About, PolicyWarning};
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{DUPLICATE_NAME, Diagnostic};
 use super::expression::Expression;
 use super::interpolation::Interpolation;
 use super::phase::{Names, Phase};
+use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 
 /// The name of a variable's value in a message about it.
 pub(crate) const VALUE: &str = "value";
 
 /// Reads the list of a kind of messages, `warning` or `refusal`.
-pub(super) fn read(
-    node: Option<&Node>,
-    kind: &'static str,
-    names: &Names,
-) -> Result<Vec<PolicyWarning>, Diagnostic> {
-    let Some(node) = node else { return Ok(Vec::new()) };
-    reader::items(node, &format!("`{kind}s`"))?.iter().map(|item| message(item, kind, names)).collect()
+pub(super) fn read(node: &Node, kind: &'static str, names: &Names) -> Checked<Vec<PolicyWarning>> {
+    all(reader::items(node, &format!("`{kind}s`"))?.iter().map(|item| message(item, kind, names)))
 }
 
-fn message(node: &Node, kind: &'static str, names: &Names) -> Result<PolicyWarning, Diagnostic> {
+fn message(node: &Node, kind: &'static str, names: &Names) -> Checked<PolicyWarning> {
     let mut fields = Fields::of(node, if kind == "warning" { "a warning" } else { "a refusal" })?;
-    let code = code(fields.required("code")?, kind)?;
-    let env = fields
-        .optional("env")
-        .map(|node| reader::text(node, "`env`").map(|name| (node, name)))
-        .transpose()?;
-    let (when_node, message_node) = (fields.required("when")?, fields.required("message")?);
-    fields.finish()?;
+    let code = fields.required("code", |node| code(node, kind));
     let mut names = Cow::Borrowed(names);
-    if let Some((node, _)) = env
-        && !names.to_mut().add(VALUE, Phase::Container)
-    {
-        return Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
-            .hint(format!("rename it: in a {kind} about a variable, it is the value of the variable")));
-    }
-    let message_text = reader::text(message_node, &format!("the message of a {kind}"))?;
-    let message = Interpolation::compile(message_text, message_node.span, &names, None)?;
-    let when_text = reader::text(when_node, "`when`")?;
-    let when = Interpolation::compile(when_text.trim(), when_node.span, &names, None)?;
+    let env = fields.optional("env", |node| {
+        let name = reader::text(node, "`env`")?;
+        if names.to_mut().add(VALUE, Phase::Container) {
+            return Ok(name.to_owned());
+        }
+        Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
+            .code(DUPLICATE_NAME)
+            .hint(format!("rename it: in a {kind} about a variable, it is the value of the variable")))
+    });
+    let when_node = fields.required("when", |node| located(node, "`when`", &names));
+    let message_node =
+        fields.required("message", |node| located(node, &format!("the message of a {kind}"), &names));
+    fields.finish()?;
+    let (env, (when_node, when), (message_node, message)) = (env?, when_node?, message_node?);
     let reads_container = |text: &Interpolation| {
         text.expressions().flat_map(Expression::names).any(|name| names.get(name) == Some(Phase::Container))
     };
     let about = match env {
-        Some((_, name)) => About::Variable(name.to_owned()),
+        Some(name) => About::Variable(name),
         None if reads_container(&when) || reads_container(&message) => About::Container,
         None => About::Pod,
     };
     let phase = if about == About::Pod { Phase::Injected } else { Phase::Container };
-    let when = Interpolation::condition(when_node, "`when`", &names, phase)?;
-    Interpolation::compile(message_text, message_node.span, &names, Some(phase))?;
-    Ok(PolicyWarning { code, about, when, message })
+    let mut problems = Problems::default();
+    let when = problems.take(Interpolation::condition(when_node, "`when`", &names, phase));
+    let text = reader::located(message_node, "the message")?;
+    let message = problems.take(Interpolation::compile(&text, &names, Some(phase)));
+    let (Some(when), Some(message)) = (when, message) else { return Err(problems) };
+    Ok(PolicyWarning { code: code?, about, when, message })
+}
+
+/// A text that is compiled to find out what it reads.
+fn located<'n>(node: &'n Node, what: &str, names: &Names) -> Result<(&'n Node, Interpolation), Diagnostic> {
+    Ok((node, Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?))
 }
 
 fn code(node: &Node, kind: &str) -> Result<String, Diagnostic> {

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use crate::core::schema::Format;
 use crate::core::yaml::{Entry, Node};
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{DUPLICATE_NAME, Diagnostic};
 use super::expression::{ReadSet, Step};
+use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
@@ -40,18 +41,22 @@ pub(super) fn label(entry: &Entry<Node>) -> Result<&str, Diagnostic> {
 pub(crate) struct NodeLabels(BTreeMap<String, Vec<String>>);
 
 impl NodeLabels {
-    pub(super) fn read(node: &Node) -> Result<Self, Diagnostic> {
+    pub(super) fn read(node: &Node) -> Checked<Self> {
         let mut labels = BTreeMap::new();
-        for entry in reader::entries(node, "`nodeLabels`")? {
+        let mut read = |entry: &Entry<Node>| {
             let mut fields = Fields::of(&entry.value, "a label of `nodeLabels`")?;
-            let prefixes = reader::texts(fields.required("stripPrefixes")?, "`stripPrefixes`")?;
+            let prefixes = fields.required("stripPrefixes", |node| reader::texts(node, "`stripPrefixes`"));
+            let label = fields.take(label(entry));
             fields.finish()?;
+            let (prefixes, label) = (prefixes?, label?);
             let prefixes = prefixes.into_iter().map(|prefix| prefix.to_lowercase()).collect();
-            let label = label(entry)?;
             if labels.insert(label.to_owned(), prefixes).is_some() {
-                return Err(Diagnostic::new(entry.span, format!("the label `{label}` is declared twice")));
+                let message = format!("the label `{label}` is declared twice");
+                return Err(Problems::from(Diagnostic::new(entry.span, message).code(DUPLICATE_NAME)));
             }
-        }
+            Ok(())
+        };
+        all::<_, _, Vec<()>>(reader::entries(node, "`nodeLabels`")?.iter().map(&mut read))?;
         Ok(Self(labels))
     }
 

@@ -12,6 +12,7 @@ mod entries;
 mod fold;
 mod misplaced;
 mod networks;
+mod places;
 mod replace;
 mod source;
 mod template;
@@ -23,6 +24,7 @@ pub(crate) use compile::{Compiler, compile_computed};
 pub(crate) use entries::EntriesEdit;
 pub(crate) use fold::Fold;
 pub(crate) use networks::NetworksEdit;
+pub(crate) use places::{Wanted, is_list, is_object};
 pub(crate) use replace::{Lists, can_replace, replaces_a_list};
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::of_instructions;
@@ -30,7 +32,7 @@ pub(crate) use writes::of_instructions;
 use serde_json::Value;
 
 use super::expression::Bindings;
-use super::interpolation::Interpolation;
+use super::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Field, Format, Object};
 
 /// An overlay for a container, or for a pod without its containers and volumes.
@@ -123,6 +125,18 @@ pub(crate) struct Amount {
     pub(crate) resource: Interpolation,
     pub(crate) limit: Option<Template>,
     pub(crate) request: Option<Template>,
+}
+
+impl Amount {
+    /// An error about the amount, at its expression or else at that of its name.
+    pub(crate) fn failed(&self, message: String) -> EvaluationError {
+        let texts = |visit: &mut dyn FnMut(&Interpolation)| {
+            self.limit.iter().chain(&self.request).for_each(|template| template.texts(visit));
+        };
+        let EvaluationError { fault, .. } = EvaluationError::about(texts, "");
+        let error = self.resource.failed(message);
+        if error.fault.span.line > 0 { error } else { EvaluationError { fault, ..error } }
+    }
 }
 
 impl Instruction {

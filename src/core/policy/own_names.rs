@@ -18,6 +18,10 @@ use super::phase::{Names, Phase};
 /// The annotation that Multus reads.
 pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
+/// The message for a device whose name is not known when the policy is loaded.
+const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, and `ownFabric` needs the names that this \
+                              policy adds: use parameters only";
+
 /// The names that the rules of a policy write.
 #[derive(Debug, Default)]
 pub(crate) struct OwnNames {
@@ -70,7 +74,7 @@ impl Collector<'_, '_, '_> {
                     for amount in amounts {
                         match &amount.resource {
                             Interpolation::Literal(name) => _ = own.resources.insert(name.clone()),
-                            computed => return Err(unknown(computed.source())),
+                            computed => return Err(computed.failed(DEPENDS_ON_POD)),
                         }
                     }
                 }
@@ -117,7 +121,7 @@ impl Collector<'_, '_, '_> {
                         match key {
                             Interpolation::Literal(key) if key != NETWORKS => continue,
                             Interpolation::Literal(_) => {}
-                            computed => return Err(unknown(computed.source())),
+                            computed => return Err(computed.failed(DEPENDS_ON_POD)),
                         }
                         own.replaces_networks |= replaces && !matches!(value, StringValue::Networks(_));
                         own.networks.push(self.networks(value)?);
@@ -137,11 +141,13 @@ impl Collector<'_, '_, '_> {
     /// The networks that a value of the annotation names, as the text of one.
     fn networks(&self, value: &StringValue) -> Result<String, EvaluationError> {
         let known = |text: &Interpolation| {
-            if text.phase(self.names) == Phase::Fixed { Ok(()) } else { Err(unknown(text.source())) }
+            if text.phase(self.names) == Phase::Fixed { Ok(()) } else { Err(text.failed(DEPENDS_ON_POD)) }
         };
         match value {
             StringValue::Text(Template::Constant(Value::String(text))) => Ok(text.clone()),
-            StringValue::Text(template) => Err(first_unknown(|visit| template.texts(visit))),
+            StringValue::Text(template) => {
+                Err(EvaluationError::about(|visit| template.texts(visit), DEPENDS_ON_POD))
+            }
             StringValue::List(edit) => {
                 known(&edit.entry)?;
                 Ok(edit.entry.evaluate(self.fixed)?.as_str().unwrap_or_default().to_owned())
@@ -178,12 +184,11 @@ impl Collector<'_, '_, '_> {
         expression: &Interpolation,
     ) -> Result<Vec<Instruction>, EvaluationError> {
         if expression.phase(self.names) != Phase::Fixed {
-            return Err(unknown(expression.source()));
+            return Err(expression.failed(DEPENDS_ON_POD));
         }
         let value = expression.evaluate(self.fixed)?;
         let compiled = compile_computed(&value, field, object);
-        let failed = |message| EvaluationError { expression: expression.source(), message };
-        Ok(compiled.map_err(|diagnostic| failed(diagnostic.message))?.into_iter().collect())
+        Ok(compiled.map_err(|error| expression.failed(error.summary()))?.into_iter().collect())
     }
 }
 
@@ -196,22 +201,8 @@ fn claim(entry: &Element, own: &mut OwnNames) -> Result<(), EvaluationError> {
     }
     let fields = ["resourceClaimName", "resourceClaimTemplateName"];
     let Some(target) = fields.into_iter().find_map(|field| entry.0.literal(field)) else {
-        return Err(first_unknown(|visit| entry.0.texts(visit)));
+        return Err(EvaluationError::about(|visit| entry.0.texts(visit), DEPENDS_ON_POD));
     };
     own.claims.insert(target.to_owned());
     Ok(())
-}
-
-fn first_unknown(texts: impl FnOnce(&mut dyn FnMut(&Interpolation))) -> EvaluationError {
-    let mut source = None;
-    texts(&mut |text| {
-        source.get_or_insert_with(|| text.source());
-    });
-    unknown(source.unwrap_or_default())
-}
-
-fn unknown(expression: String) -> EvaluationError {
-    let message = "it names a device and depends on the pod, and `ownFabric` needs the names that this policy adds: \
-                   use parameters only";
-    EvaluationError { expression, message: message.to_owned() }
 }

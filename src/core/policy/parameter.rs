@@ -4,12 +4,13 @@ use serde_json::{Number, Value};
 
 use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
-use crate::core::yaml::{Content, Node, Span};
+use crate::core::yaml::{Content, Node, Text};
 
 use super::diagnostic::{Diagnostic, suggest};
 use super::interpolation::Interpolation;
 use super::node::NodeLabels;
 use super::phase::{Names, Phase};
+use super::problems::{Checked, Problems};
 use super::reader::{self, Fields};
 use super::setting::Setting;
 use super::table::{DEFAULT, Table};
@@ -63,9 +64,9 @@ pub struct Parameter {
     pub description: String,
     /// The value where nothing else gives one; `null` for none.
     pub default: Value,
-    minimum: Option<Value>,
-    maximum: Option<Value>,
-    one_of: Option<Vec<String>>,
+    pub(super) minimum: Option<Value>,
+    pub(super) maximum: Option<Value>,
+    pub(super) one_of: Option<Vec<String>>,
     min_items: Option<usize>,
     max_items: Option<usize>,
     /// Values by what the pod selects of its nodes.
@@ -73,20 +74,23 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    pub(crate) fn read(name: &str, node: &Node, labels: &NodeLabels) -> Result<Self, Diagnostic> {
+    pub(crate) fn read(name: &str, node: &Node, labels: &NodeLabels) -> Checked<Self> {
         let mut fields = Fields::of(node, "a parameter")?;
-        let kind_node = fields.required("type")?;
-        let kind_name = reader::text(kind_node, "the type of a parameter")?;
-        let kind =
-            TYPES.iter().find(|(name, _)| *name == kind_name).map(|(_, kind)| *kind).ok_or_else(|| {
-                Diagnostic::new(kind_node.span, format!("there is no parameter type `{kind_name}`"))
-                    .hint(suggest(kind_name, TYPES.iter().map(|(name, _)| *name)))
-            })?;
-        let description = reader::text(fields.required("description")?, "a description")?.to_owned();
+        let kind = fields.required("type", read_type);
+        let description =
+            fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
+        let Ok(kind) = kind else {
+            // The values depend on the type.
+            for key in ["default", "byNode", "minimum", "maximum", "enum", "minItems", "maxItems"] {
+                fields.node(key);
+            }
+            fields.finish()?;
+            return Err(Problems::default());
+        };
         let mut parameter = Self {
             name: name.to_owned(),
             kind,
-            description,
+            description: description.as_ref().cloned().unwrap_or_default(),
             default: Value::Null,
             minimum: None,
             maximum: None,
@@ -95,56 +99,52 @@ impl Parameter {
             max_items: None,
             table: Table::default(),
         };
-        parameter.read_bounds(&mut fields)?;
-        if let Some(node) = fields.optional("default") {
-            parameter.default = parameter.read_value(node)?;
-        }
-        if let Some(node) = fields.optional("byNode") {
-            let entries = reader::entries(node, "`byNode`")?;
-            if let Some(default) = entries.iter().find(|entry| entry.key == DEFAULT) {
-                return Err(Diagnostic::new(default.span, "`default` is not a label of nodes")
-                    .hint("write `default:` next to `byNode:`"));
-            }
-            parameter.table = Table::read(&parameter, entries, labels)?;
-        }
+        parameter.read_bounds(&mut fields);
+        let default = fields.optional("default", |node| parameter.read_value(node));
+        let table = fields.optional("byNode", |node| read_table(&parameter, node, labels));
         fields.finish()?;
+        description?;
+        parameter.default = default?.unwrap_or_default();
+        parameter.table = table?.unwrap_or_default();
         Ok(parameter)
     }
 
-    fn read_bounds(&mut self, fields: &mut Fields<'_>) -> Result<(), Diagnostic> {
+    /// Reads the bounds. The fields keep the problems in them.
+    fn read_bounds(&mut self, fields: &mut Fields<'_>) {
         match self.kind {
             ParameterType::Integer | ParameterType::Number | ParameterType::Quantity => {
-                self.minimum = fields.optional("minimum").map(|node| self.read_value(node)).transpose()?;
-                self.maximum = fields.optional("maximum").map(|node| self.read_value(node)).transpose()?;
+                let minimum = fields.optional("minimum", |node| self.read_value(node));
+                let maximum = fields.optional("maximum", |node| self.read_value(node));
+                (self.minimum, self.maximum) = (minimum.unwrap_or_default(), maximum.unwrap_or_default());
             }
             ParameterType::String => {
-                self.one_of =
-                    fields.optional("enum").map(|node| reader::texts(node, "`enum`")).transpose()?;
+                let one_of = fields.optional("enum", |node| reader::texts(node, "`enum`"));
+                self.one_of = one_of.unwrap_or_default();
             }
             ParameterType::StringList => {
-                self.min_items = fields.optional("minItems").map(read_length).transpose()?;
-                self.max_items = fields.optional("maxItems").map(read_length).transpose()?;
+                self.min_items = fields.optional("minItems", read_length).unwrap_or_default();
+                self.max_items = fields.optional("maxItems", read_length).unwrap_or_default();
             }
             ParameterType::Boolean | ParameterType::Template => {}
         }
-        Ok(())
     }
 
     /// Reads and checks a value for this parameter from YAML.
-    pub(crate) fn read_value(&self, node: &Node) -> Result<Value, Diagnostic> {
+    pub(crate) fn read_value(&self, node: &Node) -> Checked<Value> {
         reader::unambiguous(node)?;
         if self.kind == ParameterType::StringList {
             reader::texts(node, &format!("`{}`", self.name))?;
         }
         self.check(&node.to_value()).map_err(|problem| {
-            let quotable = matches!(&node.content, Content::Scalar { value, plain: true } if !matches!(value, Scalar::String(_)))
+            let quotable = matches!(&node.content, Content::Scalar { value, plain: true, .. } if !matches!(value, Scalar::String(_)))
                 && matches!(self.kind, ParameterType::String | ParameterType::Template);
             let diagnostic = Diagnostic::new(node.span, problem);
-            if quotable {
-                diagnostic.hint("put it in quotes")
+            let hint = if quotable {
+                "put it in quotes".to_owned()
             } else {
-                diagnostic.hint(format!("{}: {}", article(self.kind), self.description))
-            }
+                format!("{}: {}", article(self.kind), self.description)
+            };
+            diagnostic.hint(hint).into()
         })
     }
 
@@ -249,6 +249,24 @@ impl Parameter {
     }
 }
 
+fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
+    let name = reader::text(node, "the type of a parameter")?;
+    TYPES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind).ok_or_else(|| {
+        Diagnostic::new(node.span, format!("there is no parameter type `{name}`"))
+            .hint(suggest(name, TYPES.iter().map(|(name, _)| *name)))
+    })
+}
+
+fn read_table(parameter: &Parameter, node: &Node, labels: &NodeLabels) -> Checked<Table> {
+    let entries = reader::entries(node, "`byNode`")?;
+    if let Some(default) = entries.iter().find(|entry| entry.key == DEFAULT) {
+        return Err(Diagnostic::new(default.span, "`default` is not a label of nodes")
+            .hint("write `default:` next to `byNode:`")
+            .into());
+    }
+    Table::read(parameter, entries, labels)
+}
+
 fn read_length(node: &Node) -> Result<usize, Diagnostic> {
     node.to_value()
         .as_u64()
@@ -265,7 +283,7 @@ fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<std::cmp:
 
 /// Compiles the value of a template. It can read the pod, and neither parameters nor variables.
 pub(super) fn template(text: &str) -> Result<Interpolation, Diagnostic> {
-    Interpolation::compile(text, Span::default(), &Names::built_in(), Some(Phase::Pod))
+    Interpolation::compile(&Text::nowhere(text), &Names::built_in(), Some(Phase::Pod))
 }
 
 fn article(kind: ParameterType) -> &'static str {

@@ -1,11 +1,11 @@
 //! From the YAML of a policy file to its [`Definition`].
 
 use crate::core::schema::Format;
-use crate::core::yaml::{Node, Span};
+use crate::core::yaml::{Entry, Node, Span};
 
 use super::definition::{Definition, OnConflict, PolicyWarning, Rule};
 use super::device_names::{Fabric, GpuClaims};
-use super::diagnostic::{Diagnostic, suggest};
+use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY, suggest};
 use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
@@ -14,6 +14,7 @@ use super::node::NodeLabels;
 use super::overlay::{Compiler, Element, Lists, replaces_a_list};
 use super::parameter::{Parameter, ParameterType};
 use super::phase::{Names, Phase};
+use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 use super::settings::{self, Settings};
 use super::variable::Variable;
@@ -39,54 +40,75 @@ pub(super) struct Spec {
     names: Names,
 }
 
-/// The name and the `spec` of a policy file.
-pub(super) fn header(root: &Node) -> Result<(String, Node), Diagnostic> {
-    let mut fields = Fields::of(root, "a policy")?;
-    constant(fields.required("apiVersion")?, "apiVersion", API_VERSION)?;
-    constant(fields.required("kind")?, "kind", KIND)?;
-    let mut metadata = Fields::of(fields.required("metadata")?, "`metadata`")?;
-    let name = dns_label(metadata.required("name")?, "the name of a policy")?;
-    metadata.finish()?;
-    let spec = fields.required("spec")?.clone();
-    fields.finish()?;
-    Ok((name, spec))
+/// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
+pub(super) struct Header {
+    /// Empty if it is invalid.
+    pub(super) name: String,
+    /// The place of the name.
+    pub(super) name_span: Span,
+    pub(super) spec: Option<Node>,
+    pub(super) problems: Problems,
+}
+
+impl Header {
+    pub(super) fn read(root: &Node) -> Checked<Self> {
+        let mut fields = Fields::of(root, "a policy")?;
+        let _ = fields.required("apiVersion", |node| constant(node, "apiVersion", API_VERSION));
+        let _ = fields.required("kind", |node| constant(node, "kind", KIND));
+        let name = fields.required("metadata", |node| {
+            let mut metadata = Fields::of(node, "`metadata`")?;
+            let name = metadata.required("name", |node| {
+                dns_label(node, "the name of a policy").map(|name| (name, node.span))
+            });
+            metadata.finish()?;
+            Ok::<_, Problems>(name?)
+        });
+        let spec = fields.required("spec", |node| Ok::<_, Diagnostic>(node.clone()));
+        let problems = fields.finish().err().unwrap_or_default();
+        let (name, name_span) = name.unwrap_or_default();
+        Ok(Self { name, name_span, spec: spec.ok(), problems })
+    }
 }
 
 /// Reads a `spec`, that of an extension together with its base's.
-pub(super) fn spec(node: &Node) -> Result<Spec, Diagnostic> {
+pub(super) fn spec(node: &Node) -> Checked<Spec> {
     let mut spec = Fields::of(node, "`spec`")?;
     // Read before, and known to the hint for a misspelled key.
-    spec.optional("extends");
-    let provider = dns_label(spec.required("provider")?, "the provider")?;
-    let description = reader::text(spec.required("description")?, "the description")?.to_owned();
-    let gpu_resources = reader::texts(spec.required("gpuResources")?, "`gpuResources`")?;
-    let node_labels = spec.optional("nodeLabels").map(NodeLabels::read).transpose()?.unwrap_or_default();
-    let match_node = spec.required("match")?;
+    spec.node("extends");
+    let provider = spec.required("provider", |node| dns_label(node, "the provider"));
+    let description =
+        spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
+    let gpu_resources = spec.required("gpuResources", gpu_resources);
+    let node_labels = spec.optional("nodeLabels", NodeLabels::read).map(Option::unwrap_or_default);
+    let labels = node_labels.as_ref().cloned().unwrap_or_default();
     let mut names = Names::built_in();
-    let parameters = parameters(spec.optional("parameters"), &node_labels, &mut names)?;
-    let variables = variables(spec.optional("variables"), &mut names)?;
-    let gpu_claims = spec.optional("gpuClaims").map(|node| GpuClaims::read(node, &names)).transpose()?;
-    let fabric = spec.optional("fabric").map(|node| Fabric::read(node, &names)).transpose()?;
-    let matcher = Matcher::read(match_node, &names)?;
-    let warnings = message::read(spec.optional("warnings"), "warning", &names)?;
-    let refusals = message::read(spec.optional("refusals"), "refusal", &names)?;
-    let rules = rules(spec.required("rules")?, &names)?;
-    let settings = settings::read(spec.optional("settings"), &names)?;
+    let parameters = spec.optional("parameters", |node| parameters(node, &labels, &mut names));
+    let variables = spec.optional("variables", |node| variables(node, &mut names));
+    if spec.misspells("parameters") || spec.misspells("variables") {
+        names.add_unknown();
+    }
+    let gpu_claims = spec.optional("gpuClaims", |node| GpuClaims::read(node, &names));
+    let fabric = spec.optional("fabric", |node| Fabric::read(node, &names));
+    let matcher = spec.required("match", |node| Matcher::read(node, &names));
+    let warnings = spec.optional("warnings", |node| message::read(node, "warning", &names));
+    let refusals = spec.optional("refusals", |node| message::read(node, "refusal", &names));
+    let rules = spec.required("rules", |node| rules(node, &names));
+    let settings = spec.optional("settings", |node| settings::read(node, &names));
     spec.finish()?;
     Ok(Spec {
-        provider,
-        description,
-        gpu_resources,
-        gpu_claims,
-        fabric,
-        node_labels,
-        matcher,
-        parameters,
-        variables,
-        warnings,
-        refusals,
-        rules,
-        settings,
+        provider: provider?,
+        description: description?,
+        gpu_resources: gpu_resources?,
+        gpu_claims: gpu_claims?,
+        fabric: fabric?,
+        node_labels: node_labels?,
+        matcher: matcher?,
+        parameters: parameters?.unwrap_or_default(),
+        variables: variables?.unwrap_or_default(),
+        warnings: warnings?.unwrap_or_default(),
+        refusals: refusals?.unwrap_or_default(),
+        rules: rules?,
+        settings: settings?.unwrap_or_default(),
         names,
     })
 }
@@ -123,6 +145,23 @@ impl Spec {
     }
 }
 
+fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
+    let items = reader::items(node, "`gpuResources`")?;
+    if items.is_empty() {
+        let message = "`gpuResources` names no resource, so that no container has GPUs";
+        return Err(Diagnostic::new(node.span, message).hint("write for example `[nvidia.com/gpu]`").into());
+    }
+    all(items.iter().map(|item| {
+        let name = reader::text(item, "`gpuResources`")?;
+        let invalid = |problem| {
+            Diagnostic::new(item.span, format!("an entry of `gpuResources` is wrong: {problem}"))
+                .hint("write the name of a resource, such as `nvidia.com/gpu`")
+        };
+        Format::ResourceName.check(name).map_err(invalid)?;
+        Ok::<_, Diagnostic>(name.to_owned())
+    }))
+}
+
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
     let seen = reader::text(node, field)?;
     if seen == wanted {
@@ -153,56 +192,58 @@ fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(span, message).hint("use letters, digits and `_`, a letter first"))
 }
 
-fn parameters(
-    node: Option<&Node>,
-    labels: &NodeLabels,
-    names: &mut Names,
-) -> Result<Vec<Parameter>, Diagnostic> {
-    let Some(node) = node else { return Ok(Vec::new()) };
-    let mut parameters = Vec::new();
-    for entry in reader::entries(node, "`parameters`")? {
+fn parameters(node: &Node, labels: &NodeLabels, names: &mut Names) -> Checked<Vec<Parameter>> {
+    let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
+    all(entries.iter().map(|entry| {
         identifier(&entry.key, entry.span)?;
-        let parameter = Parameter::read(&entry.key, &entry.value, labels)?;
-        let phase = if parameter.kind == ParameterType::Template { Phase::Pod } else { Phase::Fixed };
+        let parameter = Parameter::read(&entry.key, &entry.value, labels);
+        let is_template = |known: &Parameter| known.kind == ParameterType::Template;
+        let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
         // `enabled` is a key of the provider's block in a values file.
         if entry.key == "enabled" || !names.add(&entry.key, phase) {
-            return Err(Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)));
+            return Err(taken(entry).into());
         }
-        parameters.push(parameter);
-    }
-    Ok(parameters)
+        parameter
+    }))
 }
 
-fn variables(node: Option<&Node>, names: &mut Names) -> Result<Vec<Variable>, Diagnostic> {
-    let Some(node) = node else { return Ok(Vec::new()) };
-    let mut variables = Vec::new();
-    for entry in reader::entries(node, "`variables`")? {
+fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
+    let entries = reader::entries(node, "`variables`").inspect_err(|_| names.add_unknown())?;
+    all(entries.iter().map(|entry| {
         identifier(&entry.key, entry.span)?;
-        let variable = Variable::read(&entry.key, &entry.value, names)?;
-        if !names.add(&entry.key, variable.phase) {
-            return Err(Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)));
+        let variable = Variable::read(&entry.key, &entry.value, names);
+        // A variable with a problem can be read, so that its problem is the only one.
+        let phase = variable.as_ref().map_or(Phase::Fixed, |variable| variable.phase);
+        if !names.add(&entry.key, phase) {
+            return Err(taken(entry).into());
         }
-        variables.push(variable);
-    }
-    Ok(variables)
+        variable
+    }))
 }
 
-fn rules(node: &Node, names: &Names) -> Result<Vec<Rule>, Diagnostic> {
+fn taken(entry: &Entry<Node>) -> Diagnostic {
+    Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)).code(DUPLICATE_NAME)
+}
+
+fn rules(node: &Node, names: &Names) -> Checked<Vec<Rule>> {
+    let mut problems = Problems::default();
     let mut rules: Vec<Rule> = Vec::new();
     for item in reader::items(node, "`rules`")? {
-        let rule = rule(item, names)?;
+        let Some(rule) = problems.take(rule(item, names)) else { continue };
         if rules.iter().any(|known| known.name == rule.name) {
-            return Err(Diagnostic::new(item.span, format!("two rules are called `{}`", rule.name)));
+            let message = format!("two rules are called `{}`", rule.name);
+            problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
         }
         rules.push(rule);
     }
-    if rules.is_empty() {
-        return Err(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
+    if rules.is_empty() && problems.is_empty() {
+        problems
+            .add(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
     }
-    same_volumes(node, &rules)?;
-    edits_and_insists(node, &rules)?;
-    additions_and_replacements(node, &rules)?;
-    Ok(rules)
+    for combined in [same_volumes, edits_and_insists, additions_and_replacements] {
+        problems.take(combined(node, &rules));
+    }
+    problems.result(rules)
 }
 
 /// Two rules can declare a volume of one name if it is the same volume.
@@ -213,8 +254,9 @@ fn same_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
         match known.iter().find(|(other, _)| *other == name) {
             Some((_, other)) if *other != volume => {
                 let message = format!("two rules have different volumes `{name}`");
-                let mut diagnostic =
-                    Diagnostic::new(node.span, message).hint("give one of them another name");
+                let mut diagnostic = Diagnostic::new(node.span, message)
+                    .code(CONFLICTING_RULES)
+                    .hint("give one of them another name");
                 diagnostic.needle = Some(format!("name: {name}").into());
                 return Err(diagnostic);
             }
@@ -245,7 +287,9 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
         if let Some((_, setter)) = set.iter().find(|(other, _)| other == name) {
             let message =
                 format!("rule `{editor}` edits `{name}`, of which rule `{setter}` allows one value only");
-            let mut diagnostic = Diagnostic::new(node.span, message).hint("set the whole value in one rule");
+            let mut diagnostic = Diagnostic::new(node.span, message)
+                .code(CONFLICTING_RULES)
+                .hint("set the whole value in one rule");
             diagnostic.needle = Some(name.as_str().into());
             return Err(diagnostic);
         }
@@ -261,53 +305,64 @@ fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnos
     }
     let Some((list, replacer, adder)) = lists.contradiction() else { return Ok(()) };
     let message = format!("rule `{replacer}` replaces `{list}`, to which rule `{adder}` adds");
-    let mut diagnostic = Diagnostic::new(node.span, message).hint("write all entries into `$replace`");
+    let mut diagnostic =
+        Diagnostic::new(node.span, message).code(CONFLICTING_RULES).hint("write all entries into `$replace`");
     diagnostic.needle = Some("$replace".into());
     Err(diagnostic)
 }
 
-fn rule(node: &Node, names: &Names) -> Result<Rule, Diagnostic> {
+fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     let mut fields = Fields::of(node, "a rule")?;
-    let name = dns_label(fields.required("name")?, "the name of a rule")?;
-    fields.optional("description").map(|node| reader::text(node, "the description")).transpose()?;
-    let condition = |node: Option<&Node>, what: &str, phase| {
-        node.map(|node| Interpolation::condition(node, what, names, phase)).transpose()
-    };
-    let when = condition(fields.optional("when"), "`when`", Phase::Pod)?;
-    let containers = condition(fields.optional("containers"), "`containers`", Phase::Container)?;
-    let requires_pod_network = fields
-        .optional("requiresPodNetwork")
-        .map(|node| reader::boolean(node, "`requiresPodNetwork`"))
-        .transpose()?
-        .unwrap_or(false);
-    let on_conflict = fields.optional("onConflict").map(self::on_conflict).transpose()?.unwrap_or_default();
+    let name = fields.required("name", |node| dns_label(node, "the name of a rule"));
+    let _ = fields.optional("description", |node| reader::text(node, "the description"));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
+    let containers = fields.optional("containers", |node| {
+        Interpolation::condition(node, "`containers`", names, Phase::Container)
+    });
+    let requires_pod_network =
+        fields.optional("requiresPodNetwork", |node| reader::boolean(node, "`requiresPodNetwork`"));
+    let on_conflict = fields.optional("onConflict", self::on_conflict);
     let compiler = Compiler { names };
-    let (container, pod) = (fields.optional("container"), fields.optional("pod"));
-    let adds_nothing = container.is_none() && pod.is_none();
-    let container = container.map(|node| compiler.container(node)).transpose()?.unwrap_or_default();
-    let pod = pod.map(|node| compiler.pod(node)).transpose()?.unwrap_or_default();
+    let container = fields.optional("container", |node| compiler.container(node));
+    let pod = fields.optional("pod", |node| compiler.pod(node));
     fields.finish()?;
+    let (container, pod) = (container?, pod?);
+    let adds_nothing = container.is_none() && pod.is_none();
+    let rule = Rule {
+        name: name?,
+        when: when?,
+        containers: containers?,
+        requires_pod_network: requires_pod_network?.unwrap_or_default(),
+        on_conflict: on_conflict?.unwrap_or_default(),
+        container: container.unwrap_or_default(),
+        pod: pod.unwrap_or_default(),
+    };
+    let name = &rule.name;
     if adds_nothing {
         return Err(Diagnostic::new(node.span, format!("the rule `{name}` adds nothing"))
-            .hint("give it `container`, `pod` or both"));
+            .code(MISSING_KEY)
+            .hint("give it `container`, `pod` or both")
+            .into());
     }
-    if requires_pod_network && pod.sets_host_network() {
+    let contradicts = |message: String, needle: &str| {
+        let mut diagnostic =
+            Diagnostic::new(node.span, message).code(CONFLICTING_RULES).hint("write two rules");
+        diagnostic.needle = Some(needle.into());
+        Err(diagnostic.into())
+    };
+    if rule.requires_pod_network && rule.pod.sets_host_network() {
         let message = format!("the rule `{name}` requires the pod's own network and sets `hostNetwork`");
-        let mut diagnostic = Diagnostic::new(node.span, message).hint("write two rules");
-        diagnostic.needle = Some("hostNetwork".into());
-        return Err(diagnostic);
+        return contradicts(message, "hostNetwork");
     }
     let replaces = || {
-        let others = pod.containers.iter().map(|container| &container.instructions);
-        [&container, &pod.instructions].into_iter().chain(others).any(|list| replaces_a_list(list))
+        let others = rule.pod.containers.iter().map(|container| &container.instructions);
+        [&rule.container, &rule.pod.instructions].into_iter().chain(others).any(|list| replaces_a_list(list))
     };
-    if on_conflict == OnConflict::Refuse && replaces() {
+    if rule.on_conflict == OnConflict::Refuse && replaces() {
         let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");
-        let mut diagnostic = Diagnostic::new(node.span, message).hint("write two rules");
-        diagnostic.needle = Some("$replace".into());
-        return Err(diagnostic);
+        return contradicts(message, "$replace");
     }
-    Ok(Rule { name, when, containers, requires_pod_network, on_conflict, container, pod })
+    Ok(rule)
 }
 
 /// The values of `onConflict`.

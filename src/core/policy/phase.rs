@@ -51,24 +51,34 @@ pub(crate) const BUILT_IN: &[(&str, Phase)] = &[
 
 /// The names that the expressions of a policy can read.
 #[derive(Debug, Clone)]
-pub(crate) struct Names(BTreeMap<String, Phase>);
+pub(crate) struct Names {
+    known: BTreeMap<String, Phase>,
+    /// True if the declarations of names could not be read, so that every name may be one.
+    has_unknown: bool,
+}
 
 impl Names {
     pub(crate) fn built_in() -> Self {
-        Self(BUILT_IN.iter().map(|(name, phase)| ((*name).to_owned(), *phase)).collect())
+        let known = BUILT_IN.iter().map(|(name, phase)| ((*name).to_owned(), *phase)).collect();
+        Self { known, has_unknown: false }
     }
 
     /// Adds a name; false if it is taken.
     pub(crate) fn add(&mut self, name: &str, phase: Phase) -> bool {
-        self.0.insert(name.to_owned(), phase).is_none()
+        self.known.insert(name.to_owned(), phase).is_none()
+    }
+
+    /// Takes any other name for one that is known everywhere.
+    pub(super) fn add_unknown(&mut self) {
+        self.has_unknown = true;
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<Phase> {
-        self.0.get(name).copied()
+        self.known.get(name).copied().or(self.has_unknown.then_some(Phase::Fixed))
     }
 
     pub(crate) fn all(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.known.keys().map(String::as_str)
     }
 
     /// The latest phase among the names that an expression reads.

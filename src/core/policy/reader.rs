@@ -1,62 +1,106 @@
 //! Reading a YAML tree field by field. Every error has its position.
 
 use crate::core::yaml::scalar::{self, Scalar};
-use crate::core::yaml::{Content, Entry, Node, Span};
+use crate::core::yaml::{Content, Entry, Node, Span, Text};
 
-use super::diagnostic::{Diagnostic, closest, suggest};
+use super::diagnostic::{
+    AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE, closest, suggest,
+};
+use super::problems::{Checked, Problems, Reported, all};
 
-/// The fields of one map. [`Fields::finish`] fails for a field that was not read.
+/// The fields of one map, and the problems of those that were read. [`Fields::finish`] fails for these, and for fields
+/// that were not read.
 pub(crate) struct Fields<'n> {
     what: &'static str,
     span: Span,
     left: Vec<&'n Entry<Node>>,
     known: Vec<&'static str>,
+    problems: Problems,
 }
 
 impl<'n> Fields<'n> {
     /// The fields of a map. `what` is its name in messages: "a rule", "`spec`".
-    pub(crate) fn of(node: &'n Node, what: &'static str) -> Result<Self, Diagnostic> {
-        Ok(Self { what, span: node.span, left: entries(node, what)?.iter().collect(), known: Vec::new() })
+    pub(crate) fn of(node: &'n Node, what: &'static str) -> Checked<Self> {
+        let Content::Map(entries) = &node.content else {
+            return Err(expected(node, &format!("{what} to be a map")).into());
+        };
+        let mut problems = Problems::default();
+        let left = entries.iter().filter(|entry| problems.take(string_key(entry)).is_some()).collect();
+        Ok(Self { what, span: node.span, left, known: Vec::new(), problems })
     }
 
-    pub(crate) fn optional(&mut self, key: &'static str) -> Option<&'n Node> {
+    /// Makes a key known that is read elsewhere.
+    pub(crate) fn node(&mut self, key: &'static str) -> Option<&'n Node> {
         self.known.push(key);
         let at = self.left.iter().position(|entry| entry.key == key)?;
         Some(&self.left.swap_remove(at).value)
     }
 
-    pub(crate) fn required(&mut self, key: &'static str) -> Result<&'n Node, Diagnostic> {
-        if let Some(node) = self.optional(key) {
-            return Ok(node);
-        }
-        // Most often it is misspelled.
-        let misspelt = self.left.iter().find(|entry| closest(&entry.key, [key]).is_some());
-        Err(match misspelt {
-            Some(entry) => Diagnostic::new(entry.span, format!("{} has no field `{}`", self.what, entry.key))
-                .hint(format!("did you mean `{key}`?")),
-            None => Diagnostic::new(self.span, format!("{} has no `{key}`", self.what))
-                .hint(format!("add `{key}:`, see docs/policy.md")),
-        })
+    /// Reads a field, if there is one.
+    pub(crate) fn optional<T, E: Into<Problems>>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&'n Node) -> Result<T, E>,
+    ) -> Result<Option<T>, Reported> {
+        self.node(key).map(|node| self.take(read(node))).transpose()
     }
 
-    /// Fails for the first field that was not read.
-    pub(crate) fn finish(self) -> Result<(), Diagnostic> {
-        let Some(entry) = self.left.iter().min_by_key(|entry| (entry.span.line, entry.span.column)) else {
-            return Ok(());
-        };
-        let message = format!("{} has no field `{}`", self.what, entry.key);
-        Err(Diagnostic::new(entry.span, message).hint(suggest(&entry.key, self.known)))
+    pub(crate) fn required<T, E: Into<Problems>>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&'n Node) -> Result<T, E>,
+    ) -> Result<T, Reported> {
+        if let Some(node) = self.node(key) {
+            return self.take(read(node));
+        }
+        // Most often it is misspelled. Its value is read, for the problems in it.
+        let misspelt = self.left.iter().position(|entry| closest(&entry.key, [key]).is_some());
+        if let Some(at) = misspelt {
+            let entry = self.left.swap_remove(at);
+            self.problems.add(self.unknown(entry).hint(format!("did you mean `{key}`?")));
+            let _ = self.take(read(&entry.value));
+        } else {
+            self.problems.add(
+                Diagnostic::new(self.span, format!("{} has no `{key}`", self.what))
+                    .code(MISSING_KEY)
+                    .hint(format!("add `{key}:`, see docs/policy.md")),
+            );
+        }
+        Err(Reported)
+    }
+
+    /// Keeps the problems of a value.
+    pub(crate) fn take<T, E: Into<Problems>>(&mut self, result: Result<T, E>) -> Result<T, Reported> {
+        self.problems.take(result).ok_or(Reported)
+    }
+
+    /// Returns whether a field that is not known has nearly this name.
+    pub(crate) fn misspells(&self, key: &str) -> bool {
+        self.left.iter().any(|entry| entry.key != key && closest(&entry.key, [key]).is_some())
+    }
+
+    fn unknown(&self, entry: &Entry<Node>) -> Diagnostic {
+        Diagnostic::new(entry.span, format!("{} has no field `{}`", self.what, entry.key)).code(UNKNOWN_KEY)
+    }
+
+    /// Fails for the problems, and for the fields that were not read.
+    pub(crate) fn finish(mut self) -> Checked<()> {
+        for entry in std::mem::take(&mut self.left) {
+            let known = self.known.iter().copied();
+            self.problems.add(self.unknown(entry).hint(suggest(&entry.key, known)));
+        }
+        self.problems.result(())
     }
 }
 
 /// The entries of a map.
-pub(crate) fn entries<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> {
+pub(crate) fn entries<'n>(node: &'n Node, what: &str) -> Checked<&'n [Entry<Node>]> {
     match &node.content {
         Content::Map(entries) => {
-            entries.iter().try_for_each(string_key)?;
+            all::<_, _, Vec<()>>(entries.iter().map(string_key))?;
             Ok(entries)
         }
-        _ => Err(expected(node, &format!("{what} to be a map"))),
+        _ => Err(expected(node, &format!("{what} to be a map")).into()),
     }
 }
 
@@ -66,6 +110,7 @@ pub(crate) fn string_key(entry: &Entry<Node>) -> Result<(), Diagnostic> {
         return Ok(());
     }
     Err(Diagnostic::new(entry.span, format!("YAML reads this key as `{}`", entry.key))
+        .code(AMBIGUOUS_SCALAR)
         .hint("put it in quotes"))
 }
 
@@ -80,24 +125,27 @@ pub(crate) fn items<'n>(node: &'n Node, what: &str) -> Result<&'n [Node], Diagno
 pub(crate) fn text<'n>(node: &'n Node, what: &str) -> Result<&'n str, Diagnostic> {
     match &node.content {
         Content::Scalar { value: Scalar::String(text), .. } => Ok(text),
-        Content::Scalar { value: Scalar::Bool(_) | Scalar::Number(_), plain: true } => {
+        Content::Scalar { value: Scalar::Bool(_) | Scalar::Number(_), plain: true, .. } => {
             Err(expected(node, &format!("{what} to be a string")).hint("put it in quotes"))
         }
         _ => Err(expected(node, &format!("{what} to be a string"))),
     }
 }
 
+/// A string with its place.
+pub(crate) fn located<'n>(node: &'n Node, what: &str) -> Result<Text<'n>, Diagnostic> {
+    text(node, what).map(|text| node.text().unwrap_or(Text::on_line(text, node.span)))
+}
+
 /// A list of strings.
-pub(crate) fn texts(node: &Node, what: &str) -> Result<Vec<String>, Diagnostic> {
-    items(node, what)?.iter().map(|item| text(item, what).map(str::to_owned)).collect()
+pub(crate) fn texts(node: &Node, what: &str) -> Checked<Vec<String>> {
+    all(items(node, what)?.iter().map(|item| text(item, what).map(str::to_owned)))
 }
 
 /// A map from strings to strings.
-pub(crate) fn text_map(node: &Node, what: &str) -> Result<Vec<(String, String)>, Diagnostic> {
-    entries(node, what)?
-        .iter()
-        .map(|entry| Ok((entry.key.clone(), text(&entry.value, what)?.to_owned())))
-        .collect()
+pub(crate) fn text_map(node: &Node, what: &str) -> Checked<Vec<(String, String)>> {
+    let entries = entries(node, what)?.iter();
+    all(entries.map(|entry| text(&entry.value, what).map(|text| (entry.key.clone(), text.to_owned()))))
 }
 
 /// `true` or `false`; a spelling that only one version of YAML reads as a boolean is refused.
@@ -114,7 +162,7 @@ pub(crate) fn boolean(node: &Node, what: &str) -> Result<bool, Diagnostic> {
 /// A tree has the value and not the spelling, so that the length of the scalar decides: `true` and `false` come from
 /// words of four or five letters.
 pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
-    let Content::Scalar { value, plain: true } = &node.content else { return Ok(()) };
+    let Content::Scalar { value, plain: true, .. } = &node.content else { return Ok(()) };
     let spelled_out = match value {
         Scalar::Bool(value) => node.span.length == if *value { 4 } else { 5 },
         Scalar::Number(number) => {
@@ -128,12 +176,14 @@ pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
     }
     let message = format!("YAML 1.1 and YAML 1.2 do not agree that this is {}", node.describe());
     Err(Diagnostic::new(node.span, message)
+        .code(AMBIGUOUS_SCALAR)
         .hint("write `true`, `false` or a decimal number, or put it in quotes"))
 }
 
 /// An error with the expected kind of value, the value that was found, and how to write the expected one.
 pub(crate) fn expected(node: &Node, what: &str) -> Diagnostic {
-    let diagnostic = Diagnostic::new(node.span, format!("expected {what}, found {}", node.describe()));
+    let message = format!("expected {what}, found {}", node.describe());
+    let diagnostic = Diagnostic::new(node.span, message).code(WRONG_TYPE);
     let how = [
         ("map", "write `key: value` on lines of their own, indented"),
         ("list", "write `- item` on lines of their own, or `[one, two]`"),

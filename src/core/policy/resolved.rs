@@ -11,7 +11,7 @@ use super::definition::{About, Definition, PolicyWarning, Rule};
 use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
 use super::feedback::{Feedback, may_move};
-use super::interpolation::{EvaluationError, Interpolation};
+use super::interpolation::{EvaluationError, Fault, Interpolation};
 use super::node::Selection;
 use super::overlay::Fold;
 use super::parameter::{Parameter, ParameterType, template};
@@ -243,6 +243,7 @@ impl ResolvedPolicy {
             let compiled = template(text).map_err(|diagnostic| EvaluationError {
                 expression: text.clone(),
                 message: diagnostic.message,
+                fault: Fault::default(),
             })?;
             let value = VariableValue::Text(compiled);
             self.pod_variables.push(Variable { name: parameter.name.clone(), value, phase: Phase::Pod });

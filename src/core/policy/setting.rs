@@ -5,9 +5,9 @@ use serde_json::Value;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
-use super::diagnostic::Diagnostic;
 use super::node::NodeLabels;
 use super::parameter::Parameter;
+use super::problems::Checked;
 use super::table::{DEFAULT, Table};
 
 /// The setting of an operator for a parameter.
@@ -29,11 +29,7 @@ pub struct SettingTable {
 
 impl Setting {
     /// Reads and checks a setting of a values file, in which an empty value means that the parameter is not set.
-    pub(crate) fn read(
-        parameter: &Parameter,
-        node: &Node,
-        labels: &NodeLabels,
-    ) -> Result<Option<Self>, Diagnostic> {
+    pub(crate) fn read(parameter: &Parameter, node: &Node, labels: &NodeLabels) -> Checked<Option<Self>> {
         let Some(node) = without_null(node) else { return Ok(None) };
         let Content::Map(entries) = &node.content else {
             return parameter.read_value(&node).map(|value| Some(Self::Value(value)));

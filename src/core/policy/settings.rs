@@ -6,9 +6,10 @@
 use crate::core::schema::Format;
 use crate::core::yaml::Node;
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{DUPLICATE_NAME, Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
 use super::phase::{Names, Phase};
+use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 
 /// Variables of one library.
@@ -47,62 +48,77 @@ impl Settings {
         self.when.iter().chain(&self.containers).for_each(visit);
     }
 
+    /// Names, or beginnings of names that end in `*`.
+    pub(super) fn patterns(&self) -> &[String] {
+        &self.variables
+    }
+
     /// Returns whether a variable is one of these settings.
     pub(crate) fn include(&self, variable: &str) -> bool {
-        self.variables.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(beginning) => variable.starts_with(beginning),
-            None => variable == pattern,
-        })
+        self.variables.iter().any(|pattern| includes(pattern, variable))
+    }
+}
+
+/// Returns whether a variable is one of those that a pattern names.
+pub(super) fn includes(pattern: &str, variable: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => variable.starts_with(beginning),
+        None => variable == pattern,
     }
 }
 
 /// Reads the list `settings`.
-pub(super) fn read(node: Option<&Node>, names: &Names) -> Result<Vec<Settings>, Diagnostic> {
-    let Some(node) = node else { return Ok(Vec::new()) };
-    let mut settings: Vec<Settings> = Vec::new();
-    for item in reader::items(node, "`settings`")? {
+pub(super) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
+    let mut known: Vec<String> = Vec::new();
+    all(reader::items(node, "`settings`")?.iter().map(|item| {
         let read = one(item, names)?;
-        if settings.iter().any(|known| known.name == read.name) {
-            return Err(Diagnostic::new(item.span, format!("two settings are called `{}`", read.name)));
+        if known.contains(&read.name) {
+            let message = format!("two settings are called `{}`", read.name);
+            return Err(Problems::from(Diagnostic::new(item.span, message).code(DUPLICATE_NAME)));
         }
-        settings.push(read);
-    }
-    Ok(settings)
+        known.push(read.name.clone());
+        Ok(read)
+    }))
 }
 
-fn one(node: &Node, names: &Names) -> Result<Settings, Diagnostic> {
+fn one(node: &Node, names: &Names) -> Checked<Settings> {
     let mut fields = Fields::of(node, "an entry of `settings`")?;
-    let name_node = fields.required("name")?;
-    let name = reader::text(name_node, "the name of settings")?;
-    if Format::DnsLabel.check(name).is_err() || name.len() > MAX_NAME {
-        return Err(Diagnostic::new(name_node.span, format!("the name of settings is `{name}`"))
-            .hint(format!("use lower-case letters, digits and hyphens, at most {MAX_NAME}")));
-    }
-    let variables = fields.required("variables")?;
-    let variables = reader::items(variables, "`variables`")?.iter().map(pattern).collect::<Result<_, _>>()?;
-    let condition = |node: Option<&Node>, what: &str, phase| {
-        node.map(|node| Interpolation::condition(node, what, names, phase)).transpose()
-    };
-    let when = condition(fields.optional("when"), "`when`", Phase::Pod)?;
-    let containers = condition(fields.optional("containers"), "`containers`", Phase::Container)?;
-    let file = fields.optional("file").map(file).transpose()?;
-    let launcher = fields.optional("launcher").map(launcher).transpose()?;
+    let name = fields.required("name", self::name);
+    let variables =
+        fields.required("variables", |node| all(reader::items(node, "`variables`")?.iter().map(pattern)));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
+    let containers = fields.optional("containers", |node| {
+        Interpolation::condition(node, "`containers`", names, Phase::Container)
+    });
+    let file = fields.optional("file", file);
+    let launcher = fields.optional("launcher", launcher);
     fields.finish()?;
-    let way = match (file, launcher) {
+    let name = name?;
+    let way = match (file?, launcher?) {
         (Some(way), None) | (None, Some(way)) => way,
         (None, None) => {
             return Err(Diagnostic::new(node.span, format!("the settings `{name}` reach no process"))
-                .hint("give them `file` or `launcher`"));
+                .code(MISSING_KEY)
+                .hint("give them `file` or `launcher`")
+                .into());
         }
         (Some(_), Some(_)) => {
-            return Err(Diagnostic::new(
-                node.span,
-                format!("the settings `{name}` have two ways to the ranks"),
-            )
-            .hint("write one entry with `file` and one with `launcher`"));
+            let message = format!("the settings `{name}` have two ways to the ranks");
+            return Err(Diagnostic::new(node.span, message)
+                .hint("write one entry with `file` and one with `launcher`")
+                .into());
         }
     };
-    Ok(Settings { name: name.to_owned(), variables, when, containers, way })
+    Ok(Settings { name, variables: variables?, when: when?, containers: containers?, way })
+}
+
+fn name(node: &Node) -> Result<String, Diagnostic> {
+    let name = reader::text(node, "the name of settings")?;
+    if Format::DnsLabel.check(name).is_ok() && name.len() <= MAX_NAME {
+        return Ok(name.to_owned());
+    }
+    Err(Diagnostic::new(node.span, format!("the name of settings is `{name}`"))
+        .hint(format!("use lower-case letters, digits and hyphens, at most {MAX_NAME}")))
 }
 
 fn pattern(node: &Node) -> Result<String, Diagnostic> {
@@ -116,22 +132,29 @@ fn pattern(node: &Node) -> Result<String, Diagnostic> {
         .hint("write a name such as `NCCL_DEBUG`, or its beginning and `*`"))
 }
 
-fn file(node: &Node) -> Result<Way, Diagnostic> {
+fn file(node: &Node) -> Checked<Way> {
     let mut fields = Fields::of(node, "`file`")?;
-    let path_node = fields.required("path")?;
-    let path = reader::text(path_node, "the path of a settings file")?;
+    let path = fields.required("path", path);
+    let except = fields.optional("exceptVariables", |node| reader::texts(node, "`exceptVariables`"));
+    let max_value = fields.optional("maxValue", max_value);
+    fields.finish()?;
+    Ok(Way::File {
+        path: path?,
+        max_value: max_value?.unwrap_or(usize::MAX),
+        except: except?.unwrap_or_default(),
+    })
+}
+
+fn path(node: &Node) -> Result<String, Diagnostic> {
+    let path = reader::text(node, "the path of a settings file")?;
     let clean = path.starts_with('/')
         && path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
         && !path.contains([':', ',']);
-    if !clean {
-        return Err(Diagnostic::new(path_node.span, format!("the path of a settings file is `{path}`"))
-            .hint("write the absolute path that the library reads, such as `/etc/nccl.conf`"));
+    if clean {
+        return Ok(path.to_owned());
     }
-    let except = fields.optional("exceptVariables");
-    let except = except.map(|node| reader::texts(node, "`exceptVariables`")).transpose()?.unwrap_or_default();
-    let max_value = fields.optional("maxValue").map(max_value).transpose()?.unwrap_or(usize::MAX);
-    fields.finish()?;
-    Ok(Way::File { path: path.to_owned(), max_value, except })
+    Err(Diagnostic::new(node.span, format!("the path of a settings file is `{path}`"))
+        .hint("write the absolute path that the library reads, such as `/etc/nccl.conf`"))
 }
 
 fn max_value(node: &Node) -> Result<usize, Diagnostic> {
@@ -141,20 +164,26 @@ fn max_value(node: &Node) -> Result<usize, Diagnostic> {
     })
 }
 
-fn launcher(node: &Node) -> Result<Way, Diagnostic> {
+fn launcher(node: &Node) -> Checked<Way> {
     let mut fields = Fields::of(node, "`launcher`")?;
-    let commands_node = fields.required("commands")?;
-    let commands = reader::texts(commands_node, "`commands`")?;
-    let option_node = fields.required("option")?;
-    let option = reader::text(option_node, "`option`")?.to_owned();
+    let commands = fields.required("commands", |node| {
+        let commands = reader::texts(node, "`commands`")?;
+        if commands.is_empty() || commands.iter().any(String::is_empty) {
+            return Err(Problems::from(
+                Diagnostic::new(node.span, "`commands` names no command")
+                    .hint("write for example `[mpirun, mpiexec]`"),
+            ));
+        }
+        Ok(commands)
+    });
+    let option = fields.required("option", |node| {
+        let option = reader::text(node, "`option`")?;
+        if option.starts_with('-') {
+            return Ok(option.to_owned());
+        }
+        Err(Diagnostic::new(node.span, format!("`option` is `{option}`"))
+            .hint("write the option as in a command line, such as `-x`"))
+    });
     fields.finish()?;
-    if commands.is_empty() || commands.iter().any(String::is_empty) {
-        return Err(Diagnostic::new(commands_node.span, "`commands` names no command")
-            .hint("write for example `[mpirun, mpiexec]`"));
-    }
-    if !option.starts_with('-') {
-        return Err(Diagnostic::new(option_node.span, format!("`option` is `{option}`"))
-            .hint("write the option as in a command line, such as `-x`"));
-    }
-    Ok(Way::Launcher { commands, option })
+    Ok(Way::Launcher { commands: commands?, option: option? })
 }

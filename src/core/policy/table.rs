@@ -4,9 +4,10 @@ use serde_json::{Map, Value};
 
 use crate::core::yaml::{Content, Entry, Node};
 
-use super::diagnostic::Diagnostic;
+use super::diagnostic::{DUPLICATE_NAME, Diagnostic};
 use super::node::{self, NodeLabels, Selection};
 use super::parameter::Parameter;
+use super::problems::{Checked, Problems, all};
 use super::reader;
 
 /// The key of a values file's table that replaces the default of the parameter.
@@ -45,17 +46,17 @@ impl Table {
         parameter: &Parameter,
         entries: impl IntoIterator<Item = &'n Entry<Node>>,
         labels: &NodeLabels,
-    ) -> Result<Self, Diagnostic> {
-        let mut table = Self::default();
-        for entry in entries {
+    ) -> Checked<Self> {
+        let mut known: Vec<&str> = Vec::new();
+        all(entries.into_iter().map(|entry| {
             let label = node::label(entry)?;
-            if table.0.iter().any(|known| known.label == label) {
-                let message = format!("the label `{label}` is declared twice");
-                return Err(Diagnostic::new(entry.span, message).hint("keep one of them"));
+            if known.contains(&label) {
+                return Err(twice(entry, &format!("the label `{label}` is declared twice")));
             }
-            table.0.push(LabelTable::read(parameter, label, &entry.value, labels)?);
-        }
-        Ok(table)
+            known.push(label);
+            LabelTable::read(parameter, label, &entry.value, labels)
+        }))
+        .map(Self)
     }
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = &LabelTable> {
@@ -68,31 +69,27 @@ impl Table {
 }
 
 impl LabelTable {
-    fn read(
-        parameter: &Parameter,
-        label: &str,
-        node: &Node,
-        labels: &NodeLabels,
-    ) -> Result<Self, Diagnostic> {
-        let mut entries: Vec<(String, Cell)> = Vec::new();
+    fn read(parameter: &Parameter, label: &str, node: &Node, labels: &NodeLabels) -> Checked<Self> {
         let what = format!("the table of `{label}`");
         if !matches!(node.content, Content::Map(_)) {
             let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
-            return Err(reader::expected(node, &format!("{what} to be a map")).hint(hint));
+            return Err(reader::expected(node, &format!("{what} to be a map")).hint(hint).into());
         }
-        for entry in reader::entries(node, &what)? {
+        let mut known: Vec<String> = Vec::new();
+        let entries = all(reader::entries(node, &what)?.iter().map(|entry| {
             let key = labels.normalize(label, &entry.key);
-            if entries.iter().any(|(known, _)| *known == key) {
+            if known.contains(&key) {
                 let message =
                     format!("the value `{}` is declared twice, letter case and prefixes aside", entry.key);
-                return Err(Diagnostic::new(entry.span, message).hint("keep one of them"));
+                return Err(twice(entry, &message));
             }
+            known.push(key.clone());
             let cell = match &entry.value.content {
                 Content::Map(by_gpus) => Cell::ByGpus(read_by_gpus(parameter, by_gpus)?),
                 _ => Cell::Value(parameter.read_value(&entry.value)?),
             };
-            entries.push((key, cell));
-        }
+            Ok((key, cell))
+        }))?;
         Ok(Self { label: label.to_owned(), entries })
     }
 
@@ -144,9 +141,8 @@ impl LabelTable {
 }
 
 /// Reads the values of a parameter by the GPUs of the pod.
-fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Result<Vec<(i64, Value)>, Diagnostic> {
-    let mut cells: Vec<(i64, Value)> = Vec::new();
-    for entry in entries {
+fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Checked<Vec<(i64, Value)>> {
+    all(entries.iter().map(|entry| {
         let count =
             entry.key.parse::<i64>().ok().filter(|count| *count >= 0 && count.to_string() == entry.key);
         // YAML 1.1 and YAML 1.2 read `010` as different numbers.
@@ -154,9 +150,13 @@ fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Result<Vec<(i
         let Some(count) = count.filter(|_| is_decimal) else {
             let message = format!("`{}` is not a number of GPUs", entry.key);
             return Err(Diagnostic::new(entry.span, message)
-                .hint("write a value of the parameter, or a map from GPUs of the pod to values"));
+                .hint("write a value of the parameter, or a map from GPUs of the pod to values")
+                .into());
         };
-        cells.push((count, parameter.read_value(&entry.value)?));
-    }
-    Ok(cells)
+        parameter.read_value(&entry.value).map(|value| (count, value))
+    }))
+}
+
+fn twice(entry: &Entry<Node>, message: &str) -> Problems {
+    Diagnostic::new(entry.span, message).code(DUPLICATE_NAME).hint("keep one of them").into()
 }

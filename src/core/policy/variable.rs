@@ -9,6 +9,7 @@ use super::diagnostic::Diagnostic;
 use super::expression::{Bindings, Expression};
 use super::interpolation::{EvaluationError, Interpolation};
 use super::phase::{Names, Phase};
+use super::problems::{Checked, all};
 use super::reader;
 
 /// A variable of a policy.
@@ -31,7 +32,7 @@ pub(crate) enum VariableValue {
 
 impl Variable {
     /// Reads a variable that can read the names before it.
-    pub(super) fn read(name: &str, node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+    pub(super) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
         let value = VariableValue::read(node, names)?;
         one_phase(&value, node, names)?;
         let phase = value.phase(names);
@@ -40,24 +41,22 @@ impl Variable {
 }
 
 impl VariableValue {
-    fn read(node: &Node, names: &Names) -> Result<Self, Diagnostic> {
+    fn read(node: &Node, names: &Names) -> Checked<Self> {
         Ok(match &node.content {
-            Content::Scalar { value: Scalar::String(text), .. } => {
-                Self::Text(Interpolation::compile(text, node.span, names, None)?)
+            Content::Scalar { value: Scalar::String(_), .. } => {
+                Self::Text(Interpolation::compile(&reader::located(node, "a variable")?, names, None)?)
             }
             Content::Scalar { .. } => {
                 reader::unambiguous(node)?;
                 Self::Scalar(node.to_value())
             }
-            Content::List(items) => {
-                Self::List(items.iter().map(|item| Self::read(item, names)).collect::<Result<_, _>>()?)
-            }
+            Content::List(items) => Self::List(all(items.iter().map(|item| Self::read(item, names)))?),
             Content::Map(_) => {
                 let entries = reader::entries(node, "a variable")?.iter();
                 let entry = |entry: &crate::core::yaml::Entry<Node>| {
-                    Ok::<_, Diagnostic>((entry.key.clone(), Self::read(&entry.value, names)?))
+                    Self::read(&entry.value, names).map(|value| (entry.key.clone(), value))
                 };
-                Self::Map(entries.map(entry).collect::<Result<_, _>>()?)
+                Self::Map(all(entries.map(entry))?)
             }
         })
     }

@@ -141,10 +141,10 @@ mod tests {
     #[test]
     fn a_pattern_matches_every_string_of_its_form() {
         for format in EXACT.into_iter().chain(WIDER).chain(FIELDS) {
-            let matcher = matcher(&pattern(format).unwrap());
+            let validator = matcher(&pattern(format).unwrap());
             let mut valid = 0;
             for text in texts() {
-                let (is_valid, matches) = (format.check(&text).is_ok(), matcher.is_valid(&json!(text)));
+                let (is_valid, matches) = (format.check(&text).is_ok(), validator.is_valid(&json!(text)));
                 assert!(matches || !is_valid, "the pattern of {format:?} refuses {text:?}");
                 let exact = EXACT.contains(&format) && text.len() < 64;
                 assert!(is_valid || !matches || !exact, "the pattern of {format:?} matches {text:?}");

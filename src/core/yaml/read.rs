@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::scalar::{self, Scalar};
+use super::source_map::SourceMap;
 
 /// The deepest nesting of lists and maps: the limit of the JSON parser, so that YAML and JSON are accepted alike.
 const MAX_DEPTH: usize = 128;
@@ -39,7 +40,10 @@ pub struct Error {
 
 /// A tree that is built from the events of the parser.
 pub(super) trait Tree: Clone {
-    fn scalar(value: Scalar, plain: bool, span: Span) -> Self;
+    /// True if scalars with expressions in them come with their map.
+    const MAPPED: bool;
+
+    fn scalar(value: Scalar, plain: bool, span: Span, map: Option<SourceMap>) -> Self;
     fn list(items: Vec<Self>, span: Span) -> Self;
     fn map(entries: Vec<Entry<Self>>, span: Span) -> Self;
     /// The entries of a map, for the merge key `<<`. `None` if this is no map.
@@ -69,16 +73,17 @@ pub(super) struct Document<T> {
 }
 
 /// Reads exactly one document; a second one is an error.
-pub(super) fn read<T: Tree>(text: &str) -> Result<Document<T>, Error> {
-    if let Some(at) = text.find('\0') {
+pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
+    if let Some(at) = source.find('\0') {
         return Err(Error {
             message: "found a NUL byte, which no text may hold".to_owned(),
-            span: span_at(text, at),
+            span: span_at(source, at),
         });
     }
     let mut builder = Builder::new();
     let mut documents = 0;
-    for event in Parser::new_from_str(text) {
+    let mut cursor = Cursor::default();
+    for event in Parser::new_from_str(source) {
         let (event, at) = event.map_err(|error| scan_error(&error))?;
         let span = Span {
             line: at.start.line().max(1),
@@ -96,7 +101,12 @@ pub(super) fn read<T: Tree>(text: &str) -> Result<Document<T>, Error> {
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain && tag.is_none();
                 let value = scalar_value(&text, style, tag.as_deref(), span)?;
-                builder.add(value, plain, anchor, span)?;
+                let map = if T::MAPPED && text.contains("${") {
+                    SourceMap::of_scalar(&text, span, style, cursor.rest(source, at.start.index()))
+                } else {
+                    None
+                };
+                builder.add(value, plain, anchor, span, map)?;
             }
             Event::SequenceStart(anchor, _) => builder.open(Collection::List(Vec::new()), anchor, span)?,
             Event::MappingStart(anchor, _) => {
@@ -107,6 +117,23 @@ pub(super) fn read<T: Tree>(text: &str) -> Result<Document<T>, Error> {
         }
     }
     Ok(Document { root: builder.root, duplicate_key: builder.duplicate_key })
+}
+
+/// The byte of a character, found by going on from the last one.
+#[derive(Default)]
+struct Cursor {
+    character: usize,
+    byte: usize,
+}
+
+impl Cursor {
+    /// The text from a character on.
+    fn rest<'t>(&mut self, text: &'t str, character: usize) -> &'t str {
+        let skipped = text[self.byte..].chars().take(character.saturating_sub(self.character));
+        self.byte += skipped.map(char::len_utf8).sum::<usize>();
+        self.character = character.max(self.character);
+        &text[self.byte..]
+    }
 }
 
 fn scan_error(error: &saphyr_parser::ScanError) -> Error {
@@ -199,14 +226,21 @@ impl<T: Tree> Builder<T> {
         }
     }
 
-    fn add(&mut self, value: Scalar, plain: bool, anchor: usize, span: Span) -> Result<(), Error> {
+    fn add(
+        &mut self,
+        value: Scalar,
+        plain: bool,
+        anchor: usize,
+        span: Span,
+        places: Option<SourceMap>,
+    ) -> Result<(), Error> {
         let size = 1 + if let Scalar::String(text) = &value { text.len() / BYTES_PER_NODE } else { 0 };
         self.nodes += size;
         if let Some(Frame { collection: Collection::Map(map), .. }) = self.stack.last_mut()
             && map.pending.is_none()
         {
             if anchor > 0 {
-                self.anchors.insert(anchor, (T::scalar(value.clone(), plain, span), size));
+                self.anchors.insert(anchor, (T::scalar(value.clone(), plain, span, places), size));
             }
             let converted = !matches!(value, Scalar::String(_));
             let text = match value {
@@ -219,7 +253,7 @@ impl<T: Tree> Builder<T> {
             map.pending = Some(PendingKey { text, span, converted, merges });
             return Ok(());
         }
-        let node = T::scalar(value, plain, span);
+        let node = T::scalar(value, plain, span, places);
         self.finish(node, anchor, size, span)
     }
 

@@ -4,9 +4,12 @@ use serde_json::{Map, Value};
 
 use super::read::{Entry, Span, Tree};
 use super::scalar::Scalar;
+use super::source_map::SourceMap;
 
 impl Tree for Value {
-    fn scalar(value: Scalar, _plain: bool, _span: Span) -> Self {
+    const MAPPED: bool = false;
+
+    fn scalar(value: Scalar, _plain: bool, _span: Span, _map: Option<SourceMap>) -> Self {
         match value {
             Scalar::Null => Value::Null,
             Scalar::Bool(value) => Value::Bool(value),
@@ -64,6 +67,8 @@ pub enum Content {
         value: Scalar,
         /// True if the text has neither quotes nor a tag.
         plain: bool,
+        /// The places of the characters of a text with expressions.
+        map: Option<SourceMap>,
     },
     /// A list, in the order of the text.
     List(Vec<Node>),
@@ -71,11 +76,60 @@ pub enum Content {
     Map(Vec<Entry<Node>>),
 }
 
+/// A string of a file, with its place.
+#[derive(Debug, Clone)]
+pub struct Text<'t> {
+    /// The string, without quotes and escapes.
+    pub text: &'t str,
+    /// The place of the whole.
+    pub span: Span,
+    map: SourceMap,
+}
+
+impl<'t> Text<'t> {
+    /// A string that the file has as it is at `span`, perhaps in quotes.
+    pub fn on_line(text: &'t str, span: Span) -> Self {
+        Self { text, span, map: SourceMap::of_line(text, span) }
+    }
+
+    /// A string that is in no file.
+    pub fn nowhere(text: &'t str) -> Self {
+        Self { text, span: Span::default(), map: SourceMap::default() }
+    }
+
+    /// The string without white space around it.
+    #[must_use]
+    pub fn trim(&self) -> Self {
+        let start = self.text.len() - self.text.trim_start().len();
+        let text = self.text.trim();
+        Self { text, span: self.span, map: self.map.part(self.text, start, text.len()) }
+    }
+
+    /// The place of `length` bytes at `offset`, as far as they are on one line.
+    pub fn span_of(&self, offset: usize, length: usize) -> Span {
+        self.map.span(self.text, offset, length)
+    }
+
+    /// The places of a part.
+    pub fn part(&self, offset: usize, length: usize) -> SourceMap {
+        self.map.part(self.text, offset, length)
+    }
+}
+
 impl Node {
+    /// The string, if it is one.
+    pub fn text(&self) -> Option<Text<'_>> {
+        let Content::Scalar { value: Scalar::String(text), map, .. } = &self.content else { return None };
+        Some(match map {
+            Some(map) => Text { text, span: self.span, map: map.clone() },
+            None => Text::on_line(text, self.span),
+        })
+    }
+
     /// The value without positions.
     pub fn to_value(&self) -> Value {
         match &self.content {
-            Content::Scalar { value, .. } => Value::scalar(value.clone(), false, self.span),
+            Content::Scalar { value, .. } => Value::scalar(value.clone(), false, self.span, None),
             Content::List(items) => Value::Array(items.iter().map(Node::to_value).collect()),
             Content::Map(entries) => Value::Object(
                 entries.iter().map(|entry| (entry.key.clone(), entry.value.to_value())).collect(),
@@ -88,7 +142,11 @@ impl Node {
     pub fn moved(&self, lines: usize) -> Self {
         let down = |span: Span| Span { line: span.line + lines, ..span };
         let content = match &self.content {
-            Content::Scalar { .. } => self.content.clone(),
+            Content::Scalar { value, plain, map } => Content::Scalar {
+                value: value.clone(),
+                plain: *plain,
+                map: map.as_ref().map(|map| map.moved(lines)),
+            },
             Content::List(items) => Content::List(items.iter().map(|item| item.moved(lines)).collect()),
             Content::Map(entries) => {
                 let moved = |entry: &Entry<Node>| Entry {
@@ -120,8 +178,10 @@ impl Node {
 }
 
 impl Tree for Node {
-    fn scalar(value: Scalar, plain: bool, span: Span) -> Self {
-        Node { span, content: Content::Scalar { value, plain } }
+    const MAPPED: bool = true;
+
+    fn scalar(value: Scalar, plain: bool, span: Span, map: Option<SourceMap>) -> Self {
+        Node { span, content: Content::Scalar { value, plain, map } }
     }
 
     fn list(items: Vec<Self>, span: Span) -> Self {

@@ -58,6 +58,15 @@ impl ReadSet {
 /// The objects of which parts are read.
 pub(super) const ROOTS: [&str; 3] = ["pod", "container", "node"];
 
+/// A text with which an expression compares a value of the pod, the container or the node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Compared {
+    /// `pod`, `container` or `node`.
+    pub(crate) root: &'static str,
+    pub(crate) path: Path,
+    pub(crate) text: String,
+}
+
 /// A value in one of the [`ROOTS`].
 #[derive(Debug, Clone)]
 struct Place {
@@ -77,6 +86,8 @@ pub(super) struct Reader {
     pub(super) names: BTreeSet<String>,
     /// By [`ROOTS`].
     pub(super) reads: [ReadSet; 3],
+    /// Texts with which values are compared.
+    pub(super) compared: BTreeSet<Compared>,
     /// Variables of the comprehensions around the current expression, each with the value that it iterates over.
     local: Vec<(String, Option<Place>)>,
 }
@@ -150,7 +161,28 @@ impl Reader {
         Some((place, keys))
     }
 
+    /// Notes the texts of `value == 'text'`, `value in ['text']` and `value.startsWith('text')`.
+    fn compare(&mut self, call: &CallExpr) {
+        let texts = |expression: &IdedExpr| match &expression.expr {
+            Expr::List(list) => list.elements.iter().filter_map(literal).collect(),
+            _ => Vec::from_iter(literal(expression)),
+        };
+        let pairs = match (call.func_name.as_str(), &call.target, call.args.as_slice()) {
+            ("_==_" | "_!=_", None, [one, other]) => vec![(one, other), (other, one)],
+            ("@in", None, [one, list]) => vec![(one, list)],
+            ("startsWith" | "endsWith" | "contains", Some(target), [part]) => vec![(&**target, part)],
+            _ => return,
+        };
+        for (value, written) in pairs {
+            let Some((place, _)) = self.place(value) else { continue };
+            let root = ROOTS[place.root];
+            let compared = |text| Compared { root, path: place.path.clone(), text };
+            self.compared.extend(texts(written).into_iter().map(compared));
+        }
+    }
+
     fn call(&mut self, call: &CallExpr) {
+        self.compare(call);
         if let Some(target) = &call.target {
             let namespace = matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()));
             if !namespace {
@@ -211,6 +243,13 @@ impl Selection<'_> {
         if self.keys.is_empty() {
             self.path.push(Step::Field(name.to_owned()));
         }
+    }
+}
+
+fn literal(expression: &IdedExpr) -> Option<String> {
+    match &expression.expr {
+        Expr::Literal(LiteralValue::String(text)) => Some(text.inner().to_owned()),
+        _ => None,
     }
 }
 

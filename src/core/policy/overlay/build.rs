@@ -78,19 +78,13 @@ fn build_object(
     // Each field is valid by itself; the rules over several fields depend on which of them are left.
     match check(&value, &Shape::Atomic(object)) {
         Ok(()) => Ok(Some(value)),
-        Err(invalid) => Err(EvaluationError { expression: source_of(fields), message: invalid.message }),
+        Err(invalid) => {
+            let texts = |visit: &mut dyn FnMut(&Interpolation)| {
+                fields.iter().for_each(|(_, template)| template.texts(visit));
+            };
+            Err(EvaluationError::about(texts, invalid.message))
+        }
     }
-}
-
-/// The first expression in the fields of an object, for a message.
-fn source_of(fields: &[(&'static Field, Template)]) -> String {
-    let mut source = None;
-    for (_, template) in fields {
-        template.texts(&mut |text| {
-            source.get_or_insert_with(|| text.source());
-        });
-    }
-    source.unwrap_or_default()
 }
 
 /// Evaluates a value for a field of this shape.
@@ -100,12 +94,11 @@ fn evaluate(
     bindings: &Bindings<'_, '_>,
 ) -> Result<Option<Value>, EvaluationError> {
     let value = text.evaluate(bindings)?;
-    let failed = |message: String| EvaluationError { expression: text.source(), message };
     if !is_structure(shape) {
-        return accept(&value, shape).map_err(failed);
+        return accept(&value, shape).map_err(|message| text.failed(message));
     }
     let Some(source) = Source::of_value(&value) else { return Ok(None) };
-    let template = values::value(&source, shape).map_err(|error| failed(error.message))?;
+    let template = values::value(&source, shape).map_err(|error| text.failed(error.summary()))?;
     template.build(bindings)
 }
 
@@ -120,7 +113,5 @@ pub(crate) fn evaluate_key(
     }
     let value = key.evaluate(bindings)?;
     let accepted = accept(&value, &Shape::Text(format));
-    accepted
-        .map(|value| value.map(|value| plain(&value)))
-        .map_err(|message| EvaluationError { expression: key.source(), message })
+    accepted.map(|value| value.map(|value| plain(&value))).map_err(|message| key.failed(message))
 }

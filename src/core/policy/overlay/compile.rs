@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
-use crate::core::policy::diagnostic::Diagnostic;
+use crate::core::policy::diagnostic::{Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, WRONG_TYPE};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::{Names, Phase};
+use crate::core::policy::problems::{Checked, Problems, all};
 use crate::core::schema::{self, Field, ListMerge, Object, Shape, resource_amount, resource_pair};
 use crate::core::yaml::Node;
 
@@ -24,119 +25,129 @@ pub(crate) struct Compiler<'a> {
 
 impl Compiler<'_> {
     /// Compiles an overlay for a container.
-    pub(crate) fn container(&self, node: &Node) -> Result<Instructions, Diagnostic> {
-        let source = Source::read(node, self.names, Phase::Container)?;
+    pub(crate) fn container(&self, node: &Node) -> Checked<Instructions> {
+        let mut problems = Problems::default();
+        let source = Source::read(node, self.names, Phase::Container, &mut problems);
         if let Some(name) = source.get("name") {
-            return Err(Diagnostic::new(name.span, "an overlay cannot rename a container")
-                .hint("choose containers by `containers: ${container.name == …}` of the rule"));
+            problems.add(
+                Diagnostic::new(name.span, "an overlay cannot rename a container")
+                    .code(FIELD_NOT_SETTABLE)
+                    .hint("choose containers by `containers: ${container.name == …}` of the rule"),
+            );
         }
-        instructions(&source, schema::container())
+        let compiled = problems.take(instructions(&source, schema::container()));
+        problems.result(compiled.unwrap_or_default())
     }
 
     /// Compiles an overlay for a pod.
     ///
     /// The requests of the pod are counted after its containers are injected, so that neither containers nor the volumes
     /// and claims that they use can depend on them.
-    pub(crate) fn pod(&self, node: &Node) -> Result<PodOverlay, Diagnostic> {
-        let source = Source::read(node, self.names, Phase::Injected)?;
+    pub(crate) fn pod(&self, node: &Node) -> Checked<PodOverlay> {
+        let mut problems = Problems::default();
+        let source = Source::read(node, self.names, Phase::Injected, &mut problems);
         let mut overlay = PodOverlay::default();
-        for (entry, field) in fields(&source, schema::pod())? {
-            let Shape::Object(object) = &field.shape else {
-                return Err(mismatch(&entry.value, &field.shape));
-            };
+        let fields = fields(&source, schema::pod(), &mut problems);
+        for (entry, field) in problems.take(fields).unwrap_or_default() {
+            let Shape::Object(object) = &field.shape else { continue };
             if field.name != "spec" {
-                overlay.instructions.push(instruction(&entry.value, field, schema::pod())?);
+                overlay.instructions.extend(problems.take(instruction(&entry.value, field, schema::pod())));
                 continue;
             }
             for early in ["volumes", "resourceClaims", "containers", "initContainers"] {
                 if let Some(source) = entry.value.get(early) {
-                    source.check_phase(self.names, Phase::Pod)?;
+                    problems.take(source.check_phase(self.names, Phase::Pod));
                 }
             }
-            overlay.spec(&entry.value, field, object)?;
+            problems.take(overlay.spec(&entry.value, field, object));
         }
-        Ok(overlay)
+        problems.result(overlay)
     }
 }
 
 impl PodOverlay {
-    fn spec(
-        &mut self,
-        source: &Source,
-        spec: &'static Field,
-        object: &'static Object,
-    ) -> Result<(), Diagnostic> {
+    fn spec(&mut self, source: &Source, spec: &'static Field, object: &'static Object) -> Checked<()> {
         let mut others = Vec::new();
-        for (entry, field) in fields(source, object)? {
+        let mut problems = Problems::default();
+        for (entry, field) in fields(source, object, &mut problems)? {
             match field.name {
-                _ if entry.value.get(REPLACE).is_some() => {
-                    others.push(instruction(&entry.value, field, object)?);
-                }
-                "volumes" => {
+                "volumes" if entry.value.get(REPLACE).is_none() => {
                     let Shape::List { items, .. } = &field.shape else { continue };
-                    self.volumes.extend(elements(entries_of(&entry.value)?, items, &["name"])?);
+                    let volumes =
+                        entries_of(&entry.value).and_then(|entries| elements(entries, items, &["name"]));
+                    self.volumes.extend(problems.take(volumes).unwrap_or_default());
                 }
-                "containers" | "initContainers" => {
-                    for container in entries_of(&entry.value)? {
-                        self.containers.push(named_container(container, field.name)?);
-                    }
+                "containers" | "initContainers" if entry.value.get(REPLACE).is_none() => {
+                    let containers = entries_of(&entry.value).and_then(|entries| {
+                        all(entries.iter().map(|container| named_container(container, field.name)))
+                    });
+                    self.containers.extend::<Vec<_>>(problems.take(containers).unwrap_or_default());
                 }
-                "resourceClaims" => {
-                    let instructions = vec![instruction(&entry.value, field, object)?];
+                "resourceClaims" if entry.value.get(REPLACE).is_none() => {
+                    let instructions =
+                        problems.take(instruction(&entry.value, field, object)).into_iter().collect();
                     self.claims.push(Instruction::Object { field: spec, instructions });
                 }
-                _ => others.push(instruction(&entry.value, field, object)?),
+                _ => others.extend(problems.take(instruction(&entry.value, field, object))),
             }
         }
         if !others.is_empty() {
             self.instructions.push(Instruction::Object { field: spec, instructions: others });
         }
-        Ok(())
+        problems.result(())
     }
 }
 
 /// The entries of a list of containers or volumes.
-fn entries_of(source: &Source) -> Result<&[Source], Diagnostic> {
+fn entries_of(source: &Source) -> Checked<&[Source]> {
+    source.readable()?;
     match &source.content {
         SourceContent::List(entries) => Ok(entries),
         SourceContent::Text(Interpolation::Expression(_)) => {
             Err(Diagnostic::new(source.span, "an expression cannot yield the containers or volumes of a pod")
-                .hint("write the entries out, with expressions in their fields"))
+                .code(WRONG_TYPE)
+                .hint("write the entries out, with expressions in their fields")
+                .into())
         }
-        _ => Err(expected(source, "a list").hint(AS_LIST)),
+        _ => Err(expected(source, "a list").hint(AS_LIST).into()),
     }
 }
 
-fn named_container(source: &Source, list: &'static str) -> Result<NamedContainer, Diagnostic> {
+fn named_container(source: &Source, list: &'static str) -> Checked<NamedContainer> {
     let object = schema::container();
+    let mut problems = Problems::default();
     let mut name = None;
     let mut others: Instructions = Vec::new();
-    for (entry, field) in fields(source, object)? {
-        match field.name {
-            "name" => name = Some(value(&entry.value, &field.shape)?),
-            // First of all: other fields depend on it.
-            "restartPolicy" => others.insert(0, instruction(&entry.value, field, object)?),
-            _ => others.push(instruction(&entry.value, field, object)?),
+    for (entry, field) in fields(source, object, &mut problems)? {
+        if field.name == "name" {
+            name = problems.take(value(&entry.value, &field.shape));
+            continue;
         }
+        let Some(compiled) = problems.take(instruction(&entry.value, field, object)) else { continue };
+        // First of all: other fields depend on it.
+        let at = if field.name == "restartPolicy" { 0 } else { others.len() };
+        others.insert(at, compiled);
     }
-    let name = name.ok_or_else(|| missing(source, "name"))?;
+    problems.result(())?;
+    if source.get("name").is_none() {
+        return Err(missing(source, "name").into());
+    }
+    let name = name.ok_or_else(Problems::default)?;
     Ok(NamedContainer { list, name, instructions: others })
 }
 
 /// Compiles the fields of an object that is merged field by field.
-fn instructions(source: &Source, object: &'static Object) -> Result<Instructions, Diagnostic> {
-    fields(source, object)?
-        .into_iter()
-        .map(|(entry, field)| instruction(&entry.value, field, object))
-        .collect()
+fn instructions(source: &Source, object: &'static Object) -> Checked<Instructions> {
+    let mut problems = Problems::default();
+    let fields = fields(source, object, &mut problems)?.into_iter();
+    let compiled =
+        fields.filter_map(|(entry, field)| problems.take(instruction(&entry.value, field, object)));
+    let compiled = compiled.collect();
+    problems.result(compiled)
 }
 
 /// Compiles one field of an object.
-fn instruction(
-    source: &Source,
-    field: &'static Field,
-    object: &'static Object,
-) -> Result<Instruction, Diagnostic> {
+fn instruction(source: &Source, field: &'static Field, object: &'static Object) -> Checked<Instruction> {
     if let Some(list) = source.get(REPLACE) {
         return replace::compile(source, list, field, object);
     }
@@ -150,11 +161,7 @@ fn instruction(
 }
 
 /// Compiles a field whose value is written out.
-fn compile_field(
-    source: &Source,
-    field: &'static Field,
-    object: &'static Object,
-) -> Result<Instruction, Diagnostic> {
+fn compile_field(source: &Source, field: &'static Field, object: &'static Object) -> Checked<Instruction> {
     match (object.name, field.name, &field.shape) {
         ("Container", "env", Shape::List { items, .. }) => env(source, field, items),
         ("Container", "volumeMounts", Shape::List { items, .. }) => {
@@ -173,25 +180,22 @@ fn compile_field(
             Ok(Instruction::Claims { field, entries: elements(list(source)?, items, &["name"])? })
         }
         ("SecurityContext", "capabilities", Shape::Object(capabilities)) => {
-            let lists = fields(source, capabilities)?
-                .into_iter()
-                .map(|(entry, list)| Ok((list, value(&entry.value, &list.shape)?)))
-                .collect::<Result<_, Diagnostic>>()?;
-            Ok(Instruction::Capabilities { field, lists })
+            let mut problems = Problems::default();
+            let lists = fields(source, capabilities, &mut problems)?.into_iter();
+            let lists = lists
+                .filter_map(|(entry, list)| Some((list, problems.take(value(&entry.value, &list.shape))?)));
+            let lists = lists.collect();
+            problems.result(Instruction::Capabilities { field, lists })
         }
         ("ObjectMeta", "annotations", Shape::Map { keys, values }) => {
-            let entries = keyed_values(source, *keys)?
-                .map(|entry| Ok((entry.key.clone(), string_value(&entry.value, values)?)))
-                .collect::<Result<_, Diagnostic>>()?;
+            let entries = keyed_values(source, *keys, |entry| string_value(&entry.value, values))?;
             Ok(Instruction::Annotations { field, keys: *keys, entries })
         }
         (_, _, Shape::Object(within)) => {
             Ok(Instruction::Object { field, instructions: instructions(source, within)? })
         }
         (_, _, Shape::Map { keys, values }) => {
-            let entries = keyed_values(source, *keys)?
-                .map(|entry| Ok((entry.key.clone(), value(&entry.value, values)?)))
-                .collect::<Result<_, Diagnostic>>()?;
+            let entries = keyed_values(source, *keys, |entry| value(&entry.value, values))?;
             Ok(Instruction::Entries { field, keys: *keys, entries })
         }
         (_, _, Shape::List { items, merge: ListMerge::Keyed(keys) }) => {
@@ -209,62 +213,65 @@ pub(crate) fn compile_computed(
     value: &Value,
     field: &'static Field,
     object: &'static Object,
-) -> Result<Option<Instruction>, Diagnostic> {
+) -> Checked<Option<Instruction>> {
     let compile = |source: Source| match source.get(REPLACE) {
-        Some(_) => Err(replace::computed(&source)),
+        Some(_) => Err(replace::computed(&source).into()),
         None => compile_field(&source, field, object),
     };
     Source::of_value(value).map(compile).transpose()
 }
 
-fn env(source: &Source, field: &'static Field, items: &'static Shape) -> Result<Instruction, Diagnostic> {
-    let (Shape::Object(object) | Shape::Atomic(object)) = items else { return Err(mismatch(source, items)) };
-    let mut variables = Vec::new();
-    for entry in list(source)? {
-        let edit = entry.get("value").filter(|value| matches!(value.content, SourceContent::Map(_)));
-        let (Some(edit), Some(name)) = (edit, entry.get("name")) else {
-            let element = elements(std::slice::from_ref(entry), items, &["name"])?;
-            variables.extend(element.into_iter().map(Variable::Entry));
-            continue;
-        };
-        if let Some(other) =
-            fields(entry, object)?.iter().find(|(_, field)| !["name", "value"].contains(&field.name))
-        {
-            return Err(Diagnostic::new(
-                other.0.span,
-                "an edit changes the `value` of a variable, and nothing else",
-            ));
-        }
-        let Some(shape) = object.field("name").map(|field| field.shape) else { continue };
-        match edit_of(edit)? {
-            StringValue::List(edit) => variables.push(Variable::List { name: value(name, &shape)?, edit }),
-            StringValue::Networks(_) => return Err(of_an_annotation(edit, "$networks")),
-            StringValue::Entries(_) => return Err(of_an_annotation(edit, "$entries")),
-            StringValue::Text(_) => return Err(mismatch(edit, &shape)),
+fn env(source: &Source, field: &'static Field, items: &'static Shape) -> Checked<Instruction> {
+    let variables: Vec<Option<Variable>> = all(list(source)?.iter().map(|entry| variable(entry, items)))?;
+    Ok(Instruction::Env { field, variables: variables.into_iter().flatten().collect() })
+}
+
+fn variable(entry: &Source, items: &'static Shape) -> Checked<Option<Variable>> {
+    let (Shape::Object(object) | Shape::Atomic(object)) = items else {
+        return Err(mismatch(entry, items).into());
+    };
+    let edit = entry.get("value").filter(|value| matches!(value.content, SourceContent::Map(_)));
+    let (Some(edit), Some(name)) = (edit, entry.get("name")) else {
+        let element = elements(std::slice::from_ref(entry), items, &["name"])?;
+        return Ok(element.into_iter().map(Variable::Entry).next());
+    };
+    let mut problems = Problems::default();
+    for (other, field) in fields(entry, object, &mut problems)? {
+        if !["name", "value"].contains(&field.name) {
+            let message = "an edit changes the `value` of a variable, and nothing else";
+            problems.add(Diagnostic::new(other.span, message).code(MISPLACED_EDIT));
         }
     }
-    Ok(Instruction::Env { field, variables })
+    problems.result(())?;
+    let Some(shape) = object.field("name").map(|field| field.shape) else { return Ok(None) };
+    match edit_of(edit)? {
+        StringValue::List(edit) => Ok(Some(Variable::List { name: value(name, &shape)?, edit })),
+        StringValue::Networks(_) => Err(of_an_annotation(edit, "$networks").into()),
+        StringValue::Entries(_) => Err(of_an_annotation(edit, "$entries").into()),
+        StringValue::Text(_) => Err(mismatch(edit, &shape).into()),
+    }
 }
 
 /// Limits and requests by resource, so that the two of one resource are merged together, and claims.
-fn resources(source: &Source, object: &'static Object) -> Result<Instructions, Diagnostic> {
+fn resources(source: &Source, object: &'static Object) -> Checked<Instructions> {
     let mut amounts: Vec<Amount> = Vec::new();
     let mut others = Vec::new();
-    for (entry, field) in fields(source, object)? {
+    let mut problems = Problems::default();
+    for (entry, field) in fields(source, object, &mut problems)? {
         let written_out = matches!(entry.value.content, SourceContent::Map(_));
         if matches!(field.shape, Shape::Map { .. }) && written_out {
-            add_amounts(&entry.value, field, &mut amounts)?;
+            problems.take(add_amounts(&entry.value, field, &mut amounts));
         } else {
-            others.push(instruction(&entry.value, field, object)?);
+            others.extend(problems.take(instruction(&entry.value, field, object)));
         }
     }
     for amount in &amounts {
-        check_constants(source, amount)?;
+        problems.take(check_constants(source, amount));
     }
     if !amounts.is_empty() {
         others.insert(0, Instruction::Amounts(amounts));
     }
-    Ok(others)
+    problems.result(others)
 }
 
 /// Fails for amounts without expressions that the API server refuses.
@@ -288,13 +295,12 @@ fn check_constants(source: &Source, amount: &Amount) -> Result<(), Diagnostic> {
 }
 
 /// Adds the amounts of `limits` or `requests`.
-fn add_amounts(source: &Source, field: &Field, amounts: &mut Vec<Amount>) -> Result<(), Diagnostic> {
-    let Shape::Map { keys, values } = &field.shape else { return Err(mismatch(source, &field.shape)) };
-    for entry in keyed_values(source, *keys)? {
-        let template = value(&entry.value, values)?;
-        let resource = entry.key.source();
+fn add_amounts(source: &Source, field: &Field, amounts: &mut Vec<Amount>) -> Checked<()> {
+    let Shape::Map { keys, values } = &field.shape else { return Err(mismatch(source, &field.shape).into()) };
+    for (key, template) in keyed_values(source, *keys, |entry| value(&entry.value, values))? {
+        let resource = key.source();
         let at = amounts.iter().position(|known| known.resource.source() == resource).unwrap_or_else(|| {
-            amounts.push(Amount { resource: entry.key.clone(), limit: None, request: None });
+            amounts.push(Amount { resource: key, limit: None, request: None });
             amounts.len() - 1
         });
         let amount = &mut amounts[at];

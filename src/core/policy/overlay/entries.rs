@@ -2,14 +2,16 @@
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::diagnostic::Diagnostic;
+use crate::core::policy::diagnostic::{Diagnostic, MISSING_KEY};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::problems::{Checked, Problems, all};
 use crate::core::schema::{Format, Shape};
 
+use super::places::Wanted;
 use super::source::{Source, SourceContent};
 use super::template::{Element, Template};
-use super::values::{AS_LIST, expected, solidified, text};
+use super::values::{AS_LIST, AS_MAP, expected, missing, solidified, text};
 
 /// Entries, and the field by which they are known.
 #[derive(Debug, Clone)]
@@ -26,30 +28,30 @@ enum Entries {
 }
 
 impl EntriesEdit {
-    pub(super) fn read(source: &Source) -> Result<Self, Diagnostic> {
+    pub(super) fn read(source: &Source) -> Checked<Self> {
         let list = source.get("$entries").unwrap_or(source);
         let key = match source.get("$key") {
             None => {
-                return Err(Diagnostic::new(
-                    list.span,
-                    "`$entries` needs `$key`, the field by which entries are known",
-                )
-                .hint("add `$key:` with the name of that field"));
+                let message = "`$entries` needs `$key`, the field by which entries are known";
+                return Err(Diagnostic::new(list.span, message)
+                    .code(MISSING_KEY)
+                    .hint("add `$key:` with the name of that field")
+                    .into());
             }
             Some(node) => match text(node)? {
                 Interpolation::Literal(key) if !key.is_empty() => key,
                 _ => {
                     return Err(Diagnostic::new(node.span, "`$key` is a string without expressions")
-                        .hint("name the field by which entries are known"));
+                        .hint("name the field by which entries are known")
+                        .into());
                 }
             },
         };
         let entries = match &list.content {
             SourceContent::Text(text @ Interpolation::Expression(_)) => Entries::Computed(text.clone()),
-            SourceContent::List(items) => {
-                Entries::Written(items.iter().map(|item| entry(item, &key)).collect::<Result<_, _>>()?)
-            }
-            _ => return Err(expected(list, "a list").hint(AS_LIST)),
+            SourceContent::List(items) => Entries::Written(all(items.iter().map(|item| entry(item, &key)))?),
+            SourceContent::Unreadable => return Err(Problems::default()),
+            _ => return Err(expected(list, "a list").hint(AS_LIST).into()),
         };
         let edit = Self { key, entries };
         edit.check_constants(list)?;
@@ -72,6 +74,14 @@ impl EntriesEdit {
         match &self.entries {
             Entries::Written(entries) => entries.iter().for_each(|entry| entry.texts(visit)),
             Entries::Computed(text) => visit(text),
+        }
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match &self.entries {
+            Entries::Written(entries) => entries.iter().for_each(|entry| entry.places(visit)),
+            Entries::Computed(text) => visit(text, Wanted::Entries),
         }
     }
 
@@ -112,43 +122,33 @@ impl EntriesEdit {
     }
 
     fn failed(&self, message: String) -> EvaluationError {
-        let mut expression = String::new();
-        self.texts(&mut |text| {
-            if expression.is_empty() {
-                expression = text.source();
-            }
-        });
-        EvaluationError { expression, message }
+        EvaluationError::about(|visit| self.texts(visit), message)
     }
 }
 
 /// An entry that is written out: a map with the key in it.
-fn entry(source: &Source, key: &str) -> Result<Template, Diagnostic> {
+fn entry(source: &Source, key: &str) -> Checked<Template> {
+    source.readable()?;
     if !matches!(source.content, SourceContent::Map(_)) {
-        return Err(expected(source, "a map").hint("write `key: value` on lines of their own, indented"));
+        return Err(expected(source, "a map").hint(AS_MAP).into());
     }
     if source.get(key).is_none() {
-        return Err(Diagnostic::new(source.span, format!("an entry of this list needs its `{key}`"))
-            .hint("`$key` names the field by which entries are known"));
+        return Err(missing(source, key).hint("`$key` names the field by which entries are known").into());
     }
     json(source)
 }
 
 /// A value of any kind.
-fn json(source: &Source) -> Result<Template, Diagnostic> {
+fn json(source: &Source) -> Checked<Template> {
     Ok(solidified(match &source.content {
         SourceContent::Scalar(value) => Template::Constant(value.clone()),
         SourceContent::Text(Interpolation::Literal(text)) => Template::Constant(Value::from(text.clone())),
         SourceContent::Text(text) => Template::Computed(text.clone(), Shape::Opaque),
-        SourceContent::List(items) => {
-            Template::List(items.iter().map(|item| json(item).map(Element)).collect::<Result<_, _>>()?)
-        }
+        SourceContent::Unreadable => return Err(Problems::default()),
+        SourceContent::List(items) => Template::List(all(items.iter().map(|item| json(item).map(Element)))?),
         SourceContent::Map(entries) => Template::Map(
             Format::Any,
-            entries
-                .iter()
-                .map(|entry| Ok((entry.key.clone(), json(&entry.value)?)))
-                .collect::<Result<_, Diagnostic>>()?,
+            all(entries.iter().map(|entry| json(&entry.value).map(|value| (entry.key.clone(), value))))?,
         ),
     }))
 }

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::phase::{Names, Phase};
@@ -99,11 +98,8 @@ impl Fold<'_, '_, '_> {
                 if expression.phase(self.names) != Phase::Fixed {
                     return Ok(Some(instruction.clone()));
                 }
-                let failed = |error: Diagnostic| EvaluationError {
-                    expression: expression.source(),
-                    message: error.message,
-                };
-                return compile_computed(&expression.evaluate(self.fixed)?, field, object).map_err(failed);
+                let compiled = compile_computed(&expression.evaluate(self.fixed)?, field, object);
+                return compiled.map_err(|error| expression.failed(error.summary()));
             }
         }))
     }

@@ -1,6 +1,6 @@
 //! Errors for edits in places that take none.
 
-use crate::core::policy::diagnostic::Diagnostic;
+use crate::core::policy::diagnostic::{Diagnostic, MISPLACED_EDIT};
 use crate::core::policy::interpolation::Interpolation;
 
 use super::edit_keys::{KEYS, REPLACE};
@@ -10,6 +10,7 @@ use super::source::{Source, SourceContent};
 pub(super) fn of_an_annotation(source: &Source, key: &str) -> Diagnostic {
     let span = source.get(key).map_or(source.span, |edit| edit.span);
     Diagnostic::new(span, format!("`{key}` edits the text of an annotation, and this is none"))
+        .code(MISPLACED_EDIT)
         .hint("write it as the value of a key of `pod.metadata.annotations`")
 }
 
@@ -26,8 +27,10 @@ pub(super) fn refuse_edits(source: &Source) -> Result<(), Diagnostic> {
     let span = source.get(key).map_or(source.span, |edit| edit.span);
     Err(match key {
         REPLACE => Diagnostic::new(span, "`$replace` cannot be used here: it replaces a list that is merged")
+            .code(MISPLACED_EDIT)
             .hint("write it as the value of a field that holds a list; a value within a list is one value"),
         _ => Diagnostic::new(span, format!("`{key}` edits a list in a string, and this is none"))
+            .code(MISPLACED_EDIT)
             .hint("write it as the `value` of a variable in `env`, or of an annotation"),
     })
 }

@@ -7,8 +7,10 @@ use serde_json::Value;
 use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::problems::{Checked, all};
 use crate::core::schema::{Format, Shape};
 
+use super::places::Wanted;
 use super::source::{Source, SourceContent};
 use super::template::Template;
 use super::values::{text, value};
@@ -31,12 +33,10 @@ enum Names {
 }
 
 impl NetworksEdit {
-    pub(super) fn read(source: &Source) -> Result<Self, Diagnostic> {
+    pub(super) fn read(source: &Source) -> Checked<Self> {
         let named = source.get("$networks").unwrap_or(source);
         let networks = match &named.content {
-            SourceContent::List(items) => {
-                Names::List(items.iter().map(|item| name(item, true)).collect::<Result<_, _>>()?)
-            }
+            SourceContent::List(items) => Names::List(all(items.iter().map(|item| name(item, true)))?),
             _ => Names::One(name(named, false)?),
         };
         let count = source.get("$count").map(|count| value(count, &COUNT)).transpose()?;
@@ -44,7 +44,7 @@ impl NetworksEdit {
             (&networks, &count, source.get("$count"))
             && let Some(message) = too_many(count, names.len())
         {
-            return Err(Diagnostic::new(node.span, message).hint("add networks, or lower `$count`"));
+            return Err(Diagnostic::new(node.span, message).hint("add networks, or lower `$count`").into());
         }
         Ok(Self { networks, count })
     }
@@ -60,6 +60,27 @@ impl NetworksEdit {
     pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.name_texts(visit);
         self.count.iter().for_each(|count| count.texts(visit));
+    }
+
+    /// Calls `visit` with every interpolation, and the value that is needed in its place.
+    pub(super) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
+        match &self.networks {
+            Names::One(text) => visit(text, Wanted::Networks),
+            Names::List(names) => names.iter().for_each(|name| visit(name, Wanted::Text)),
+        }
+        self.count.iter().for_each(|count| count.places(visit));
+    }
+
+    /// The networks and the number of attachments, where neither depends on an expression.
+    pub(crate) fn constants(&self) -> Option<(usize, Option<u64>)> {
+        let Names::List(names) = &self.networks else { return None };
+        let count = match &self.count {
+            None => None,
+            Some(Template::Constant(count)) => Some(count.as_u64()?),
+            Some(_) => return None,
+        };
+        let are_literal = names.iter().all(|name| matches!(name, Interpolation::Literal(_)));
+        are_literal.then_some((names.len(), count))
     }
 
     /// The edit with each text and the count replaced.
@@ -93,7 +114,7 @@ impl NetworksEdit {
             None => return Ok(Vec::new()),
         };
         if let Some(message) = count.as_ref().and_then(|count| too_many(count, names.len())) {
-            return Err(EvaluationError { expression: self.source(), message });
+            return Err(self.failed(message));
         }
         names.truncate(number.unwrap_or(usize::MAX));
         Ok(names.into_iter().map(|name| (name, 1)).collect())
@@ -110,13 +131,13 @@ impl NetworksEdit {
 
     fn names(&self, bindings: &Bindings<'_, '_>) -> Result<Option<Named>, EvaluationError> {
         let checked = |text: &Interpolation, value: &Value, listed: bool| {
-            let failed = |message: String| EvaluationError { expression: text.source(), message };
             let Value::String(name) = value else {
-                return Err(failed(format!("the result is `{value}` where the name of a network is needed")));
+                let message = format!("the result is `{value}` where the name of a network is needed");
+                return Err(text.failed(message));
             };
             check(name, listed)
                 .map(|()| name.clone())
-                .map_err(|problem| failed(format!("`{name}`: {problem}")))
+                .map_err(|problem| text.failed(format!("`{name}`: {problem}")))
         };
         match &self.networks {
             Names::One(text) => match text.evaluate(bindings)? {
@@ -147,22 +168,19 @@ impl NetworksEdit {
         for (_, interface) in names.iter().filter_map(|name| name.split_once('@')) {
             if !interfaces.insert(interface) {
                 let message = format!("two networks of the list have the interface `{interface}`");
-                return Err(EvaluationError { expression: self.source(), message });
+                return Err(self.failed(message));
             }
         }
         Ok(Some(Named::List(names)))
     }
 
-    /// The number of attachments, or else the networks, for a message.
-    fn source(&self) -> String {
-        let mut source = String::new();
-        if let Some(count) = &self.count {
-            count.texts(&mut |text| source = text.source());
-        }
-        if source.is_empty() {
-            self.texts(&mut |text| source = text.source());
-        }
-        source
+    /// An error about the number of attachments, or else about the networks.
+    fn failed(&self, message: String) -> EvaluationError {
+        let texts = |visit: &mut dyn FnMut(&Interpolation)| {
+            self.count.iter().for_each(|count| count.texts(visit));
+            self.name_texts(visit);
+        };
+        EvaluationError::about(texts, message)
     }
 }
 
@@ -172,7 +190,7 @@ enum Named {
 }
 
 /// The name of a network, or an expression. An entry of a list can name an interface.
-fn name(source: &Source, listed: bool) -> Result<Interpolation, Diagnostic> {
+fn name(source: &Source, listed: bool) -> Checked<Interpolation> {
     let text = text(source)?;
     if let Interpolation::Literal(name) = &text {
         check(name, listed).map_err(|problem| {

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::core::policy::diagnostic::Diagnostic;
+use crate::core::policy::diagnostic::{Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT};
+use crate::core::policy::problems::Checked;
 use crate::core::schema::{Field, ListMerge, Object, Shape};
 
 use super::edit_keys::REPLACE;
@@ -19,16 +20,19 @@ pub(super) fn compile(
     list: &Source,
     field: &'static Field,
     object: &'static Object,
-) -> Result<Instruction, Diagnostic> {
+) -> Checked<Instruction> {
     if let SourceContent::Map(entries) = &source.content
         && let Some(other) = entries.iter().find(|entry| entry.key.source() != REPLACE)
     {
         let message = format!("`{}` does not go with `$replace`", other.key.source());
-        return Err(Diagnostic::new(other.span, message).hint("put all entries into the list of `$replace`"));
+        return Err(Diagnostic::new(other.span, message)
+            .code(MISPLACED_EDIT)
+            .hint("put all entries into the list of `$replace`")
+            .into());
     }
     let refused = |reason: &str, hint: &str| {
         let message = format!("`$replace` cannot replace `{}`: {reason}", field.name);
-        Err(Diagnostic::new(source.span, message).hint(hint))
+        Err(Diagnostic::new(source.span, message).code(FIELD_NOT_SETTABLE).hint(hint).into())
     };
     let Shape::List { merge, .. } = &field.shape else {
         return refused("it is not a list", "set the value, with `onConflict: replace` in the rule");
@@ -40,7 +44,8 @@ pub(super) fn compile(
     if let (Template::Constant(Value::Array(entries)), Some(most)) = (&list, field.at_most)
         && entries.len() > most
     {
-        return Err(Diagnostic::new(source.span, format!("`{}` has more than {most} entries", field.name)));
+        let message = format!("`{}` has more than {most} entries", field.name);
+        return Err(Diagnostic::new(source.span, message).into());
     }
     Ok(Instruction::Replace { field, list })
 }

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::core::policy::diagnostic::Diagnostic;
-use crate::core::policy::expression::Expression;
+use crate::core::policy::diagnostic::{Diagnostic, TOO_EARLY};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::{Names, Phase};
+use crate::core::policy::problems::{Checked, Problems, all};
 use crate::core::policy::reader;
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{Content, Entry, Node, Span};
+use crate::core::yaml::{Content, Node, Span, Text};
 
 use super::edit_keys::REPLACE;
 
@@ -26,6 +26,8 @@ pub(super) enum SourceContent {
     Text(Interpolation),
     Map(Vec<SourceEntry>),
     List(Vec<Source>),
+    /// A value with a problem that is reported.
+    Unreadable,
 }
 
 #[derive(Debug)]
@@ -37,47 +39,55 @@ pub(super) struct SourceEntry {
 
 impl Source {
     /// Reads the YAML of an overlay. Its expressions are evaluated in the given phase.
-    pub(super) fn read(node: &Node, names: &Names, phase: Phase) -> Result<Self, Diagnostic> {
+    pub(super) fn read(node: &Node, names: &Names, phase: Phase, problems: &mut Problems) -> Self {
         let content = match &node.content {
-            Content::Scalar { value: Scalar::Null, .. } => {
-                return Err(Diagnostic::new(node.span, "an overlay adds fields, and this one has no value")
-                    .hint(
-                        "leave the field out, or use an expression that is `null` where it is to be left out",
-                    ));
-            }
-            Content::Scalar { value: Scalar::String(text), .. } => {
-                SourceContent::Text(Interpolation::compile(text, node.span, names, Some(phase))?)
-            }
-            Content::Scalar { .. } => {
-                reader::unambiguous(node)?;
-                SourceContent::Scalar(node.to_value())
-            }
-            Content::List(items) if items.is_empty() => {
-                return Err(
-                    Diagnostic::new(node.span, "an empty list adds nothing").hint("leave the field out")
-                );
-            }
-            Content::List(items) => SourceContent::List(
-                items.iter().map(|item| Self::read(item, names, phase)).collect::<Result<_, _>>()?,
+            Content::List(items) if !items.is_empty() => SourceContent::List(
+                items.iter().map(|item| Self::read(item, names, phase, problems)).collect(),
             ),
             Content::Map(entries) => {
-                let entry = |entry: &Entry<Node>| {
-                    reader::string_key(entry)?;
+                let mut read = Vec::with_capacity(entries.len());
+                for entry in entries {
                     // `$prepend` and its like are keys of the language, not expressions.
-                    let key = Interpolation::compile(&entry.key, entry.span, names, Some(phase))?;
+                    let key = reader::string_key(entry).and_then(|()| {
+                        Interpolation::compile(&Text::on_line(&entry.key, entry.span), names, Some(phase))
+                    });
                     let empties = entry.key == REPLACE
                         && matches!(&entry.value.content, Content::List(items) if items.is_empty());
                     let value = if empties {
                         Self { span: entry.value.span, content: SourceContent::List(Vec::new()) }
                     } else {
-                        Self::read(&entry.value, names, phase)?
+                        Self::read(&entry.value, names, phase, problems)
                     };
-                    Ok::<_, Diagnostic>(SourceEntry { key, span: entry.span, value })
-                };
-                SourceContent::Map(entries.iter().map(entry).collect::<Result<_, _>>()?)
+                    if let Some(key) = problems.take(key) {
+                        read.push(SourceEntry { key, span: entry.span, value });
+                    }
+                }
+                SourceContent::Map(read)
             }
+            _ => problems.take(Self::scalar(node, names, phase)).unwrap_or(SourceContent::Unreadable),
         };
-        Ok(Self { span: node.span, content })
+        Self { span: node.span, content }
+    }
+
+    fn scalar(node: &Node, names: &Names, phase: Phase) -> Result<SourceContent, Diagnostic> {
+        match &node.content {
+            Content::List(_) | Content::Map(_) => {
+                Err(Diagnostic::new(node.span, "an empty list adds nothing").hint("leave the field out"))
+            }
+            Content::Scalar { value: Scalar::Null, .. } => {
+                Err(Diagnostic::new(node.span, "an overlay adds fields, and this one has no value").hint(
+                    "leave the field out, or use an expression that is `null` where it is to be left out",
+                ))
+            }
+            Content::Scalar { value: Scalar::String(_), .. } => {
+                let text = reader::located(node, "a value")?;
+                Interpolation::compile(&text, names, Some(phase)).map(SourceContent::Text)
+            }
+            Content::Scalar { .. } => {
+                reader::unambiguous(node)?;
+                Ok(SourceContent::Scalar(node.to_value()))
+            }
+        }
     }
 
     /// The value of an expression as an overlay; `None` for `null`, which leaves out what it is the value of.
@@ -99,26 +109,38 @@ impl Source {
     }
 
     /// Fails if an expression reads a name that is not known in the phase.
-    pub(super) fn check_phase(&self, names: &Names, phase: Phase) -> Result<(), Diagnostic> {
-        let check = |text: &Interpolation, span| {
-            let read = text.expressions().flat_map(Expression::names);
-            let unknown = |name: &&String| names.get(name).is_some_and(|known| !phase.may_read(known));
-            match read.into_iter().find(unknown) {
-                Some(name) => {
-                    Err(Diagnostic::new(span, format!("`{name}` is not known yet where this is evaluated"))
-                        .hint("docs/policy.md says where each name can be used"))
-                }
-                None => Ok(()),
-            }
+    pub(super) fn check_phase(&self, names: &Names, phase: Phase) -> Checked<()> {
+        let check = |text: &Interpolation| {
+            let read = text.expressions().flat_map(|expression| {
+                expression.names().iter().map(move |name| (name, expression.span_of_name(name)))
+            });
+            let early = read.filter(|(name, _)| names.get(name).is_some_and(|known| !phase.may_read(known)));
+            all(early.map(|(name, span)| {
+                Err::<(), _>(
+                    Diagnostic::new(span, format!("`{name}` is not known yet where this is evaluated"))
+                        .code(TOO_EARLY)
+                        .hint("docs/policy.md says where each name can be used"),
+                )
+            }))
         };
         match &self.content {
-            SourceContent::Scalar(_) => Ok(()),
-            SourceContent::Text(text) => check(text, self.span),
-            SourceContent::List(items) => items.iter().try_for_each(|item| item.check_phase(names, phase)),
-            SourceContent::Map(entries) => entries.iter().try_for_each(|entry| {
-                check(&entry.key, entry.span)?;
-                entry.value.check_phase(names, phase)
-            }),
+            SourceContent::Scalar(_) | SourceContent::Unreadable => Ok(()),
+            SourceContent::Text(text) => check(text),
+            SourceContent::List(items) => all(items.iter().map(|item| item.check_phase(names, phase))),
+            SourceContent::Map(entries) => {
+                let parts = entries
+                    .iter()
+                    .flat_map(|entry| [check(&entry.key), entry.value.check_phase(names, phase)]);
+                all(parts)
+            }
+        }
+    }
+
+    /// Fails without a problem for a value whose problem is already known.
+    pub(super) fn readable(&self) -> Checked<()> {
+        match self.content {
+            SourceContent::Unreadable => Err(Problems::default()),
+            _ => Ok(()),
         }
     }
 
@@ -131,6 +153,7 @@ impl Source {
                 let short: String = text.source().chars().take(40).collect();
                 format!("the string `{}`", short.replace('\n', "⏎"))
             }
+            SourceContent::Unreadable => "a value".to_owned(),
             SourceContent::Map(_) => "a map".to_owned(),
             SourceContent::List(_) => "a list".to_owned(),
         }

@@ -2,8 +2,11 @@
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::diagnostic::{Diagnostic, suggest};
+use crate::core::policy::diagnostic::{
+    Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, WRONG_TYPE, suggest,
+};
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::problems::{Checked, Problems, all};
 use crate::core::schema::{Default, Field, Format, Invalid, ListMerge, Object, Overlay, Shape, check};
 
 use super::accept::{accept, describe, is_structure};
@@ -12,7 +15,8 @@ use super::source::{Source, SourceContent, SourceEntry};
 use super::template::{Element, Template};
 
 /// Compiles a value that is not merged further.
-pub(super) fn value(source: &Source, shape: &Shape) -> Result<Template, Diagnostic> {
+pub(super) fn value(source: &Source, shape: &Shape) -> Checked<Template> {
+    source.readable()?;
     refuse_edits(source)?;
     let template = match (shape, &source.content) {
         (_, SourceContent::Text(text @ Interpolation::Expression(_))) => {
@@ -21,12 +25,9 @@ pub(super) fn value(source: &Source, shape: &Shape) -> Result<Template, Diagnost
         (Shape::Object(object) | Shape::Atomic(object), SourceContent::Map(_)) => {
             whole_object(source, object)?
         }
-        (Shape::Map { keys, values }, SourceContent::Map(_)) => Template::Map(
-            *keys,
-            keyed_values(source, *keys)?
-                .map(|entry| Ok((entry.key.clone(), value(&entry.value, values)?)))
-                .collect::<Result<_, Diagnostic>>()?,
-        ),
+        (Shape::Map { keys, values }, SourceContent::Map(_)) => {
+            Template::Map(*keys, keyed_values(source, *keys, |entry| value(&entry.value, values))?)
+        }
         (Shape::List { items, merge }, SourceContent::List(entries)) => {
             let keys = if let ListMerge::Keyed(keys) = merge { keys } else { &[][..] };
             Template::List(elements(entries, items, keys)?)
@@ -43,13 +44,13 @@ pub(super) fn value(source: &Source, shape: &Shape) -> Result<Template, Diagnost
         {
             match accept(number, shape) {
                 Ok(Some(_)) => Template::Constant(number.clone()),
-                _ => return Err(mismatch(source, shape)),
+                _ => return Err(mismatch(source, shape).into()),
             }
         }
         (Shape::Boolean, SourceContent::Scalar(flag)) if flag.is_boolean() => {
             Template::Constant(flag.clone())
         }
-        _ => return Err(mismatch(source, shape)),
+        _ => return Err(mismatch(source, shape).into()),
     };
     let template = solidified(template);
     if let Template::Constant(value) = &template
@@ -88,8 +89,26 @@ fn constant(source: &Source, text: &Value, shape: &Shape) -> Result<Template, Di
 }
 
 /// Compiles an object that is one value: it has all that the API server requires.
-fn whole_object(source: &Source, object: &'static Object) -> Result<Template, Diagnostic> {
-    let fields = fields(source, object)?;
+fn whole_object(source: &Source, object: &'static Object) -> Checked<Template> {
+    let mut problems = Problems::default();
+    let fields = fields(source, object, &mut problems)?;
+    // A field that seems to be missing may be one of those with a problem.
+    if problems.is_empty() {
+        problems.take(complete(source, object, &fields));
+    }
+    let values = fields
+        .iter()
+        .filter_map(|(entry, field)| Some((*field, problems.take(value(&entry.value, &field.shape))?)));
+    let values = values.collect();
+    problems.result(Template::Object(object, values))
+}
+
+/// Fails for an object without a field that it needs, or with two that exclude each other.
+fn complete(
+    source: &Source,
+    object: &'static Object,
+    fields: &[(&SourceEntry, &'static Field)],
+) -> Result<(), Diagnostic> {
     if let Some(field) = object.fields.iter().find(|field| field.required && source.get(field.name).is_none())
     {
         return Err(missing(source, field.name));
@@ -98,11 +117,10 @@ fn whole_object(source: &Source, object: &'static Object) -> Result<Template, Di
         fields.iter().map(|(_, field)| field.name).filter(|name| names.contains(name)).collect()
     };
     let (one, at_most) = (among(object.exactly_one_of), among(object.at_most_one_of));
-    if let [first, second, ..] = one.as_slice() {
-        return Err(Diagnostic::new(source.span, format!("`{first}` and `{second}` exclude each other")));
-    }
-    if let [first, second, ..] = at_most.as_slice() {
-        return Err(Diagnostic::new(source.span, format!("`{first}` and `{second}` exclude each other")));
+    for exclusive in [&one, &at_most] {
+        if let [first, second, ..] = exclusive.as_slice() {
+            return Err(Diagnostic::new(source.span, format!("`{first}` and `{second}` exclude each other")));
+        }
     }
     let has_default = |name: &&str| object.field(name).is_some_and(|field| field.default != Default::Absent);
     if one.is_empty() && !object.exactly_one_of.is_empty() && !object.exactly_one_of.iter().any(has_default) {
@@ -110,13 +128,10 @@ fn whole_object(source: &Source, object: &'static Object) -> Result<Template, Di
             object.field(name).is_some_and(|field| !matches!(field.overlay, Overlay::Refused(_)))
         });
         return Err(Diagnostic::new(source.span, format!("this {} says nothing of its kind", object.name))
+            .code(MISSING_KEY)
             .hint(format!("give it one of {}", quoted(settable))));
     }
-    let fields = fields
-        .iter()
-        .map(|(entry, field)| Ok((*field, value(&entry.value, &field.shape)?)))
-        .collect::<Result<_, Diagnostic>>()?;
-    Ok(Template::Object(object, fields))
+    Ok(())
 }
 
 /// A template without expressions as the one value that it is.
@@ -147,22 +162,27 @@ pub(super) fn solidified(template: Template) -> Template {
     solid.map_or(template, Template::Constant)
 }
 
-/// The fields of a map, each with its field of the schema.
+/// The known fields of a map, each with its field of the schema.
 pub(super) fn fields<'s>(
     source: &'s Source,
     object: &'static Object,
-) -> Result<Vec<(&'s SourceEntry, &'static Field)>, Diagnostic> {
+    problems: &mut Problems,
+) -> Checked<Vec<(&'s SourceEntry, &'static Field)>> {
+    source.readable()?;
     refuse_edits(source)?;
     let SourceContent::Map(entries) = &source.content else {
         return Err(match &source.content {
             SourceContent::Text(Interpolation::Expression(_)) => {
                 Diagnostic::new(source.span, format!("an expression cannot yield a whole {}", object.name))
+                    .code(WRONG_TYPE)
                     .hint("write the fields out, with expressions as their values")
             }
             _ => mismatch(source, &Shape::Atomic(object)),
-        });
+        }
+        .into());
     };
-    entries.iter().map(|entry| Ok((entry, known_field(entry, object)?))).collect()
+    let known = |entry| Some((entry, problems.take(known_field(entry, object))?));
+    Ok(entries.iter().filter_map(known).collect())
 }
 
 fn known_field(entry: &SourceEntry, object: &'static Object) -> Result<&'static Field, Diagnostic> {
@@ -171,80 +191,81 @@ fn known_field(entry: &SourceEntry, object: &'static Object) -> Result<&'static 
         other => {
             let message = format!("`{}` cannot be the name of a field of {}", other.source(), object.name);
             return Err(Diagnostic::new(entry.span, message)
+                .code(NOT_A_POD_FIELD)
                 .hint("expressions can be keys of maps such as annotations, and amounts of resources"));
         }
     };
     let Some(field) = object.field(name) else {
         let settable = object.fields.iter().filter(|field| !matches!(field.overlay, Overlay::Refused(_)));
         let message = format!("no {} has a field `{name}`", object.name);
-        return Err(
-            Diagnostic::new(entry.span, message).hint(suggest(name, settable.map(|field| field.name)))
-        );
+        return Err(Diagnostic::new(entry.span, message)
+            .code(NOT_A_POD_FIELD)
+            .hint(suggest(name, settable.map(|field| field.name))));
     };
     if let Overlay::Refused(reason) = field.overlay {
         let message = format!("an overlay cannot set `{name}`: {reason}");
-        return Err(
-            Diagnostic::new(entry.span, message).hint("docs/policy.md lists what overlays cannot set")
-        );
+        return Err(Diagnostic::new(entry.span, message)
+            .code(FIELD_NOT_SETTABLE)
+            .hint("docs/policy.md lists what overlays cannot set"));
     }
     Ok(field)
 }
 
-/// The entries of a map with keys of the user's choice.
-pub(super) fn keyed_values(
+/// Compiles the entries of a map with keys of the user's choice.
+pub(super) fn keyed_values<T>(
     source: &Source,
     keys: Format,
-) -> Result<impl Iterator<Item = &SourceEntry>, Diagnostic> {
+    compile: impl Fn(&SourceEntry) -> Checked<T>,
+) -> Checked<Vec<(Interpolation, T)>> {
+    source.readable()?;
     refuse_edits(source)?;
     let SourceContent::Map(entries) = &source.content else {
-        return Err(expected(source, "a map").hint(AS_MAP));
+        return Err(expected(source, "a map").hint(AS_MAP).into());
     };
-    for entry in entries {
+    all(entries.iter().map(|entry| {
         if let Interpolation::Literal(key) = &entry.key {
             keys.check(key).map_err(|problem| Diagnostic::new(entry.span, format!("`{key}`: {problem}")))?;
         }
-    }
-    Ok(entries.iter())
+        compile(entry).map(|value| (entry.key.clone(), value))
+    }))
 }
 
-pub(super) fn list(source: &Source) -> Result<&[Source], Diagnostic> {
+pub(super) fn list(source: &Source) -> Checked<&[Source]> {
+    source.readable()?;
     if let SourceContent::List(entries) = &source.content {
         return Ok(entries);
     }
     refuse_edits(source)?;
-    Err(expected(source, "a list").hint(AS_LIST))
+    Err(expected(source, "a list").hint(AS_LIST).into())
 }
 
 /// Compiles the entries of a list; each has the first of the keys, which is the one without a default.
-pub(super) fn elements(
-    entries: &[Source],
-    items: &'static Shape,
-    keys: &[&str],
-) -> Result<Vec<Element>, Diagnostic> {
-    entries
-        .iter()
-        .map(|entry| {
-            if let (Some(key), SourceContent::Map(_)) = (keys.first(), &entry.content)
-                && entry.get(key).is_none()
-            {
-                return Err(Diagnostic::new(entry.span, format!("an entry of this list needs its `{key}`")));
-            }
-            if let (Shape::Object(_) | Shape::Atomic(_), SourceContent::Text(text)) = (items, &entry.content)
-                && text.expressions().next().is_some()
-            {
-                return Err(Diagnostic::new(entry.span, "an expression cannot yield one entry of this list")
-                    .hint("write the entry out, or let one expression yield the whole list"));
-            }
-            Ok(Element(value(entry, items)?))
-        })
-        .collect()
+pub(super) fn elements(entries: &[Source], items: &'static Shape, keys: &[&str]) -> Checked<Vec<Element>> {
+    all(entries.iter().map(|entry| {
+        if let (Shape::Object(_) | Shape::Atomic(_), SourceContent::Text(text)) = (items, &entry.content)
+            && text.expressions().next().is_some()
+        {
+            let message = "an expression cannot yield one entry of this list";
+            return Err(Problems::from(
+                Diagnostic::new(entry.span, message)
+                    .code(WRONG_TYPE)
+                    .hint("write the entry out, or let one expression yield the whole list"),
+            ));
+        }
+        let element = value(entry, items)?;
+        match (keys.first(), &entry.content) {
+            (Some(key), SourceContent::Map(_)) if entry.get(key).is_none() => Err(missing(entry, key).into()),
+            _ => Ok(Element(element)),
+        }
+    }))
 }
 
 /// A string, with or without expressions.
-pub(super) fn text(source: &Source) -> Result<Interpolation, Diagnostic> {
+pub(super) fn text(source: &Source) -> Checked<Interpolation> {
+    source.readable()?;
     match &source.content {
         SourceContent::Text(text) => Ok(text.clone()),
-        _ => Err(expected(source, "a string").hint("put it in quotes")),
+        _ => Err(expected(source, "a string").hint("put it in quotes").into()),
     }
 }
 
@@ -252,11 +273,11 @@ pub(super) const AS_MAP: &str = "write `key: value` on lines of their own, inden
 pub(super) const AS_LIST: &str = "write `- item` on lines of their own, or `[one, two]`";
 
 pub(super) fn missing(source: &Source, field: &str) -> Diagnostic {
-    Diagnostic::new(source.span, format!("an entry of this list needs its `{field}`"))
+    Diagnostic::new(source.span, format!("an entry of this list needs its `{field}`")).code(MISSING_KEY)
 }
 
 pub(super) fn expected(source: &Source, what: &str) -> Diagnostic {
-    Diagnostic::new(source.span, format!("expected {what}, found {}", source.describe()))
+    Diagnostic::new(source.span, format!("expected {what}, found {}", source.describe())).code(WRONG_TYPE)
 }
 
 pub(super) fn mismatch(source: &Source, shape: &Shape) -> Diagnostic {

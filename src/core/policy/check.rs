@@ -1,0 +1,65 @@
+//! Mistakes in a policy that need no pod to be found: what is wrong, and what is probably not as its author means it.
+//!
+//! Errors are about types: no pod and no value of a parameter makes them right, so that the policy does not load. A
+//! warning is about what is legal and has no effect, or another one than it seems to have.
+
+mod conditions;
+mod overlap;
+mod overlays;
+mod scope;
+mod types;
+mod unused;
+
+use super::definition::Definition;
+use super::diagnostic::{Diagnostic, Severity, SourceError};
+use crate::core::yaml::Span;
+
+use scope::Scope;
+
+pub use overlap::overlaps;
+
+/// The errors in the types of a policy's expressions.
+pub fn errors(definition: &Definition) -> Vec<SourceError> {
+    let scope = Scope::of(definition);
+    let mut found = types::findings(definition, &scope);
+    found.retain(|finding| finding.diagnostic.severity == Severity::Error);
+    found.into_iter().map(|finding| finding.located(definition)).collect()
+}
+
+/// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
+pub fn warnings(definition: &Definition) -> Vec<SourceError> {
+    let scope = Scope::of(definition);
+    let mut found = types::findings(definition, &scope);
+    found.extend(conditions::findings(definition, &scope, &found));
+    found.extend(unused::findings(definition));
+    found.extend(overlays::findings(definition));
+    found.retain(|finding| finding.diagnostic.severity == Severity::Warning);
+    let located = found.into_iter().map(|finding| finding.located(definition));
+    located.filter(|finding| *finding.file == *definition.file).collect()
+}
+
+/// A [`Diagnostic`], and the text that it is about.
+#[derive(Debug)]
+struct Finding {
+    /// Without a place if it is not about an expression.
+    diagnostic: Diagnostic,
+    /// The source of an expression, or another text of the policy.
+    text: String,
+}
+
+impl Finding {
+    fn warning(code: &'static str, text: &str, message: String, hint: &str) -> Self {
+        let diagnostic = Diagnostic::warning(code, Span::default(), message).hint(hint);
+        Self { diagnostic, text: text.to_owned() }
+    }
+
+    fn located(self, definition: &Definition) -> SourceError {
+        if self.diagnostic.span.line > 0 {
+            return definition.error(self.diagnostic);
+        }
+        definition.error_at(self.diagnostic, &[&self.text])
+    }
+}
+
+#[cfg(test)]
+mod tests;

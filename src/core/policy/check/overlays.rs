@@ -1,0 +1,248 @@
+//! Pieces of overlays that do not go together.
+
+use serde_json::Value;
+
+use crate::core::policy::definition::Definition;
+use crate::core::policy::diagnostic::{
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME,
+    NETWORKS_AND_COUNT_DIFFER, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, VOLUME_WITHOUT_MOUNT,
+};
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::matcher::ANY_VALUE;
+use crate::core::policy::overlay::{Amount, Element, Instruction, StringValue, Template};
+use crate::core::schema::is_extended_resource;
+
+use super::Finding;
+
+pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+    let mut found = Vec::new();
+    volumes(definition, &mut found);
+    sidecars(definition, &mut found);
+    devices(definition, &mut found);
+    networks(definition, &mut found);
+    every_pod(definition, &mut found);
+    no_pod(definition, &mut found);
+    found
+}
+
+/// The instructions for containers, and those for the rest of the pod.
+fn instructions(definition: &Definition) -> impl Iterator<Item = &Instruction> {
+    definition.rules.iter().flat_map(|rule| {
+        let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
+        rule.container.iter().chain(named).chain(&rule.pod.instructions)
+    })
+}
+
+/// Calls `visit` with an instruction and with those within it.
+fn nested<'i>(instruction: &'i Instruction, visit: &mut dyn FnMut(&'i Instruction)) {
+    visit(instruction);
+    if let Instruction::Object { instructions, .. } = instruction {
+        instructions.iter().for_each(|instruction| nested(instruction, visit));
+    }
+}
+
+/// The names of elements; `None` if an expression yields one.
+fn names<'e>(elements: impl IntoIterator<Item = &'e Element>) -> Option<Vec<&'e str>> {
+    elements.into_iter().map(|element| element.0.literal("name")).collect()
+}
+
+/// Volumes that no container mounts, which are not added, and mounts of volumes that no rule has.
+fn volumes(definition: &Definition, found: &mut Vec<Finding>) {
+    let mut mounts: Vec<&Element> = Vec::new();
+    let mut all_known = true;
+    for instruction in instructions(definition) {
+        match instruction {
+            Instruction::Mounts { mounts: entries, .. } => mounts.extend(entries),
+            Instruction::Computed { field, .. } => all_known &= field.name != "volumeMounts",
+            _ => {}
+        }
+    }
+    let volumes = names(definition.rules.iter().flat_map(|rule| &rule.pod.volumes));
+    let mounted = names(mounts);
+    let (Some(volumes), Some(mounted), true) = (volumes, mounted, all_known) else { return };
+    let is_mounted = |volume: &&str| mounted.contains(volume);
+    for volume in distinct(volumes.iter().copied().filter(|volume| !is_mounted(volume))) {
+        let message = format!("no rule mounts the volume `{volume}`, so that it is not added");
+        let hint = "add `volumeMounts` to `container` of a rule, or remove the volume";
+        found.push(Finding::warning(VOLUME_WITHOUT_MOUNT, &format!("name: {volume}"), message, hint));
+    }
+    for volume in distinct(mounted.iter().copied().filter(|volume| !volumes.contains(volume))) {
+        let message = format!(
+            "no rule has the volume `{volume}` of this mount, which only pods with such a volume get"
+        );
+        let hint = "add the volume to `pod.spec.volumes` of a rule";
+        found.push(Finding::warning(MOUNT_WITHOUT_VOLUME, &format!("name: {volume}"), message, hint));
+    }
+}
+
+fn distinct<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let mut known = Vec::new();
+    for text in texts {
+        if !known.contains(&text) {
+            known.push(text);
+        }
+    }
+    known
+}
+
+/// Containers that a rule adds next to those of the pod.
+fn sidecars(definition: &Definition, found: &mut Vec<Finding>) {
+    let owners = &definition.matcher.owner_kinds;
+    let is_job = |owner: &String| owner.split('.').next().is_some_and(|kind| kind.ends_with("Job"));
+    if !owners.is_empty() && !owners.iter().any(is_job) {
+        return;
+    }
+    for container in definition.rules.iter().flat_map(|rule| &rule.pod.containers) {
+        let adds = container.list == "containers"
+            && container.instructions.iter().any(
+                |instruction| matches!(instruction, Instruction::Value { field, .. } if field.name == "image"),
+            );
+        let Template::Constant(Value::String(name)) = &container.name else { continue };
+        if adds {
+            let message =
+                format!("a Job completes when all its containers have ended, and `{name}` is one of them");
+            let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
+            found.push(Finding::warning(SIDECAR_KEEPS_JOB, &format!("name: {name}"), message, hint));
+        }
+    }
+}
+
+/// Devices of a fabric, whose libraries pin memory.
+fn devices(definition: &Definition, found: &mut Vec<Finding>) {
+    let mut devices: Vec<&str> = Vec::new();
+    let mut may_lock = false;
+    for instruction in instructions(definition) {
+        nested(instruction, &mut |instruction| match instruction {
+            Instruction::Amounts(amounts) => {
+                for amount in amounts {
+                    let Interpolation::Literal(name) = &amount.resource else {
+                        continue;
+                    };
+                    let is_device = is_extended_resource(name);
+                    if definition.gpu_resources.contains(name)
+                        || !(is_device || name.starts_with("hugepages-"))
+                    {
+                        continue;
+                    }
+                    if is_device {
+                        devices.push(name);
+                    }
+                    if amount.limit.is_none() {
+                        let message = format!(
+                            "the request of `{name}` has no limit, and Kubernetes wants the two equal"
+                        );
+                        let hint = "write the same amount under `limits`";
+                        found.push(Finding::warning(REQUEST_WITHOUT_LIMIT, name, message, hint));
+                    }
+                }
+            }
+            Instruction::Capabilities { lists, .. } => {
+                may_lock |=
+                    lists.iter().any(|(field, list)| field.name == "add" && may_have(list, "IPC_LOCK"));
+            }
+            Instruction::Value { field, .. } => may_lock |= field.name == "privileged",
+            Instruction::Computed { field, .. } => {
+                may_lock |= ["securityContext", "capabilities"].contains(&field.name);
+            }
+            _ => {}
+        });
+    }
+    if may_lock {
+        return;
+    }
+    if let Some(device) = devices.first() {
+        let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
+        let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the nodes \
+                    set no limit for locked memory";
+        found.push(Finding::warning(DEVICE_WITHOUT_IPC_LOCK, device, message, hint));
+    }
+}
+
+/// Returns whether a list has a text, or an expression that may yield it.
+fn may_have(list: &Template, text: &str) -> bool {
+    match list {
+        Template::Constant(Value::Array(items)) => {
+            items.iter().any(|item| [text, "ALL"].contains(&item.as_str().unwrap_or_default()))
+        }
+        Template::List(items) => items.iter().any(|Element(item)| match item {
+            Template::Constant(item) => [text, "ALL"].contains(&item.as_str().unwrap_or_default()),
+            _ => true,
+        }),
+        _ => true,
+    }
+}
+
+/// Lists of networks of which some are never attached, or that are longer or shorter than the number of devices.
+fn networks(definition: &Definition, found: &mut Vec<Finding>) {
+    for rule in &definition.rules {
+        let mut listed = None;
+        let mut amounts: Vec<(&str, u64)> = Vec::new();
+        for instruction in rule.container.iter().chain(&rule.pod.instructions) {
+            nested(instruction, &mut |instruction| match instruction {
+                Instruction::Annotations { entries, .. } => {
+                    for (_, value) in entries {
+                        if let StringValue::Networks(edit) = value {
+                            listed = edit.constants();
+                        }
+                    }
+                }
+                Instruction::Amounts(list) => amounts.extend(list.iter().filter_map(constant_amount)),
+                _ => {}
+            });
+        }
+        let Some((names, count)) = listed else { continue };
+        let attached = count.unwrap_or(names as u64);
+        let hint = "attach one network for each device";
+        if attached < names as u64 {
+            let message = format!("`$networks` has {names} networks, of which `$count` attaches {attached}");
+            found.push(Finding::warning(NETWORKS_AND_COUNT_DIFFER, "$count", message, hint));
+        }
+        if let [(device, amount)] = amounts.as_slice()
+            && *amount != attached
+        {
+            let message = format!(
+                "rule `{}` adds {amount} devices `{device}` and attaches {attached} networks",
+                rule.name
+            );
+            found.push(Finding::warning(NETWORKS_AND_COUNT_DIFFER, "$networks", message, hint));
+        }
+    }
+}
+
+/// The amount of a device, where no expression is in it.
+fn constant_amount(amount: &Amount) -> Option<(&str, u64)> {
+    let Interpolation::Literal(name) = &amount.resource else { return None };
+    let Some(Template::Constant(value)) = &amount.limit else { return None };
+    let count = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
+    is_extended_resource(name).then_some((name.as_str(), count))
+}
+
+/// A policy that leaves every pod alone that has one of its triggers.
+fn no_pod(definition: &Definition, found: &mut Vec<Finding>) {
+    let matcher = &definition.matcher;
+    let excepted = |(key, value): &(String, String)| {
+        matcher
+            .except_annotation
+            .iter()
+            .any(|(known, seen)| known == key && (seen == ANY_VALUE || seen == value))
+    };
+    if !matcher.any_annotation.is_empty() && matcher.any_annotation.iter().all(excepted) {
+        let message =
+            "`exceptAnnotation` has each annotation of `anyAnnotation`, so that no pod matches".to_owned();
+        let hint = "remove it from one of the two";
+        found.push(Finding::warning(ALWAYS_FALSE, "exceptAnnotation:", message, hint));
+    }
+}
+
+fn every_pod(definition: &Definition, found: &mut Vec<Finding>) {
+    let matcher = &definition.matcher;
+    if matcher.any_annotation.is_empty()
+        && matcher.labels.is_empty()
+        && matcher.owner_kinds.is_empty()
+        && matcher.when.is_none()
+    {
+        let message = format!("`match` selects every pod in {}", matcher.namespaces.join(", "));
+        let hint = "let pods ask for the fabric with `anyAnnotation`, or select them by `labels`";
+        found.push(Finding::warning(MATCHES_EVERY_POD, "match:", message, hint));
+    }
+}

@@ -1,0 +1,113 @@
+//! The types of the names that the expressions of a policy read.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::core::policy::definition::Definition;
+use crate::core::policy::expression::types::{Kind, Member, Texts, Type};
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::message::VALUE;
+use crate::core::policy::parameter::{Parameter, ParameterType};
+use crate::core::policy::variable::VariableValue;
+use crate::core::schema;
+
+/// The types of names.
+pub(super) struct Scope(BTreeMap<String, Type>);
+
+impl Scope {
+    pub(super) fn of(definition: &Definition) -> Self {
+        let mut scope = Self(built_in(definition));
+        for parameter in &definition.parameters {
+            scope.0.insert(parameter.name.clone(), of_parameter(parameter));
+        }
+        for variable in &definition.variables {
+            let inferred = scope.of_variable(&variable.value);
+            scope.0.insert(variable.name.clone(), inferred);
+        }
+        scope
+    }
+
+    pub(super) fn get(&self, name: &str) -> Type {
+        match self.0.get(name) {
+            Some(known) => known.clone(),
+            // Of a warning about a variable. No policy with one has another such name.
+            None if name == VALUE => Type::string(),
+            None => Type::Dyn,
+        }
+    }
+
+    /// The type of the value that a string of the policy has.
+    pub(super) fn of_text(&self, text: &Interpolation) -> Type {
+        match text {
+            Interpolation::Literal(text) => Type::text(text),
+            Interpolation::Expression(expression) => expression.infer(&|name| self.get(name)).0,
+            Interpolation::Mixed(_) => {
+                let may_be_null = text.expressions().any(|expression| {
+                    let inferred = expression.infer(&|name| self.get(name)).0;
+                    inferred.may_be(|kind| *kind == Kind::Null)
+                });
+                if may_be_null { Type::string().or(Type::null()) } else { Type::string() }
+            }
+        }
+    }
+
+    fn of_variable(&self, value: &VariableValue) -> Type {
+        match value {
+            VariableValue::Text(text) => self.of_text(text),
+            VariableValue::Scalar(value) => Type::of_value(value),
+            VariableValue::List(items) => {
+                Type::list(items.iter().map(|item| self.of_variable(item)).fold(Type::NEVER, Type::or))
+            }
+            VariableValue::Map(entries) => {
+                let member = |(key, value): &(String, VariableValue)| Member {
+                    key: key.clone(),
+                    value: self.of_variable(value),
+                    always: true,
+                };
+                Type::of(Kind::Record(entries.iter().map(member).collect()))
+            }
+        }
+    }
+}
+
+fn built_in(definition: &Definition) -> BTreeMap<String, Type> {
+    let counts = definition.gpu_resources.iter().map(String::as_str).chain(["claims"]);
+    let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::count(), always: true });
+    let names = [
+        ("node", Type::map(Type::of(Kind::String(Texts::LowerCase)))),
+        ("pod", Type::object(schema::pod())),
+        ("podNamespace", Type::string()),
+        ("hostNetwork", Type::bool(None)),
+        ("totalGpus", Type::count()),
+        ("claimNames", Type::list(Type::string())),
+        ("ownFabric", Type::bool(None)),
+        ("gpus", Type::count()),
+        ("gpuCounts", Type::of(Kind::Record(counts.collect()))),
+        ("container", Type::object(schema::container())),
+        ("podRequests", Type::map(Type::count())),
+    ];
+    names.into_iter().map(|(name, known)| (name.to_owned(), known)).collect()
+}
+
+/// The values that a parameter can have: an operator can change each of them.
+fn of_parameter(parameter: &Parameter) -> Type {
+    let bound =
+        |bound: &Option<Value>, otherwise: i64| bound.as_ref().and_then(Value::as_i64).unwrap_or(otherwise);
+    let known = match parameter.kind {
+        ParameterType::Integer => {
+            Type::of(Kind::Int(bound(&parameter.minimum, i64::MIN), bound(&parameter.maximum, i64::MAX)))
+        }
+        ParameterType::Number => Type::double(),
+        ParameterType::String => match &parameter.one_of {
+            Some(values) => Type::of(Kind::String(Texts::These(values.iter().cloned().collect()))),
+            None => Type::string(),
+        },
+        ParameterType::Boolean => Type::bool(None),
+        ParameterType::Quantity => Type::string(),
+        ParameterType::StringList => Type::list(Type::string()),
+        // The operator writes the expression.
+        ParameterType::Template => return Type::Dyn,
+    };
+    if parameter.default.is_null() { known.or(Type::null()) } else { known }
+}

@@ -1,0 +1,75 @@
+//! Parameters, variables and settings without an effect.
+
+use crate::core::policy::definition::Definition;
+use crate::core::policy::diagnostic::{UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest};
+use crate::core::policy::overlay::{Instruction, Template, Variable};
+use crate::core::policy::settings::includes;
+
+use super::Finding;
+
+pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let unread = |name: &str| !definition.reads(name);
+    for parameter in definition.parameters.iter().filter(|parameter| unread(&parameter.name)) {
+        let message = format!("no expression reads the parameter `{}`", parameter.name);
+        let hint = "use it in a rule, or remove it";
+        found.push(Finding::warning(UNUSED_PARAMETER, &format!("{}:", parameter.name), message, hint));
+    }
+    for variable in definition.variables.iter().filter(|variable| unread(&variable.name)) {
+        let message = format!("no expression reads the variable `{}`", variable.name);
+        let hint = "use it in a rule, or remove it";
+        found.push(Finding::warning(UNUSED_VARIABLE, &format!("{}:", variable.name), message, hint));
+    }
+    settings(definition, &mut found);
+    found
+}
+
+/// Names in `settings` of variables that no rule sets. A beginning of names can be for rules of extensions, unless it is
+/// almost that of a variable for which there is no other pattern.
+fn settings(definition: &Definition, found: &mut Vec<Finding>) {
+    let Some(set) = variables(definition) else { return };
+    for settings in &definition.settings {
+        for pattern in settings.patterns() {
+            if set.iter().any(|name| includes(pattern, name)) {
+                continue;
+            }
+            let others = set.iter().copied().filter(|name| !settings.include(name));
+            let closest = match pattern.strip_suffix('*') {
+                Some(beginning) => closest(beginning, others.filter_map(|name| name.get(..beginning.len()))),
+                None => closest(pattern, others),
+            };
+            let message = format!("no rule sets a variable `{pattern}`");
+            let hint = match closest {
+                Some(closest) if pattern.ends_with('*') => format!("did you mean `{closest}*`?"),
+                Some(closest) => format!("did you mean `{closest}`?"),
+                None if pattern.ends_with('*') => continue,
+                None => "set it in `env` of a rule, or remove it".to_owned(),
+            };
+            found.push(Finding::warning(UNKNOWN_SETTING_VARIABLE, pattern, message, &hint));
+        }
+    }
+}
+
+/// The variables that rules set in containers of the pod; `None` if an expression yields some of the names.
+fn variables(definition: &Definition) -> Option<Vec<&str>> {
+    let mut names = Vec::new();
+    for rule in &definition.rules {
+        let others = rule.pod.containers.iter().flat_map(|container| &container.instructions);
+        for instruction in rule.container.iter().chain(others) {
+            match instruction {
+                Instruction::Env { variables, .. } => {
+                    for variable in variables {
+                        names.push(match variable {
+                            Variable::Entry(entry) => entry.0.literal("name")?,
+                            Variable::List { name: Template::Constant(name), .. } => name.as_str()?,
+                            Variable::List { .. } => return None,
+                        });
+                    }
+                }
+                Instruction::Computed { field, .. } if field.name == "env" => return None,
+                _ => {}
+            }
+        }
+    }
+    Some(names)
+}

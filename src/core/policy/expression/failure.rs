@@ -1,0 +1,117 @@
+//! The reasons for which an expression is not valid, or has no value.
+
+use cel::ExecutionError;
+
+use super::CompileError;
+
+/// Operators of other languages, each with that of CEL.
+const OPERATORS: &[(&str, &str)] = &[
+    ("and", "write `&&` for and"),
+    ("or", "write `||` for or"),
+    ("not", "write `!` for not"),
+    ("=", "compare with `==`"),
+    ("if", "write `condition ? a : b`"),
+];
+
+/// An error of the parser at byte `at` of the source.
+pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
+    let rest = &source[at..];
+    let found = rest.split_whitespace().next().unwrap_or_default();
+    let shown = match message.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ") {
+        _ if found.is_empty() => "the expression ends too early".to_owned(),
+        // What the parser could read instead is every token of the language.
+        known if known.contains(" expecting ") => format!("`{found}` is not expected here"),
+        other => other.to_owned(),
+    };
+    // A word in front of a value is the name of one, and the error is at the value.
+    let before = source[..at].split_whitespace().next_back().unwrap_or_default();
+    let operator = OPERATORS.iter().find(|(other, _)| [found, before].contains(other));
+    CompileError {
+        message: format!("not valid CEL: {shown}"),
+        at,
+        length: found.len().max(1),
+        hint: operator.map(|(_, hint)| *hint),
+    }
+}
+
+/// An expression without a value for the bindings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    /// One sentence without the expression itself.
+    pub(crate) message: String,
+    /// The remedy.
+    pub(crate) hint: Option<String>,
+    /// The name in the expression that the failure is about.
+    pub(super) name: Option<String>,
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Self {
+        Self { message, hint: None, name: None }
+    }
+}
+
+impl From<ExecutionError> for Failure {
+    fn from(error: ExecutionError) -> Self {
+        let of = |message: String, hint: &str| Self { message, hint: Some(hint.to_owned()), name: None };
+        match &error {
+            ExecutionError::NoSuchKey(key) => Self {
+                message: error.to_string(),
+                hint: Some(format!(
+                    "guard what may be missing: `.?{key}.orValue(…)`, `[?'{key}'].orValue(…)` or `has(…)`"
+                )),
+                name: Some(key.to_string()),
+            },
+            ExecutionError::NoSuchOverload(call) => overload(call.function(), call.argument_types()),
+            ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
+                overload(operator, &[left, right].map(type_name))
+            }
+            ExecutionError::ValuesNotComparable(left, right) => {
+                overload("a comparison", &[left, right].map(type_name))
+            }
+            ExecutionError::IndexOutOfBounds(_) => {
+                of(error.to_string(), "guard it with `size(…)`, or write `list[?index].orValue(…)`")
+            }
+            ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
+                of(error.to_string(), "guard it with `x == 0 ? … : …`")
+            }
+            ExecutionError::FunctionError { function, .. } => {
+                Self { name: Some(function.clone()), ..Self::from(error.to_string()) }
+            }
+            _ => Self::from(error.to_string()),
+        }
+    }
+}
+
+/// The name of a type in CEL.
+fn type_name(value: &cel::Value) -> String {
+    match value {
+        cel::Value::Float(_) => "double".to_owned(),
+        other => other.type_of().to_string(),
+    }
+}
+
+/// An operator or a function that does not take values of these types.
+fn overload(function: &str, types: &[String]) -> Failure {
+    let operator = match function {
+        "add" => "+",
+        "sub" => "-",
+        "mul" => "*",
+        "div" => "/",
+        "rem" => "%",
+        other => other.trim_matches('_'),
+    };
+    let named: Vec<String> = types.iter().map(|name| format!("`{name}`")).collect();
+    let message = format!("`{operator}` does not take {}", named.join(" and "));
+    let has = |name: &str| types.iter().any(|known| known.starts_with(name));
+    let hint = if has("null") {
+        "guard a value that is `null`: `x == null ? … : …`"
+    } else if has("optional") {
+        "a value that `.?` or `[?…]` reads needs `.orValue(…)`"
+    } else if operator == "*" && has("double") && has("int") {
+        "write `devices(gpus, ratio)` for a count, or convert with `double(…)`"
+    } else {
+        "convert one of them with `int(…)`, `double(…)` or `string(…)`"
+    };
+    Failure { message, hint: Some(hint.to_owned()), name: Some(function.to_owned()) }
+}

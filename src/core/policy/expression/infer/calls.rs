@@ -1,0 +1,343 @@
+//! Functions and operators. The library is asked which kinds of arguments they take: it calls them with a sample of each.
+
+use cel::common::ast::{CallExpr, Expr, IdedExpr};
+use cel::{Context, ExecutionError};
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::super::types::{Kind, Texts, Type};
+use super::super::values::{from_json, to_json};
+use super::super::{ENV, NAMESPACES};
+use super::{Walker, value_of};
+
+/// More combinations of kinds than this are not tried.
+const MAX_COMBINATIONS: usize = 64;
+
+impl Walker<'_> {
+    pub(super) fn function(&mut self, expression: &IdedExpr, call: &CallExpr) -> Type {
+        let namespace = call.target.as_deref().filter(|target| is_namespace(target));
+        let target = match (&call.target, namespace) {
+            (Some(target), None) => Some(self.of(target)),
+            _ => None,
+        };
+        let args: Vec<Type> = call.args.iter().map(|argument| self.of(argument)).collect();
+        if let Some(known) = self.of_optional(expression, call, target.as_ref(), &args) {
+            return known;
+        }
+        let result = self.checked_call(expression, call, target.as_ref(), &args);
+        if let Some(known) = target.as_ref().and_then(|target| self.part_of_text(call, target)) {
+            return known;
+        }
+        let on = target.as_ref().or(args.first());
+        match (call.func_name.as_str(), on) {
+            ("size" | "devices", _) => Type::count(),
+            ("dyn", _) => Type::Dyn,
+            ("distinct" | "reverse" | "slice" | "sort" | "@sortByAssociatedKeys", Some(target))
+                if matches!(target.kinds(), Some([Kind::List(_)])) =>
+            {
+                target.clone()
+            }
+            ("_+_", _) => sum(&args).unwrap_or(result),
+            ("-_", Some(one)) => match one.kinds() {
+                Some([Kind::Int(low, high)]) => {
+                    Type::of(Kind::Int(high.saturating_neg(), low.saturating_neg()))
+                }
+                _ => result,
+            },
+            ("lowerAscii", _) => Type::of(Kind::String(Texts::LowerCase)),
+            _ => result,
+        }
+    }
+
+    /// The functions of optional values, which work on values of any kind.
+    fn of_optional(
+        &mut self,
+        expression: &IdedExpr,
+        call: &CallExpr,
+        target: Option<&Type>,
+        args: &[Type],
+    ) -> Option<Type> {
+        let name = call.func_name.as_str();
+        let is_of_namespace = call.target.as_deref().is_some_and(is_namespace);
+        match (name, args) {
+            ("none", []) if is_of_namespace => return Some(Type::optional(Type::NEVER)),
+            ("of" | "ofNonZeroValue", [value]) if is_of_namespace => {
+                return Some(Type::optional(value.clone()));
+            }
+            ("hasValue" | "value", []) | ("orValue" | "or", [_]) => {}
+            _ => return None,
+        }
+        let (target, operand) = (target?, call.target.as_deref()?);
+        let is_optional = |kind: &Kind| matches!(kind, Kind::Optional(_));
+        if !target.may_be(is_optional) {
+            let message =
+                format!("`{name}` is for optional values, and {} is {target}", self.quoted(operand));
+            let hint = "read what may be absent with `.?` or `[?…]`, as in `pod.spec.?hostname.orValue('')`";
+            self.error(expression, message, Some(hint.to_owned()));
+            return Some(Type::Dyn);
+        }
+        if target.kinds().is_none() {
+            return Some(if name == "hasValue" { Type::bool(None) } else { Type::Dyn });
+        }
+        Some(match (name, args) {
+            ("hasValue", _) => Type::bool(None),
+            ("or", [other]) => target.clone().or(other.clone()),
+            ("orValue", [other]) => value_of(target.clone()).or(other.clone()),
+            _ => value_of(target.clone()),
+        })
+    }
+
+    /// The type of a call's result. Reports a call that fails for all kinds of values that its arguments may have.
+    pub(super) fn checked_call(
+        &mut self,
+        expression: &IdedExpr,
+        call: &CallExpr,
+        target: Option<&Type>,
+        args: &[Type],
+    ) -> Type {
+        let inputs: Vec<&Type> = target.into_iter().chain(args).collect();
+        if inputs.iter().any(|input| input.is_never()) {
+            return Type::NEVER;
+        }
+        let alternatives: Option<Vec<Vec<Sample>>> = inputs.iter().map(|input| samples(input)).collect();
+        let Some(alternatives) = alternatives else { return Type::Dyn };
+        let count: usize = alternatives.iter().map(Vec::len).product();
+        if count > MAX_COMBINATIONS {
+            return Type::Dyn;
+        }
+        let mut result = Type::NEVER;
+        let mut fits = false;
+        for at in 0..count {
+            let mut rest = at;
+            let chosen: Vec<&Sample> = alternatives
+                .iter()
+                .map(|values| {
+                    let value = &values[rest % values.len()];
+                    rest /= values.len();
+                    value
+                })
+                .collect();
+            match ask(call, target.is_some(), &chosen) {
+                Answer::Result(one) => {
+                    fits = true;
+                    result = result.or(one);
+                }
+                Answer::Unfit => {}
+            }
+        }
+        if fits {
+            return result;
+        }
+        let (message, hint) = self.unfit(call, target, args);
+        self.error(expression, message, hint);
+        Type::Dyn
+    }
+
+    /// The message for a call that fails for all values.
+    fn unfit(&self, call: &CallExpr, target: Option<&Type>, args: &[Type]) -> (String, Option<String>) {
+        let described =
+            |expression: &IdedExpr, inferred: &Type| format!("{} is {inferred}", self.quoted(expression));
+        if let (Some(operator), [left, right], [one, other]) =
+            (operator(&call.func_name), call.args.as_slice(), args)
+        {
+            let message = format!(
+                "`{operator}` does not take these two types: {}, and {}",
+                described(left, one),
+                described(right, other)
+            );
+            return (message, self.remedy(operator, (left, one), (right, other)));
+        }
+        let name = match operator(&call.func_name) {
+            Some(operator) => operator,
+            None => call.func_name.as_str(),
+        };
+        let receiver = call.target.as_deref().zip(target);
+        let all = receiver.into_iter().chain(call.args.iter().zip(args));
+        let all: Vec<String> = all.map(|(expression, inferred)| described(expression, inferred)).collect();
+        let message = match all.as_slice() {
+            [] => format!("`{name}` does not work without arguments"),
+            all => format!("`{name}` does not take these arguments: {}", all.join(", ")),
+        };
+        let is_optional = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Optional(_)]));
+        let optional = target.into_iter().chain(args).any(is_optional);
+        (message, optional.then(|| "a value that `.?` or `[?…]` reads needs `.orValue(…)`".to_owned()))
+    }
+
+    fn remedy(
+        &self,
+        operator: &str,
+        (left, one): (&IdedExpr, &Type),
+        (right, other): (&IdedExpr, &Type),
+    ) -> Option<String> {
+        let is_int = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Int(..)]));
+        let is_text = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::String(_)]));
+        let may_be_double = |inferred: &Type| {
+            inferred.kinds().is_some_and(|kinds| kinds.iter().any(|kind| matches!(kind, Kind::Double)))
+        };
+        let text = |expression: &IdedExpr| self.quoted(expression).trim_matches('`').to_owned();
+        if operator == "*" && is_int(one) && may_be_double(other) {
+            return Some(format!("use `devices({}, {})`, which rounds up", text(left), text(right)));
+        }
+        if operator == "*" && is_int(other) && may_be_double(one) {
+            return Some(format!("use `devices({}, {})`, which rounds up", text(right), text(left)));
+        }
+        let number = |inferred: &Type| match inferred.kinds() {
+            Some([Kind::String(texts)]) => {
+                texts.one().filter(|text| text.parse::<i64>().is_ok()).map(str::to_owned)
+            }
+            _ => None,
+        };
+        if let Some(number) = number(other).filter(|_| is_int(one)).or(number(one).filter(|_| is_int(other)))
+        {
+            return Some(format!("write `{number}` without quotes"));
+        }
+        let is_optional = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Optional(_)]));
+        if is_optional(one) || is_optional(other) {
+            return Some("a value that `.?` or `[?…]` reads needs `.orValue(…)`".to_owned());
+        }
+        match operator {
+            "+" if is_text(one) => Some(format!("write `string({})`", text(right))),
+            "+" if is_text(other) => Some(format!("write `string({})`", text(left))),
+            _ if is_int(one) && may_be_double(other) => Some(format!("write `double({})`", text(left))),
+            _ if is_int(other) && may_be_double(one) => Some(format!("write `double({})`", text(right))),
+            _ if is_text(one) && is_int(other) => Some(format!("write `int({})`", text(left))),
+            _ if is_text(other) && is_int(one) => Some(format!("write `int({})`", text(right))),
+            _ => None,
+        }
+    }
+}
+
+enum Answer {
+    Result(Type),
+    Unfit,
+}
+
+/// Calls a function or an operator with sample values.
+fn ask(call: &CallExpr, has_target: bool, values: &[&Sample]) -> Answer {
+    let mut context = Context::with_env(Arc::clone(&ENV));
+    let mut names = Vec::new();
+    for (at, value) in values.iter().enumerate() {
+        let name = format!("sample{at}");
+        context.add_variable_as_val(&name, from_json(&value.value));
+        let sample = IdedExpr { id: 0, expr: Expr::Ident(name) };
+        names.push(if value.is_optional { optional_of(sample) } else { sample });
+    }
+    let target = match (&call.target, has_target) {
+        (Some(namespace), false) => Some(namespace.clone()),
+        (Some(_), true) => Some(Box::new(names.remove(0))),
+        (None, _) => None,
+    };
+    let sample = CallExpr { func_name: call.func_name.clone(), target, args: names };
+    let sample = IdedExpr { id: 0, expr: Expr::Call(sample) };
+    match cel::Value::resolve(&sample, &context) {
+        Ok(value) => Answer::Result(to_json(&value).map_or(Type::Dyn, |value| of_sample(&value))),
+        Err(error) if is_about_types(&error) => Answer::Unfit,
+        // The function takes such arguments, and fails for this sample.
+        Err(_) => Answer::Result(Type::Dyn),
+    }
+}
+
+fn is_about_types(error: &ExecutionError) -> bool {
+    matches!(
+        error,
+        ExecutionError::NoSuchOverload(_)
+            | ExecutionError::InvalidArgumentCount { .. }
+            | ExecutionError::UnsupportedTargetType { .. }
+            | ExecutionError::NotSupportedAsMethod { .. }
+            | ExecutionError::UnexpectedType { .. }
+            | ExecutionError::UnsupportedBinaryOperator(..)
+            | ExecutionError::ValuesNotComparable(..)
+            | ExecutionError::UndeclaredReference(_)
+            | ExecutionError::MissingArgumentOrTarget
+    )
+}
+
+/// `optional.of(value)`
+fn optional_of(value: IdedExpr) -> IdedExpr {
+    let namespace = IdedExpr { id: 0, expr: Expr::Ident("optional".to_owned()) };
+    let call = CallExpr { func_name: "of".to_owned(), target: Some(Box::new(namespace)), args: vec![value] };
+    IdedExpr { id: 0, expr: Expr::Call(call) }
+}
+
+/// A value with which a function is tried.
+struct Sample {
+    value: Value,
+    is_optional: bool,
+}
+
+/// A value of each kind that the type has; `None` if there is none that represents all of a kind.
+fn samples(inferred: &Type) -> Option<Vec<Sample>> {
+    let mut samples = Vec::new();
+    for kind in inferred.kinds()? {
+        let (values, is_optional) = match kind {
+            Kind::Optional(value) if value.is_never() => (vec![Value::Null], true),
+            Kind::Optional(value) => (plain_samples(value)?, true),
+            kind => (plain_samples(&Type::of(kind.clone()))?, false),
+        };
+        samples.extend(values.into_iter().map(|value| Sample { value, is_optional }));
+    }
+    Some(samples)
+}
+
+fn plain_samples(inferred: &Type) -> Option<Vec<Value>> {
+    let mut values = Vec::new();
+    for kind in inferred.kinds()? {
+        match kind {
+            Kind::Null => values.push(Value::Null),
+            Kind::Bool(_) => values.push(json!(true)),
+            Kind::Int(..) => values.push(json!(1)),
+            Kind::Double => values.push(json!(1.5)),
+            Kind::String(texts) => values.push(json!(texts.one().unwrap_or("1"))),
+            Kind::List(items) if items.is_never() => values.push(json!([])),
+            Kind::List(items) => values.extend(plain_samples(items)?.into_iter().map(|item| json!([item]))),
+            Kind::Map(_) | Kind::Record(_) | Kind::Object(_) => values.push(json!({"a": 1})),
+            Kind::Optional(_) => return None,
+        }
+    }
+    Some(values)
+}
+
+/// The type of all results of which this one is a sample.
+fn of_sample(value: &Value) -> Type {
+    match value {
+        Value::Array(items) => Type::list(items.iter().map(of_sample).fold(Type::NEVER, Type::or)).widened(),
+        Value::Object(_) => Type::map(Type::Dyn),
+        other => Type::of_value(other).widened(),
+    }
+}
+
+/// The sum of lists, or of texts that are known.
+fn sum(args: &[Type]) -> Option<Type> {
+    let [one, other] = args else { return None };
+    match (one.kinds()?, other.kinds()?) {
+        ([Kind::List(one)], [Kind::List(other)]) => Some(Type::list((**one).clone().or((**other).clone()))),
+        ([Kind::String(Texts::LowerCase)], [Kind::String(Texts::LowerCase)]) => {
+            Some(Type::of(Kind::String(Texts::LowerCase)))
+        }
+        _ => None,
+    }
+}
+
+fn is_namespace(target: &IdedExpr) -> bool {
+    matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()))
+}
+
+/// An operator as an expression writes it.
+fn operator(function: &str) -> Option<&str> {
+    let known = [
+        ("_+_", "+"),
+        ("_-_", "-"),
+        ("_*_", "*"),
+        ("_/_", "/"),
+        ("_%_", "%"),
+        ("_<_", "<"),
+        ("_<=_", "<="),
+        ("_>_", ">"),
+        ("_>=_", ">="),
+        ("@in", "in"),
+        ("-_", "-"),
+    ];
+    known.into_iter().find(|(name, _)| *name == function).map(|(_, operator)| operator)
+}

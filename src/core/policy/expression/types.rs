@@ -1,0 +1,381 @@
+//! The types of values in expressions.
+//!
+//! A type is the set of the values that an expression may have. It may be too large and is never too small, so that an
+//! operation is wrong only if it fails for every one of them.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use serde_json::Value;
+
+use crate::core::schema::{Object, Shape};
+
+/// The type of an expression.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Type {
+    /// Any value.
+    Dyn,
+    /// A value of one of these kinds; none for the entries of an empty list.
+    OneOf(Vec<Kind>),
+}
+
+/// A kind of values, with what is known of them.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Kind {
+    Null,
+    /// `Some` if the value is known.
+    Bool(Option<bool>),
+    /// A whole number from the first to the second.
+    Int(i64, i64),
+    Double,
+    String(Texts),
+    List(Box<Type>),
+    /// A map with any keys.
+    Map(Box<Type>),
+    /// A map with these keys.
+    Record(Vec<Member>),
+    /// A part of a pod.
+    Object(&'static Object),
+    Optional(Box<Type>),
+}
+
+/// The values of a string.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Texts {
+    Any,
+    /// Any without capital letters.
+    LowerCase,
+    These(BTreeSet<String>),
+}
+
+/// An entry of a [`Kind::Record`].
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Member {
+    pub(crate) key: String,
+    pub(crate) value: Type,
+    /// False if the record may lack it.
+    pub(crate) always: bool,
+}
+
+/// More texts than this are not told apart.
+const MAX_TEXTS: usize = 200;
+
+impl Type {
+    /// The type of an expression without a value.
+    pub(crate) const NEVER: Self = Self::OneOf(Vec::new());
+
+    pub(crate) fn of(kind: Kind) -> Self {
+        Self::OneOf(vec![kind])
+    }
+
+    pub(crate) fn null() -> Self {
+        Self::of(Kind::Null)
+    }
+
+    pub(crate) fn bool(value: Option<bool>) -> Self {
+        Self::of(Kind::Bool(value))
+    }
+
+    pub(crate) fn int() -> Self {
+        Self::of(Kind::Int(i64::MIN, i64::MAX))
+    }
+
+    /// A number of things.
+    pub(crate) fn count() -> Self {
+        Self::of(Kind::Int(0, i64::MAX))
+    }
+
+    pub(crate) fn double() -> Self {
+        Self::of(Kind::Double)
+    }
+
+    pub(crate) fn string() -> Self {
+        Self::of(Kind::String(Texts::Any))
+    }
+
+    pub(crate) fn text(text: &str) -> Self {
+        Self::of(Kind::String(Texts::These(BTreeSet::from([text.to_owned()]))))
+    }
+
+    pub(crate) fn list(items: Self) -> Self {
+        Self::of(Kind::List(Box::new(items)))
+    }
+
+    pub(crate) fn map(values: Self) -> Self {
+        Self::of(Kind::Map(Box::new(values)))
+    }
+
+    pub(crate) fn optional(value: Self) -> Self {
+        Self::of(Kind::Optional(Box::new(value)))
+    }
+
+    pub(crate) fn object(object: &'static Object) -> Self {
+        Self::of(Kind::Object(object))
+    }
+
+    /// The type of a field of a pod, where it is present.
+    pub(crate) fn of_shape(shape: &Shape) -> Self {
+        match shape {
+            Shape::Object(object) | Shape::Atomic(object) => Self::object(object),
+            Shape::Map { values, .. } => Self::map(Self::of_shape(values)),
+            Shape::List { items, .. } => Self::list(Self::of_shape(items)),
+            Shape::Text(_) => Self::string(),
+            Shape::Integer(..) => Self::int(),
+            Shape::Boolean => Self::bool(None),
+            Shape::Quantity => Self::int().or(Self::double()).or(Self::string()),
+            Shape::PortNumberOrName => Self::int().or(Self::string()),
+            Shape::Opaque => Self::Dyn,
+        }
+    }
+
+    /// The type of one value.
+    pub(crate) fn of_value(value: &Value) -> Self {
+        match value {
+            Value::Null => Self::null(),
+            Value::Bool(value) => Self::bool(Some(*value)),
+            Value::Number(number) => match number.as_i64() {
+                Some(whole) => Self::of(Kind::Int(whole, whole)),
+                None => Self::double(),
+            },
+            Value::String(text) => Self::text(text),
+            Value::Array(items) => Self::list(items.iter().map(Self::of_value).fold(Self::NEVER, Self::or)),
+            Value::Object(entries) => Self::of(Kind::Record(
+                entries
+                    .iter()
+                    .map(|(key, value)| Member {
+                        key: key.clone(),
+                        value: Self::of_value(value),
+                        always: true,
+                    })
+                    .collect(),
+            )),
+        }
+    }
+
+    /// The values of either type.
+    #[must_use]
+    pub(crate) fn or(self, other: Self) -> Self {
+        let (Self::OneOf(mut kinds), Self::OneOf(others)) = (self, other) else { return Self::Dyn };
+        for other in others {
+            match kinds.iter().position(|kind| kind.rank() == other.rank()) {
+                None => kinds.push(other),
+                Some(at) => {
+                    let Some(joined) = kinds[at].clone().or(other) else { return Self::Dyn };
+                    kinds[at] = joined;
+                }
+            }
+        }
+        kinds.sort_by_key(Kind::rank);
+        Self::OneOf(kinds)
+    }
+
+    /// The type without what is known of single values.
+    #[must_use]
+    pub(crate) fn widened(self) -> Self {
+        let Self::OneOf(kinds) = self else { return Self::Dyn };
+        let widened = |kind| match kind {
+            Kind::Bool(_) => Kind::Bool(None),
+            Kind::Int(..) => Kind::Int(i64::MIN, i64::MAX),
+            Kind::String(_) => Kind::String(Texts::Any),
+            Kind::List(items) => Kind::List(Box::new(items.widened())),
+            other => other,
+        };
+        Self::OneOf(kinds.into_iter().map(widened).collect())
+    }
+
+    pub(crate) fn kinds(&self) -> Option<&[Kind]> {
+        match self {
+            Self::Dyn => None,
+            Self::OneOf(kinds) => Some(kinds),
+        }
+    }
+
+    pub(crate) fn is_never(&self) -> bool {
+        *self == Self::NEVER
+    }
+
+    /// Returns whether a value of the type may be of a kind.
+    pub(crate) fn may_be(&self, fits: impl Fn(&Kind) -> bool) -> bool {
+        self.kinds().is_none_or(|kinds| kinds.is_empty() || kinds.iter().any(fits))
+    }
+
+    /// Returns whether the value is a boolean in every case, and which one if that is known.
+    pub(crate) fn truth(&self) -> Option<bool> {
+        match self.kinds()? {
+            [Kind::Bool(value)] => *value,
+            _ => None,
+        }
+    }
+}
+
+impl Kind {
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Null => 0,
+            Self::Bool(_) => 1,
+            Self::Int(..) => 2,
+            Self::Double => 3,
+            Self::String(_) => 4,
+            Self::List(_) => 5,
+            // One value may be both.
+            Self::Map(_) | Self::Record(_) | Self::Object(_) => 6,
+            Self::Optional(_) => 7,
+        }
+    }
+
+    /// The values of either kind, of one rank; `None` if nothing is known of them.
+    fn or(self, other: Self) -> Option<Self> {
+        Some(match (self, other) {
+            (Self::Bool(one), Self::Bool(other)) => Self::Bool(one.filter(|one| Some(*one) == other)),
+            (Self::Int(low, high), Self::Int(other_low, other_high)) => {
+                Self::Int(low.min(other_low), high.max(other_high))
+            }
+            (Self::String(one), Self::String(other)) => Self::String(one.or(other)),
+            (Self::List(one), Self::List(other)) => Self::List(Box::new(one.or(*other))),
+            (Self::Optional(one), Self::Optional(other)) => Self::Optional(Box::new(one.or(*other))),
+            (Self::Map(one), Self::Map(other)) => Self::Map(Box::new(one.or(*other))),
+            (Self::Record(one), Self::Record(other)) => Self::Record(members(one, other)),
+            (Self::Map(values), Self::Record(record)) | (Self::Record(record), Self::Map(values)) => {
+                let all = record.into_iter().map(|member| member.value).fold(*values, Type::or);
+                Self::Map(Box::new(all))
+            }
+            (Self::Object(one), Self::Object(other)) if std::ptr::eq(one, other) => Self::Object(one),
+            (same @ (Self::Null | Self::Double), _) => same,
+            _ => return None,
+        })
+    }
+}
+
+fn members(mut one: Vec<Member>, other: Vec<Member>) -> Vec<Member> {
+    for member in &mut one {
+        member.always &= other.iter().any(|known| known.key == member.key && known.always);
+    }
+    for member in other {
+        match one.iter_mut().find(|known| known.key == member.key) {
+            Some(known) => known.value = std::mem::replace(&mut known.value, Type::NEVER).or(member.value),
+            None => one.push(Member { always: false, ..member }),
+        }
+    }
+    one
+}
+
+impl Texts {
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::These(mut one), Self::These(other)) => {
+                one.extend(other);
+                if one.len() > MAX_TEXTS { Self::Any } else { Self::These(one) }
+            }
+            (one, other) if one.are_lower_case() && other.are_lower_case() => Self::LowerCase,
+            _ => Self::Any,
+        }
+    }
+
+    fn are_lower_case(&self) -> bool {
+        match self {
+            Self::Any => false,
+            Self::LowerCase => true,
+            Self::These(texts) => texts.iter().all(|text| is_lower_case(text)),
+        }
+    }
+
+    /// Returns whether both may be the same text.
+    pub(crate) fn meet(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Any, _) | (_, Self::Any) | (Self::LowerCase, Self::LowerCase) => true,
+            (Self::LowerCase, Self::These(texts)) | (Self::These(texts), Self::LowerCase) => {
+                texts.iter().any(|text| is_lower_case(text))
+            }
+            (Self::These(one), Self::These(other)) => !one.is_disjoint(other),
+        }
+    }
+
+    /// The text, if it is known.
+    pub(crate) fn one(&self) -> Option<&str> {
+        match self {
+            Self::These(texts) if texts.len() == 1 => texts.first().map(String::as_str),
+            _ => None,
+        }
+    }
+}
+
+pub(crate) fn is_lower_case(text: &str) -> bool {
+    text.to_lowercase() == text
+}
+
+/// The type with an article, as a message names it.
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kinds = match self {
+            Self::Dyn => return f.write_str("any value"),
+            Self::OneOf(kinds) if kinds.is_empty() => return f.write_str("no value"),
+            Self::OneOf(kinds) => kinds,
+        };
+        for (at, kind) in kinds.iter().enumerate() {
+            let separator = match at {
+                0 => "",
+                _ if at + 1 == kinds.len() => " or ",
+                _ => ", ",
+            };
+            write!(f, "{separator}{kind}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("`null`"),
+            Self::Bool(_) => f.write_str("a boolean"),
+            Self::Int(..) => f.write_str("an integer"),
+            Self::Double => f.write_str("a number"),
+            Self::String(_) => f.write_str("a string"),
+            Self::List(_) => f.write_str("a list"),
+            Self::Map(_) | Self::Record(_) => f.write_str("a map"),
+            Self::Object(object) => write!(f, "{} {}", article(object.name), object.name),
+            Self::Optional(_) => f.write_str("an optional value"),
+        }
+    }
+}
+
+/// `a` or `an`, by the first letter.
+fn article(name: &str) -> &'static str {
+    if name.starts_with(['A', 'E', 'I', 'O', 'U']) { "an" } else { "a" }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_union_of_types_keeps_what_is_known_of_both() {
+        let of = |value| Type::of_value(&value);
+        assert_eq!(of(json!(3)).or(of(json!(8))), Type::of(Kind::Int(3, 8)));
+        assert_eq!(of(json!(true)).or(of(json!(false))), Type::bool(None));
+        assert_eq!(of(json!("a")).or(of(json!(null))).to_string(), "`null` or a string");
+        assert_eq!(of(json!([])).or(of(json!([1, 2]))), Type::list(Type::of(Kind::Int(1, 2))));
+        assert_eq!(of(json!("a")).or(Type::Dyn), Type::Dyn);
+        let record = of(json!({"a": 1, "b": "x"})).or(of(json!({"a": 2})));
+        let Some([Kind::Record(members)]) = record.kinds() else { panic!("{record:?}") };
+        let always: Vec<_> = members.iter().map(|member| (member.key.as_str(), member.always)).collect();
+        assert_eq!(always, [("a", true), ("b", false)]);
+        let mixed = record.or(Type::map(Type::bool(None)));
+        assert_eq!(mixed, Type::map(Type::bool(None).or(Type::of(Kind::Int(1, 2))).or(Type::text("x"))));
+    }
+
+    #[test]
+    fn texts_meet_if_one_value_is_in_both() {
+        let these = |texts: &[&str]| {
+            Texts::These(texts.iter().map(|text| (*text).to_owned()).collect::<BTreeSet<_>>())
+        };
+        assert!(these(&["a", "b"]).meet(&these(&["b"])));
+        assert!(!these(&["fail"]).meet(&these(&["Fail"])));
+        assert!(!Texts::LowerCase.meet(&these(&["P5"])));
+        assert!(Texts::LowerCase.meet(&these(&["P5", "p5"])));
+        assert_eq!(Texts::LowerCase.or(these(&[""])), Texts::LowerCase);
+        assert_eq!(Texts::LowerCase.or(these(&["A"])), Texts::Any);
+    }
+}

@@ -1,0 +1,56 @@
+//! The labels and annotations for which conditions of a policy hold: what is behind such a condition is tried, too.
+
+use std::collections::BTreeSet;
+
+use crate::core::policy::Definition;
+use crate::core::policy::expression::{Compared, Step};
+use crate::core::policy::node::{SelectedLabel, Selection};
+use crate::core::schema::Format;
+
+/// The number of values that are tried at most.
+const MAX_VALUES: usize = 64;
+
+/// A label or annotation of pods.
+pub(super) struct Metadata {
+    /// `labels` or `annotations`.
+    pub(super) map: &'static str,
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+/// The nodes with whose labels expressions compare.
+pub(super) fn nodes(definition: &Definition) -> Vec<Selection> {
+    let selection = |compared: Compared| match compared.path.as_slice() {
+        [Step::Field(label)] if compared.root == "node" => {
+            let values = vec![compared.text.to_lowercase()];
+            Some(Selection { labels: vec![SelectedLabel { label: label.clone(), values }], gpus: None })
+        }
+        _ => None,
+    };
+    all(definition).into_iter().filter_map(selection).collect()
+}
+
+/// The labels and annotations of pods with which expressions compare.
+pub(super) fn metadata(definition: &Definition) -> Vec<Metadata> {
+    let metadata = |compared: Compared| match compared.path.as_slice() {
+        [Step::Field(metadata), Step::Field(map), Step::Field(key)] if metadata == "metadata" => {
+            let map = ["labels", "annotations"].into_iter().find(|known| known == map)?;
+            Some(Metadata { map, key: key.clone(), value: compared.text })
+        }
+        _ => None,
+    };
+    all(definition).into_iter().filter_map(metadata).collect()
+}
+
+fn all(definition: &Definition) -> BTreeSet<Compared> {
+    let mut compared = BTreeSet::new();
+    definition.texts(&mut |text| {
+        for expression in text.expressions() {
+            let is_value = |compared: &Compared| {
+                !compared.text.is_empty() && Format::LabelValue.check(&compared.text).is_ok()
+            };
+            compared.extend(expression.compared().into_iter().filter(is_value));
+        }
+    });
+    compared.into_iter().take(MAX_VALUES).collect()
+}

@@ -1,0 +1,122 @@
+//! The formats of errors and warnings.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::core::policy::{Diagnostic, Severity, SourceError};
+
+use super::Format;
+
+pub(super) fn shown(format: Format, found: &[SourceError]) -> anyhow::Result<String> {
+    Ok(match format {
+        Format::Text => found.iter().map(text).collect(),
+        Format::Json => serde_json::to_string_pretty(&found.iter().map(object).collect::<Vec<_>>())? + "\n",
+        Format::Sarif => serde_json::to_string_pretty(&sarif(found))? + "\n",
+        Format::Github => found.iter().map(command).collect(),
+    })
+}
+
+/// The text of an error with its code.
+fn text(error: &SourceError) -> String {
+    let severity = severity(&error.diagnostic);
+    let text = error.to_string();
+    let rest = text.strip_prefix(severity).unwrap_or(&text);
+    format!("{severity}[{}]{rest}\n\n", error.diagnostic.code)
+}
+
+fn severity(diagnostic: &Diagnostic) -> &'static str {
+    match diagnostic.severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
+}
+
+fn object(error: &SourceError) -> Value {
+    let Diagnostic { code, message, span, hint, .. } = &*error.diagnostic;
+    json!({
+        "file": error.file,
+        "line": span.line.max(1),
+        "column": span.column.max(1),
+        "length": span.length.max(1),
+        "severity": severity(&error.diagnostic),
+        "code": code,
+        "message": message,
+        "hint": hint,
+        "source": error.line(),
+    })
+}
+
+fn sarif(found: &[SourceError]) -> Value {
+    let codes: BTreeSet<&str> = found.iter().map(|error| error.diagnostic.code).collect();
+    let rules: Vec<Value> = codes.iter().map(|code| json!({"id": code})).collect();
+    let results = found.iter().map(|error| {
+        let Diagnostic { code, message, span, hint, .. } = &*error.diagnostic;
+        let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        let (line, column) = (span.line.max(1), span.column.max(1));
+        let region = json!({
+            "startLine": line, "startColumn": column, "endColumn": column + span.length.max(1),
+            "snippet": {"text": error.line()},
+        });
+        json!({
+            "ruleId": code,
+            "level": severity(&error.diagnostic),
+            "message": {"text": format!("{message}{hint}")},
+            "locations": [{"physicalLocation": {
+                "artifactLocation": {"uri": uri(&error.file)},
+                "region": region,
+            }}],
+        })
+    });
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {
+                "name": env!("CARGO_PKG_NAME"),
+                "version": env!("CARGO_PKG_VERSION"),
+                "rules": rules,
+            }},
+            "columnKind": "unicodeCodePoints",
+            "results": results.collect::<Vec<_>>(),
+        }],
+    })
+}
+
+/// A path as a URI: relative ones are relative to the checkout.
+fn uri(path: &str) -> String {
+    let mut uri = String::from(if path.starts_with('/') { "file://" } else { "" });
+    let path = path.strip_prefix("./").unwrap_or(path);
+    for byte in path.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                uri.push(char::from(byte));
+            }
+            other => _ = write!(uri, "%{other:02X}"),
+        }
+    }
+    uri
+}
+
+/// A workflow command of GitHub Actions.
+fn command(error: &SourceError) -> String {
+    let Diagnostic { code, message, span, hint, .. } = &*error.diagnostic;
+    let hint = hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    let (line, column) = (span.line.max(1), span.column.max(1));
+    format!(
+        "::{} file={},line={line},col={column},endColumn={},title={code}::{}\n",
+        severity(&error.diagnostic),
+        property(&error.file),
+        column + span.length.max(1),
+        escaped(&format!("{message}{hint}"))
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+fn property(text: &str) -> String {
+    escaped(text).replace(':', "%3A").replace(',', "%2C")
+}

@@ -1,0 +1,297 @@
+//! `policy check`: every error of a file, at its place.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::policy_errors::shown;
+use super::{POLICY, ROOT, Run, file, folder, place, run, run_in};
+
+/// The sample policy with another value of its variable.
+fn with_value(value: &str) -> String {
+    POLICY.replacen("value: lab", &format!("value: {value}"), 1)
+}
+
+/// Checks files in a folder of their own.
+fn check(files: &[(&str, &str)], arguments: &[&str]) -> Run {
+    let folder = folder(files);
+    run_in(folder.path(), &[&["policy", "check"], arguments].concat(), "")
+}
+
+/// What was found, as objects.
+fn found(files: &[(&str, &str)], arguments: &[&str]) -> Vec<Value> {
+    let run = check(files, &[&["-o", "json"], arguments].concat());
+    serde_json::from_slice(&run.stdout).unwrap_or_else(|error| panic!("{error} in {}", run.text_lossy()))
+}
+
+/// The code and line of everything found in one policy.
+fn codes(policy: &str) -> Vec<(String, u64)> {
+    let all = found(&[("lab.yaml", policy)], &["lab.yaml"]);
+    all.iter().map(|one| (one["code"].as_str().unwrap().to_owned(), one["line"].as_u64().unwrap())).collect()
+}
+
+#[test]
+fn an_error_within_a_block_of_text_is_at_its_own_line_and_column() {
+    for block in [
+        ">-\n              ${gpus > 4\n              ? 'many' :\n              tooFew}",
+        "|-\n              ${gpus > 4\n                ? 'many' : tooFew}",
+        "\"${gpus > 4 ? \\\"many\\\" :\n                tooFew}\"",
+        "'${gpus > 4 ? ''many'' :\n                tooFew}'",
+    ] {
+        shown(&with_value(block), "tooFew").says(&["`tooFew` is neither a parameter nor a variable"]);
+    }
+}
+
+#[test]
+fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
+    let block = ">-\n              ${gpus > 0\n              ? pod.metadata.labels.team : ''}";
+    shown(&with_value(block), "labels.team").says(&["`.?labels.orValue(…)`", "(one container with GPUs)"]);
+}
+
+#[test]
+fn an_expression_over_unlike_types_names_both() {
+    shown(&with_value("\"${string(gpus * 1.5)}\""), "gpus * 1.5")
+        .says(&["`gpus` is an integer, and `1.5` is a number", "`devices(gpus, 1.5)`"]);
+}
+
+#[test]
+fn every_error_of_a_file_is_reported_and_none_twice() {
+    let broken = "apiVersion: fabric-injector.io/v1
+kind: FabricPolicy
+metadata: {name: lab, labels: {}}
+spec:
+  provider: Lab
+  description: d
+  gpuResource: [nvidia.com/gpu]
+  match: {anyAnotation: {a: b}, when: '${nope}'}
+  parameters:
+    ratio: {type: numbr, description: d, default: x}
+    count: {type: integer, description: d, minimum: x, defualt: 3}
+    count: {type: string}
+  variables:
+    a: ${ratio}
+    b: ${ratoi}
+    c: ${b + 1}
+  rules:
+    - name: One
+      when: ${gpus > 0}
+      container:
+        imgae: x
+        env:
+          - {name: A, value: \"${bb}\"}
+          - {nmae: B, value: c}
+          - {name: C, value: 3}
+    - name: two
+      pod:
+        spec:
+          containers:
+            - name: \"${cc}\"
+              image: 3
+          hostNetwork: \"true\"
+";
+    let expected = [
+        ("invalid_value", 1),
+        ("unknown_key", 3),
+        ("invalid_value", 5),
+        ("unknown_key", 7),
+        ("unknown_key", 8),
+        ("unknown_name", 8),
+        ("invalid_value", 10),
+        ("invalid_value", 11),
+        ("unknown_key", 11),
+        ("duplicate_key", 12),
+        ("unknown_name", 15),
+        ("invalid_value", 18),
+        ("unknown_name", 19),
+        ("not_a_pod_field", 21),
+        ("unknown_name", 23),
+        ("not_a_pod_field", 24),
+        ("wrong_type", 25),
+        ("unknown_name", 30),
+        ("wrong_type", 31),
+        ("wrong_type", 32),
+    ];
+    let expected: Vec<(String, u64)> =
+        expected.iter().map(|(code, line)| ((*code).to_owned(), *line)).collect();
+    assert_eq!(codes(broken), expected);
+    // Loading the policy reports the same.
+    let run = super::policy_errors::with_policy(broken, super::POD).exits(2);
+    assert_eq!(run.stderr.matches("error: ").count(), expected.len(), "{}", run.stderr);
+}
+
+#[test]
+fn names_whose_declarations_cannot_be_read_are_not_reported() {
+    assert_eq!(codes(&POLICY.replacen("  parameters:", "  paramters:", 1)), [("unknown_key".to_owned(), 12)]);
+    let no_map = POLICY.replacen("  rules:", "  variables: [a]\n  rules:", 1);
+    let reads = no_map.replacen("value: lab", "value: ${other}", 1);
+    assert_eq!(codes(&reads), [("wrong_type".to_owned(), 17)]);
+}
+
+#[test]
+fn slips_in_yaml_have_the_hint_that_helps() {
+    for (wrong, hint) in [
+        ("value: ${gpus > 4 ? 'many' : 'few'}", "in quotes, or on the line below `>-`"),
+        ("value: {{ gpus }}", "`${…}`, not as `{{ … }}`"),
+        ("value: \"{{ gpus }}\"", "`${…}`, not as `{{ … }}`"),
+        ("\tvalue: lab", "no tabs"),
+        ("value: ${gpus > 0 # few\n", "` #`"),
+        ("value: %d", "in quotes"),
+    ] {
+        let policy = POLICY.replacen("value: lab", wrong, 1);
+        let all = found(&[("lab.yaml", &policy)], &["lab.yaml"]);
+        let [one] = all.as_slice() else { panic!("{wrong}: {all:?}") };
+        assert!(one["hint"].as_str().is_some_and(|text| text.contains(hint)), "{wrong}: {one}");
+    }
+}
+
+#[test]
+fn an_operator_of_another_language_has_the_one_of_cel_as_its_hint() {
+    for (wrong, hint) in [("gpus > 1 and gpus < 3", "`&&`"), ("gpus = 1", "`==`"), ("not true", "`!`")] {
+        let policy =
+            POLICY.replacen("- name: nics", &format!("- name: nics\n      containers: ${{{wrong}}}"), 1);
+        let all = found(&[("lab.yaml", &policy)], &["lab.yaml"]);
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert!(all[0]["hint"].as_str().is_some_and(|text| text.contains(hint)), "{wrong}: {}", all[0]);
+        assert_eq!(all[0]["code"], "invalid_expression");
+    }
+}
+
+#[test]
+fn files_are_checked_together() {
+    let ours = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: ours}\nspec:\n  extends: lab\n";
+    let files = [("lab.yaml", POLICY), ("ours.yaml", ours), ("twin.yaml", POLICY)];
+    check(&files[..2], &["."]).exits(0).says(&["0 errors and 0 warnings in 2 files"]);
+    let all = found(&[files[0], files[2]], &["."]);
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_eq!((&all[0]["code"], &all[0]["line"]), (&json!("duplicate_name"), &json!(4)));
+    assert!(all[0]["message"].as_str().unwrap().contains("lab.yaml"), "{}", all[0]);
+    // An error of the base is reported once, in its own file.
+    let broken = POLICY.replacen("gpus, nicsPerGPU", "gpus, nicPerGPU", 1);
+    let all = found(&[("lab.yaml", &broken), files[1]], &["."]);
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_eq!((&all[0]["file"], &all[0]["code"]), (&json!("./lab.yaml"), &json!("unknown_name")));
+    // A base that cannot be read is not missing.
+    let all = found(&[("lab.yaml", "a: [\n"), files[1]], &["."]);
+    assert_eq!(all.iter().map(|one| &one["code"]).collect::<Vec<_>>(), ["yaml_syntax"], "{all:?}");
+}
+
+#[test]
+fn a_parameter_has_one_type_in_all_policies_of_a_provider() {
+    let other = POLICY.replacen("name: lab", "name: other", 1).replacen("type: number", "type: integer", 1);
+    let all = found(&[("lab.yaml", POLICY), ("other.yaml", &other)], &["."]);
+    assert_eq!(all.len(), 1, "{all:?}");
+    assert_eq!((&all[0]["file"], &all[0]["line"]), (&json!("./other.yaml"), &json!(13)));
+    let elsewhere = other.replacen("provider: lab", "provider: elsewhere", 1);
+    check(&[("lab.yaml", POLICY), ("other.yaml", &elsewhere)], &["."]).exits(0);
+}
+
+#[test]
+fn the_exit_status_tells_errors_from_warnings() {
+    let warned = with_value("'{{ gpus }}'");
+    check(&[("lab.yaml", &warned)], &["lab.yaml"]).exits(0).says(&["0 errors and 1 warning in 1 file"]);
+    check(&[("lab.yaml", &warned)], &["--fail-on-warning", "lab.yaml"]).exits(1);
+    check(&[("lab.yaml", POLICY)], &["--fail-on-warning", "lab.yaml"]).exits(0);
+    let wrong = with_value("${nope}");
+    check(&[("lab.yaml", &wrong)], &["lab.yaml"]).exits(2).says(&["1 error and 0 warnings in 1 file"]);
+    check(&[], &["lab.yaml"]).exits(2);
+}
+
+#[test]
+fn json_and_text_have_the_place_the_line_and_the_hint() {
+    let wrong = with_value("${nope + 1}");
+    let (line, column, source) = place(&wrong, "nope");
+    let all = found(&[("lab.yaml", &wrong)], &["lab.yaml"]);
+    assert_eq!(
+        all,
+        [json!({
+            "file": "lab.yaml", "line": line, "column": column, "length": 4, "severity": "error",
+            "code": "unknown_name", "message": "`nope` is neither a parameter nor a variable",
+            "hint": "did you mean `node`?", "source": format!("            {source}"),
+        })]
+    );
+    let run = check(&[("lab.yaml", &wrong)], &["lab.yaml"]);
+    assert!(run.text().starts_with("error[unknown_name]: `nope`"), "{}", run.text());
+    assert!(run.text().contains(&format!("lab.yaml:{line}:{column}")), "{}", run.text());
+}
+
+#[test]
+fn sarif_has_a_rule_for_each_result_and_relative_addresses() {
+    let wrong = with_value("${nope}");
+    let run = check(&[("our lab.yaml", &wrong)], &["-o", "sarif", "./our lab.yaml"]).exits(2);
+    let sarif: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let (line, column, source) = place(&wrong, "nope");
+    assert_eq!(sarif["version"], "2.1.0");
+    let [run] = sarif["runs"].as_array().unwrap().as_slice() else { panic!("{sarif}") };
+    assert_eq!(run["tool"]["driver"]["name"], "fabric-injector");
+    assert_eq!(run["tool"]["driver"]["rules"], json!([{"id": "unknown_name"}]));
+    let [result] = run["results"].as_array().unwrap().as_slice() else { panic!("{sarif}") };
+    assert_eq!((&result["ruleId"], &result["level"]), (&json!("unknown_name"), &json!("error")));
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "our%20lab.yaml");
+    assert_eq!(
+        place["region"],
+        json!({
+            "startLine": line, "startColumn": column, "endColumn": column + 4,
+            "snippet": {"text": format!("            {source}")},
+        })
+    );
+    let empty = check(&[("lab.yaml", POLICY)], &["-o", "sarif", "lab.yaml"]).exits(0);
+    let sarif: Value = serde_json::from_slice(&empty.stdout).unwrap();
+    assert_eq!(sarif["runs"][0]["results"], json!([]));
+}
+
+#[test]
+fn a_workflow_command_is_one_line() {
+    let wrong = with_value("100%${nope}");
+    let run = check(&[("lab,1.yaml", &wrong)], &["-o", "github", "lab,1.yaml"]).exits(2);
+    let (line, column, _) = place(&wrong, "nope");
+    let expected = format!(
+        "::error file=lab%2C1.yaml,line={line},col={column},endColumn={},title=unknown_name::`nope` is neither a \
+         parameter nor a variable%0Ahint: did you mean `node`?\n",
+        column + 4
+    );
+    assert_eq!(run.text(), expected);
+    let percent = POLICY.replacen("onitor", "", 1).replacen("name: lab", "name: 100%", 1);
+    let run = check(&[("lab.yaml", &percent)], &["-o", "github", "lab.yaml"]).exits(2);
+    assert!(run.text().contains("`100%25`"), "{}", run.text());
+}
+
+#[test]
+fn the_policies_of_the_repository_have_neither_errors_nor_warnings() {
+    let policies = fs::read_dir(Path::new(ROOT).join("policies")).unwrap();
+    let names: Vec<String> = policies
+        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    for arguments in [names.as_slice(), &[&format!("{ROOT}/policies")]] {
+        let run = run(&[&["policy", "check", "--fail-on-warning"], arguments].concat(), "").exits(0);
+        assert_eq!(run.text(), "");
+        run.says(&[&format!("in {} files", names.len())]);
+    }
+}
+
+#[test]
+fn the_page_about_checking_shows_what_the_program_prints() {
+    let wrong = POLICY.replacen("gpus, nicsPerGPU", "gpus, nicPerGPU", 1);
+    let folder = folder(&[]);
+    fs::create_dir(folder.path().join("our-policies")).unwrap();
+    fs::write(folder.path().join("our-policies/lab.yaml"), wrong).unwrap();
+    let run = run_in(folder.path(), &["policy", "check", "our-policies/"], "").exits(2);
+    let page = file("docs/check.md");
+    let example = page.split_once("policy check our-policies/\n").unwrap().1.split_once("```").unwrap().0;
+    assert_eq!(run.text().to_owned() + &run.stderr, example);
+}
+
+#[test]
+fn the_page_about_checking_explains_every_code() {
+    let page = file("docs/check.md");
+    let rows = |heading: &str| -> Vec<String> {
+        let section = page.split_once(&format!("## {heading}\n")).unwrap().1;
+        let section = section.split("\n## ").next().unwrap();
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+        rows.map(|(code, _)| code.to_owned()).collect()
+    };
+    assert_eq!(rows("Errors"), fabric_injector::core::policy::ERRORS);
+    assert_eq!(rows("Warnings"), fabric_injector::core::policy::WARNINGS);
+}

@@ -1,0 +1,117 @@
+//! The comments at the top of a file of the corpus, and how they are compared with what was found.
+
+use serde_json::Value;
+
+/// An error or a warning that a file has to get.
+pub(crate) struct Expected {
+    pub(crate) severity: String,
+    /// The file of `# with:`, if the message is about that one.
+    file: Option<String>,
+    line: u64,
+    /// Empty for any code.
+    pub(crate) code: String,
+    /// A part of the message or of the hint.
+    fragment: String,
+}
+
+pub(crate) struct Expectations {
+    pub(crate) messages: Vec<Expected>,
+    /// A file that is checked along with this one.
+    pub(crate) with: Option<String>,
+    /// Other messages may follow from the same mistake.
+    more: bool,
+}
+
+/// An error or a warning of `policy check`.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    severity: String,
+    file: String,
+    line: u64,
+    code: String,
+    /// The message and its hint.
+    text: String,
+}
+
+impl Finding {
+    pub(crate) fn of(value: &Value) -> Self {
+        let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        Self {
+            severity: text("severity"),
+            file: text("file"),
+            line: value["line"].as_u64().unwrap_or_default(),
+            code: text("code"),
+            text: format!("{}; {}", text("message"), text("hint")),
+        }
+    }
+}
+
+impl Expected {
+    /// Reads `error 14 code: fragment`.
+    fn parse(text: &str) -> Option<Self> {
+        let (severity, rest) = text.split_once(' ')?;
+        let (file, rest) = match rest.split_once(".yaml:") {
+            Some((file, rest)) => (Some(format!("{file}.yaml")), rest),
+            None => (None, rest),
+        };
+        let (place, fragment) = rest.split_once(':')?;
+        let mut words = place.split_whitespace();
+        Some(Self {
+            severity: Some(severity).filter(|word| ["error", "warning"].contains(word))?.to_owned(),
+            file,
+            line: words.next()?.parse().ok()?,
+            code: words.next().unwrap_or_default().to_owned(),
+            fragment: fragment.trim().to_owned(),
+        })
+    }
+
+    fn is(&self, found: &Finding, own: &str) -> bool {
+        self.severity == found.severity
+            && found.file.ends_with(self.file.as_deref().unwrap_or(own))
+            && self.line == found.line
+            && (self.code.is_empty() || self.code == found.code)
+            && found.text.contains(&self.fragment)
+    }
+}
+
+impl Expectations {
+    pub(crate) fn of(text: &str) -> Result<Self, String> {
+        let mut expectations = Self { messages: Vec::new(), with: None, more: false };
+        let (mut lines, mut says_nothing) = (0, false);
+        for line in text.trim_start_matches('\u{feff}').lines().take_while(|line| line.starts_with('#')) {
+            if let Some(with) = line.strip_prefix("# with: ") {
+                expectations.with = Some(with.trim().to_owned());
+            } else if let Some(expected) = line.strip_prefix("# expect: ") {
+                lines += 1;
+                says_nothing |= expected.trim() == "nothing";
+                expectations.more |= expected.trim() == "more";
+                expectations.messages.extend(Expected::parse(expected));
+            }
+        }
+        let read = expectations.messages.len() + usize::from(says_nothing) + usize::from(expectations.more);
+        if lines == 0 || lines != read || (says_nothing && lines > 1) {
+            return Err(format!("{read} of {lines} lines `# expect:` can be read"));
+        }
+        Ok(expectations)
+    }
+
+    /// The messages that are missing and those that are not expected; empty if there are none.
+    pub(crate) fn difference(&self, own: &str, found: &[Finding]) -> String {
+        let mut left: Vec<&Finding> = found.iter().collect();
+        let mut lines = Vec::new();
+        for expected in &self.messages {
+            match left.iter().position(|found| expected.is(found, own)) {
+                Some(at) => drop(left.remove(at)),
+                None => {
+                    let Expected { severity, file, line, code, fragment } = expected;
+                    let file = file.as_deref().unwrap_or(own);
+                    lines.push(format!("  missing: {severity} {file}:{line} {code}: {fragment}"));
+                }
+            }
+        }
+        for Finding { severity, file, line, code, text } in left.into_iter().filter(|_| !self.more) {
+            lines.push(format!("  not expected: {severity} {file}:{line} {code}: {text}"));
+        }
+        lines.join("\n")
+    }
+}

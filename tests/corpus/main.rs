@@ -1,0 +1,140 @@
+//! Policy files with mistakes, each with the messages of `policy check` that it has to get.
+//!
+//! A file of `broken` or `nvidia` begins with its messages: severity, line, code, and a part of the message or of its
+//! hint. It gets these and no others, unless a line says that more can follow from its mistake. A code can be missing. A file that `# with:` names is checked along with it.
+//!
+//! ```yaml
+//! # expect: error 14 unknown_key: did you mean `containers`
+//! # expect: more
+//! # expect: nothing
+//! # with: lab-efa.yaml
+//! # expect: warning lab-efa.yaml:9 policies_overlap: `team-efa`
+//! ```
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod expectation;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use expectation::{Expectations, Expected, Finding};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The YAML files of a folder, in order.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension() == Some(OsStr::new("yaml")))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "{folder} has no files");
+    files
+}
+
+/// The errors and warnings of `policy check`.
+fn check(files: &[&Path]) -> Vec<Finding> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    command.current_dir(root()).env_clear().args(["policy", "check", "-o", "json"]).args(files);
+    let output = command.output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let found: Vec<Value> = serde_json::from_str(&text).unwrap_or_else(|error| {
+        panic!("{files:?}: {error}: {text}{}", String::from_utf8_lossy(&output.stderr))
+    });
+    found.iter().map(Finding::of).collect()
+}
+
+/// The differences of what the files of a folder expect and get.
+fn differences(folder: &str) -> Vec<String> {
+    let mut differences = Vec::new();
+    for file in files(folder) {
+        let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+        let expectations =
+            Expectations::of(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let with = expectations.with.as_ref().map(|name| root().join("tests/corpus/with").join(name));
+        let found = check(&[Some(file.as_path()), with.as_deref()].into_iter().flatten().collect::<Vec<_>>());
+        let difference = expectations.difference(&file.file_name().unwrap().to_string_lossy(), &found);
+        if !difference.is_empty() {
+            differences.push(difference);
+        }
+    }
+    differences
+}
+
+#[track_caller]
+fn all_as_expected(folder: &str) {
+    let differences = differences(folder);
+    assert!(differences.is_empty(), "{} files of {folder}:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn each_mistake_gets_its_message_at_its_line() {
+    all_as_expected("tests/corpus/broken");
+}
+
+#[test]
+fn the_faults_of_other_policies_are_found_when_they_are_transcribed() {
+    all_as_expected("tests/corpus/nvidia");
+}
+
+#[test]
+fn policies_in_use_get_no_message() {
+    for folder in ["policies", "tests/trial/policies", "tests/transcriptions"] {
+        for file in files(folder) {
+            let found = check(&[&file]);
+            assert!(found.is_empty(), "{}: {found:#?}", file.display());
+        }
+    }
+}
+
+/// The trial's 25 kinds of mistakes have a name that says so.
+#[test]
+fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
+    let files = files("tests/corpus/broken");
+    let of_trial =
+        files.iter().filter(|file| file.file_name().unwrap().to_string_lossy().starts_with("trial-"));
+    assert!(of_trial.count() >= 25);
+    let mut codes: Vec<String> = Vec::new();
+    for file in &files {
+        let text = String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
+        let expected = Expectations::of(&text).unwrap().messages;
+        codes.extend(
+            expected
+                .into_iter()
+                .filter(|message| message.severity == "warning")
+                .map(|Expected { code, .. }| code),
+        );
+    }
+    for code in [
+        "always_false",
+        "always_true",
+        "device_without_ipc_lock",
+        "matches_every_pod",
+        "mount_without_volume",
+        "networks_and_count_differ",
+        "policies_overlap",
+        "request_without_limit",
+        "sidecar_keeps_job",
+        "unknown_enum_value",
+        "unknown_setting_variable",
+        "unlike_types",
+        "unused_parameter",
+        "unused_variable",
+        "volume_without_mount",
+    ] {
+        assert!(codes.iter().any(|known| known == code), "no file expects `{code}`");
+    }
+}
