@@ -9,6 +9,7 @@
 
 mod cases;
 mod copies;
+mod corpus;
 mod files;
 mod keys;
 mod refused;

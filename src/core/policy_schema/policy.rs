@@ -45,7 +45,8 @@ pub(super) fn definitions() -> Map<String, Value> {
 }
 
 fn spec() -> Schema {
-    let resources = texts().example(json!(["example.com/gpu"]));
+    let resources = Schema::list(of_form(Format::ResourceName)).with("minItems", 1);
+    let resources = resources.example(json!(["example.com/gpu"]));
     let keys = Keys::default()
         .required(
             "provider",
@@ -145,16 +146,20 @@ fn matcher(complete: bool) -> Schema {
     let schema = Keys::default()
         .optional(
             "anyAnnotation",
-            Schema::map(other_than_any).example(json!({"example.com/fabric": "true"})),
+            keyed(Format::AnnotationKey, other_than_any).example(json!({"example.com/fabric": "true"})),
             "The pod has one of these annotations with this value.",
         )
         .optional(
             "exceptAnnotation",
-            Schema::map(text()).example(json!({"example.com/no-fabric": "*"})),
+            keyed(Format::AnnotationKey, text()).example(json!({"example.com/no-fabric": "*"})),
             "The pod has none of these annotations with this value; `\"*\"` is any value.",
         )
-        .optional("labels", Schema::map(text()), "The pod has all of these labels.")
-        .optional("namespaces", texts(), "The pod is in one of these namespaces.")
+        .optional(
+            "labels",
+            keyed(Format::QualifiedName, of_form(Format::LabelValue)),
+            "The pod has all of these labels.",
+        )
+        .optional("namespaces", Schema::list(dns_label()), "The pod is in one of these namespaces.")
         .optional(
             "ownerKinds",
             Schema::list(kind).example(json!(["Job.batch"])),
@@ -277,5 +282,14 @@ fn constant(value: &str) -> Schema {
 }
 
 fn dns_label() -> Schema {
-    names::pattern(Format::DnsLabel).map_or_else(text, |pattern| matching(&pattern))
+    of_form(Format::DnsLabel)
+}
+
+fn of_form(format: Format) -> Schema {
+    names::pattern(format).map_or_else(text, |pattern| matching(&pattern))
+}
+
+/// A map whose keys have this form.
+fn keyed(keys: Format, values: Schema) -> Schema {
+    Schema::map(values).with("propertyNames", of_form(keys))
 }
