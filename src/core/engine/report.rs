@@ -14,7 +14,13 @@ pub enum Reason {
     /// No policy matches the pod.
     NoPolicyMatches,
     /// The trigger's annotation has a value that does not trigger.
-    TriggerValue { key: String, seen: String, wanted: String },
+    TriggerValue {
+        key: String,
+        seen: String,
+        wanted: String,
+        /// The type of the value, if it is no string.
+        not_a_string: Option<&'static str>,
+    },
     /// An annotation excludes the pod.
     OptedOut { key: String, value: String },
     /// The kubelet's copy of a static pod, which cannot be changed.
@@ -69,7 +75,11 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPolicyMatches => write!(f, "no policy matches this pod"),
-            Self::TriggerValue { key, seen, wanted } => {
+            Self::TriggerValue { key, seen, wanted, not_a_string: Some(kind) } => write!(
+                f,
+                "the annotation `{key}` is the {kind} `{seen}`, and only the string `\"{wanted}\"` asks for the fabric"
+            ),
+            Self::TriggerValue { key, seen, wanted, .. } => {
                 write!(f, "the annotation `{key}` is `{seen}`, and only `{wanted}` asks for the fabric")
             }
             Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` takes the pod out"),

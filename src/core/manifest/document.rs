@@ -4,7 +4,9 @@ use json_patch::{Patch, PatchOperation};
 use serde_json::Value;
 
 use crate::core::engine::{Mutation, Outcome, Reason};
+use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate};
+use crate::core::workload::{self, CheckedPod, Findings};
 use crate::core::yaml;
 
 use super::templates::{self, Found};
@@ -62,6 +64,10 @@ pub struct Template {
     /// A summary of the added fields, one line for each container and one for the pod. Empty unless
     /// [`Wanted::summary`] is set.
     pub added: Vec<String>,
+    /// The requests for the fabric that have no effect. Empty unless [`Wanted::findings`] is set.
+    pub findings: Findings,
+    /// True if the template has no annotation of a trigger, and was injected as if it had.
+    pub assumed: bool,
 }
 
 /// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
@@ -71,6 +77,10 @@ pub struct Wanted {
     pub patches: bool,
     /// Write a summary of the added fields.
     pub summary: bool,
+    /// Look for requests for the fabric that have no effect.
+    pub findings: bool,
+    /// Inject templates without the annotation of a trigger as if they had it.
+    pub assume_annotated: bool,
 }
 
 /// The result of the injection of all pod templates of a document.
@@ -80,6 +90,8 @@ pub struct InjectedDocument {
     pub templates: Vec<Template>,
     /// The changed document; `None` if no template changed.
     pub value: Option<Value>,
+    /// The reason why a workload has no templates. `None` unless [`Wanted::findings`] is set.
+    pub podless: Option<String>,
 }
 
 impl InjectedDocument {
@@ -160,8 +172,10 @@ pub fn inject(
     let mut injected = InjectedDocument::default();
     let mut changed = false;
     let Some(mut root) = document.value.take() else { return Ok(injected) };
-    for Found { pointer, request } in templates::find(&root) {
+    let mut contexts: Vec<PodContext> = Vec::new();
+    for Found { pointer, mut request } in templates::find(&root) {
         let Some(place) = root.pointer_mut(&pointer) else { continue };
+        let assumed = wanted.assume_annotated && assume_annotated(policies, place, &mut request);
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
         match &mut mutation.outcome {
@@ -175,7 +189,11 @@ pub fn inject(
             Outcome::Unchanged { pod, .. } => *place = pod.take(),
             Outcome::Refused { .. } => {}
         }
-        injected.templates.push(Template { pointer, mutation, added });
+        injected.templates.push(Template { pointer, mutation, added, findings: Findings::default(), assumed });
+        contexts.push(request);
+    }
+    if wanted.findings {
+        add_findings(policies, &root, &contexts, &mut injected);
     }
     if !changed {
         document.value = Some(root);
@@ -193,6 +211,41 @@ pub fn inject(
     }
     injected.value = Some(root);
     Ok(injected)
+}
+
+/// Lets a template without the annotation of a trigger match as if it had that. Returns false for another template.
+fn assume_annotated(policies: &PolicySet, template: &Value, context: &mut PodContext) -> bool {
+    let annotations = &template["metadata"]["annotations"];
+    let triggers = policies.triggers();
+    let is_annotated = triggers.iter().any(|(key, _)| !annotations[key.as_str()].is_null());
+    if !is_annotated {
+        context.annotations = triggers.into_iter().cloned().collect();
+    }
+    !is_annotated
+}
+
+/// Checks the document for requests for the fabric that have no effect.
+fn add_findings(
+    policies: &PolicySet,
+    root: &Value,
+    contexts: &[PodContext],
+    injected: &mut InjectedDocument,
+) {
+    if injected.templates.is_empty() {
+        injected.podless = workload::podless(policies, root);
+        return;
+    }
+    let templates = injected.templates.iter().zip(contexts);
+    let pods: Vec<CheckedPod<'_>> = templates
+        .map(|(template, context)| {
+            let Template { pointer, mutation, .. } = template;
+            CheckedPod { pointer, context, mutation }
+        })
+        .collect();
+    let findings = workload::check(policies, root, &pods);
+    for (template, findings) in injected.templates.iter_mut().zip(findings) {
+        template.findings = findings;
+    }
 }
 
 /// Parses JSON as YAML to find a repeated key, which the JSON parser accepts without an error.

@@ -122,7 +122,7 @@ fn request(around: &Around<'_>) -> PodContext {
         }
         _ => Vec::new(),
     };
-    PodContext { namespace: around.namespace.map(str::to_owned), owner_kinds, labels }
+    PodContext { namespace: around.namespace.map(str::to_owned), owner_kinds, labels, annotations: Vec::new() }
 }
 
 /// `Kind.group`; the core group has no name.

@@ -1,5 +1,7 @@
 //! `fabric-injector mutate`: injects the pods of manifests.
 
+mod exit_policy;
+
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::num::NonZero;
@@ -20,12 +22,13 @@ use super::ExitStatus;
 use super::output::Output;
 use super::policy_sources::PolicyArguments;
 use super::render::{self, Before, Format, Rendered};
-use super::report::{self, Location};
+use super::report::{self, Failure, Location};
+use exit_policy::{ExitPolicyArguments, Verdict};
 
 /// Inject the pods of manifests as the webhook would, and print the result
 #[derive(Debug, Args)]
-#[command(after_long_help = "Exit status: 0 done, whether or not anything changed; 1 a pod was refused; \
-    2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output.")]
+#[command(after_long_help = "Exit status: 0 done, whether or not anything changed; 1 a pod was refused, \
+    or `--fail-on` or `--require-mutated` applies; 2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output.")]
 pub(super) struct Arguments {
     /// A manifest in YAML or JSON, a folder of them, or `-` for standard input (the default); may be given
     /// several times
@@ -36,7 +39,12 @@ pub(super) struct Arguments {
     /// The form of the output; without it, each document in the form that it came in
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
-    /// The form of the report on standard error
+    /// Inject also pod templates without the annotation, as if they had it
+    #[arg(long)]
+    assume_annotated: bool,
+    #[command(flatten)]
+    exit_policy: ExitPolicyArguments,
+    /// The form of the report and the errors on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     report: ReportFormat,
     /// No report
@@ -53,14 +61,41 @@ enum ReportFormat {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let policies = PolicySources::from(arguments.policies.clone()).load()?;
-    let mut run = Run { arguments, policies: &policies, output, status: ExitStatus::Done, before: FIRST };
+    let policies = match load(arguments) {
+        Ok(policies) => policies,
+        Err(error) if arguments.report == ReportFormat::Json => {
+            output.message(&report::json_error(&Failure::new("bad_usage", format!("{error:#}"))));
+            return Ok(ExitStatus::Bad);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut run = Run {
+        arguments,
+        policies: &policies,
+        output,
+        status: ExitStatus::Done,
+        verdict: Verdict::default(),
+        before: FIRST,
+    };
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
     for file in files {
         run.source(file)?;
     }
+    for (code, message) in run.verdict.failures(&arguments.exit_policy) {
+        run.fail(ExitStatus::Refused, &Failure::new(code, message));
+    }
     Ok(run.status)
+}
+
+fn load(arguments: &Arguments) -> anyhow::Result<PolicySet> {
+    let policies = PolicySources::from(arguments.policies.clone()).load()?;
+    arguments.exit_policy.validate(&policies)?;
+    if arguments.assume_annotated && policies.policies().iter().all(|policy| policy.definition().triggers().is_empty())
+    {
+        anyhow::bail!("--assume-annotated: no policy in use has `match.anyAnnotation`, so that there is no annotation to assume");
+    }
+    Ok(policies)
 }
 
 /// The documents of a stream that are injected at the same time: enough for all processors, few enough for memory.
@@ -72,6 +107,7 @@ struct Run<'a> {
     policies: &'a PolicySet,
     output: &'a mut Output,
     status: ExitStatus,
+    verdict: Verdict,
     /// The end of the output so far.
     before: Before,
 }
@@ -89,11 +125,14 @@ impl Run<'_> {
                     let name = file.display().to_string();
                     match File::open(&file) {
                         Ok(opened) => self.stream(&name, BufReader::with_capacity(64 * 1024, opened))?,
-                        Err(error) => self.bad(&format!("{name}: cannot be read: {error}")),
+                        Err(error) => self.bad(&Failure {
+                            file: Some(&name),
+                            ..Failure::new("unreadable_file", format!("cannot be read: {error}"))
+                        }),
                     }
                 }
             }
-            Err(error) => self.bad(&format!("{error:#}")),
+            Err(error) => self.bad(&Failure::new("unreadable_file", format!("{error:#}"))),
         }
         Ok(())
     }
@@ -125,13 +164,17 @@ impl Run<'_> {
             number += batch.len();
             if let Some(error) = failure {
                 number += 1;
-                self.bad(&format!("{name}: document {number}: {error}"));
+                self.bad(&Failure {
+                    file: Some(name),
+                    document: Some(number),
+                    ..Failure::new("bad_document", error.to_string())
+                });
             }
         }
         Ok(())
     }
 
-    fn process_all(&self, file: &str, before: usize, batch: &[RawDocument]) -> Vec<Processed> {
+    fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
         let work = |(at, raw): (usize, &RawDocument)| {
             process(self.arguments, self.policies, file, before + at + 1, raw)
         };
@@ -155,8 +198,8 @@ impl Run<'_> {
         })
     }
 
-    fn print(&mut self, processed: Processed) -> anyhow::Result<()> {
-        let Processed { rendered, lines, error, status } = processed;
+    fn print(&mut self, processed: Processed<'_>) -> anyhow::Result<()> {
+        let Processed { rendered, lines, error, status, verdict } = processed;
         let separator = rendered.separator(self.arguments.output, self.before);
         self.output.data(separator)?;
         self.output.data(&rendered.content)?;
@@ -166,43 +209,54 @@ impl Run<'_> {
         for line in lines {
             self.output.message(&line);
         }
-        if let Some(message) = error {
-            self.bad(&message);
+        if let Some((file, document, error)) = error {
+            let failure = Failure::new("bad_document", error.to_string());
+            self.bad(&Failure { file: Some(file), document: Some(document), ..failure });
         }
+        self.verdict.add(verdict);
         self.status = self.status.max(status);
         Ok(())
     }
 
     /// Reports invalid input; the command continues with the next document.
-    fn bad(&mut self, message: &str) {
-        self.status = ExitStatus::Bad;
-        self.output.error(&anyhow::anyhow!("{message}"));
+    fn bad(&mut self, failure: &Failure<'_>) {
+        self.fail(ExitStatus::Bad, failure);
+    }
+
+    fn fail(&mut self, status: ExitStatus, failure: &Failure<'_>) {
+        self.status = self.status.max(status);
+        match self.arguments.report {
+            ReportFormat::Text => self.output.error(&anyhow::anyhow!("{failure}")),
+            ReportFormat::Json => self.output.message(&report::json_error(failure)),
+        }
     }
 }
 
 /// The output for one document.
-struct Processed {
+struct Processed<'a> {
     rendered: Rendered,
     /// The lines of the report.
     lines: Vec<String>,
     /// The reason for which the document could not be processed.
-    error: Option<String>,
+    error: Option<(&'a str, usize, DocumentError)>,
     status: ExitStatus,
+    verdict: Verdict,
 }
 
 /// Reads, injects and renders one document, independent of the others.
-fn process(
+fn process<'a>(
     arguments: &Arguments,
     policies: &PolicySet,
-    file: &str,
+    file: &'a str,
     number: usize,
     raw: &RawDocument,
-) -> Processed {
+) -> Processed<'a> {
     let bad = |error: DocumentError| Processed {
         rendered: Rendered::default(),
         lines: Vec::new(),
-        error: Some(format!("{file}: document {number}: {error}")),
+        error: Some((file, number, error)),
         status: ExitStatus::Bad,
+        verdict: Verdict::default(),
     };
     let mut document = match Document::read(raw) {
         Ok(document) => document,
@@ -216,32 +270,40 @@ fn process(
     let wanted = Wanted {
         patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
         summary: !arguments.quiet,
+        findings: !arguments.quiet || arguments.exit_policy.reads_findings(),
+        assume_annotated: arguments.assume_annotated,
     };
     let injected = match manifest::inject(policies, &mut document, raw, wanted) {
         Ok(injected) => injected,
         Err(error) => return bad(error),
     };
-    let name = format!("{file}, document {number}");
-    let rendered = render(arguments.output, &name, raw, &document, before.as_ref(), &injected);
+    let location = Location { file, document: number, object: &object };
+    let rendered = render(arguments.output, location, raw, &document, before.as_ref(), &injected);
     let mut lines = Vec::new();
     let mut status = if injected.refused() { ExitStatus::Refused } else { ExitStatus::Done };
     for template in &injected.templates {
         if manifest::is_bad_input(&template.mutation) {
             status = ExitStatus::Bad;
         }
-        let location = Location { file, document: number, object: &object };
         match (arguments.quiet, arguments.report) {
             (true, _) => {}
             (false, ReportFormat::Text) => lines.extend(report::text(location, template)),
             (false, ReportFormat::Json) => lines.push(report::json(location, template)),
         }
     }
-    Processed { rendered, lines, error: None, status }
+    if let Some(message) = injected.podless.as_ref().filter(|_| !arguments.quiet) {
+        lines.push(match arguments.report {
+            ReportFormat::Text => report::podless_text(location, message),
+            ReportFormat::Json => report::podless_json(location, message),
+        });
+    }
+    let verdict = Verdict::of(location, &injected);
+    Processed { rendered, lines, error: None, status, verdict }
 }
 
 fn render(
     format: Option<Format>,
-    name: &str,
+    location: Location<'_>,
     raw: &RawDocument,
     document: &Document,
     before: Option<&Value>,
@@ -252,9 +314,10 @@ fn render(
     match (format, &injected.value) {
         (Some(Format::Review), _) => plain(render::review(before, injected)),
         _ if injected.refused() => Rendered::default(),
-        (Some(Format::Patch), Some(_)) => plain(render::patch(injected)),
+        (Some(Format::Patch), Some(_)) => plain(render::patch(location, injected)),
         (Some(Format::Diff), Some(after)) => {
-            plain(render::diff(name, before, after, Output::data_has_colour()))
+            let name = format!("{}, document {}", location.file, location.document);
+            plain(render::diff(&name, before, after, Output::data_has_colour()))
         }
         (Some(Format::Patch | Format::Diff), None) => Rendered::default(),
         (format, _) => render::document(format, raw, document, injected),

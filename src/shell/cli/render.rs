@@ -1,12 +1,14 @@
 //! The formats of the output.
 
 use anstyle::{AnsiColor, Style};
-use serde_json::Value;
+use serde_json::{Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use crate::core::admission::{OnError, Response, respond};
 use crate::core::manifest::{Document, InjectedDocument, RawDocument, Syntax};
 use crate::core::yaml;
+
+use super::report::Location;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
@@ -14,7 +16,7 @@ pub(super) enum Format {
     Yaml,
     /// Every document as a JSON value, one after another
     Json,
-    /// A JSON Patch (RFC 6902) for each document that changes, one a line
+    /// For each document that changes, its position and its JSON Patch (RFC 6902) as an object, one a line
     Patch,
     /// A unified diff for each document that changes
     Diff,
@@ -110,11 +112,17 @@ fn pretty(value: &Value, raw: &RawDocument) -> Vec<u8> {
     text
 }
 
-/// The JSON Patch of a changed document, on one line.
-pub(super) fn patch(injected: &InjectedDocument) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&injected.patch()).unwrap_or_default();
-    line.push(b'\n');
-    line
+/// The version of the objects that `-o patch` writes.
+const PATCH_VERSION: u32 = 1;
+
+/// The position and the JSON Patch of a changed document, on one line.
+pub(super) fn patch(location: Location<'_>, injected: &InjectedDocument) -> Vec<u8> {
+    let Location { file, document, object } = location;
+    let patch = injected.patch();
+    let patch = json!({
+        "version": PATCH_VERSION, "file": file, "document": document, "object": object, "patch": patch
+    });
+    format!("{patch}\n").into_bytes()
 }
 
 /// The responses of the webhook for the pods of a document, one on each line.
