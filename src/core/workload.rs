@@ -78,11 +78,13 @@ pub fn check(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) ->
     let values: Vec<&Value> =
         pods.iter().map(|pod| at_pointer(document, pod.pointer).unwrap_or(&Value::Null)).collect();
     let has_gpus: Vec<bool> = values.iter().map(|value| gpus::requested(value, &resources)).collect();
-    let has_gpu_peers = has_gpus.contains(&true);
-    let checked = pods.iter().zip(values).zip(has_gpus);
+    let objects: Vec<&str> = pods.iter().map(|pod| object_of(pod.pointer)).collect();
+    let checked = pods.iter().zip(values).enumerate();
     checked
-        .map(|((pod, value), has_gpus)| {
+        .map(|(at, (pod, value))| {
             let CheckedPod { pointer, context, mutation } = *pod;
+            let peers = objects.iter().zip(&has_gpus).filter(|(object, _)| **object == objects[at]);
+            let (has_gpus, has_gpu_peers) = (has_gpus[at], peers.into_iter().any(|(_, gpus)| *gpus));
             let pod = Pod { document, pointer, value, context, has_gpus, has_gpu_peers };
             findings(policies, &resources, &pod, &mutation.outcome)
         })
@@ -116,12 +118,27 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, outcome: &O
     findings
 }
 
+/// The pointer of the object that has a pod: of an item, for a `List`, else of the document.
+fn object_of(pointer: &str) -> &str {
+    let of_item =
+        pointer.strip_prefix("/items/").map(|rest| rest.split('/').next().unwrap_or_default().len());
+    of_item.map_or("", |length| &pointer[.."/items/".len() + length])
+}
+
 impl Pod<'_> {
     /// JSON Pointer from the document's root to a field of the pod, or of its containers.
     fn pointer_to(&self, tokens: &[&str]) -> String {
         let mut pointer = self.pointer.to_owned();
         tokens.iter().for_each(|token| push_token(&mut pointer, token));
         pointer
+    }
+
+    /// Returns whether a label says that the pod launches the ranks of others, and needs no GPUs.
+    fn is_launcher(&self) -> bool {
+        let labels = self.value["metadata"]["labels"].as_object();
+        let own = labels.into_iter().flat_map(|labels| labels.values()).filter_map(Value::as_str);
+        let assumed = self.context.labels.iter().map(|(_, value)| value.as_str());
+        own.chain(assumed).any(|value| value.eq_ignore_ascii_case("launcher"))
     }
 
     /// The field path of a pointer, from the document's root.

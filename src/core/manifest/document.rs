@@ -189,7 +189,13 @@ pub fn inject(
             Outcome::Unchanged { pod, .. } => *place = pod.take(),
             Outcome::Refused { .. } => {}
         }
-        injected.templates.push(Template { pointer, mutation, added, findings: Findings::default(), assumed });
+        injected.templates.push(Template {
+            pointer,
+            mutation,
+            added,
+            findings: Findings::default(),
+            assumed,
+        });
         contexts.push(request);
     }
     if wanted.findings {

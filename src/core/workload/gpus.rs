@@ -26,7 +26,8 @@ pub(super) fn requested(pod: &Value, resources: &[&str]) -> bool {
     lists.flatten().any(|container| {
         let of_container = &container["resources"];
         let claims = of_container["claims"].as_array().is_some_and(|claims| !claims.is_empty());
-        let mut amounts = ["limits", "requests"].into_iter().filter_map(|list| of_container[list].as_object());
+        let mut amounts =
+            ["limits", "requests"].into_iter().filter_map(|list| of_container[list].as_object());
         claims || amounts.any(|amounts| resources.iter().any(|name| amounts.get(*name).is_some_and(is_some)))
     })
 }
@@ -50,29 +51,43 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
     each_container(pod, |container, value| {
         for list in ["limits", "requests"] {
             let amounts = value["resources"][list].as_object();
-            for key in amounts.into_iter().flat_map(Map::keys).filter(|key| !resources.contains(&key.as_str())) {
+            for key in
+                amounts.into_iter().flat_map(Map::keys).filter(|key| !resources.contains(&key.as_str()))
+            {
                 let like = resources.iter().find(|known| likeness::of_resource(key, known));
                 let Some(known) = like else { continue };
                 let map = format!("{container}/resources/{list}");
-                let message = format!("write `{known}` for `{key}` in `{}`: no policy counts `{key}`", pod.path(&map));
+                let message =
+                    format!("write `{known}` for `{key}` in `{}`: no policy counts `{key}`", pod.path(&map));
                 found.push(near_miss("misspelled_gpu", &map, key, message));
             }
         }
-        misplaced(resources, pod, &[&format!("{container}/resources"), &format!("{container}/limits")], container, found);
+        misplaced(
+            resources,
+            pod,
+            &[&format!("{container}/resources"), &format!("{container}/limits")],
+            container,
+            found,
+        );
     });
     let template = pod.pointer;
     let first = pod.pointer_to(&["spec", "containers", "0"]);
-    let of_pod = ["/spec/resources/limits", "/spec/resources", "/resources/limits"].map(|tail| format!("{template}{tail}"));
+    let of_pod = ["/spec/resources/limits", "/spec/resources", "/resources/limits"]
+        .map(|tail| format!("{template}{tail}"));
     misplaced(resources, pod, &of_pod.each_ref().map(String::as_str), &first, found);
     // A launcher needs no GPUs if its workers have them.
-    if found.len() == before && !pod.has_gpu_peers {
+    if found.len() == before && !pod.has_gpu_peers && !pod.is_launcher() {
         let known = resources.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
         let message = format!(
             "request {known} in `{}`{}: the fabric is for containers with GPUs",
             pod.path(&format!("{first}/resources/limits")),
             others(pod.value),
         );
-        found.push(NearMiss { code: "no_gpu_request", pointer: pod.pointer_to(&["spec", "containers"]), message });
+        found.push(NearMiss {
+            code: "no_gpu_request",
+            pointer: pod.pointer_to(&["spec", "containers"]),
+            message,
+        });
     }
 }
 
@@ -82,7 +97,8 @@ fn misplaced(resources: &[&str], pod: &Pod<'_>, maps: &[&str], container: &str, 
         let amounts = at_pointer(pod.document, map).and_then(Value::as_object);
         for key in amounts.into_iter().flat_map(Map::keys).filter(|key| resources.contains(&key.as_str())) {
             let to = pod.path(&format!("{container}/resources/limits"));
-            let message = format!("move `{key}` from `{}` to `{to}`, where GPUs are requested", pod.path(map));
+            let message =
+                format!("move `{key}` from `{}` to `{to}`, where GPUs are requested", pod.path(map));
             found.push(near_miss("misplaced_gpu", map, key, message));
         }
     }
@@ -99,7 +115,11 @@ fn others(pod: &Value) -> String {
         }
     }
     let names: Vec<String> = names.into_iter().take(3).map(|name| format!("`{name}`")).collect();
-    if names.is_empty() { String::new() } else { format!(" (no policy in use counts {} as GPUs)", names.join(", ")) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" (no policy in use counts {} as GPUs)", names.join(", "))
+    }
 }
 
 /// Finds GPUs that are requested without an equal limit.
@@ -108,7 +128,8 @@ pub(super) fn without_limit(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<N
         for key in resources {
             let requested = &value["resources"]["requests"][*key];
             if is_some(requested) && value["resources"]["limits"][*key].is_null() {
-                let amount = requested.as_str().map_or_else(|| requested.to_string(), |text| format!("\"{text}\""));
+                let amount =
+                    requested.as_str().map_or_else(|| requested.to_string(), |text| format!("\"{text}\""));
                 let to = pod.path(&format!("{container}/resources/limits"));
                 let message = format!(
                     "add `{key}: {amount}` to `{to}`: the API server refuses a request for GPUs without an equal limit"

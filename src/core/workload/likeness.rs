@@ -99,10 +99,20 @@ mod tests {
 
     #[test]
     fn slips_in_a_resource_are_found_and_other_devices_are_not() {
-        for seen in ["nvidia.com/gpus", "nvidia/gpu", "nvidia.com/GPU", "gpu", "gpus", "nvida.com/gpu", "nvidia.com.gpu"] {
+        for seen in [
+            "nvidia.com/gpus",
+            "nvidia/gpu",
+            "nvidia.com/GPU",
+            "gpu",
+            "gpus",
+            "nvida.com/gpu",
+            "nvidia.com.gpu",
+        ] {
             assert!(of_resource(seen, "nvidia.com/gpu"), "{seen}");
         }
-        for seen in ["amd.com/gpu", "cpu", "nvidia.com/mig-1g.10gb", "nvidia.com/hostdev", "memory", "rdma/ib"] {
+        for seen in
+            ["amd.com/gpu", "cpu", "nvidia.com/mig-1g.10gb", "nvidia.com/hostdev", "memory", "rdma/ib"]
+        {
             assert!(!of_resource(seen, "nvidia.com/gpu"), "{seen}");
         }
     }

@@ -62,7 +62,9 @@ fn of_train_job(runtime: Option<&str>, annotated: Option<&str>) -> String {
     const WHY: &str = "a TrainJob has no pod template";
     match (annotated, runtime) {
         (Some(path), _) => {
-            format!("{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot")
+            format!(
+                "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"
+            )
         }
         (None, Some(runtime)) => format!("{WHY}; annotate the template in its runtime `{runtime}`"),
         (None, None) => format!("{WHY}; annotate the template in its runtime"),
@@ -97,7 +99,10 @@ fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Si
         let asks = |(trigger, wanted): &&(String, String)| {
             (*trigger == key || likeness::of_trigger(&key, trigger)) && trigger::asks(child, wanted)
         };
-        if value.is_object() && signs.trigger.is_none() && sought.triggers.iter().any(|trigger| asks(&trigger)) {
+        if value.is_object()
+            && signs.trigger.is_none()
+            && sought.triggers.iter().any(|trigger| asks(&trigger))
+        {
             signs.trigger = Some(pointer.clone());
         }
         look(sought, child, pointer, signs);

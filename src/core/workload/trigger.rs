@@ -62,8 +62,14 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
 }
 
 fn own_places(pod: &Pod<'_>) -> Vec<(String, Place)> {
-    let other: [&[&str]; 6] =
-        [&["metadata"], &["annotations"], &["spec", "annotations"], &["spec", "metadata", "annotations"], &["spec"], &[]];
+    let other: [&[&str]; 6] = [
+        &["metadata"],
+        &["annotations"],
+        &["spec", "annotations"],
+        &["spec", "metadata", "annotations"],
+        &["spec"],
+        &[],
+    ];
     let named = [
         (pod.pointer_to(&["metadata", "annotations"]), Place::Annotations),
         (pod.pointer_to(&["metadata", "labels"]), Place::Labels),
@@ -77,7 +83,9 @@ fn enclosing_places(pod: &Pod<'_>) -> Vec<(String, Place)> {
     let mut kind = "workload";
     for (at, _) in pod.pointer.match_indices('/') {
         let enclosing = &pod.pointer[..at];
-        let Some(value) = at_pointer(pod.document, enclosing).filter(|value| value.is_object()) else { continue };
+        let Some(value) = at_pointer(pod.document, enclosing).filter(|value| value.is_object()) else {
+            continue;
+        };
         kind = value["kind"].as_str().unwrap_or(kind);
         let at = |tail: &str| format!("{enclosing}{tail}");
         places.push((at("/metadata/annotations"), Place::Enclosing(kind.to_owned())));
@@ -109,11 +117,15 @@ fn describe(
         ),
         Place::Labels => (
             "trigger_as_label",
-            format!("add {annotation} to `{to}`, in place of {seen} in {from}: policies read annotations, not labels"),
+            format!(
+                "add {annotation} to `{to}`, in place of {seen} in {from}: policies read annotations, not labels"
+            ),
         ),
         Place::Enclosing(kind) => (
             "trigger_on_workload",
-            format!("add {annotation} to `{to}`, in place of {seen} in {from}: pods do not get the annotations of a {kind}"),
+            format!(
+                "add {annotation} to `{to}`, in place of {seen} in {from}: pods do not get the annotations of a {kind}"
+            ),
         ),
         Place::Other => (
             "misplaced_trigger",
@@ -146,8 +158,7 @@ pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Near
 
 /// Returns whether a value asks for something: any scalar that does not turn it off.
 pub(super) fn asks(value: &Value, wanted: &str) -> bool {
-    const OFF: [&str; 11] =
-        ["", "false", "f", "no", "n", "off", "0", "disable", "disabled", "none", "never"];
+    const OFF: [&str; 11] = ["", "false", "f", "no", "n", "off", "0", "disable", "disabled", "none", "never"];
     match value {
         Value::String(text) => text == wanted || !OFF.contains(&text.trim().to_lowercase().as_str()),
         Value::Bool(on) => *on,

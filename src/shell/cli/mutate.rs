@@ -91,9 +91,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 fn load(arguments: &Arguments) -> anyhow::Result<PolicySet> {
     let policies = PolicySources::from(arguments.policies.clone()).load()?;
     arguments.exit_policy.validate(&policies)?;
-    if arguments.assume_annotated && policies.policies().iter().all(|policy| policy.definition().triggers().is_empty())
+    if arguments.assume_annotated
+        && policies.policies().iter().all(|policy| policy.definition().triggers().is_empty())
     {
-        anyhow::bail!("--assume-annotated: no policy in use has `match.anyAnnotation`, so that there is no annotation to assume");
+        anyhow::bail!(
+            "--assume-annotated: no policy in use has `match.anyAnnotation`, so that there is no annotation to assume"
+        );
     }
     Ok(policies)
 }

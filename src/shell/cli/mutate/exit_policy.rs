@@ -49,7 +49,8 @@ impl ExitPolicyArguments {
     /// Fails for a code that no warning has: it would never count.
     pub(super) fn validate(&self, policies: &PolicySet) -> anyhow::Result<()> {
         let Some(FailOn::Codes(codes)) = &self.fail_on else { return Ok(()) };
-        let built_in: Vec<Definition> = builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
+        let built_in: Vec<Definition> =
+            builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
         let definitions = policies.policies().iter().map(|policy| policy.definition()).chain(&built_in);
         let mut known: BTreeSet<&str> = definitions.flat_map(Definition::warning_codes).collect();
         known.extend(Warning::CODES.iter().chain(NearMiss::CODES));
@@ -108,14 +109,19 @@ impl Verdict {
             let codes: BTreeSet<&str> = counted.iter().map(|code| code.as_str()).collect();
             let codes: Vec<&str> = codes.into_iter().collect();
             let number = counted.len();
-            failures.push(("fail_on", format!("--fail-on: the report has {number} of {}", codes.join(", "))));
+            failures.push((
+                "fail_on",
+                format!("--fail-on: {number} warnings or near misses count: {}", codes.join(", ")),
+            ));
         }
         if arguments.require_mutated {
-            let not_injected =
-                |at: &String| format!("--require-mutated: {} asks for the fabric, and is not injected", at.trim_end());
+            let not_injected = |at: &String| {
+                format!("--require-mutated: {} asks for the fabric, and is not injected", at.trim_end())
+            };
             failures.extend(self.left_out.iter().map(|at| ("require_mutated", not_injected(at))));
             if self.injected == 0 && self.left_out.is_empty() {
-                failures.push(("require_mutated", "--require-mutated: no pod template is injected".to_owned()));
+                failures
+                    .push(("require_mutated", "--require-mutated: no pod template is injected".to_owned()));
             }
         }
         failures
@@ -134,10 +140,9 @@ fn is_injected(template: &Template) -> bool {
 /// Returns whether a template asks for the fabric: by the annotation of a trigger, or by something that looks like it.
 fn asks(template: &Template) -> bool {
     let by_annotation = match &template.mutation.outcome {
-        Outcome::Unchanged { reason, .. } => !matches!(
-            reason,
-            Reason::NoPolicyMatches | Reason::OptedOut { .. } | Reason::TriggerValue { .. }
-        ),
+        Outcome::Unchanged { reason, .. } => {
+            !matches!(reason, Reason::NoPolicyMatches | Reason::OptedOut { .. } | Reason::TriggerValue { .. })
+        }
         // A refused pod has an exit status of its own.
         Outcome::Refused { .. } => false,
         Outcome::Mutated(_) | Outcome::Skipped { .. } => true,
