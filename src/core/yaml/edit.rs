@@ -36,6 +36,9 @@ pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<String> {
     for _ in 0..MAX_ATTEMPTS {
         let edits = Editor::new(&layout, &style, &rewritten).edits(after)?;
         let edited = apply(text, edits)?;
+        if !json && Layout::reads_as(&edited, after) {
+            return Some(edited);
+        }
         let Some(different) = difference(&read(&edited, json)?, after) else { return Some(edited) };
         rewritten = enlarged(rewritten, different)?;
     }

@@ -172,6 +172,23 @@ impl Editor<'_, '_> {
         self.insert(self.end_of_block(node.range.end, column), lines);
     }
 
+    /// Writes entries in the place of the merge key of a block map. Returns false if that is not possible.
+    pub(super) fn write_out_merge(&mut self, form: Form, entries: &[Entry], old: &[(&String, &Value)]) -> bool {
+        let mut merges = entries.iter().filter(|entry| entry.merges);
+        let (Some(merge), None, Form::Block, false) = (merges.next(), merges.next(), form, old.is_empty()) else {
+            return false;
+        };
+        let column = self.layout.column(merge.key_range.start);
+        let mut lines = String::new();
+        for (at, (key, value)) in old.iter().enumerate() {
+            write::blanks(&mut lines, if at > 0 { column } else { 0 });
+            write::write_entry(&mut lines, key, value, column, self.style.indent);
+        }
+        let end = self.layout.node(merge.node).range.end;
+        self.edit(merge.key_range.start..end, without_line_end(lines));
+        true
+    }
+
     /// Returns whether an item can be inserted before the first one of a list.
     pub(super) fn can_insert_before(&self, form: Form, first: &Item) -> bool {
         let line = &self.layout.text[self.layout.line_start(first.dash)..first.dash];

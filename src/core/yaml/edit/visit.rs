@@ -42,7 +42,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         let kept = !self.rewritten.contains(&self.path)
             && match (&node.kind, after) {
                 (Kind::Alias { anchor, .. }, _) => self.anchors.get(anchor).is_some_and(|value| *value == after),
-                (Kind::Scalar { value, .. }, _) if is_scalar(value, after) => true,
+                (Kind::Scalar { value, .. }, _) if value.is(after) => true,
                 (Kind::Scalar { style, .. }, Value::String(text)) => {
                     self.rewrite_string(node, *style, place, text)
                 }
@@ -80,10 +80,21 @@ impl<'l, 'v> Editor<'l, 'v> {
         let is_own = |key: &str| entries.iter().any(|entry| !entry.merges && entry.key == key);
         let Some(merged) = self.merged(entries) else { return Some(false) };
         let goes = |entry: &Entry| !entry.merges && !after.contains_key(&entry.key);
-        // Without the key itself, a merged one would appear in its place.
-        if entries.iter().any(goes) || merged.keys().any(|key| !is_own(key) && !after.contains_key(key)) {
+        if entries.iter().any(goes) {
             return Some(false);
         }
+        // An anchor that has gained a key would add it here.
+        let written_out = if merged.keys().any(|key| !is_own(key) && !after.contains_key(key)) {
+            let before = to_value(self.layout, id);
+            let was_merged = |key: &str| !is_own(key) && before.get(key).is_some();
+            let old: Vec<_> = after.iter().filter(|(key, _)| was_merged(key)).collect();
+            if !self.write_out_merge(form, entries, &old) {
+                return Some(false);
+            }
+            old
+        } else {
+            Vec::new()
+        };
         for entry in entries.iter().filter(|entry| !entry.merges) {
             let place = match (form, entry.colon) {
                 (Form::Block, Some(colon)) => {
@@ -93,7 +104,11 @@ impl<'l, 'v> Editor<'l, 'v> {
             };
             self.visit_child(&entry.key, entry.node, place, &after[&entry.key])?;
         }
-        let is_added = |(key, value): &(&String, &Value)| !is_own(key) && merged.get(*key) != Some(*value);
+        let is_there = |key: &str, value: &Value| match written_out.as_slice() {
+            [] => merged.get(key) == Some(value),
+            written_out => written_out.iter().any(|(written, _)| *written == key),
+        };
+        let is_added = |(key, value): &(&String, &Value)| !is_own(key) && !is_there(key, value);
         let added: Vec<(&String, &Value)> = after.iter().filter(is_added).collect();
         if !added.is_empty() {
             self.add_entries(self.layout.node(id), form, entries, &added);
@@ -164,16 +179,6 @@ impl<'l, 'v> Editor<'l, 'v> {
         }
         self.append_items(self.layout.node(id), form, items, place, &after[next..]);
         Some(true)
-    }
-}
-
-fn is_scalar(scalar: &Scalar, value: &Value) -> bool {
-    match (scalar, value) {
-        (Scalar::Null, Value::Null) => true,
-        (Scalar::Bool(scalar), Value::Bool(value)) => scalar == value,
-        (Scalar::Number(scalar), Value::Number(value)) => scalar == value,
-        (Scalar::String(scalar), Value::String(value)) => scalar == value,
-        _ => false,
     }
 }
 
