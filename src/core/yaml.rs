@@ -3,6 +3,9 @@
 //! `saphyr-parser` implements the grammar. The meaning of a scalar is defined here, because kubectl reads YAML 1.1
 //! and the libraries read YAML 1.2 (see [`scalar`]).
 
+mod edit;
+mod flow;
+mod layout;
 mod read;
 pub mod scalar;
 mod tree;
@@ -30,6 +33,18 @@ pub struct Manifest {
 pub fn read_value(text: &str) -> Result<Manifest, Error> {
     let document = read::read::<Value>(text)?;
     Ok(Manifest { root: document.root, duplicate_key: document.duplicate_key })
+}
+
+/// Edits the text of a YAML document so that it reads as `after`, and keeps its comments and its layout. `None` if the
+/// whole document has to be written again.
+pub fn edit(text: &str, after: &Value) -> Option<String> {
+    edit::edit(text, after, false)
+}
+
+/// Edits a JSON text so that it reads as `after`, and keeps its layout. If that is not possible, the text is written
+/// again with the same indentation.
+pub fn edit_json(text: &str, after: &Value) -> String {
+    edit::edit(text, after, true).unwrap_or_else(|| flow::write_json_like(text, after))
 }
 
 /// Reads one YAML document into nodes with their positions. A repeated key is an error.

@@ -3,6 +3,7 @@
 mod certs;
 mod check;
 mod cluster;
+mod diff;
 mod manifests;
 mod mutate;
 mod output;

@@ -21,6 +21,8 @@ pub struct RawDocument {
     pub line: usize,
 }
 
+const BYTE_ORDER_MARK: &str = "\u{feff}";
+
 /// The syntax of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
@@ -37,8 +39,6 @@ pub struct Document {
     pub syntax: Syntax,
     /// The value; `None` for a document of blanks and comments.
     pub value: Option<Value>,
-    /// The length of the `---` line and the comments before the first line with content, in bytes.
-    head: usize,
     duplicate_key: Option<yaml::Error>,
 }
 
@@ -124,21 +124,39 @@ impl Document {
                 column: span.column,
             }
         })?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         if text.trim_start().starts_with('{')
             && let Ok(value) = serde_json::from_str(text)
         {
-            return Ok(Self { syntax: Syntax::Json, value: Some(value), head: 0, duplicate_key: None });
+            return Ok(Self { syntax: Syntax::Json, value: Some(value), duplicate_key: None });
         }
         let manifest = yaml::read_value(text).map_err(|error| at_line(error, piece.line))?;
         let duplicate_key = manifest.duplicate_key;
         let value = manifest.root.filter(|root| !root.is_null());
-        Ok(Self { syntax: Syntax::Yaml, value, head: head(&piece.bytes), duplicate_key })
+        Ok(Self { syntax: Syntax::Yaml, value, duplicate_key })
     }
 
-    /// The `---` line and the comments at the beginning of the document. They are kept when it is written again.
-    pub fn head<'p>(&self, piece: &'p RawDocument) -> &'p [u8] {
-        &piece.bytes[..self.head]
+    /// The text of the document with the smallest edits after which it reads as `after`. Comments and layout are kept.
+    ///
+    /// If such edits are not possible, the whole document is written again below its leading comments.
+    pub fn edited(&self, piece: &RawDocument, after: &Value) -> Vec<u8> {
+        let text = std::str::from_utf8(&piece.bytes).unwrap_or_default();
+        let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
+            Some(rest) => (BYTE_ORDER_MARK, rest),
+            None => ("", text),
+        };
+        let edited = match self.syntax {
+            Syntax::Json => yaml::edit_json(text, after),
+            Syntax::Yaml => yaml::edit(text, after).unwrap_or_else(|| {
+                let written = format!("{}{}", &text[..head(text.as_bytes())], yaml::write(after));
+                if text.contains("\r\n") {
+                    written.replace("\r\n", "\n").replace('\n', "\r\n")
+                } else {
+                    written
+                }
+            }),
+        };
+        format!("{mark}{edited}").into_bytes()
     }
 }
 

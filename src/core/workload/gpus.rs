@@ -75,8 +75,9 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
     let of_pod = ["/spec/resources/limits", "/spec/resources", "/resources/limits"]
         .map(|tail| format!("{template}{tail}"));
     misplaced(resources, pod, &of_pod.each_ref().map(String::as_str), &first, found);
-    // A launcher needs no GPUs if its workers have them.
-    if found.len() == before && !pod.has_gpu_peers && !pod.is_launcher() {
+    // A launcher needs no GPUs if its workers have them, and a pod with an assumed annotation does not ask for them.
+    let asks = pod.context.annotations.is_empty() && !pod.has_gpu_peers && !pod.is_launcher();
+    if found.len() == before && asks {
         let known = resources.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
         let message = format!(
             "request {known} in `{}`{}: the fabric is for containers with GPUs",

@@ -1,8 +1,6 @@
 //! The formats of the output.
 
-use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
-use similar::{ChangeTag, TextDiff};
 
 use crate::core::admission::{OnError, Response, respond};
 use crate::core::manifest::{Document, InjectedDocument, RawDocument, Syntax};
@@ -12,13 +10,13 @@ use super::report::Location;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// Every document, the changed ones in YAML
+    /// Every document, in YAML if it changes; a changed YAML document keeps its comments and its layout
     Yaml,
     /// Every document as a JSON value, one after another
     Json,
     /// For each document that changes, its position and its JSON Patch (RFC 6902) as an object, one a line
     Patch,
-    /// A unified diff for each document that changes
+    /// A unified diff for each file that changes, which `patch -p1` applies
     Diff,
     /// The AdmissionReview response that the webhook would give for each pod, one a line
     Review,
@@ -70,12 +68,9 @@ pub(super) fn document(
     let from_json = document.syntax == Syntax::Json;
     let to_json = format == Some(Format::Json) || (format.is_none() && from_json);
     let content = match (&injected.value, to_json) {
+        (Some(value), _) if to_json == from_json => document.edited(raw, value),
         (Some(value), true) => pretty(value, raw),
-        (Some(value), false) => {
-            let mut out = document.head(raw).to_vec();
-            out.extend(yaml::write(value).into_bytes());
-            out
-        }
+        (Some(value), false) => yaml::write(value).into_bytes(),
         (None, true) if !from_json => {
             document.value.as_ref().map(|value| pretty(value, raw)).unwrap_or_default()
         }
@@ -143,26 +138,4 @@ pub(super) fn review(document: &Value, injected: &InjectedDocument) -> Vec<u8> {
         lines.push(b'\n');
     }
     lines
-}
-
-/// A unified diff of a document. Both versions are written in one style, so that only the additions differ.
-pub(super) fn diff(name: &str, before: &Value, after: &Value, colour: bool) -> Vec<u8> {
-    let (before, after) = (yaml::write(before), yaml::write(after));
-    let diff = TextDiff::from_lines(&before, &after);
-    let style = |tag: ChangeTag| match tag {
-        ChangeTag::Insert if colour => Style::new().fg_color(Some(AnsiColor::Green.into())),
-        ChangeTag::Delete if colour => Style::new().fg_color(Some(AnsiColor::Red.into())),
-        _ => Style::new(),
-    };
-    let bold = if colour { Style::new().bold() } else { Style::new() };
-    let mut out = format!("{bold}--- {name}{bold:#}\n{bold}+++ {name} (mutated){bold:#}\n");
-    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
-        out.push_str(&format!("{}\n", hunk.header()));
-        for change in hunk.iter_changes() {
-            let style = style(change.tag());
-            let line = change.value().trim_end_matches('\n');
-            out.push_str(&format!("{style}{}{line}{style:#}\n", change.tag()));
-        }
-    }
-    out.into_bytes()
 }
