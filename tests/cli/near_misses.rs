@@ -260,3 +260,56 @@ fn other_documents_are_not_reported() {
         assert_eq!(mutate(&["--policy", "aws-efa"], text).exits(0).stderr, "", "{text}");
     }
 }
+
+/// An Argo Workflow that creates the object of this text.
+fn workflow(manifest: &str) -> String {
+    let lines: Vec<String> = manifest.lines().map(|line| format!("        {line}\n")).collect();
+    format!(
+        "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {{generateName: w-}}\nspec:\n  templates:\n  - name: train\n    \
+         resource:\n      action: create\n      manifest: |\n{}",
+        lines.concat()
+    )
+}
+
+#[test]
+fn a_manifest_within_an_argo_workflow_is_injected() {
+    let inner = job("", &format!("annotations: {{{TRIGGER}: \"true\"}}"), GPUS)
+        .replace("spec:\n  template", "# kept\nspec:\n  template");
+    let stream = workflow(&inner);
+    let run = mutate(&["--policy", "aws-efa", "--report", "json"], &stream).exits(0);
+    let report = &run.reports()[0];
+    assert_eq!(report["path"], "/spec/templates/0/resource/manifest#/spec/template");
+    assert_eq!(report["outcome"], "mutated");
+    let text = |document: &Value| {
+        document["spec"]["templates"][0]["resource"]["manifest"].as_str().unwrap().to_owned()
+    };
+    let after = text(&run.documents()[0]);
+    assert!(after.contains("# kept\n"), "{after}");
+    // The text is what `mutate` makes of the manifest alone.
+    assert_eq!(after, mutate(&["--policy", "aws-efa"], &inner).exits(0).text());
+    let patch = &mutate(&["--policy", "aws-efa", "-o", "patch"], &stream).exits(0).lines()[0]["patch"];
+    assert_eq!(
+        patch[0],
+        serde_json::json!({"op": "replace", "path": "/spec/templates/0/resource/manifest", "value": after})
+    );
+    let misspelled = workflow(&inner.replace("networking", "netwroking"));
+    let miss = &near_misses(&misspelled)[0];
+    assert!(
+        miss.1.starts_with("/spec/templates/0/resource/manifest#/spec/template/metadata/annotations/"),
+        "{miss:?}"
+    );
+}
+
+#[test]
+fn a_manifest_within_an_argo_workflow_that_cannot_be_read_is_reported() {
+    let inner = job("", "", GPUS).replace("name: main", "name: [{{inputs.parameters.name}");
+    let stream = workflow(&inner);
+    let run = mutate(&["--policy", "aws-efa"], &stream).exits(0);
+    assert_eq!(run.text(), stream);
+    run.says(&["/spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest`", "(unreadable_manifest)"]);
+    let own = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: w}\nspec:\n  templates:\n  - name: a\n    \
+               container: {image: b, resources: {limits: {nvidia.com/gpu: 8}}}\n";
+    mutate(&["--policy", "aws-efa"], own)
+        .exits(0)
+        .says(&["`spec.templates[a].container`", "(no_pod_template)"]);
+}

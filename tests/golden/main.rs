@@ -28,7 +28,7 @@ use serde_json::Value;
 use cases::{Case, cases, root};
 
 /// The patches of served pods are wanted.
-const PATCHES: Wanted = Wanted { patches: true, summary: false };
+const PATCHES: Wanted = Wanted { patches: true, summary: false, findings: false, assume_annotated: false };
 
 /// What the binary puts out: standard output, and the report on standard error.
 fn through_binary(case: &Case) -> (String, String) {

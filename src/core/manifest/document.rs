@@ -1,14 +1,15 @@
 //! One document of a stream: reads it and injects its pod templates.
 
-use json_patch::{Patch, PatchOperation};
+use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::core::engine::{Mutation, Outcome, Reason};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate};
-use crate::core::workload::{self, CheckedPod, Findings};
+use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE};
 use crate::core::yaml;
 
+use super::inline;
 use super::templates::{self, Found};
 
 /// The bytes of one document, with its `---` line and its comments. All raw documents of a stream, concatenated, are
@@ -68,6 +69,17 @@ pub struct Template {
     pub findings: Findings,
     /// True if the template has no annotation of a trigger, and was injected as if it had.
     pub assumed: bool,
+    /// True if the template is in a manifest within a text, whose pointer is before the `#`.
+    pub(super) in_text: bool,
+}
+
+/// A fact about a document, or about a part of it, that has no pod templates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// JSON Pointer from the document's root.
+    pub pointer: String,
+    pub code: &'static str,
+    pub message: String,
 }
 
 /// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
@@ -90,8 +102,10 @@ pub struct InjectedDocument {
     pub templates: Vec<Template>,
     /// The changed document; `None` if no template changed.
     pub value: Option<Value>,
-    /// The reason why a workload has no templates. `None` unless [`Wanted::findings`] is set.
-    pub podless: Option<String>,
+    /// The reasons why a workload, or a manifest within it, has no templates.
+    pub notes: Vec<Note>,
+    /// The changed texts that have manifests, each with its JSON Pointer.
+    pub(super) texts: Vec<(String, String)>,
 }
 
 impl InjectedDocument {
@@ -103,7 +117,12 @@ impl InjectedDocument {
             let pointer = template.pointer.clone();
             operations.into_iter().filter_map(move |operation| moved(operation, &pointer))
         };
-        Patch(self.templates.iter().flat_map(of_template).collect())
+        let of_text = |(pointer, text): &(String, String)| {
+            let path = pointer.parse().ok()?;
+            Some(PatchOperation::Replace(ReplaceOperation { path, value: text.clone().into() }))
+        };
+        let templates = self.templates.iter().filter(|template| !template.in_text);
+        Patch(templates.flat_map(of_template).chain(self.texts.iter().filter_map(of_text)).collect())
     }
 
     /// Returns true if a policy refuses a pod of the document.
@@ -213,12 +232,14 @@ pub fn inject(
             added,
             findings: Findings::default(),
             assumed,
+            in_text: false,
         });
         contexts.push(request);
     }
     if wanted.findings {
         add_findings(policies, &root, &contexts, &mut injected);
     }
+    changed |= inline::inject(policies, &mut root, wanted, &mut injected);
     if !changed {
         document.value = Some(root);
         return Ok(injected);
@@ -256,7 +277,8 @@ fn add_findings(
     injected: &mut InjectedDocument,
 ) {
     if injected.templates.is_empty() {
-        injected.podless = workload::podless(policies, root);
+        let note = |message| Note { pointer: String::new(), code: NO_POD_TEMPLATE, message };
+        injected.notes.extend(workload::podless(policies, root).map(note));
         return;
     }
     let templates = injected.templates.iter().zip(contexts);

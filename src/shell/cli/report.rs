@@ -5,8 +5,7 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use crate::core::engine::{Outcome, Reason};
-use crate::core::manifest::Template;
-use crate::core::workload::NO_POD_TEMPLATE;
+use crate::core::manifest::{Note, Template};
 
 /// The location of a pod template.
 #[derive(Debug, Clone, Copy)]
@@ -53,22 +52,24 @@ fn sentence(reason: &Reason, template: &Template) -> String {
     }
 }
 
-/// The report on a workload without a pod template.
-pub(super) fn podless_text(location: Location<'_>, message: &str) -> String {
+/// The report on a workload, or a part of it, without a pod template.
+pub(super) fn note_text(location: Location<'_>, note: &Note) -> String {
     let Location { file, document, object } = location;
-    format!("{file}: document {document}: {object}: unchanged: {message} ({NO_POD_TEMPLATE})")
+    let Note { pointer, code, message } = note;
+    let space = if pointer.is_empty() { "" } else { " " };
+    format!("{file}: document {document}: {object}{space}{pointer}: unchanged: {message} ({code})")
 }
 
 /// The same as one JSON object, with the keys of the report on a template.
-pub(super) fn podless_json(location: Location<'_>, message: &str) -> String {
+pub(super) fn note_json(location: Location<'_>, note: &Note) -> String {
     json!({
         "file": location.file,
         "document": location.document,
-        "path": "",
+        "path": note.pointer,
         "outcome": "unchanged",
         "policy": null,
-        "reason": NO_POD_TEMPLATE,
-        "message": message,
+        "reason": note.code,
+        "message": note.message,
         "added": [],
         "warnings": [],
         "near_misses": [],

@@ -96,12 +96,10 @@ pub(super) fn process<'a>(
             (false, ReportFormat::Json) => lines.push(report::json(location, template)),
         }
     }
-    if let Some(message) = injected.podless.as_ref().filter(|_| !arguments.quiet) {
-        lines.push(match arguments.report {
-            ReportFormat::Text => report::podless_text(location, message),
-            ReportFormat::Json => report::podless_json(location, message),
-        });
-    }
+    lines.extend(injected.notes.iter().filter(|_| !arguments.quiet).map(|note| match arguments.report {
+        ReportFormat::Text => report::note_text(location, note),
+        ReportFormat::Json => report::note_json(location, note),
+    }));
     let verdict = Verdict::of(location, &injected);
     Processed { content, lines, error: None, status, verdict }
 }
