@@ -45,16 +45,16 @@ fn samples() -> Vec<WarningKind> {
     let assumed = |has_gpus| WarningKind::ParameterAssumed {
         parameter: text("rdmaDevicesPerGPU"),
         value: text("1"),
-        labels: vec![selected(&[]), selected(&["a3-megagpu-8g", "a3-highgpu-8g"])],
+        labels: vec![selected(&[]), selected(&["lab-h100-eight", "lab-h100-four"])],
         gpus: Some(8),
         has_gpus,
     };
     let kept = |count: usize| {
         let one =
-            |at| (format!("spec.containers[trainer].resources.limits[vpc.amazonaws.com/efa{at}]"), text("8"));
+            |at| (format!("spec.containers[trainer].resources.limits[example.com/nic{at}]"), text("8"));
         WarningKind::Restamped {
-            before: text("aws-efa@13bef0de6c37"),
-            after: text("aws-efa@77f1c2a0b3de"),
+            before: text("lab-roce@13bef0de6c37"),
+            after: text("lab-roce@77f1c2a0b3de"),
             kept: (0..count).map(one).collect(),
         }
     };
@@ -73,7 +73,7 @@ fn samples() -> Vec<WarningKind> {
             selected: selected(&["BM.GPU.H100.8"]),
         },
         WarningKind::NodeValuesDisagree {
-            selected: selected(&["Standard_ND96isr_H100_v5", "Standard_ND96asr_v4"]),
+            selected: selected(&["Standard_Lab96isr_H100_v5", "Standard_Lab96asr_v4"]),
         },
         WarningKind::CapabilityWithoutRoot {
             capability: text("IPC_LOCK"),
@@ -83,14 +83,14 @@ fn samples() -> Vec<WarningKind> {
             setting: text("privileged: true"),
             against: text("allowPrivilegeEscalation: false"),
         },
-        WarningKind::NoSuchContainer { name: text("tcpxo-daemon") },
+        WarningKind::NoSuchContainer { name: text("fabric-daemon") },
         WarningKind::ClaimWithoutPodClaim { claim: text("compute-domain-channel") },
         kept(0),
         kept(1),
         kept(9),
-        WarningKind::InjectedBefore { stamp: text("azure-infiniband@13bef0de6c37") },
+        WarningKind::InjectedBefore { stamp: text("lab-roce@13bef0de6c37") },
         WarningKind::HugePagesAlone { resource: text("hugepages-2Mi") },
-        WarningKind::KeptFabric { names: vec![text("rdma/hca_shared_devices_a")] },
+        WarningKind::KeptFabric { names: vec![text("example.com/shared-nic")] },
         WarningKind::HostNetwork,
         WarningKind::SettingsElsewhere { variable: text("NCCL_CONF_FILE"), file: text("/etc/nccl.conf") },
         WarningKind::NotInFile { variable: text("NCCL_SOCKET_IFNAME"), file: text("/etc/nccl.conf") },
@@ -136,10 +136,10 @@ fn a_pod_stamped_earlier_gets_one_sentence_with_values_stamp_and_remedy() {
     let texts: Vec<String> =
         warnings.map(|kind| Warning { path: String::new(), kind, rule: String::new() }.to_string()).collect();
     for text in &texts {
-        assert!(text.contains("`aws-efa@13bef0de6c37`") && text.contains("`aws-efa@77f1c2a0b3de`"), "{text}");
+        assert!(text.contains("`lab-roce@13bef0de6c37`") && text.contains("`lab-roce@77f1c2a0b3de`"), "{text}");
         assert!(!text.contains(". "), "{text}");
     }
     assert!(!texts[0].contains("stays"), "{}", texts[0]);
-    assert!(texts[1].ends_with("efa0]` stays `8`"), "{}", texts[1]);
-    assert!(texts[2].ends_with("efa2]` stays `8`, and 6 more values stay"), "{}", texts[2]);
+    assert!(texts[1].ends_with("nic0]` stays `8`"), "{}", texts[1]);
+    assert!(texts[2].ends_with("nic2]` stays `8`, and 6 more values stay"), "{}", texts[2]);
 }
