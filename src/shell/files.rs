@@ -48,7 +48,8 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let target = fs::canonicalize(path)?;
     let before = fs::metadata(&target)?;
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = target.with_file_name(format!(".{name}.{}.{:08x}", std::process::id(), fastrand::u32(..)));
+    let temporary =
+        target.with_file_name(format!(".{name}.{}.{:08x}", std::process::id(), fastrand::u32(..)));
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(content)?;

@@ -11,6 +11,7 @@ mod docs;
 mod edits;
 mod errors;
 mod extends;
+mod in_place;
 mod input;
 mod limits;
 mod manifests;

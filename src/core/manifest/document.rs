@@ -137,7 +137,11 @@ impl Document {
             Syntax::Json => yaml::edit_json(text, after),
             Syntax::Yaml => yaml::edit(text, after).unwrap_or_else(|| {
                 let written = format!("{}{}", &text[..head(text.as_bytes())], yaml::write(after));
-                if text.contains("\r\n") { written.replace("\r\n", "\n").replace('\n', "\r\n") } else { written }
+                if text.contains("\r\n") {
+                    written.replace("\r\n", "\n").replace('\n', "\r\n")
+                } else {
+                    written
+                }
             }),
         };
         format!("{mark}{edited}").into_bytes()
@@ -164,7 +168,8 @@ fn head(bytes: &[u8]) -> usize {
 
 /// Injects every pod template of a document.
 ///
-/// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values.
+/// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values, and
+/// if a document with such a map would change with the other value.
 pub fn inject(
     policies: &PolicySet,
     document: &mut Document,
@@ -191,7 +196,8 @@ pub fn inject(
         }
         injected.templates.push(Template { pointer, mutation, added });
     }
-    if !changed {
+    let repeats = document.syntax == Syntax::Json || document.duplicate_key.is_some();
+    if !changed && !(repeats && first_reading_changes(policies, document.syntax, piece)) {
         document.value = Some(root);
         return Ok(injected);
     }
@@ -207,6 +213,23 @@ pub fn inject(
     }
     injected.value = Some(root);
     Ok(injected)
+}
+
+/// Returns true if a pod is injected or refused if each repeated key has its first value.
+fn first_reading_changes(policies: &PolicySet, syntax: Syntax, piece: &RawDocument) -> bool {
+    let text = std::str::from_utf8(&piece.bytes).unwrap_or_default();
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let Some(mut root) = yaml::first_reading(text, syntax == Syntax::Json) else { return false };
+    templates::find(&root).into_iter().any(|Found { pointer, request }| {
+        let Some(place) = root.pointer_mut(&pointer) else { return false };
+        match mutate(policies, place.take(), &request).outcome {
+            Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
+                mutated.operation_count() > 0
+            }
+            Outcome::Unchanged { .. } => false,
+            Outcome::Refused { .. } => true,
+        }
+    })
 }
 
 /// Parses JSON as YAML to find a repeated key, which the JSON parser accepts without an error.

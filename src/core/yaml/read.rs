@@ -128,7 +128,12 @@ pub(super) fn span_at(text: &str, offset: usize) -> Span {
     Span { line, column, length: 1 }
 }
 
-pub(super) fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: Span) -> Result<Scalar, Error> {
+pub(super) fn scalar_value(
+    text: &str,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    span: Span,
+) -> Result<Scalar, Error> {
     let resolved = match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix != "str" => scalar::resolve(text),
         None if style == ScalarStyle::Plain => scalar::resolve(text),

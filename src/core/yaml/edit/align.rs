@@ -1,4 +1,4 @@
-//! Which items of a list are the ones that it had before.
+//! Pairs the items of a list with those that it had before.
 
 use serde_json::Value;
 
@@ -8,7 +8,8 @@ const MAX_COMPARISONS: usize = 250_000;
 /// For each item of `before`, its index in `after`, in rising order. `None` if `after` has fewer items.
 pub(super) fn align(before: &[Value], after: &[Value]) -> Option<Vec<usize>> {
     let added = after.len().checked_sub(before.len())?;
-    let same_start = before.iter().zip(after).take_while(|(before, after)| likeness(before, after) > LOOSE).count();
+    let same_start =
+        before.iter().zip(after).take_while(|(before, after)| likeness(before, after) > LOOSE).count();
     if added == 0 || same_start == before.len() {
         return Some((0..before.len()).collect());
     }

@@ -48,7 +48,12 @@ impl Editor<'_, '_> {
             Place::Entry { column, colon } => self.replace_entry(range, column, colon, after),
             Place::Item { dash } => {
                 let mut item = String::new();
-                write::write_item(&mut item, after, self.layout.column(dash), self.style.indent);
+                if self.has_comment(range.end) {
+                    item.push_str("- ");
+                    self.style.flow.write(&mut item, after, "");
+                } else {
+                    write::write_item(&mut item, after, self.layout.column(dash), self.style.indent);
+                }
                 self.edit(dash..range.end, without_line_end(item));
             }
             Place::Flow => {
@@ -83,8 +88,7 @@ impl Editor<'_, '_> {
                     write::write_item(&mut value, item, column, self.style.indent);
                 }
             }
-            // A block scalar would take in the comment after it.
-            _ if !self.layout.rest_of_line(range.end).trim().is_empty() => {
+            _ if self.has_comment(range.end) => {
                 self.style.flow.write(&mut value, after, "");
                 return self.replace_inline(range, colon, one_line, value);
             }
@@ -154,7 +158,8 @@ impl Editor<'_, '_> {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
         if form == Form::Flow {
             let margin = self.margin(last.key_range.start);
-            let last_entry = last.key_range.start..self.layout.node(last.node).range.end.max(last.key_range.end);
+            let last_entry =
+                last.key_range.start..self.layout.node(last.node).range.end.max(last.key_range.end);
             let flow = self.flow_after(node, &last_entry);
             let texts = added.iter().map(|(key, value)| {
                 let mut text = String::new();
@@ -173,9 +178,15 @@ impl Editor<'_, '_> {
     }
 
     /// Writes entries in the place of the merge key of a block map. Returns false if that is not possible.
-    pub(super) fn write_out_merge(&mut self, form: Form, entries: &[Entry], old: &[(&String, &Value)]) -> bool {
+    pub(super) fn write_out_merge(
+        &mut self,
+        form: Form,
+        entries: &[Entry],
+        old: &[(&String, &Value)],
+    ) -> bool {
         let mut merges = entries.iter().filter(|entry| entry.merges);
-        let (Some(merge), None, Form::Block, false) = (merges.next(), merges.next(), form, old.is_empty()) else {
+        let (Some(merge), None, Form::Block, false) = (merges.next(), merges.next(), form, old.is_empty())
+        else {
             return false;
         };
         let column = self.layout.column(merge.key_range.start);
@@ -256,7 +267,8 @@ impl Editor<'_, '_> {
     fn flow_after(&self, node: &Node, last: &Range<usize>) -> Flow {
         let last_text = &self.layout.text[last.clone()];
         let one_line = last_text.ends_with(['}', ']']) && !last_text.contains('\n');
-        let unit = if one_line || !self.is_on_own_line(node, last) { None } else { self.style.flow.unit.clone() };
+        let unit =
+            if one_line || !self.is_on_own_line(node, last) { None } else { self.style.flow.unit.clone() };
         Flow { unit, ..self.style.flow.clone() }
     }
 
@@ -321,6 +333,11 @@ impl Editor<'_, '_> {
             start = above;
         }
         start
+    }
+
+    /// Returns true if a comment follows on the line. A block scalar before it would take it in.
+    fn has_comment(&self, end: usize) -> bool {
+        !self.layout.rest_of_line(end).trim().is_empty()
     }
 
     /// The indentation of the line of a position.

@@ -9,12 +9,15 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::super::read::{Span, key_text, scalar_value};
-use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, header, quoted_end, skip_blank, skip_properties, trimmed};
+use super::{
+    Entry, Form, Item, Kind, Layout, Node, NodeId, header, quoted_end, skip_blank, skip_properties, trimmed,
+};
 
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     let offsets = Offsets::of(text);
-    let mut builder = Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
+    let mut builder =
+        Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
     for event in Parser::new_from_str(text) {
         let (event, span) = event.ok()?;
         builder.event(event, offsets.byte(span.start.index())..offsets.byte(span.end.index()))?;
@@ -127,7 +130,8 @@ struct Offsets {
 
 impl Offsets {
     fn of(text: &str) -> Self {
-        let bytes = if text.is_ascii() { Vec::new() } else { text.char_indices().map(|(at, _)| at).collect() };
+        let bytes =
+            if text.is_ascii() { Vec::new() } else { text.char_indices().map(|(at, _)| at).collect() };
         Self { bytes, length: text.len() }
     }
 
@@ -238,7 +242,8 @@ impl Builder<'_> {
 
     fn add(&mut self, range: Range<usize>, anchor: usize, kind: Kind, properties: bool) -> Option<NodeId> {
         let id = self.nodes.len();
-        let content = if properties { skip_properties(self.text, range.start).min(range.end) } else { range.start };
+        let content =
+            if properties { skip_properties(self.text, range.start).min(range.end) } else { range.start };
         self.nodes.push(Node { range, content, anchor, kind });
         if anchor > 0 {
             self.anchors.insert(anchor, id);
