@@ -42,14 +42,15 @@ impl Values {
         }
         let Some(block) = blocks.pop() else {
             let message = format!("there is no `{BLOCK}` block");
-            return Err(fail(Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).hint(
-                format!("write `{BLOCK}: {{aws: {{enabled: true}}}}`, with the provider that you use"),
-            )));
+            return Err(fail(
+                Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).hint(block_hint()),
+            ));
         };
         if let Some(duplicate) = yaml::duplicate_key(&block.value) {
             return Err(fail(duplicate.into()));
         }
-        for entry in map(&block.value, BLOCK).map_err(fail)? {
+        let entries = map(&block.value, BLOCK).map_err(|error| fail(error.hint(block_hint())))?;
+        for entry in entries {
             providers.push(read_provider(entry).map_err(fail)?);
         }
         Ok(Self { file: file.to_owned(), text: text.to_owned(), providers })
@@ -123,6 +124,10 @@ impl Values {
     }
 }
 
+fn block_hint() -> String {
+    format!("write `{BLOCK}: {{aws: {{enabled: true}}}}`, with the provider that you use")
+}
+
 fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> {
     match &node.content {
         Content::Map(entries) => Ok(entries),
@@ -136,7 +141,9 @@ fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> 
 fn read_provider(entry: &Entry<Node>) -> Result<Provider, Diagnostic> {
     let mut provider =
         Provider { name: entry.key.clone(), span: entry.span, enabled: None, settings: Vec::new() };
-    for setting in map(&entry.value, &entry.key)? {
+    let settings = map(&entry.value, &entry.key)
+        .map_err(|error| error.hint(format!("write `{}: {{enabled: true}}`, or remove it", entry.key)))?;
+    for setting in settings {
         if setting.key == "enabled" {
             let enabled = setting.value.to_value().as_bool();
             provider.enabled = Some(enabled.ok_or_else(|| {

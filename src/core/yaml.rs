@@ -47,6 +47,13 @@ pub fn edit_json(text: &str, after: &Value) -> String {
     edit::edit(text, after, true).unwrap_or_else(|| flow::write_json_like(text, after))
 }
 
+/// Reads a document with a repeated key, and gives the key its first value; all other readers take the last one. `None`
+/// if no key is repeated.
+pub fn first_reading(text: &str, json: bool) -> Option<Value> {
+    let layout = layout::Layout::read(text, json)?;
+    layout.has_repeated_key().then(|| layout.to_value(layout.root))
+}
+
 /// Reads one YAML document into nodes with their positions. A repeated key is an error.
 pub fn read_node(text: &str) -> Result<Option<Node>, Error> {
     let document = read::read::<Node>(text)?;

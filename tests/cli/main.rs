@@ -12,6 +12,7 @@ mod edits;
 mod errors;
 mod exit_policy;
 mod extends;
+mod in_place;
 mod input;
 mod limits;
 mod manifests;

@@ -199,7 +199,8 @@ fn head(bytes: &[u8]) -> usize {
 
 /// Injects every pod template of a document.
 ///
-/// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values.
+/// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values, and
+/// if a document with such a map would change with the other value.
 pub fn inject(
     policies: &PolicySet,
     document: &mut Document,
@@ -240,7 +241,8 @@ pub fn inject(
         add_findings(policies, &root, &contexts, &mut injected);
     }
     changed |= inline::inject(policies, &mut root, wanted, &mut injected);
-    if !changed {
+    let repeats = document.syntax == Syntax::Json || document.duplicate_key.is_some();
+    if !changed && !(repeats && first_reading_changes(policies, document.syntax, piece)) {
         document.value = Some(root);
         return Ok(injected);
     }
@@ -292,6 +294,23 @@ fn add_findings(
     for (template, findings) in injected.templates.iter_mut().zip(findings) {
         template.findings = findings;
     }
+}
+
+/// Returns true if a pod is injected or refused if each repeated key has its first value.
+fn first_reading_changes(policies: &PolicySet, syntax: Syntax, piece: &RawDocument) -> bool {
+    let text = std::str::from_utf8(&piece.bytes).unwrap_or_default();
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let Some(mut root) = yaml::first_reading(text, syntax == Syntax::Json) else { return false };
+    templates::find(&root).into_iter().any(|Found { pointer, request }| {
+        let Some(place) = root.pointer_mut(&pointer) else { return false };
+        match mutate(policies, place.take(), &request).outcome {
+            Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
+                mutated.operation_count() > 0
+            }
+            Outcome::Unchanged { .. } => false,
+            Outcome::Refused { .. } => true,
+        }
+    })
 }
 
 /// Parses JSON as YAML to find a repeated key, which the JSON parser accepts without an error.

@@ -5,6 +5,8 @@
 
 mod align;
 mod place;
+#[cfg(test)]
+mod tests;
 mod visit;
 
 use std::ops::Range;

@@ -4,10 +4,11 @@ mod events;
 mod json;
 mod plain;
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use saphyr_parser::ScalarStyle;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::scalar::Scalar;
 
@@ -108,6 +109,47 @@ impl<'t> Layout<'t> {
             }
             _ => false,
         }
+    }
+
+    /// The value of a node. Of a repeated key, it has the first value.
+    pub(super) fn to_value(&self, id: NodeId) -> Value {
+        match &self.node(id).kind {
+            Kind::Alias { node, .. } => self.to_value(*node),
+            Kind::Scalar { value, .. } => match value {
+                Scalar::Null => Value::Null,
+                Scalar::Bool(value) => Value::Bool(*value),
+                Scalar::Number(number) => Value::Number(number.clone()),
+                Scalar::String(text) => Value::String(text.clone()),
+            },
+            Kind::List { items, .. } => items.iter().map(|item| self.to_value(item.node)).collect(),
+            Kind::Map { entries, .. } => {
+                let mut map = Map::new();
+                for entry in entries.iter().filter(|entry| !entry.merges) {
+                    map.entry(&entry.key).or_insert_with(|| self.to_value(entry.node));
+                }
+                for entry in entries.iter().filter(|entry| entry.merges) {
+                    let sources = match self.to_value(entry.node) {
+                        Value::Array(sources) => sources,
+                        source => vec![source],
+                    };
+                    for (key, value) in sources.iter().filter_map(Value::as_object).flatten() {
+                        map.entry(key).or_insert_with(|| value.clone());
+                    }
+                }
+                Value::Object(map)
+            }
+        }
+    }
+
+    /// Returns true if a map has a key twice.
+    pub(super) fn has_repeated_key(&self) -> bool {
+        self.nodes.iter().any(|node| match &node.kind {
+            Kind::Map { entries, .. } => {
+                let mut keys = HashSet::with_capacity(entries.len());
+                entries.iter().any(|entry| !entry.merges && !keys.insert(&entry.key))
+            }
+            _ => false,
+        })
     }
 
     pub(super) fn node(&self, id: NodeId) -> &Node {

@@ -123,7 +123,7 @@ struct Run<'a> {
     target: Target,
 }
 
-/// What becomes of the documents.
+/// The destination of the documents.
 enum Target {
     /// They are printed. The end of the output so far decides how the next one follows.
     Output(Before),

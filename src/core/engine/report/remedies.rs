@@ -50,8 +50,7 @@ fn samples() -> Vec<WarningKind> {
         has_gpus,
     };
     let kept = |count: usize| {
-        let one =
-            |at| (format!("spec.containers[trainer].resources.limits[example.com/nic{at}]"), text("8"));
+        let one = |at| (format!("spec.containers[trainer].resources.limits[example.com/nic{at}]"), text("8"));
         WarningKind::Restamped {
             before: text("lab-roce@13bef0de6c37"),
             after: text("lab-roce@77f1c2a0b3de"),
@@ -136,7 +135,10 @@ fn a_pod_stamped_earlier_gets_one_sentence_with_values_stamp_and_remedy() {
     let texts: Vec<String> =
         warnings.map(|kind| Warning { path: String::new(), kind, rule: String::new() }.to_string()).collect();
     for text in &texts {
-        assert!(text.contains("`lab-roce@13bef0de6c37`") && text.contains("`lab-roce@77f1c2a0b3de`"), "{text}");
+        assert!(
+            text.contains("`lab-roce@13bef0de6c37`") && text.contains("`lab-roce@77f1c2a0b3de`"),
+            "{text}"
+        );
         assert!(!text.contains(". "), "{text}");
     }
     assert!(!texts[0].contains("stays"), "{}", texts[0]);

@@ -1,4 +1,4 @@
-//! Which items of a list are the ones that it had before.
+//! Pairs the items of a list with those that it had before.
 
 use serde_json::Value;
 

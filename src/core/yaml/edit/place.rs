@@ -48,7 +48,12 @@ impl Editor<'_, '_> {
             Place::Entry { column, colon } => self.replace_entry(range, column, colon, after),
             Place::Item { dash } => {
                 let mut item = String::new();
-                write::write_item(&mut item, after, self.layout.column(dash), self.style.indent);
+                if self.has_comment(range.end) {
+                    item.push_str("- ");
+                    self.style.flow.write(&mut item, after, "");
+                } else {
+                    write::write_item(&mut item, after, self.layout.column(dash), self.style.indent);
+                }
                 self.edit(dash..range.end, without_line_end(item));
             }
             Place::Flow => {
@@ -83,8 +88,7 @@ impl Editor<'_, '_> {
                     write::write_item(&mut value, item, column, self.style.indent);
                 }
             }
-            // A block scalar would take in the comment after it.
-            _ if !self.layout.rest_of_line(range.end).trim().is_empty() => {
+            _ if self.has_comment(range.end) => {
                 self.style.flow.write(&mut value, after, "");
                 return self.replace_inline(range, colon, one_line, value);
             }
@@ -329,6 +333,11 @@ impl Editor<'_, '_> {
             start = above;
         }
         start
+    }
+
+    /// Returns true if a comment follows on the line. A block scalar before it would take it in.
+    fn has_comment(&self, end: usize) -> bool {
+        !self.layout.rest_of_line(end).trim().is_empty()
     }
 
     /// The indentation of the line of a position.

@@ -8,7 +8,6 @@ use serde_json::{Map, Value};
 use crate::core::pointer::push_token;
 
 use super::super::layout::{Entry, Form, Item, Kind, Layout, Node, NodeId};
-use super::super::scalar::Scalar;
 use super::align::align;
 use super::place::Place;
 use super::{Edit, Style};
@@ -54,7 +53,7 @@ impl<'l, 'v> Editor<'l, 'v> {
                 (Kind::Map { form, entries }, Value::Object(after)) if !entries.is_empty() => {
                     self.map(id, *form, entries, after)?
                 }
-                (Kind::List { .. } | Kind::Map { .. }, _) => to_value(self.layout, id) == *after,
+                (Kind::List { .. } | Kind::Map { .. }, _) => self.layout.to_value(id) == *after,
                 _ => false,
             };
         if !kept {
@@ -83,7 +82,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         after: &'v Map<String, Value>,
     ) -> Option<bool> {
         if form == Form::Other {
-            return Some(to_value(self.layout, id) == Value::Object(after.clone()));
+            return Some(self.layout.to_value(id) == Value::Object(after.clone()));
         }
         let is_own = |key: &str| entries.iter().any(|entry| !entry.merges && entry.key == key);
         let Some(merged) = self.merged(entries) else { return Some(false) };
@@ -93,7 +92,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         }
         // An anchor that has gained a key would add it here.
         let written_out = if merged.keys().any(|key| !is_own(key) && !after.contains_key(key)) {
-            let before = to_value(self.layout, id);
+            let before = self.layout.to_value(id);
             let was_merged = |key: &str| !is_own(key) && before.get(key).is_some();
             let old: Vec<_> = after.iter().filter(|(key, _)| was_merged(key)).collect();
             if !self.write_out_merge(form, entries, &old) {
@@ -149,7 +148,7 @@ impl<'l, 'v> Editor<'l, 'v> {
                     self.merge(item.node, merged)?;
                 }
             }
-            _ => add(&to_value(self.layout, id)),
+            _ => add(&self.layout.to_value(id)),
         }
         Some(())
     }
@@ -164,12 +163,12 @@ impl<'l, 'v> Editor<'l, 'v> {
         after: &'v [Value],
     ) -> Option<bool> {
         if form == Form::Other {
-            return Some(to_value(self.layout, id) == Value::Array(after.to_vec()));
+            return Some(self.layout.to_value(id) == Value::Array(after.to_vec()));
         }
         let pairs = if items.len() == after.len() {
             (0..items.len()).collect()
         } else {
-            let before: Vec<Value> = items.iter().map(|item| to_value(self.layout, item.node)).collect();
+            let before: Vec<Value> = items.iter().map(|item| self.layout.to_value(item.node)).collect();
             match align(&before, after) {
                 Some(pairs) => pairs,
                 None => return Some(false),
@@ -188,39 +187,6 @@ impl<'l, 'v> Editor<'l, 'v> {
         self.append_items(self.layout.node(id), form, items, place, &after[next..]);
         Some(true)
     }
-}
-
-/// The value of a node in the text as it is.
-fn to_value(layout: &Layout<'_>, id: NodeId) -> Value {
-    match &layout.node(id).kind {
-        Kind::Alias { node, .. } => to_value(layout, *node),
-        Kind::Scalar { value, .. } => match value {
-            Scalar::Null => Value::Null,
-            Scalar::Bool(value) => Value::Bool(*value),
-            Scalar::Number(number) => Value::Number(number.clone()),
-            Scalar::String(text) => Value::String(text.clone()),
-        },
-        Kind::List { items, .. } => items.iter().map(|item| to_value(layout, item.node)).collect(),
-        Kind::Map { entries, .. } => {
-            let own = entries.iter().filter(|entry| !entry.merges);
-            let mut map: Map<String, Value> =
-                own.map(|entry| (entry.key.clone(), to_value(layout, entry.node))).collect();
-            for entry in entries.iter().filter(|entry| entry.merges) {
-                let sources = match to_value(layout, entry.node) {
-                    Value::Array(sources) => sources,
-                    source => vec![source],
-                };
-                for (key, value) in sources.into_iter().filter_map(into_map).flatten() {
-                    map.entry(key).or_insert(value);
-                }
-            }
-            Value::Object(map)
-        }
-    }
-}
-
-fn into_map(value: Value) -> Option<Map<String, Value>> {
-    if let Value::Object(map) = value { Some(map) } else { None }
 }
 
 impl Editor<'_, '_> {

@@ -344,7 +344,8 @@ mod tests {
                 if path.is_file()
                     && let Ok(text) = fs::read_to_string(&path)
                 {
-                    let documents = text.split_inclusive("\n---\n");
+                    let documents =
+                        text.split("\n---\n").map(|document| format!("{}\n", document.trim_end()));
                     plain += documents.filter(|document| agrees(document)).count();
                 }
             }
