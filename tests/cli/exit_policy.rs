@@ -21,7 +21,7 @@ fn a_warning_fails_the_run_if_it_is_to() {
         mutate(&[&AWS[..], &[option]].concat(), stream).exits(status)
     };
     let failed = run("--fail-on=warning", POD, 1);
-    failed.says(&["error: --fail-on: 1 warnings or near misses count: parameter_assumed"]);
+    failed.says(&["error: --fail-on: the report has parameter_assumed (1 in all)"]);
     // The output is the same.
     assert_eq!(failed.text(), mutate(&AWS, POD).exits(0).text());
     run("--fail-on=warning=kept_env,parameter_assumed", POD, 1);
@@ -36,7 +36,7 @@ fn a_warning_fails_the_run_if_it_is_to() {
 #[test]
 fn a_quiet_run_fails_as_well() {
     let args = [&AWS[..], &["--quiet", "--fail-on", "warning"]].concat();
-    mutate(&args, misspelled()).exits(1).says(&["--fail-on: 1"]);
+    mutate(&args, misspelled()).exits(1).says(&["--fail-on: the report has misspelled_trigger (1 in all)"]);
 }
 
 #[test]

@@ -99,3 +99,27 @@ async fn a_warning_is_one_line_whatever_the_pod_says() {
         assert!(warnings(&response)[0].contains("stays `"), "{response}");
     }
 }
+
+/// The API server may cut a warning after 256 characters.
+#[test]
+fn warnings_of_the_built_in_policies_fit() {
+    // A variable of a container, and what an expression in a message has at most.
+    let path = "fabric-injector: `spec.containers[trainer].env[NCCL_SOCKET_IFNAME]`: ";
+    let mut seen = 0;
+    for policy in fabric_injector::shell::builtin::POLICIES {
+        let file = fabric_injector::core::yaml::read_value(policy.text).unwrap().root.unwrap();
+        for warning in file["spec"]["warnings"].as_array().into_iter().flatten() {
+            let message = warning["message"].as_str().unwrap();
+            let (mut length, mut rest) = (0, message);
+            while let Some((before, after)) = rest.split_once("${") {
+                length += before.len() + 24;
+                rest = after.split_once('}').unwrap().1;
+            }
+            length +=
+                rest.len() + if warning["env"].is_null() { "fabric-injector: ".len() } else { path.len() };
+            assert!(length <= 256, "{}: {length} for {message}", policy.name);
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "{seen}");
+}

@@ -111,7 +111,7 @@ impl Verdict {
             let number = counted.len();
             failures.push((
                 "fail_on",
-                format!("--fail-on: {number} warnings or near misses count: {}", codes.join(", ")),
+                format!("--fail-on: the report has {} ({number} in all)", codes.join(", ")),
             ));
         }
         if arguments.require_mutated {
