@@ -197,7 +197,7 @@ pub fn inject(
         injected.templates.push(Template { pointer, mutation, added });
     }
     let repeats = document.syntax == Syntax::Json || document.duplicate_key.is_some();
-    if !changed && !(repeats && first_reading_changes(policies, document.syntax, piece)) {
+    if !(changed || repeats && first_reading_changes(policies, document.syntax, piece)) {
         document.value = Some(root);
         return Ok(injected);
     }
