@@ -242,7 +242,7 @@ pub fn inject(
     }
     changed |= inline::inject(policies, &mut root, wanted, &mut injected);
     let repeats = document.syntax == Syntax::Json || document.duplicate_key.is_some();
-    if !changed && !(repeats && first_reading_changes(policies, document.syntax, piece)) {
+    if !(changed || repeats && first_reading_changes(policies, document.syntax, piece)) {
         document.value = Some(root);
         return Ok(injected);
     }

@@ -7,7 +7,6 @@ mod plain;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use saphyr_parser::ScalarStyle;
 use serde_json::{Map, Value};
 
 use super::scalar::Scalar;
@@ -21,6 +20,8 @@ pub(super) struct Layout<'t> {
     pub(super) text: &'t str,
     pub(super) nodes: Vec<Node>,
     pub(super) root: NodeId,
+    /// The positions after each line end.
+    lines: Vec<usize>,
 }
 
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub(super) struct Node {
 pub(super) enum Kind {
     Scalar {
         value: Scalar,
-        style: ScalarStyle,
+        form: ScalarForm,
         /// True if there is no text, or only an anchor or a tag.
         empty: bool,
     },
@@ -54,6 +55,16 @@ pub(super) enum Kind {
         form: Form,
         entries: Vec<Entry>,
     },
+}
+
+/// The form of a scalar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ScalarForm {
+    Plain,
+    SingleQuoted,
+    DoubleQuoted,
+    /// After `|` or `>`.
+    Block,
 }
 
 /// The form of a list or map.
@@ -84,6 +95,11 @@ pub(super) struct Entry {
 }
 
 impl<'t> Layout<'t> {
+    fn new(text: &'t str, nodes: Vec<Node>, root: NodeId) -> Self {
+        let lines = memchr::memchr_iter(b'\n', text.as_bytes()).map(|line_end| line_end + 1).collect();
+        Self { text, nodes, root, lines }
+    }
+
     /// Reads a text that holds one document. `None` if the text is one that cannot be edited.
     pub(super) fn read(text: &'t str, json: bool) -> Option<Self> {
         if json { json::read(text) } else { plain::read(text).or_else(|| events::read(text)) }
@@ -158,7 +174,8 @@ impl<'t> Layout<'t> {
 
     /// The beginning of the line of a position.
     pub(super) fn line_start(&self, at: usize) -> usize {
-        self.text[..at].rfind('\n').map_or(0, |end| end + 1)
+        let line = self.lines.partition_point(|start| *start <= at);
+        line.checked_sub(1).map_or(0, |line| self.lines[line])
     }
 
     /// The column of a position, in bytes from the beginning of its line.
@@ -168,15 +185,15 @@ impl<'t> Layout<'t> {
 
     /// The beginning of the line after the one in which a node ends.
     pub(super) fn next_line(&self, end: usize) -> usize {
-        if end > 0 && self.text.as_bytes()[end - 1] == b'\n' {
-            return end;
-        }
-        self.text[end..].find('\n').map_or(self.text.len(), |line_end| end + line_end + 1)
+        let line = self.lines.partition_point(|start| *start < end);
+        self.lines.get(line).copied().unwrap_or(self.text.len())
     }
 
     /// The text after a position up to the end of its line.
     pub(super) fn rest_of_line(&self, at: usize) -> &'t str {
-        self.text[at..].split(['\r', '\n']).next().unwrap_or_default()
+        let line = self.lines.partition_point(|start| *start <= at);
+        let end = self.lines.get(line).copied().unwrap_or(self.text.len());
+        self.text[at..end].trim_end_matches(['\r', '\n'])
     }
 }
 

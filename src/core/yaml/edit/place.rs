@@ -291,8 +291,9 @@ impl Editor<'_, '_> {
         let rest = layout.rest_of_line(end).trim_start();
         if !(rest.is_empty() || rest.starts_with('#')) {
             // The closing bracket is on the line of the last entry.
-            let lines = texts.iter().map(|text| format!(",\n{margin}{text}")).collect();
-            return self.insert(last.end, lines);
+            let separator = format!(",\n{margin}");
+            return self
+                .insert(last.end, texts.iter().flat_map(|text| [&separator, text]).cloned().collect());
         }
         if !comma {
             self.insert(last.end, ",".to_owned());
@@ -307,17 +308,16 @@ impl Editor<'_, '_> {
 
     /// The position after a block and the comments that follow it without a blank line at its column or deeper.
     fn end_of_block(&self, end: usize, column: usize) -> usize {
-        let text = self.layout.text;
         let mut at = self.layout.next_line(end);
-        while column > 0 {
+        loop {
             let line = self.layout.rest_of_line(at);
             let blanks = line.len() - line.trim_start_matches(' ').len();
-            if blanks < column || !line[blanks..].starts_with('#') {
-                break;
+            // At the first column, a comment can be about anything.
+            if column == 0 || blanks < column || !line[blanks..].starts_with('#') {
+                return at;
             }
-            at = text[at..].find('\n').map_or(text.len(), |line_end| at + line_end + 1);
+            at = self.layout.next_line(at + 1);
         }
-        at
     }
 
     /// The beginning of the line of a position, or of the comments above it.

@@ -1,13 +1,12 @@
 //! Compares the nodes of a text with the value that it should have, and collects the edits.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use saphyr_parser::ScalarStyle;
 use serde_json::{Map, Value};
 
 use crate::core::pointer::push_token;
 
-use super::super::layout::{Entry, Form, Item, Kind, Layout, Node, NodeId};
+use super::super::layout::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 use super::align::align;
 use super::place::Place;
 use super::{Edit, Style};
@@ -44,8 +43,8 @@ impl<'l, 'v> Editor<'l, 'v> {
                     self.anchors.get(anchor).is_some_and(|value| *value == after)
                 }
                 (Kind::Scalar { value, .. }, _) if value.is(after) => true,
-                (Kind::Scalar { style, .. }, Value::String(text)) => {
-                    self.rewrite_string(node, *style, place, text)
+                (Kind::Scalar { form, .. }, Value::String(text)) => {
+                    self.rewrite_string(node, *form, place, text)
                 }
                 (Kind::List { form, items }, Value::Array(after)) if !items.is_empty() => {
                     self.list(id, *form, items, place, after)?
@@ -84,7 +83,9 @@ impl<'l, 'v> Editor<'l, 'v> {
         if form == Form::Other {
             return Some(self.layout.to_value(id) == Value::Object(after.clone()));
         }
-        let is_own = |key: &str| entries.iter().any(|entry| !entry.merges && entry.key == key);
+        let own: HashSet<&str> =
+            entries.iter().filter(|entry| !entry.merges).map(|entry| entry.key.as_str()).collect();
+        let is_own = |key: &str| own.contains(key);
         let Some(merged) = self.merged(entries) else { return Some(false) };
         let goes = |entry: &Entry| !entry.merges && !after.contains_key(&entry.key);
         if entries.iter().any(goes) {
@@ -191,23 +192,23 @@ impl<'l, 'v> Editor<'l, 'v> {
 
 impl Editor<'_, '_> {
     /// The style of a string that keeps its quotes. Returns false if it needs others.
-    fn rewrite_string(&mut self, node: &Node, style: ScalarStyle, place: Place, text: &str) -> bool {
+    fn rewrite_string(&mut self, node: &Node, form: ScalarForm, place: Place, text: &str) -> bool {
         if self.style.flow.json {
             return false;
         }
-        match (style, place) {
-            (ScalarStyle::SingleQuoted, _) if !text.chars().any(char::is_control) => {
+        match (form, place) {
+            (ScalarForm::SingleQuoted, _) if !text.chars().any(char::is_control) => {
                 let quoted = format!("'{}'", text.replace('\'', "''"));
                 self.edit(node.content..node.range.end, quoted);
                 true
             }
-            (ScalarStyle::DoubleQuoted, _) => {
+            (ScalarForm::DoubleQuoted, _) => {
                 let mut quoted = String::new();
                 super::super::write::write_quoted(&mut quoted, text);
                 self.edit(node.content..node.range.end, quoted);
                 true
             }
-            (ScalarStyle::Literal | ScalarStyle::Folded, Place::Entry { .. } | Place::Item { .. }) => {
+            (ScalarForm::Block, Place::Entry { .. } | Place::Item { .. }) => {
                 self.rewrite_block(node, text).is_some()
             }
             _ => false,

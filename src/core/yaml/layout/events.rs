@@ -10,7 +10,8 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::super::read::{Span, key_text, scalar_value};
 use super::{
-    Entry, Form, Item, Kind, Layout, Node, NodeId, header, quoted_end, skip_blank, skip_properties, trimmed,
+    Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm, header, quoted_end, skip_blank,
+    skip_properties, trimmed,
 };
 
 /// Reads a text that holds one document.
@@ -23,7 +24,7 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
         builder.event(event, offsets.byte(span.start.index())..offsets.byte(span.end.index()))?;
     }
     let root = builder.root?;
-    let mut layout = Layout { text, nodes: builder.nodes, root };
+    let mut layout = Layout::new(text, builder.nodes, root);
     layout.locate(root, 0)?;
     Some(layout)
 }
@@ -49,10 +50,10 @@ impl Layout<'_> {
                 from
             }
             Kind::Scalar { empty: true, .. } => *content,
-            Kind::Scalar { style, .. } => match style {
-                ScalarStyle::Plain => trimmed(self.text, range.clone()),
-                ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => quoted_end(self.text, *content)?,
-                ScalarStyle::Literal | ScalarStyle::Folded => {
+            Kind::Scalar { form, .. } => match form {
+                ScalarForm::Plain => trimmed(self.text, range.clone()),
+                ScalarForm::SingleQuoted | ScalarForm::DoubleQuoted => quoted_end(self.text, *content)?,
+                ScalarForm::Block => {
                     *content = skip_properties(self.text, from);
                     let keeps = header(self.text, *content)?.contains('+');
                     range.start = range.start.min(*content);
@@ -121,25 +122,32 @@ impl Layout<'_> {
     }
 }
 
-/// The byte of each character; the parser counts characters.
-struct Offsets {
-    /// Empty if each character is one byte.
+/// The positions of characters in bytes; the parser counts characters.
+struct Offsets<'t> {
+    text: &'t str,
+    /// The byte of each [`Offsets::STEP`]th character. Empty if each character is one byte.
     bytes: Vec<usize>,
-    length: usize,
 }
 
-impl Offsets {
-    fn of(text: &str) -> Self {
-        let bytes =
-            if text.is_ascii() { Vec::new() } else { text.char_indices().map(|(at, _)| at).collect() };
-        Self { bytes, length: text.len() }
+impl<'t> Offsets<'t> {
+    const STEP: usize = 64;
+
+    fn of(text: &'t str) -> Self {
+        let bytes = if text.is_ascii() {
+            Vec::new()
+        } else {
+            text.char_indices().step_by(Self::STEP).map(|(at, _)| at).collect()
+        };
+        Self { text, bytes }
     }
 
     fn byte(&self, character: usize) -> usize {
         if self.bytes.is_empty() {
-            return character.min(self.length);
+            return character.min(self.text.len());
         }
-        self.bytes.get(character).copied().unwrap_or(self.length)
+        let Some(start) = self.bytes.get(character / Self::STEP) else { return self.text.len() };
+        let offset = self.text[*start..].char_indices().nth(character % Self::STEP);
+        offset.map_or(self.text.len(), |(offset, _)| start + offset)
     }
 }
 
@@ -169,7 +177,12 @@ impl Builder<'_> {
                 let value = scalar_value(&text, style, tag.as_deref(), Span::default()).ok()?;
                 let properties = has_properties(anchor, tag.as_deref());
                 let empty = text.is_empty() && style == ScalarStyle::Plain;
-                self.scalar(range, anchor, Kind::Scalar { value, style, empty }, properties)?;
+                self.scalar(
+                    range,
+                    anchor,
+                    Kind::Scalar { value, form: scalar_form(style), empty },
+                    properties,
+                )?;
             }
             Event::SequenceStart(anchor, tag) => {
                 let properties = has_properties(anchor, tag.as_deref());
@@ -202,12 +215,12 @@ impl Builder<'_> {
         if let Some(Open { node, key: key @ None }) = self.stack.last_mut()
             && matches!(self.nodes[*node].kind, Kind::Map { .. })
         {
-            let Kind::Scalar { value, style, .. } = kind else { return None };
+            let Kind::Scalar { value, form, .. } = kind else { return None };
             // An alias of a key is too rare to be followed.
             if anchor > 0 {
                 return None;
             }
-            let plain = style == ScalarStyle::Plain && !properties;
+            let plain = form == ScalarForm::Plain && !properties;
             let (text, _) = key_text(value);
             let merges = plain && text == "<<";
             *key = Some(Entry { key: text, merges, key_range: range, colon: None, node: 0 });
@@ -258,6 +271,15 @@ impl Builder<'_> {
             _ => return None,
         }
         Some(id)
+    }
+}
+
+fn scalar_form(style: ScalarStyle) -> ScalarForm {
+    match style {
+        ScalarStyle::Plain => ScalarForm::Plain,
+        ScalarStyle::SingleQuoted => ScalarForm::SingleQuoted,
+        ScalarStyle::DoubleQuoted => ScalarForm::DoubleQuoted,
+        ScalarStyle::Literal | ScalarStyle::Folded => ScalarForm::Block,
     }
 }
 

@@ -3,16 +3,19 @@
 //! Most manifests have nothing else, and are read many times faster than by the parser. The reader accepts only what it
 //! reads as the parser does; any other text is left to the parser.
 
-use std::ops::Range;
+#[cfg(test)]
+mod tests;
 
-use saphyr_parser::ScalarStyle;
+use std::ops::Range;
 
 use super::super::read::key_text;
 use super::super::scalar::{self, Scalar};
-use super::{Entry, Form, Item, Kind, Layout, Node, NodeId};
+use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 
 /// A level of nesting is a call on the stack.
 const MAX_DEPTH: usize = 64;
+/// The largest map, since each key is compared with all others.
+const MAX_ENTRIES: usize = 256;
 
 /// Reads a text. `None` if a part of it is not plain.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
@@ -28,7 +31,7 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
         reader.skip_blank();
     }
     let root = reader.block()?;
-    (reader.at == text.len()).then_some(Layout { text, nodes: reader.nodes, root })
+    (reader.at == text.len()).then(|| Layout::new(text, reader.nodes, root))
 }
 
 struct Reader<'t> {
@@ -119,7 +122,7 @@ impl<'t> Reader<'t> {
         let mut entries: Vec<Entry> = Vec::new();
         while self.at < self.text.len() && self.column() == column && !self.is_dash() {
             let (key, key_range) = self.key()?;
-            if entries.iter().any(|entry| entry.key == key) {
+            if entries.len() >= MAX_ENTRIES || entries.iter().any(|entry| entry.key == key) {
                 return None;
             }
             let colon = self.at;
@@ -169,7 +172,7 @@ impl<'t> Reader<'t> {
             if deeper {
                 return self.block();
             }
-            return Some(self.scalar(from..from, Scalar::Null, ScalarStyle::Plain, true));
+            return Some(self.scalar(from..from, Scalar::Null, ScalarForm::Plain, true));
         }
         self.at += blanks;
         let in_list = list_column > column;
@@ -193,8 +196,8 @@ impl<'t> Reader<'t> {
             [b'"' | b'\'', ..] => {
                 let (length, value) = quoted(text)?;
                 let double = text.starts_with('"');
-                let style = if double { ScalarStyle::DoubleQuoted } else { ScalarStyle::SingleQuoted };
-                (length, self.scalar(start..start + length, Scalar::String(value.to_owned()), style, false))
+                let form = if double { ScalarForm::DoubleQuoted } else { ScalarForm::SingleQuoted };
+                (length, self.scalar(start..start + length, Scalar::String(value.to_owned()), form, false))
             }
             [b'{', b'}', ..] => {
                 (2, self.add(start..start + 2, Kind::Map { form: Form::Flow, entries: Vec::new() }))
@@ -207,12 +210,7 @@ impl<'t> Reader<'t> {
                 let value = plain(text)?;
                 (
                     value.len(),
-                    self.scalar(
-                        start..start + value.len(),
-                        scalar::resolve(value),
-                        ScalarStyle::Plain,
-                        false,
-                    ),
+                    self.scalar(start..start + value.len(), scalar::resolve(value), ScalarForm::Plain, false),
                 )
             }
         };
@@ -257,11 +255,11 @@ impl<'t> Reader<'t> {
         }
         self.line = self.at;
         self.skip_blank();
-        Some(self.scalar(start..end, Scalar::String(value), ScalarStyle::Literal, false))
+        Some(self.scalar(start..end, Scalar::String(value), ScalarForm::Block, false))
     }
 
-    fn scalar(&mut self, range: Range<usize>, value: Scalar, style: ScalarStyle, empty: bool) -> NodeId {
-        self.add(range, Kind::Scalar { value, style, empty })
+    fn scalar(&mut self, range: Range<usize>, value: Scalar, form: ScalarForm, empty: bool) -> NodeId {
+        self.add(range, Kind::Scalar { value, form, empty })
     }
 
     fn add(&mut self, range: Range<usize>, kind: Kind) -> NodeId {
@@ -293,138 +291,4 @@ fn plain(text: &str) -> Option<&str> {
     };
     let ends = !text.ends_with(':') && !text.contains(": ");
     (begins && ends && !scalar::is_unrepresentable(text)).then_some(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    use super::super::events;
-    use super::*;
-
-    /// The parts of a layout on which edits depend.
-    fn shape(layout: &Layout<'_>, id: NodeId) -> String {
-        let node = layout.node(id);
-        let inner = match &node.kind {
-            Kind::Scalar { value, style, empty } => {
-                format!("{value:?} {style:?} {empty} {}", node.range.start)
-            }
-            Kind::Alias { .. } => "alias".to_owned(),
-            Kind::List { form, items } => {
-                let items: Vec<String> =
-                    items.iter().map(|item| format!("{}{}", item.dash, shape(layout, item.node))).collect();
-                format!("{form:?} {items:?}")
-            }
-            Kind::Map { form, entries } => {
-                let entry = |entry: &Entry| {
-                    let Entry { key, key_range, colon, merges, node } = entry;
-                    format!("{key} {key_range:?} {colon:?} {merges}{}", shape(layout, *node))
-                };
-                format!("{form:?} {:?}", entries.iter().map(entry).collect::<Vec<_>>())
-            }
-        };
-        format!("({inner} {})", node.range.end)
-    }
-
-    /// True if the text is plain. It has the same layout as from the events of the parser then.
-    fn agrees(text: &str) -> bool {
-        let Some(layout) = read(text) else { return false };
-        let parsed = events::read(text).unwrap_or_else(|| panic!("the parser refuses\n{text}"));
-        assert_eq!(shape(&layout, layout.root), shape(&parsed, parsed.root), "{text}");
-        true
-    }
-
-    #[test]
-    fn the_documents_of_the_repository_have_one_layout() {
-        let mut plain = 0;
-        for folder in ["tests/workloads", "tests/manifests", "policies", "deploy/manifests"] {
-            for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).unwrap() {
-                let path = entry.unwrap().path();
-                if path.is_file()
-                    && let Ok(text) = fs::read_to_string(&path)
-                {
-                    let documents =
-                        text.split("\n---\n").map(|document| format!("{}\n", document.trim_end()));
-                    plain += documents.filter(|document| agrees(document)).count();
-                }
-            }
-        }
-        assert!(plain > 50, "{plain}");
-    }
-
-    #[test]
-    fn odd_texts_are_left_to_the_parser_or_read_alike() {
-        for text in [
-            "a: b\n  c\n",
-            "a:\n b: |\n   x\n\n   y\n\n\n c: 1\n",
-            "a: |\n  x\n # c\nb: 1\n",
-            "- - a\n  - b: c\n    d:\n-\n- e\n",
-            "a: b #c\n",
-            "a: b# c\n",
-            "a: 'x' # c\n",
-            "a: 'x'y\n",
-            "a: - b\n",
-            "- a: |-\n    x\n  b: 2\n",
-            "on: 0x1f\n",
-            "a: b: c\n",
-            "a:\n- b\nc:\n  - d\n - e\n",
-            "a:\n  b: 1\n c: 2\n",
-            "a: &x b\n",
-            "a: [x]\n",
-            "a: {}\nb: []   # c\n",
-            "a: |\n\n  x\n",
-            "a: |\n  x\n    y\n  z  \n",
-            "- |\n a\n- |\n  b\n",
-            "a: x:y\nb: -1\nc: --x\n",
-            "a: b\n...\n",
-            "a: b\n---\nb: c\n",
-            "a:\n  # c\n\nb: 1\n",
-            "a: |\n  x\n   \n  y\n",
-            "? a\n: b\n",
-            "a: b\na: c\n",
-            "- a\nb: c\n",
-            "a: |\n  - x\n  # y\nb: ''\n",
-            "\"a b\": c\n'd': \"e\"\n",
-            "a: @x\n",
-            "a :b\n",
-            "a: 1:2\n",
-            "a: .inf\n",
-            "a: #x\n  b\n",
-            "- #x\n  b: 1\n",
-            "a:\n  - |\n   x\n  - y\n",
-            "a: =\nb: ~\nc: null\n",
-            "# c\n--- # d\n\na: 1\n",
-            "a: |\n x\n\n # c\nb: 2\n",
-            "- -1\n- - -2\n",
-            "- a:\n  - b\n  c: 1\n",
-            "- a:\n - b\n",
-            "1: 2\n",
-            "a:  b  #  c\n",
-            "a: x, [y] {z}\n",
-            "a: $(X) # y\n",
-        ] {
-            agrees(text);
-        }
-    }
-
-    mod generated {
-        use proptest::prelude::*;
-
-        proptest! {
-            #![proptest_config(ProptestConfig { cases: 4_000, rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
-            #[test]
-            fn a_plain_text_has_the_layout_that_the_parser_finds(
-                lines in prop::collection::vec(("( ){0,4}", "(- ){0,2}", "(([a-c]|'a'):( |))?", "(a|x: |\\||\\|-|\\{\\}|\"q\"|-|1|# c| |''|)", "( #c|)"), 1..7)
-            ) {
-                let text: String = lines.iter().map(|(a, b, c, d, e)| format!("{a}{b}{c}{d}{e}\n")).collect();
-                if super::read(&text).is_some() {
-                    // A text that the parser refuses is never edited: it was parsed before.
-                    if super::events::read(&text).is_some() {
-                        super::agrees(&text);
-                    }
-                }
-            }
-        }
-    }
 }
