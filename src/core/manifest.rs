@@ -6,6 +6,7 @@ mod templates;
 
 pub(crate) use document::is_bad_input;
 pub use document::{
-    Document, DocumentError, InjectedDocument, Note, RawDocument, Syntax, Template, Wanted, inject,
+    Document, DocumentError, InjectedDocument, Note, RawDocument, Syntax, Template, TriggerAnnotation,
+    Wanted, inject,
 };
 pub use templates::{Found, find};

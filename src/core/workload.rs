@@ -129,7 +129,9 @@ impl Pod<'_> {
     /// JSON Pointer from the document's root to a field of the pod, or of its containers.
     fn pointer_to(&self, tokens: &[&str]) -> String {
         let mut pointer = self.pointer.to_owned();
-        tokens.iter().for_each(|token| push_token(&mut pointer, token));
+        for token in tokens {
+            push_token(&mut pointer, token);
+        }
         pointer
     }
 

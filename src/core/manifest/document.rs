@@ -91,8 +91,17 @@ pub struct Wanted {
     pub summary: bool,
     /// Look for requests for the fabric that have no effect.
     pub findings: bool,
-    /// Inject templates without the annotation of a trigger as if they had it.
-    pub assume_annotated: bool,
+    pub annotation: TriggerAnnotation,
+}
+
+/// The treatment of templates without the annotation of a trigger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TriggerAnnotation {
+    /// No policy with such an annotation matches them.
+    #[default]
+    Required,
+    /// They are injected as if they had it.
+    Assumed,
 }
 
 /// The result of the injection of all pod templates of a document.
@@ -213,7 +222,8 @@ pub fn inject(
     let mut contexts: Vec<PodContext> = Vec::new();
     for Found { pointer, mut request } in templates::find(&root) {
         let Some(place) = root.pointer_mut(&pointer) else { continue };
-        let assumed = wanted.assume_annotated && assume_annotated(policies, place, &mut request);
+        let assumed = wanted.annotation == TriggerAnnotation::Assumed
+            && assume_annotated(policies, place, &mut request);
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
         match &mut mutation.outcome {

@@ -26,7 +26,7 @@ struct Around<'v> {
     replica: Option<(&'v str, &'v str)>,
 }
 
-/// The fields of a TrainJob that have parts of pod templates.
+/// The fields of a `TrainJob` that have parts of pod templates.
 const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
 
 /// Returns every pod template of a document, in the order of the document.

@@ -42,7 +42,7 @@ pub fn podless(policies: &PolicySet, document: &Value) -> Option<String> {
     let mut signs = Signs::default();
     look(&Sought::of(policies), document, &mut String::new(), &mut signs);
     let path = |pointer: &String| field_path(document, pointer);
-    let annotated = signs.trigger.as_ref().map(|pointer| path(pointer));
+    let annotated = signs.trigger.as_ref().map(path);
     if kind == "TrainJob" {
         let runtime = document["spec"]["runtimeRef"]["name"].as_str();
         return Some(of_train_job(runtime, annotated.as_deref()));
@@ -99,10 +99,7 @@ fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Si
         let asks = |(trigger, wanted): &&(String, String)| {
             (*trigger == key || likeness::of_trigger(&key, trigger)) && trigger::asks(child, wanted)
         };
-        if value.is_object()
-            && signs.trigger.is_none()
-            && sought.triggers.iter().any(|trigger| asks(&trigger))
-        {
+        if value.is_object() && signs.trigger.is_none() && sought.triggers.iter().any(asks) {
             signs.trigger = Some(pointer.clone());
         }
         look(sought, child, pointer, signs);

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::core::pointer::{at_pointer, push_token};
+use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 
 use super::{NearMiss, Pod, likeness};
@@ -10,7 +11,7 @@ use super::{NearMiss, Pod, likeness};
 /// The annotations that trigger the policies whose other conditions the pod meets.
 pub(super) fn of<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
     let mut found = Vec::new();
-    for policy in policies.policies().iter().map(|policy| policy.definition()) {
+    for policy in policies.policies().iter().map(Policy::definition) {
         if policy.matcher.all_but_annotations_hold(pod.value, pod.context) {
             for (key, wanted) in policy.triggers() {
                 if !found.contains(&(key.as_str(), wanted.as_str())) {

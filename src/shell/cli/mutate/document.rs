@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::core::manifest::{self, Document, DocumentError, InjectedDocument, RawDocument, Wanted};
+use crate::core::manifest::{
+    self, Document, DocumentError, InjectedDocument, RawDocument, TriggerAnnotation, Wanted,
+};
 use crate::core::policy_set::PolicySet;
 
 use super::super::ExitStatus;
@@ -71,7 +73,11 @@ pub(super) fn process<'a>(
         patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
         summary: !arguments.quiet,
         findings: !arguments.quiet || arguments.exit_policy.reads_findings(),
-        assume_annotated: arguments.assume_annotated,
+        annotation: if arguments.assume_annotated {
+            TriggerAnnotation::Assumed
+        } else {
+            TriggerAnnotation::Required
+        },
     };
     let injected = match manifest::inject(policies, &mut document, raw, wanted) {
         Ok(injected) => injected,

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::core::engine::{Outcome, Reason, Warning};
 use crate::core::manifest::{InjectedDocument, Template};
-use crate::core::policy::Definition;
+use crate::core::policy::{Definition, Policy};
 use crate::core::policy_set::PolicySet;
 use crate::core::workload::NearMiss;
 use crate::shell::builtin;
@@ -51,7 +51,7 @@ impl ExitPolicyArguments {
         let Some(FailOn::Codes(codes)) = &self.fail_on else { return Ok(()) };
         let built_in: Vec<Definition> =
             builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
-        let definitions = policies.policies().iter().map(|policy| policy.definition()).chain(&built_in);
+        let definitions = policies.policies().iter().map(Policy::definition).chain(&built_in);
         let mut known: BTreeSet<&str> = definitions.flat_map(Definition::warning_codes).collect();
         known.extend(Warning::CODES.iter().chain(NearMiss::CODES));
         if let Some(code) = codes.iter().find(|code| !known.contains(code.as_str())) {
