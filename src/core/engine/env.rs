@@ -63,8 +63,8 @@ fn position(list: &ListCursor<'_>, name: Option<&str>) -> Option<usize> {
     list.entries().iter().rposition(|entry| name_of(entry) == name)
 }
 
-/// The name of an entry. It is nearly always the first field, which is found without hashing.
-fn name_of(entry: &Value) -> Option<&str> {
+/// The name of a variable. It is nearly always the first field, which is found without hashing.
+pub(super) fn name_of(entry: &Value) -> Option<&str> {
     let map = entry.as_object()?;
     match map.iter().next() {
         Some((key, value)) if key == "name" => value.as_str(),

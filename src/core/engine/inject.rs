@@ -37,11 +37,13 @@ pub(super) fn inject(
     let nodes = node::selected(policy, pod)?;
     let resolved = resolve(policy, &nodes)?;
     let injection = Injection { policy, resolved: &resolved, context, nodes: &nodes };
+    let gpus = injection.counted_gpus(pod)?;
     let selection = injection.first_pass(pod, log)?;
     let may_change = match resolved.feedback {
-        Feedback::Values => true,
+        _ if injection.counted_gpus(pod)? != gpus => true,
+        Feedback::Any => true,
         _ if log.warnings.iter().any(|warning| warning.kind.may_pass()) => true,
-        Feedback::Conditions => !injection.selects_no_more(pod, &selection)?,
+        Feedback::Rules => !injection.selects_no_more(pod, &selection)?,
         Feedback::None => false,
     };
     if may_change {
@@ -79,7 +81,7 @@ impl Injection<'_> {
         let mut selection = Selection::new();
         let own_fabric = self.own_fabric(pod);
         self.pass(pod, log, |pass, pod, gpus, log| {
-            if self.resolved.feedback == Feedback::Conditions {
+            if self.resolved.feedback == Feedback::Rules {
                 selection = pass.selection();
             }
             let rules = self.resolved.rules.iter();
@@ -108,6 +110,15 @@ impl Injection<'_> {
         Ok(selection)
     }
 
+    /// `totalGpus`, if the policy reads it and a rule may change which containers count.
+    fn counted_gpus(&self, pod: &Value) -> Result<Option<i64>, Stop> {
+        if !self.resolved.may_recount || !self.resolved.reads("totalGpus") {
+            return Ok(None);
+        }
+        let containers = pod::containers(pod, &self.resolved.devices)?;
+        Ok(Some(pod::total_gpus(pod, &containers, &self.resolved.devices)))
+    }
+
     /// The names under which the pod requests devices of the fabric itself, if a rule depends on that.
     fn own_fabric(&self, pod: &Value) -> Vec<String> {
         if !self.resolved.devices.rules_read_own_fabric {
@@ -126,7 +137,8 @@ impl Injection<'_> {
         }
     }
 
-    /// Returns whether the rules select nothing, now that they are injected, that they did not select before.
+    /// Returns whether the rules select nothing, now that they are injected, that they did not select before, and none of
+    /// those that they still select may have other values.
     fn selects_no_more(&self, pod: &Value, before: &Selection) -> Result<bool, Stop> {
         let containers = pod::containers(pod, &self.resolved.devices)?;
         let source = Source::pod(self.resolved, pod, &containers, self.context);
@@ -134,7 +146,14 @@ impl Injection<'_> {
         let resolver = Resolver(&scope);
         let pass =
             Pass::new(self.resolved, &scope, &resolver, &containers, pod, |rule| rule.reads_own_changes)?;
-        Ok(pass.selection().is_subset(before))
+        let selected = pass.selection();
+        let rules = &self.resolved.rules;
+        let may_differ = |(list, index, rule): &(&'static str, usize, usize)| {
+            let still_selected =
+                !rules[*rule].reads_own_changes || selected.contains(&(*list, *index, *rule));
+            rules[*rule].values_read_own_changes && still_selected
+        };
+        Ok(selected.is_subset(before) && !before.iter().any(may_differ))
     }
 
     /// Repeats the pass until it leaves the pod as it is. That is necessary where the policy may read what it injects

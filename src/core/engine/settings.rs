@@ -3,6 +3,8 @@
 //! The lines of a settings file are in an annotation of the pod. A downward API volume projects it, so that the file
 //! needs no object in the namespace. Containers with the same lines share one annotation.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use crate::core::pointer::at_pointer;
@@ -15,6 +17,7 @@ use crate::core::schema;
 use super::command_line;
 use super::context::{Merge, PodFacts};
 use super::cursor::{Cursor, shorten};
+use super::env::name_of;
 use super::log::ChangeLog;
 use super::merge::apply;
 use super::report::{Kept, Reason, WarningKind};
@@ -219,11 +222,15 @@ impl File<'_> {
     /// values a file cannot hold.
     fn lines(&self, container: &Value, variables: &[String]) -> (String, Vec<String>) {
         let (mut lines, mut left_out) = (String::new(), Vec::new());
+        // Of several entries, the last one counts.
+        let entries: BTreeMap<&str, &Value> = container["env"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some((name_of(entry)?, entry)))
+            .collect();
         for name in variables.iter().filter(|name| self.settings.include(name)) {
-            let entries = container["env"].as_array().into_iter().flatten();
-            let Some(entry) = entries.rev().find(|entry| entry["name"].as_str() == Some(name)) else {
-                continue;
-            };
+            let Some(entry) = entries.get(name.as_str()) else { continue };
             let value = entry["value"].as_str().unwrap_or_default();
             // The kubelet expands references in the environment only.
             let fits = entry["valueFrom"].is_null()
@@ -242,7 +249,7 @@ impl File<'_> {
     /// The variable of the container that names another file.
     fn other_file(&self, env: Option<&Value>) -> Option<String> {
         let entries = env.and_then(Value::as_array).into_iter().flatten();
-        let names = entries.filter_map(|entry| entry["name"].as_str());
+        let names = entries.filter_map(name_of);
         names.into_iter().find(|name| self.except.iter().any(|other| other == name)).map(str::to_owned)
     }
 

@@ -10,6 +10,7 @@ use crate::core::policy::{About, ActiveWarning, ResolvedPolicy, VALUE};
 use super::Stop;
 use super::bindings::{PodScope, bindings};
 use super::cursor::Cursor;
+use super::env::name_of;
 use super::log::ChangeLog;
 use super::pod::Container;
 use super::report::{Kept, Reason, Warning, WarningKind};
@@ -93,7 +94,7 @@ fn evaluate(
 /// The position and value of a variable that the container came with. Of several entries, the last one counts.
 fn own_variable(container: &mut Cursor<'_>, name: &str) -> Option<(usize, Value)> {
     let env = container.get("env")?.as_array()?;
-    let at = env.iter().rposition(|entry| entry["name"].as_str() == Some(name))?;
+    let at = env.iter().rposition(|entry| name_of(entry) == Some(name))?;
     let entry = &env[at];
     let value =
         entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))?;

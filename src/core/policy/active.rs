@@ -15,6 +15,8 @@ pub(crate) struct ActiveRule {
     pub(crate) containers: Option<Interpolation>,
     /// True if its conditions may have another value after the policy changed the pod.
     pub(crate) reads_own_changes: bool,
+    /// True if its overlays may have another value after the policy changed the pod.
+    pub(crate) values_read_own_changes: bool,
     pub(crate) requires_pod_network: bool,
     pub(crate) on_conflict: OnConflict,
     pub(crate) container: Instructions,

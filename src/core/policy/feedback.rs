@@ -11,7 +11,7 @@ use super::definition::OnConflict;
 use super::devices::Devices;
 use super::expression::{Path, ReadSet, Step};
 use super::interpolation::Interpolation;
-use super::overlay::{Instruction, of_instructions};
+use super::overlay::{Instruction, StringWrite, of_instructions, strings_of};
 use super::own_names::NETWORKS;
 use super::settings::{Settings, Way};
 use super::variable::Variable;
@@ -20,10 +20,11 @@ use super::variable::Variable;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Feedback {
     None,
-    /// Conditions only: another pass changes the pod only if a rule applies to more containers.
-    Conditions,
-    /// Values too.
-    Values,
+    /// Those of some rules: another pass changes the pod only if one of them applies to more containers, or has other
+    /// values where it still applies.
+    Rules,
+    /// Others, so that another pass may always change the pod.
+    Any,
 }
 
 impl Feedback {
@@ -44,19 +45,19 @@ impl Feedback {
             let mut conditions = Reads::of(variables, |visit| rule.conditions(visit));
             conditions.chooses_containers = rule.containers.is_some();
             rule.reads_own_changes = includes_any(&conditions);
+            let values = Reads::of(variables, |visit| rule.values(visit));
+            rule.values_read_own_changes = includes_any(&values);
         }
-        let values = Reads::of(variables, |visit| {
-            for rule in &*rules {
-                rule.values(visit);
-            }
+        let of_settings = Reads::of(variables, |visit| {
             for settings in settings {
                 settings.texts(visit);
             }
         });
-        if edits_differ(rules) || includes_any(&values) {
-            Self::Values
-        } else if rules.iter().any(|rule| rule.reads_own_changes) {
-            Self::Conditions
+        let reads = |rule: &ActiveRule| rule.reads_own_changes || rule.values_read_own_changes;
+        if edits_differ(rules) || includes_any(&of_settings) {
+            Self::Any
+        } else if rules.iter().any(reads) {
+            Self::Rules
         } else {
             Self::None
         }
@@ -72,20 +73,35 @@ pub(super) fn may_move(rules: &[ActiveRule], devices: &Devices) -> bool {
     found
 }
 
-/// Returns whether rules edit lists in strings with different separators: one may take for a single entry what another one
-/// made of two.
+/// Returns whether rules may change which containers count for `totalGpus`. Whether the number changes depends on the pod.
+pub(super) fn may_recount(rules: &[ActiveRule]) -> bool {
+    let mut found = false;
+    writes(rules, &mut |path| found |= decides_on_total(&path));
+    found
+}
+
+fn decides_on_total(written: &Path) -> bool {
+    written.len() == 4 && written.last() == Some(&field("restartPolicy"))
+}
+
+/// Returns whether rules edit the list in a string in different ways: with another separator, one may take for a single
+/// entry what another one made of two, and a rule that insists on a value replaces the list.
 fn edits_differ(rules: &[ActiveRule]) -> bool {
-    let mut separators: BTreeSet<String> = BTreeSet::new();
+    let mut writes: Vec<(StringWrite<'_>, bool)> = Vec::new();
     for rule in rules {
-        let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
-        for instruction in rule.container.iter().chain(&rule.pod.instructions).chain(named) {
-            instruction.separators(&mut |separator| {
-                separators.insert(separator.to_owned());
-            });
+        let insists = rule.on_conflict != OnConflict::Keep;
+        let named = rule.pod.containers.iter().map(|container| &container.instructions);
+        for instructions in [&rule.container, &rule.pod.instructions].into_iter().chain(named) {
+            strings_of(instructions, &mut |write| writes.push((write, insists)));
         }
     }
-    let insists = rules.iter().any(|rule| rule.on_conflict != OnConflict::Keep);
-    separators.len() > 1 || insists && !separators.is_empty()
+    let edits = writes.iter().filter(|(write, _)| write.separator.is_some());
+    edits.into_iter().any(|(edit, _)| {
+        writes.iter().any(|(other, insists)| {
+            let differs = other.separator.is_some_and(|separator| Some(separator) != edit.separator);
+            (differs || *insists) && edit.may_be_of_the_same(other)
+        })
+    })
 }
 
 /// The places of a pod that expressions read.
@@ -133,7 +149,9 @@ impl Reads {
     /// Returns whether a change at this place may change the value of an expression.
     fn include(&self, written: &Path, devices: &Devices) -> bool {
         let ReadSet::Paths(paths) = &self.paths else { return true };
-        paths.iter().any(|read| overlap(read, written)) || self.includes_built_in(written, devices)
+        let is_counted_again = decides_on_total(written);
+        paths.iter().any(|read| overlap(read, written))
+            || !is_counted_again && self.includes_built_in(written, devices)
     }
 
     fn includes_built_in(&self, written: &Path, devices: &Devices) -> bool {
@@ -203,11 +221,43 @@ fn field(name: &str) -> Step {
     Step::Field(name.to_owned())
 }
 
-/// Returns whether one path leads to the other, or beyond it.
+/// Returns whether a change of what is written may change what is read.
 fn overlap(read: &Path, written: &Path) -> bool {
-    let same = |(one, other): (&Step, &Step)| match (one, other) {
-        (Step::Field(one), Step::Field(other)) => one == other,
-        _ => true,
-    };
-    read.iter().zip(written).all(same)
+    let mut in_entry = false;
+    for (read, written) in read.iter().zip(written) {
+        match (read, written) {
+            (Step::Field(read), Step::Field(written)) if read != written => return false,
+            // The entries of lists are not added by a change within one of them.
+            (Step::Exists, _) if in_entry => return false,
+            _ => {}
+        }
+        in_entry = *written == Step::Every;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_within_an_entry_of_a_list_does_not_add_an_entry() {
+        let path = |text: &str| -> Path {
+            text.split('/')
+                .map(|step| match step {
+                    "*" => Step::Every,
+                    "." => Step::Exists,
+                    name => field(name),
+                })
+                .collect()
+        };
+        let overlaps = |read: &str, written: &str| overlap(&path(read), &path(written));
+        assert!(!overlaps("spec/containers/*/.", "spec/containers/*/env"));
+        assert!(overlaps("spec/containers/*/.", "spec/containers"));
+        assert!(overlaps("spec/containers/*/env/*/name", "spec/containers/*/env"));
+        assert!(!overlaps("spec/containers/*/name", "spec/containers/*/env"));
+        // The entry of a map is added with what is within it.
+        assert!(overlaps("spec/*/.", "spec/affinity/nodeAffinity"));
+        assert!(overlaps("metadata/labels/*/.", "metadata/labels/a"));
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) use fold::Fold;
 pub(crate) use networks::NetworksEdit;
 pub(crate) use replace::{Lists, replaces_a_list};
 pub(crate) use template::{Element, Template};
-pub(crate) use writes::of_instructions;
+pub(crate) use writes::{StringWrite, of_instructions, strings_of};
 
 use serde_json::Value;
 
@@ -166,31 +166,6 @@ impl Instruction {
             }
             Self::Capabilities { lists, .. } => lists.iter().for_each(|(_, template)| template.texts(visit)),
             Self::Computed { expression, .. } => visit(expression),
-        }
-    }
-}
-
-impl Instruction {
-    /// Calls `visit` with the separator of every edit of a list in a string.
-    pub(crate) fn separators(&self, visit: &mut dyn FnMut(&str)) {
-        match self {
-            Self::Object { instructions, .. } => {
-                for instruction in instructions {
-                    instruction.separators(visit);
-                }
-            }
-            Self::Env { variables, .. } => variables.iter().for_each(|variable| {
-                if let Variable::List { edit, .. } = variable {
-                    visit(&edit.separator);
-                }
-            }),
-            Self::Annotations { entries, .. } => entries.iter().for_each(|(_, value)| match value {
-                StringValue::List(edit) => visit(&edit.separator),
-                // Multus separates networks by commas.
-                StringValue::Networks(_) => visit(","),
-                StringValue::Text(_) | StringValue::Entries(_) => {}
-            }),
-            _ => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use super::active::{ActiveRule, ActiveWarning, names_in};
 use super::definition::{About, Definition, PolicyWarning, Rule};
 use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
-use super::feedback::{Feedback, may_move};
+use super::feedback::{Feedback, may_move, may_recount};
 use super::interpolation::{EvaluationError, Interpolation};
 use super::node::Selection;
 use super::overlay::Fold;
@@ -44,6 +44,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) devices: Devices,
     /// True if a rule may change what the pod selects of its nodes, or its GPUs.
     pub(crate) may_move: bool,
+    /// True if a rule may change which containers count for `totalGpus`.
+    pub(crate) may_recount: bool,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
@@ -214,6 +216,7 @@ impl ResolvedPolicy {
             feedback: Feedback::None,
             devices: Devices::default(),
             may_move: false,
+            may_recount: false,
             reads: BTreeSet::new(),
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
@@ -227,6 +230,7 @@ impl ResolvedPolicy {
         let variables: Vec<_> = policy.variables().collect();
         policy.feedback = Feedback::of(&mut rules, &variables, &policy.settings, &policy.devices);
         policy.may_move = may_move(&rules, &policy.devices);
+        policy.may_recount = may_recount(&rules);
         policy.rules = rules;
         policy.warnings = policy.fold_warnings(&definition.warnings, definition)?;
         policy.refusals = policy.fold_warnings(&definition.refusals, definition)?;
@@ -276,6 +280,7 @@ impl ResolvedPolicy {
                 when,
                 containers: rule.containers.clone(),
                 reads_own_changes: false,
+                values_read_own_changes: false,
                 requires_pod_network: rule.requires_pod_network,
                 on_conflict: rule.on_conflict,
                 container: fold.instructions(&rule.container)?,

@@ -3,8 +3,9 @@
 use crate::core::policy::expression::{Path, Step};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::schema::Field;
+use serde_json::Value;
 
-use super::Instruction;
+use super::{Instruction, StringValue, Template, Variable};
 
 /// Calls `visit` with every place that the instructions for an object at `place` may change.
 pub(crate) fn of_instructions(instructions: &[Instruction], place: &Path, visit: &mut dyn FnMut(Path)) {
@@ -52,5 +53,62 @@ fn entry(map: &Path, key: &Interpolation) -> Path {
     match key {
         Interpolation::Literal(key) => step(map, Step::Field(key.clone())),
         _ => map.clone(),
+    }
+}
+
+/// A change to an environment variable or an annotation.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StringWrite<'a> {
+    /// `None` if it is computed.
+    pub(crate) name: Option<&'a str>,
+    /// The separator of the list that the string holds, if the change adds an entry to it.
+    pub(crate) separator: Option<&'a str>,
+}
+
+impl StringWrite<'_> {
+    pub(crate) fn may_be_of_the_same(&self, other: &StringWrite<'_>) -> bool {
+        self.name.is_none() || other.name.is_none() || self.name == other.name
+    }
+}
+
+/// Calls `visit` with every variable and annotation that the instructions may change.
+pub(crate) fn strings_of<'i>(instructions: &'i [Instruction], visit: &mut dyn FnMut(StringWrite<'i>)) {
+    for instruction in instructions {
+        match instruction {
+            Instruction::Object { instructions, .. } => strings_of(instructions, visit),
+            Instruction::Env { variables, .. } => {
+                for variable in variables {
+                    visit(match variable {
+                        Variable::Entry(entry) => {
+                            StringWrite { name: entry.0.literal("name"), separator: None }
+                        }
+                        Variable::List { name, edit } => {
+                            let name = if let Template::Constant(Value::String(name)) = name {
+                                Some(name.as_str())
+                            } else {
+                                None
+                            };
+                            StringWrite { name, separator: Some(&edit.separator) }
+                        }
+                    });
+                }
+            }
+            Instruction::Annotations { entries, .. } => {
+                for (key, value) in entries {
+                    let name = if let Interpolation::Literal(key) = key { Some(key.as_str()) } else { None };
+                    let separator = match value {
+                        StringValue::List(edit) => Some(edit.separator.as_str()),
+                        // Multus separates networks by commas.
+                        StringValue::Networks(_) => Some(","),
+                        StringValue::Text(_) | StringValue::Entries(_) => None,
+                    };
+                    visit(StringWrite { name, separator });
+                }
+            }
+            Instruction::Replace { .. } | Instruction::Computed { .. } => {
+                visit(StringWrite { name: None, separator: None });
+            }
+            _ => {}
+        }
     }
 }
