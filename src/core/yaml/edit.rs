@@ -5,8 +5,6 @@
 
 mod align;
 mod place;
-#[cfg(test)]
-mod tests;
 mod visit;
 
 use std::ops::Range;
@@ -163,3 +161,6 @@ fn enlarged(mut rewritten: Vec<String>, different: String) -> Option<Vec<String>
     rewritten.push(path);
     Some(rewritten)
 }
+
+#[cfg(test)]
+mod tests;

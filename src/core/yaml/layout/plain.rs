@@ -3,9 +3,6 @@
 //! Most manifests have nothing else, and are read many times faster than by the parser. The reader accepts only what it
 //! reads as the parser does; any other text is left to the parser.
 
-#[cfg(test)]
-mod tests;
-
 use std::ops::Range;
 
 use super::super::read::key_text;
@@ -292,3 +289,6 @@ fn plain(text: &str) -> Option<&str> {
     let ends = !text.ends_with(':') && !text.contains(": ");
     (begins && ends && !scalar::is_unrepresentable(text)).then_some(text)
 }
+
+#[cfg(test)]
+mod tests;
