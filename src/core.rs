@@ -19,4 +19,5 @@ pub mod rotation;
 mod schema;
 mod validate;
 pub mod values;
+pub mod workload;
 pub mod yaml;

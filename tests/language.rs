@@ -81,7 +81,7 @@ fn every_part_of_match_has_to_hold() {
     let request = |namespace: &str, owner: &str| PodContext {
         namespace: Some(namespace.to_owned()),
         owner_kinds: vec![owner.to_owned()],
-        labels: Vec::new(),
+        ..PodContext::default()
     };
     let outcome = |pod: Value, request: PodContext| reason(&mutate(&policies, pod, &request));
     assert_eq!(outcome(gpu_pod(), request("team", "Job")), "mutated");

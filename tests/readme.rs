@@ -12,6 +12,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use fabric_injector::core::workload::{NO_POD_TEMPLATE, NearMiss};
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -142,13 +144,15 @@ fn anchor(line: &str) -> Option<String> {
 fn every_code_of_a_report_is_documented() {
     let documented = fs::read_to_string(root().join("docs/reports.md")).unwrap();
     let source = fs::read_to_string(root().join("src/core/engine/codes.rs")).unwrap();
-    let codes: Vec<&str> = source
+    let mut codes: Vec<&str> = source
         .lines()
         .filter(|line| line.contains("=> \""))
         .filter_map(|line| line.split('"').nth(1))
         .filter(|code| code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
         .collect();
     assert!(codes.len() > 25, "{codes:?}");
+    codes.extend(NearMiss::CODES);
+    codes.push(NO_POD_TEMPLATE);
     for code in codes {
         assert!(documented.contains(&format!("| `{code}` |")), "docs/reports.md does not explain `{code}`");
     }

@@ -208,7 +208,7 @@ fn a_command_that_hands_on_other_variables_is_named() {
         warnings,
         [(
             "not_handed_on".to_owned(),
-            "`spec.containers[worker]`: the command line hands on other variables only; add `-x UCX_TLS`"
+            "add `-x UCX_TLS` to the command line of `spec.containers[worker]`, which hands on other variables only"
                 .to_owned()
         )]
     );

@@ -181,6 +181,17 @@ impl PolicySet {
             }
     }
 
+    /// The annotations that trigger a policy, each once, in the order of the policies.
+    pub(crate) fn triggers(&self) -> Vec<&(String, String)> {
+        let mut found = Vec::new();
+        for trigger in self.policies.iter().flat_map(|policy| policy.definition().triggers()) {
+            if !found.contains(&trigger) {
+                found.push(trigger);
+            }
+        }
+        found
+    }
+
     /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.
     fn marked_if_guarded(&self, policy: &Policy, mutation: Mutation) -> Mutation {
         match mutation {
@@ -213,10 +224,11 @@ impl PolicySet {
     }
 
     /// The policies that may match this pod, each once, in order.
-    fn candidates(&self, pod: &Value) -> impl Iterator<Item = &Policy> {
+    fn candidates(&self, pod: &Value, context: &PodContext) -> impl Iterator<Item = &Policy> {
         let mut found = self.others.clone();
         let annotations = pod["metadata"]["annotations"].as_object();
-        for key in annotations.into_iter().flat_map(Map::keys) {
+        let assumed = context.annotations.iter().map(|(key, _)| key);
+        for key in annotations.into_iter().flat_map(Map::keys).chain(assumed) {
             found.extend(self.by_annotation.get(key).into_iter().flatten());
         }
         found.sort_unstable();

@@ -153,7 +153,7 @@ pub(crate) fn context(policy: &Policy) -> PodContext {
     PodContext {
         namespace: matcher.namespaces.first().cloned(),
         owner_kinds: matcher.owner_kinds.first().cloned().into_iter().collect(),
-        labels: Vec::new(),
+        ..PodContext::default()
     }
 }
 

@@ -41,9 +41,9 @@ impl Values {
         }
         let Some(block) = blocks.pop() else {
             let message = format!("there is no `{BLOCK}` block");
-            return Err(fail(Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).hint(
-                format!("write `{BLOCK}: {{aws: {{enabled: true}}}}`, with the provider that you use"),
-            )));
+            return Err(fail(
+                Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).hint(block_hint()),
+            ));
         };
         if let Some(duplicate) = yaml::duplicate_key(&block.value) {
             return Err(fail(duplicate.into()));
@@ -54,8 +54,8 @@ impl Values {
     /// Reads the content of a `multinodeNetworking` block, which is part of the file `file`.
     pub(crate) fn of_block(file: &str, text: &str, block: &Node) -> Result<Self, SourceError> {
         let fail = |diagnostic| SourceError::new(file, text, diagnostic);
-        let providers = map(block, BLOCK).map_err(fail)?.iter().map(read_provider);
-        let providers = providers.collect::<Result<_, _>>().map_err(fail)?;
+        let entries = map(block, BLOCK).map_err(|error| fail(error.hint(block_hint())))?;
+        let providers = entries.iter().map(read_provider).collect::<Result<_, _>>().map_err(fail)?;
         Ok(Self { file: file.to_owned(), text: text.to_owned(), providers })
     }
 
@@ -135,6 +135,10 @@ impl Values {
     }
 }
 
+fn block_hint() -> String {
+    format!("write `{BLOCK}: {{aws: {{enabled: true}}}}`, with the provider that you use")
+}
+
 fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> {
     match &node.content {
         Content::Map(entries) => Ok(entries),
@@ -148,7 +152,9 @@ fn map<'n>(node: &'n Node, what: &str) -> Result<&'n [Entry<Node>], Diagnostic> 
 fn read_provider(entry: &Entry<Node>) -> Result<Provider, Diagnostic> {
     let mut provider =
         Provider { name: entry.key.clone(), span: entry.span, enabled: None, settings: Vec::new() };
-    for setting in map(&entry.value, &entry.key)? {
+    let settings = map(&entry.value, &entry.key)
+        .map_err(|error| error.hint(format!("write `{}: {{enabled: true}}`, or remove it", entry.key)))?;
+    for setting in settings {
         if setting.key == "enabled" {
             let enabled = setting.value.to_value().as_bool();
             provider.enabled = Some(enabled.ok_or_else(|| {

@@ -3,6 +3,9 @@
 //! `saphyr-parser` implements the grammar. The meaning of a scalar is defined here, because kubectl reads YAML 1.1
 //! and the libraries read YAML 1.2 (see [`scalar`]).
 
+mod edit;
+mod flow;
+mod layout;
 mod read;
 pub mod scalar;
 mod source_map;
@@ -34,6 +37,25 @@ pub struct Manifest {
 pub fn read_value(text: &str) -> Result<Manifest, Error> {
     let document = read::read::<Value>(text)?;
     Ok(Manifest { root: document.root, duplicate_key: document.duplicate_key })
+}
+
+/// Edits the text of a YAML document so that it reads as `after`, and keeps its comments and its layout. `None` if the
+/// whole document has to be written again.
+pub fn edit(text: &str, after: &Value) -> Option<String> {
+    edit::edit(text, after, false)
+}
+
+/// Edits a JSON text so that it reads as `after`, and keeps its layout. If that is not possible, the text is written
+/// again with the same indentation.
+pub fn edit_json(text: &str, after: &Value) -> String {
+    edit::edit(text, after, true).unwrap_or_else(|| flow::write_json_like(text, after))
+}
+
+/// Reads a document with a repeated key, and gives the key its first value; all other readers take the last one. `None`
+/// if no key is repeated.
+pub fn first_reading(text: &str, json: bool) -> Option<Value> {
+    let layout = layout::Layout::read(text, json)?;
+    layout.has_repeated_key().then(|| layout.to_value(layout.root))
 }
 
 /// Reads one YAML document into nodes with their positions, each key once, and an error for each repeated key.

@@ -4,6 +4,7 @@ mod certs;
 mod check;
 mod cluster;
 mod completions;
+mod diff;
 mod man;
 mod manifests;
 mod mutate;

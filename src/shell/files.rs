@@ -1,8 +1,9 @@
-//! Reads files whose paths come from the operator: with a limit on their size, and without blocking on pipes.
+//! Reads files whose paths come from the operator, with a limit on their size and without blocking on pipes, and
+//! replaces them.
 
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -39,4 +40,24 @@ pub(crate) fn read_bounded(name: &Path, path: &Path, allowed: Allowed) -> anyhow
     file.take(most + 1).read_to_end(&mut bytes).with_context(cannot)?;
     ensure!(bytes.len() as u64 <= most, "{name} is larger than {mebibytes} MiB, which no {what} is");
     Ok(bytes)
+}
+
+/// Replaces the content of a file in one step: a reader sees the old content or the new one. A symbolic link stays, and
+/// the file that it leads to keeps its mode.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let target = fs::canonicalize(path)?;
+    let before = fs::metadata(&target)?;
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let temporary =
+        target.with_file_name(format!(".{name}.{}.{:08x}", std::process::id(), fastrand::u32(..)));
+    let write = || {
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(content)?;
+        // Only root can give a file to another user.
+        let _ = fchown(&file, Some(before.uid()), Some(before.gid()));
+        file.set_permissions(before.permissions())?;
+        file.sync_all()?;
+        fs::rename(&temporary, &target)
+    };
+    write().inspect_err(|_| drop(fs::remove_file(&temporary)))
 }

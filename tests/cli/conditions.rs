@@ -30,7 +30,7 @@ fn a_skipped_pod_is_reported_and_the_exit_status_is_0() {
     let mark = run.values()[0]["metadata"]["annotations"]["fabric-injector.io/skipped"].clone();
     assert!(mark.as_str().unwrap().starts_with("lab@"), "{mark}");
     let run = mutate(&[&when("${hostNetwork}")], POD, &["-o", "patch"]).exits(0);
-    assert_eq!(run.lines()[0].as_array().unwrap().len(), 1);
+    assert_eq!(run.lines()[0]["patch"].as_array().unwrap().len(), 1);
     run.says(&["skipped: the condition `match.when`", "(condition_false)"]);
 }
 

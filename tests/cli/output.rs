@@ -50,7 +50,7 @@ fn a_patch_turns_each_changed_document_into_what_json_prints() {
         let patches = mutate(&[&args[..], &["patch"]].concat(), &stream).exits(0).lines();
         assert_eq!(patches.len(), changed.len(), "{policy}");
         for (patch, at) in patches.into_iter().zip(changed) {
-            let patch: Patch = serde_json::from_value(patch).expect("a JSON Patch");
+            let patch: Patch = serde_json::from_value(patch["patch"].clone()).expect("a JSON Patch");
             let mut document = before[at].clone();
             json_patch::patch(&mut document, &patch).unwrap();
             assert_eq!(document, after[at], "{policy}");
@@ -59,13 +59,18 @@ fn a_patch_turns_each_changed_document_into_what_json_prints() {
 }
 
 #[test]
-fn a_patch_is_one_array_of_operations_a_line_with_paths_from_the_root() {
+fn a_patch_is_one_object_a_line_with_its_document_and_paths_from_the_root() {
     let list = super::file("tests/workloads/list.yaml");
     let run = aws(&["-o", "patch"], format!("---\n{SETTINGS}---\n{list}---\n{POD}")).exits(0);
     let lines = run.lines();
     assert_eq!(lines.len(), 2, "{}", run.text());
-    for (line, root) in lines.iter().zip(["/items/1/", "/"]) {
-        let operations = line.as_array().unwrap();
+    let places = [(2, "List", "/items/1/"), (3, "Pod/trainer", "/")];
+    for (line, (document, object, root)) in lines.iter().zip(places) {
+        let keys: Vec<&String> = line.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["version", "file", "document", "object", "patch"]);
+        assert_eq!((&line["version"], &line["file"]), (&json!(1), &json!("stdin")));
+        assert_eq!((&line["document"], &line["object"]), (&json!(document), &json!(object)));
+        let operations = line["patch"].as_array().unwrap();
         assert!(!operations.is_empty());
         for operation in operations {
             assert!(["add", "replace"].contains(&operation["op"].as_str().unwrap()), "{operation}");
@@ -78,7 +83,7 @@ fn a_patch_is_one_array_of_operations_a_line_with_paths_from_the_root() {
         }
     }
     let efa = json!({"op": "add", "path": "/spec/containers/0/resources/limits/vpc.amazonaws.com~1efa", "value": "8"});
-    assert!(lines[1].as_array().unwrap().contains(&efa), "{}", lines[1]);
+    assert!(lines[1]["patch"].as_array().unwrap().contains(&efa), "{}", lines[1]);
 }
 
 #[test]
@@ -140,14 +145,14 @@ fn a_diff_is_unified_and_leads_to_the_yaml_that_comes_out() {
 }
 
 #[test]
-fn a_diff_names_file_and_document_of_each_change() {
-    let folder = super::folder(&[("a.yaml", &format!("---\n{SETTINGS}---\n{POD}")), ("b.yaml", POD)]);
+fn a_diff_names_each_file_once() {
+    let folder =
+        super::folder(&[("a.yaml", &format!("---\n{POD}---\n{SETTINGS}---\n{POD}")), ("b.yaml", POD)]);
     let args = ["mutate", "--policy", "aws-efa", "-q", "-o", "diff", "-f", "a.yaml", "-f", "b.yaml"];
     let run = super::run_in(folder.path(), &args, "").exits(0);
-    let heads: Vec<&str> = run.text().lines().filter(|line| line.starts_with("--- ")).collect();
-    assert_eq!(heads.len(), 2);
-    assert!(heads[0].contains("a.yaml") && heads[0].contains('2'), "{}", heads[0]);
-    assert!(heads[1].contains("b.yaml") && heads[1].contains('1'), "{}", heads[1]);
+    let heads = |mark| run.text().lines().filter(|line| line.starts_with(mark)).collect::<Vec<_>>();
+    assert_eq!(heads("--- "), ["--- a/a.yaml", "--- a/b.yaml"]);
+    assert_eq!(heads("+++ "), ["+++ b/a.yaml", "+++ b/b.yaml"]);
 }
 
 #[test]

@@ -258,3 +258,16 @@ fn manifests_keep_the_tables_of_the_values() {
         assert_eq!(efa(&run_in(folder.path(), &args, &pod).exits(0)), devices, "{text}");
     }
 }
+
+#[test]
+fn an_empty_block_has_a_hint() {
+    for (values, hint) in [
+        ("{\"multinodeNetworking\": null}", "write `multinodeNetworking: {aws: {enabled: true}}`"),
+        ("multinodeNetworking:\n", "write `multinodeNetworking: {aws: {enabled: true}}`"),
+        ("multinodeNetworking: {aws: null}", "write `aws: {enabled: true}`, or remove it"),
+    ] {
+        let folder = folder(&[("values.yaml", values)]);
+        let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], POD).exits(2);
+        run.says(&["to be a map, found nothing", hint]);
+    }
+}

@@ -21,7 +21,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use fabric_injector::core::manifest::{Document, Wanted, inject};
+use fabric_injector::core::manifest::{Document, TriggerAnnotation, Wanted, inject};
 use fabric_injector::core::yaml;
 use fabric_injector::shell::stream::RawDocuments;
 use serde_json::Value;
@@ -29,7 +29,8 @@ use serde_json::Value;
 use cases::{Case, cases, root};
 
 /// The patches of served pods are wanted.
-const PATCHES: Wanted = Wanted { patches: true, summary: false };
+const PATCHES: Wanted =
+    Wanted { patches: true, summary: false, findings: false, annotation: TriggerAnnotation::Required };
 
 /// What the binary puts out: standard output, and the report on standard error.
 fn through_binary(case: &Case) -> (String, String) {

@@ -19,8 +19,13 @@ use crate::support::{self, EVERY_POLICY, TRIGGER, policy_set, serve_as, worker};
 fn serve(policy: &str, document: &Value) -> InjectedDocument {
     let piece = RawDocument { bytes: document.to_string().into_bytes(), line: 1 };
     let mut document = Document::read(&piece).unwrap();
-    manifest::inject(&policy_set(policy, &[]), &mut document, &piece, Wanted { summary: true, patches: true })
-        .unwrap()
+    manifest::inject(
+        &policy_set(policy, &[]),
+        &mut document,
+        &piece,
+        Wanted { summary: true, patches: true, ..Wanted::default() },
+    )
+    .unwrap()
 }
 
 /// A pod template with the trigger and 8 GPUs.

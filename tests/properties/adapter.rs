@@ -155,8 +155,13 @@ pub(crate) fn command(policies: &Loaded, document: &str) -> (Value, Vec<(String,
     let raw = RawDocument { bytes: document.as_bytes().to_vec(), line: 1 };
     let mut read = Document::read(&raw).unwrap();
     let before = read.value.clone().unwrap_or_default();
-    let served =
-        manifest::inject(&policies.0, &mut read, &raw, Wanted { patches: true, summary: true }).unwrap();
+    let served = manifest::inject(
+        &policies.0,
+        &mut read,
+        &raw,
+        Wanted { patches: true, summary: true, ..Wanted::default() },
+    )
+    .unwrap();
     let after = served.value.unwrap_or(before);
     let templates = served.templates.into_iter();
     (after, templates.map(|template| (template.pointer, injection(template.mutation))).collect())

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::server::Reply;
 
 /// The API server takes warnings of this length, and of this length together.
-const WARNING: usize = 120;
+const WARNING: usize = 256;
 const WARNINGS: usize = 4_096;
 
 fn keys(value: &Value) -> Vec<&str> {

@@ -13,8 +13,8 @@ use crate::core::engine::{self, Mutation};
 
 use super::review::V1;
 
-/// The length of a warning that the API recommends, in characters.
-const MAX_WARNING: usize = 120;
+/// The length of a warning, beyond which the API server may cut it.
+const MAX_WARNING: usize = 256;
 /// The length of all warnings together, beyond which the API server cuts them.
 const MAX_WARNINGS: usize = 4_096;
 /// The length of a message. Messages contain values of the pod, which may have any length.

@@ -14,7 +14,13 @@ pub enum Reason {
     /// No policy matches the pod.
     NoPolicyMatches,
     /// The trigger's annotation has a value that does not trigger.
-    TriggerValue { key: String, seen: String, wanted: String },
+    TriggerValue {
+        key: String,
+        seen: String,
+        wanted: String,
+        /// The type of the value, if it is no string.
+        not_a_string: Option<&'static str>,
+    },
     /// An annotation excludes the pod.
     OptedOut { key: String, value: String },
     /// The kubelet's copy of a static pod, which cannot be changed.
@@ -75,7 +81,11 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPolicyMatches => write!(f, "no policy matches this pod"),
-            Self::TriggerValue { key, seen, wanted } => {
+            Self::TriggerValue { key, seen, wanted, not_a_string: Some(kind) } => write!(
+                f,
+                "the annotation `{key}` is the {kind} `{seen}`, and only the string `\"{wanted}\"` asks for the fabric"
+            ),
+            Self::TriggerValue { key, seen, wanted, .. } => {
                 write!(f, "the annotation `{key}` is `{seen}`, and only `{wanted}` asks for the fabric")
             }
             Self::OptedOut { key, value } => write!(f, "the annotation `{key}: {value}` takes the pod out"),
@@ -201,6 +211,10 @@ pub enum WarningKind {
     Restamped {
         /// The stamp that the pod came with.
         before: String,
+        /// The stamp that it has now.
+        after: String,
+        /// The values that stay, as `path` and `value`.
+        kept: Vec<(String, String)>,
     },
     /// A pod that is skipped has the stamp of an earlier injection.
     InjectedBefore { stamp: String },
@@ -301,9 +315,9 @@ impl fmt::Display for Warning {
             ),
             WarningKind::CapabilityWithoutRoot { capability, because } => write!(
                 f,
-                "`{path}`: `{capability}` has no effect, since the container does not run as root ({because}); \
-                 memory for RDMA stays limited and NCCL falls back to TCP. Run the container as root, or raise the \
-                 memory lock limit of the container runtime on the nodes (`LimitMEMLOCK=infinity`)"
+                "run `{path}` as root, or raise the memory lock limit of the container runtime on the nodes \
+                 (`LimitMEMLOCK=infinity`): `{capability}` has no effect for another user ({because}), and NCCL falls \
+                 back to TCP"
             ),
             WarningKind::Excluded { setting, against } => {
                 write!(f, "`{path}`: `{setting}` of rule `{rule}` is left out, since the pod has `{against}`")
@@ -316,13 +330,12 @@ impl fmt::Display for Warning {
                 f,
                 "`{path}`: the claim `{claim}` of rule `{rule}` is left out, since the pod has no claim of that name"
             ),
-            WarningKind::Restamped { before } => write!(
+            WarningKind::Restamped { before, after, kept } => restamped(f, before, after, kept),
+            WarningKind::InjectedBefore { stamp } => write!(
                 f,
-                "the pod was injected by `{before}` before; what that added stays, and this policy adds what is missing"
+                "to remove what `{stamp}` added, start from the original manifest: the pod came with that stamp, and is \
+                 skipped now"
             ),
-            WarningKind::InjectedBefore { stamp } => {
-                write!(f, "the pod was injected by `{stamp}` before, and what that added stays")
-            }
             WarningKind::HugePagesAlone { resource } => write!(
                 f,
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"
@@ -340,8 +353,8 @@ impl fmt::Display for Warning {
             ),
             WarningKind::SettingsElsewhere { variable, file } => write!(
                 f,
-                "`{path}`: `{variable}` names another file than `{file}`, so that the settings `{rule}` are in the \
-                 environment only, which ranks that are started over ssh do not inherit"
+                "remove `{variable}` from `{path}`, or add the settings `{rule}` to its file: it names another file \
+                 than `{file}`, and ranks that are started over ssh do not inherit the environment"
             ),
             WarningKind::NotInFile { variable, file } => write!(
                 f,
@@ -351,7 +364,7 @@ impl fmt::Display for Warning {
                 let list: Vec<String> = names.iter().map(|name| format!("{option} {name}")).collect();
                 write!(
                     f,
-                    "`{path}`: the command line hands on other variables only; add `{}`",
+                    "add `{}` to the command line of `{path}`, which hands on other variables only",
                     list.join(" ")
                 )
             }
@@ -360,3 +373,38 @@ impl fmt::Display for Warning {
         }
     }
 }
+
+/// The values that an injection keeps for a sentence. The others are counted.
+const MAX_KEPT: usize = 3;
+
+/// One sentence for a pod with the stamp of another injection, the remedy first.
+fn restamped(
+    f: &mut fmt::Formatter<'_>,
+    before: &str,
+    after: &str,
+    kept: &[(String, String)],
+) -> fmt::Result {
+    if kept.is_empty() {
+        return write!(
+            f,
+            "inject the original manifest again to remove what only `{before}` added: the pod came with that stamp and \
+             has `{after}` now, and no value of it differs from that policy's"
+        );
+    }
+    write!(
+        f,
+        "inject the original manifest again for the values of `{after}`, which is the stamp now: the pod came with the \
+         stamp `{before}`, and "
+    )?;
+    for (at, (path, value)) in kept.iter().take(MAX_KEPT).enumerate() {
+        let comma = if at == 0 { "" } else { ", " };
+        write!(f, "{comma}`{path}` stays `{value}`")?;
+    }
+    match kept.len().saturating_sub(MAX_KEPT) {
+        0 => Ok(()),
+        more => write!(f, ", and {more} more values stay"),
+    }
+}
+
+#[cfg(test)]
+mod remedies;

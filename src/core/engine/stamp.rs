@@ -25,7 +25,9 @@ pub(super) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result
                 Some(before) if before == stamp => {}
                 before => {
                     if let Some(before) = before {
-                        annotations.warn(STAMP, WarningKind::Restamped { before }, "");
+                        let after = stamp.to_owned();
+                        let kind = WarningKind::Restamped { before, after, kept: Vec::new() };
+                        annotations.warn(STAMP, kind, "");
                     }
                     annotations.put(STAMP, Value::from(stamp));
                 }
@@ -34,6 +36,20 @@ pub(super) fn stamp(stamp: &str, pod: &mut Value, log: &mut ChangeLog) -> Result
             Ok(())
         })
     })
+}
+
+/// Adds the values that the pod keeps to the warning about its earlier stamp.
+pub(super) fn name_kept_values(warnings: &mut [Warning]) {
+    let values = warnings.iter().filter_map(|warning| match &warning.kind {
+        WarningKind::Kept { seen, .. } => Some((warning.path.clone(), seen.clone())),
+        _ => None,
+    });
+    let values: Vec<(String, String)> = values.collect();
+    for warning in warnings {
+        if let WarningKind::Restamped { kept, .. } = &mut warning.kind {
+            kept.clone_from(&values);
+        }
+    }
 }
 
 /// Marks a pod as left alone on purpose, so that the guard accepts it.

@@ -1,12 +1,15 @@
 //! One document of a stream: reads it and injects its pod templates.
 
-use json_patch::{Patch, PatchOperation};
+use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::core::engine::{Mutation, Outcome, Reason};
+use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate};
+use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE};
 use crate::core::yaml;
 
+use super::inline;
 use super::templates::{self, Found};
 
 /// The bytes of one document, with its `---` line and its comments. All raw documents of a stream, concatenated, are
@@ -18,6 +21,8 @@ pub struct RawDocument {
     /// The line of the stream on which the document begins, counted from 1.
     pub line: usize,
 }
+
+const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// The syntax of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +40,6 @@ pub struct Document {
     pub syntax: Syntax,
     /// The value; `None` for a document of blanks and comments.
     pub value: Option<Value>,
-    /// The length of the `---` line and the comments before the first line with content, in bytes.
-    head: usize,
     duplicate_key: Option<yaml::Error>,
 }
 
@@ -62,6 +65,21 @@ pub struct Template {
     /// A summary of the added fields, one line for each container and one for the pod. Empty unless
     /// [`Wanted::summary`] is set.
     pub added: Vec<String>,
+    /// The requests for the fabric that have no effect. Empty unless [`Wanted::findings`] is set.
+    pub findings: Findings,
+    /// True if the template has no annotation of a trigger, and was injected as if it had.
+    pub assumed: bool,
+    /// True if the template is in a manifest within a text, whose pointer is before the `#`.
+    pub(super) in_text: bool,
+}
+
+/// A fact about a document, or about a part of it, that has no pod templates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// JSON Pointer from the document's root.
+    pub pointer: String,
+    pub code: &'static str,
+    pub message: String,
 }
 
 /// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
@@ -71,6 +89,19 @@ pub struct Wanted {
     pub patches: bool,
     /// Write a summary of the added fields.
     pub summary: bool,
+    /// Look for requests for the fabric that have no effect.
+    pub findings: bool,
+    pub annotation: TriggerAnnotation,
+}
+
+/// The treatment of templates without the annotation of a trigger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TriggerAnnotation {
+    /// No policy with such an annotation matches them.
+    #[default]
+    Required,
+    /// They are injected as if they had it.
+    Assumed,
 }
 
 /// The result of the injection of all pod templates of a document.
@@ -80,6 +111,10 @@ pub struct InjectedDocument {
     pub templates: Vec<Template>,
     /// The changed document; `None` if no template changed.
     pub value: Option<Value>,
+    /// The reasons why a workload, or a manifest within it, has no templates.
+    pub notes: Vec<Note>,
+    /// The changed texts that have manifests, each with its JSON Pointer.
+    pub(super) texts: Vec<(String, String)>,
 }
 
 impl InjectedDocument {
@@ -91,7 +126,12 @@ impl InjectedDocument {
             let pointer = template.pointer.clone();
             operations.into_iter().filter_map(move |operation| moved(operation, &pointer))
         };
-        Patch(self.templates.iter().flat_map(of_template).collect())
+        let of_text = |(pointer, text): &(String, String)| {
+            let path = pointer.parse().ok()?;
+            Some(PatchOperation::Replace(ReplaceOperation { path, value: text.clone().into() }))
+        };
+        let templates = self.templates.iter().filter(|template| !template.in_text);
+        Patch(templates.flat_map(of_template).chain(self.texts.iter().filter_map(of_text)).collect())
     }
 
     /// Returns true if a policy refuses a pod of the document.
@@ -112,21 +152,39 @@ impl Document {
                 column: span.column,
             }
         })?;
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
         if text.trim_start().starts_with('{')
             && let Ok(value) = serde_json::from_str(text)
         {
-            return Ok(Self { syntax: Syntax::Json, value: Some(value), head: 0, duplicate_key: None });
+            return Ok(Self { syntax: Syntax::Json, value: Some(value), duplicate_key: None });
         }
         let manifest = yaml::read_value(text).map_err(|error| at_line(error, piece.line))?;
         let duplicate_key = manifest.duplicate_key;
         let value = manifest.root.filter(|root| !root.is_null());
-        Ok(Self { syntax: Syntax::Yaml, value, head: head(&piece.bytes), duplicate_key })
+        Ok(Self { syntax: Syntax::Yaml, value, duplicate_key })
     }
 
-    /// The `---` line and the comments at the beginning of the document. They are kept when it is written again.
-    pub fn head<'p>(&self, piece: &'p RawDocument) -> &'p [u8] {
-        &piece.bytes[..self.head]
+    /// The text of the document with the smallest edits after which it reads as `after`. Comments and layout are kept.
+    ///
+    /// If such edits are not possible, the whole document is written again below its leading comments.
+    pub fn edited(&self, piece: &RawDocument, after: &Value) -> Vec<u8> {
+        let text = std::str::from_utf8(&piece.bytes).unwrap_or_default();
+        let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
+            Some(rest) => (BYTE_ORDER_MARK, rest),
+            None => ("", text),
+        };
+        let edited = match self.syntax {
+            Syntax::Json => yaml::edit_json(text, after),
+            Syntax::Yaml => yaml::edit(text, after).unwrap_or_else(|| {
+                let written = format!("{}{}", &text[..head(text.as_bytes())], yaml::write(after));
+                if text.contains("\r\n") {
+                    written.replace("\r\n", "\n").replace('\n', "\r\n")
+                } else {
+                    written
+                }
+            }),
+        };
+        format!("{mark}{edited}").into_bytes()
     }
 }
 
@@ -150,7 +208,8 @@ fn head(bytes: &[u8]) -> usize {
 
 /// Injects every pod template of a document.
 ///
-/// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values.
+/// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values, and
+/// if a document with such a map would change with the other value.
 pub fn inject(
     policies: &PolicySet,
     document: &mut Document,
@@ -160,8 +219,11 @@ pub fn inject(
     let mut injected = InjectedDocument::default();
     let mut changed = false;
     let Some(mut root) = document.value.take() else { return Ok(injected) };
-    for Found { pointer, request } in templates::find(&root) {
+    let mut contexts: Vec<PodContext> = Vec::new();
+    for Found { pointer, mut request } in templates::find(&root) {
         let Some(place) = root.pointer_mut(&pointer) else { continue };
+        let assumed = wanted.annotation == TriggerAnnotation::Assumed
+            && assume_annotated(policies, place, &mut request);
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
         match &mut mutation.outcome {
@@ -175,9 +237,22 @@ pub fn inject(
             Outcome::Unchanged { pod, .. } => *place = pod.take(),
             Outcome::Refused { .. } => {}
         }
-        injected.templates.push(Template { pointer, mutation, added });
+        injected.templates.push(Template {
+            pointer,
+            mutation,
+            added,
+            findings: Findings::default(),
+            assumed,
+            in_text: false,
+        });
+        contexts.push(request);
     }
-    if !changed {
+    if wanted.findings {
+        add_findings(policies, &root, &contexts, &mut injected);
+    }
+    changed |= inline::inject(policies, &mut root, wanted, &mut injected);
+    let repeats = document.syntax == Syntax::Json || document.duplicate_key.is_some();
+    if !(changed || repeats && first_reading_changes(policies, document.syntax, piece)) {
         document.value = Some(root);
         return Ok(injected);
     }
@@ -193,6 +268,59 @@ pub fn inject(
     }
     injected.value = Some(root);
     Ok(injected)
+}
+
+/// Lets a template without the annotation of a trigger match as if it had that. Returns false for another template.
+fn assume_annotated(policies: &PolicySet, template: &Value, context: &mut PodContext) -> bool {
+    let annotations = &template["metadata"]["annotations"];
+    let triggers = policies.triggers();
+    let is_annotated = triggers.iter().any(|(key, _)| !annotations[key.as_str()].is_null());
+    if !is_annotated {
+        context.annotations = triggers.into_iter().cloned().collect();
+    }
+    !is_annotated
+}
+
+/// Checks the document for requests for the fabric that have no effect.
+fn add_findings(
+    policies: &PolicySet,
+    root: &Value,
+    contexts: &[PodContext],
+    injected: &mut InjectedDocument,
+) {
+    if injected.templates.is_empty() {
+        let note = |message| Note { pointer: String::new(), code: NO_POD_TEMPLATE, message };
+        injected.notes.extend(workload::podless(policies, root).map(note));
+        return;
+    }
+    let templates = injected.templates.iter().zip(contexts);
+    let pods: Vec<CheckedPod<'_>> = templates
+        .map(|(template, context)| {
+            let Template { pointer, mutation, .. } = template;
+            CheckedPod { pointer, context, mutation }
+        })
+        .collect();
+    let findings = workload::check(policies, root, &pods);
+    for (template, findings) in injected.templates.iter_mut().zip(findings) {
+        template.findings = findings;
+    }
+}
+
+/// Returns true if a pod is injected or refused if each repeated key has its first value.
+fn first_reading_changes(policies: &PolicySet, syntax: Syntax, piece: &RawDocument) -> bool {
+    let text = std::str::from_utf8(&piece.bytes).unwrap_or_default();
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let Some(mut root) = yaml::first_reading(text, syntax == Syntax::Json) else { return false };
+    templates::find(&root).into_iter().any(|Found { pointer, request }| {
+        let Some(place) = root.pointer_mut(&pointer) else { return false };
+        match mutate(policies, place.take(), &request).outcome {
+            Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
+                mutated.operation_count() > 0
+            }
+            Outcome::Unchanged { .. } => false,
+            Outcome::Refused { .. } => true,
+        }
+    })
 }
 
 /// Parses JSON as YAML to find a repeated key, which the JSON parser accepts without an error.

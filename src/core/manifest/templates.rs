@@ -26,6 +26,9 @@ struct Around<'v> {
     replica: Option<(&'v str, &'v str)>,
 }
 
+/// The fields of a `TrainJob` that have parts of pod templates.
+const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
+
 /// Returns every pod template of a document, in the order of the document.
 pub fn find(document: &Value) -> Vec<Found> {
     let mut found = Vec::new();
@@ -72,7 +75,8 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
                 return;
             }
             for (key, child) in map {
-                if !child.is_object() && !child.is_array() {
+                let is_partial = around.kind == "TrainJob" && PATCHES.contains(&key.as_str());
+                if !child.is_object() && !child.is_array() || is_partial {
                     continue;
                 }
                 let before = pointer.len();
@@ -122,7 +126,12 @@ fn request(around: &Around<'_>) -> PodContext {
         }
         _ => Vec::new(),
     };
-    PodContext { namespace: around.namespace.map(str::to_owned), owner_kinds, labels }
+    PodContext {
+        namespace: around.namespace.map(str::to_owned),
+        owner_kinds,
+        labels,
+        annotations: Vec::new(),
+    }
 }
 
 /// `Kind.group`; the core group has no name.

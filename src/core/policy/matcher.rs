@@ -37,6 +37,8 @@ pub struct PodContext {
     pub owner_kinds: Vec<String>,
     /// Labels that the controller of a template adds to its pods.
     pub labels: Vec<(String, String)>,
+    /// Annotations that the pod is assumed to have; those of the pod itself have precedence.
+    pub annotations: Vec<(String, String)>,
 }
 
 /// The result of matching a pod.
@@ -50,6 +52,8 @@ pub(crate) enum Match {
         key: String,
         seen: String,
         wanted: String,
+        /// The type of the value, if it is no string.
+        not_a_string: Option<&'static str>,
     },
     /// The pod has an annotation that takes it out.
     Except {
@@ -93,22 +97,22 @@ impl Matcher {
     pub(crate) fn test(&self, pod: &Value, request: &PodContext) -> Match {
         let metadata = &pod["metadata"];
         let annotation = |key: &str| metadata["annotations"][key].as_str();
-        let others_hold = self.labels_hold(&metadata["labels"], request)
-            && self.namespace_holds(metadata, request)
-            && self.owners_hold(&metadata["ownerReferences"], request);
-        if !others_hold {
+        if !self.all_but_annotations_hold(pod, request) {
             return Match::No;
         }
-        if !self.any_annotation.is_empty()
-            && !self.any_annotation.iter().any(|(key, value)| annotation(key) == Some(value))
-        {
+        let triggers = |trigger: &(String, String)| {
+            let (key, wanted) = trigger;
+            annotation(key) == Some(wanted)
+                || (metadata["annotations"][key.as_str()].is_null() && request.annotations.contains(trigger))
+        };
+        if !self.any_annotation.is_empty() && !self.any_annotation.iter().any(triggers) {
             let other = self.any_annotation.iter().find_map(|(key, wanted)| {
-                let seen = match &metadata["annotations"][key.as_str()] {
+                let (seen, not_a_string) = match &metadata["annotations"][key.as_str()] {
                     Value::Null => return None,
-                    Value::String(seen) => seen.clone(),
-                    other => other.to_string(),
+                    Value::String(seen) => (seen.clone(), None),
+                    other => (other.to_string(), Some(json_type(other))),
                 };
-                Some(Match::OtherValue { key: key.clone(), seen, wanted: wanted.clone() })
+                Some(Match::OtherValue { key: key.clone(), seen, wanted: wanted.clone(), not_a_string })
             });
             return other.unwrap_or(Match::No);
         }
@@ -120,6 +124,14 @@ impl Matcher {
             Some((key, seen)) => Match::Except { key: key.clone(), value: seen.to_owned() },
             None => Match::Yes,
         }
+    }
+
+    /// Returns whether the labels, the namespace and the owners of a pod are those of the policy.
+    pub(crate) fn all_but_annotations_hold(&self, pod: &Value, request: &PodContext) -> bool {
+        let metadata = &pod["metadata"];
+        self.labels_hold(&metadata["labels"], request)
+            && self.namespace_holds(metadata, request)
+            && self.owners_hold(&metadata["ownerReferences"], request)
     }
 
     pub(crate) fn labels_hold(&self, labels: &Value, request: &PodContext) -> bool {
@@ -225,4 +237,13 @@ fn possible(text: &str, span: Span, what: &str, format: Format) -> Result<(), Di
 /// The namespace of a pod: the request's, else the pod's own, else the one that kubectl takes.
 pub(crate) fn namespace_of<'a>(metadata: &'a Value, request: &'a PodContext) -> &'a str {
     request.namespace.as_deref().or_else(|| metadata["namespace"].as_str()).unwrap_or("default")
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::Array(_) => "list",
+        _ => "map",
+    }
 }

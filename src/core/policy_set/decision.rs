@@ -35,12 +35,12 @@ impl PartialEq for Decision<'_> {
 pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Decision<'p> {
     let mut found: Vec<&Policy> = Vec::new();
     let mut near = None;
-    for policy in policies.candidates(pod) {
+    for policy in policies.candidates(pod, context) {
         match policy.definition().matcher.test(pod, context) {
             Match::Yes => found.push(policy),
             Match::No => {}
-            Match::OtherValue { key, seen, wanted } => {
-                near = Some(Reason::TriggerValue { key, seen, wanted });
+            Match::OtherValue { key, seen, wanted, not_a_string } => {
+                near = Some(Reason::TriggerValue { key, seen, wanted, not_a_string });
             }
             Match::Except { key, value } => near = Some(Reason::OptedOut { key, value }),
         }

@@ -164,7 +164,12 @@ pub(super) fn span_at(text: &str, offset: usize) -> Span {
     Span { line, column, length: 1 }
 }
 
-fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: Span) -> Result<Scalar, Error> {
+pub(super) fn scalar_value(
+    text: &str,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+    span: Span,
+) -> Result<Scalar, Error> {
     let resolved = match tag {
         Some(tag) if tag.is_yaml_core_schema() && tag.suffix != "str" => scalar::resolve(text),
         None if style == ScalarStyle::Plain => scalar::resolve(text),
@@ -175,6 +180,16 @@ fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>, span: Span) -
         return Err(Error { message, span });
     }
     Ok(resolved)
+}
+
+/// A key as a string, as JSON needs it, and true if it was none.
+pub(super) fn key_text(value: Scalar) -> (String, bool) {
+    match value {
+        Scalar::String(text) => (text, false),
+        Scalar::Null => ("null".to_owned(), true),
+        Scalar::Bool(value) => (value.to_string(), true),
+        Scalar::Number(number) => (number.to_string(), true),
+    }
 }
 
 /// A list or map whose end has not been read yet.
@@ -251,13 +266,7 @@ impl<T: Tree> Builder<T> {
             if anchor > 0 {
                 self.anchors.insert(anchor, (T::scalar(value.clone(), plain, span, places), size));
             }
-            let converted = !matches!(value, Scalar::String(_));
-            let text = match value {
-                Scalar::String(text) => text,
-                Scalar::Null => "null".to_owned(),
-                Scalar::Bool(value) => value.to_string(),
-                Scalar::Number(number) => number.to_string(),
-            };
+            let (text, converted) = key_text(value);
             let merges = plain && text == "<<";
             map.pending = Some(PendingKey { text, span, converted, merges });
             return Ok(());

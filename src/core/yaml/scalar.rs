@@ -4,7 +4,7 @@
 //! `0755` is octal, `1_000` is a number. By the rules of YAML 1.2, a manifest would have other values here than in
 //! the cluster.
 
-use serde_json::Number;
+use serde_json::{Number, Value};
 
 /// The value of a scalar that is neither a list nor a map.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,19 @@ pub enum Scalar {
     Number(Number),
     /// Any other text.
     String(String),
+}
+
+impl Scalar {
+    /// Returns true if this is the same value.
+    pub(super) fn is(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Scalar::Null, Value::Null) => true,
+            (Scalar::Bool(scalar), Value::Bool(value)) => scalar == value,
+            (Scalar::Number(scalar), Value::Number(value)) => scalar == value,
+            (Scalar::String(scalar), Value::String(value)) => scalar == value,
+            _ => false,
+        }
+    }
 }
 
 /// Reads a plain (unquoted) scalar by the rules of YAML 1.1 as kubectl applies them.

@@ -6,13 +6,27 @@ use serde_json::{Map, Value};
 
 use super::scalar;
 
+/// The indentation of a text, in columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Indent {
+    /// A map below its key.
+    pub(super) map: usize,
+    /// A list below its key.
+    pub(super) list: usize,
+}
+
+impl Indent {
+    /// The layout of `kubectl get -o yaml`.
+    pub(super) const KUBECTL: Self = Self { map: 2, list: 0 };
+}
+
 /// Writes a value as one YAML document, in the layout of `kubectl get -o yaml`: two blanks a level, list
 /// items at the column of their key.
 pub fn write(value: &Value) -> String {
     let mut out = String::with_capacity(1024);
     match value {
-        Value::Object(map) if !map.is_empty() => write_map(&mut out, map, 0),
-        Value::Array(items) if !items.is_empty() => write_list(&mut out, items, 0),
+        Value::Object(map) if !map.is_empty() => write_map(&mut out, map, 0, Indent::KUBECTL),
+        Value::Array(items) if !items.is_empty() => write_list(&mut out, items, 0, Indent::KUBECTL),
         _ => {
             write_scalar(&mut out, value, 0);
             out.push('\n');
@@ -21,86 +35,87 @@ pub fn write(value: &Value) -> String {
     out
 }
 
-fn indent(out: &mut String, level: usize) {
+pub(super) fn blanks(out: &mut String, mut columns: usize) {
     const BLANKS: &str = "                                                                ";
-    let mut left = level * 2;
-    while left > 0 {
-        let part = left.min(BLANKS.len());
+    while columns > 0 {
+        let part = columns.min(BLANKS.len());
         out.push_str(&BLANKS[..part]);
-        left -= part;
+        columns -= part;
     }
 }
 
-/// The entries of a map, each on a line of its own; the first line is indented by the caller's `level`.
-fn write_map(out: &mut String, map: &Map<String, Value>, level: usize) {
+/// The entries of a map, each on a line of its own.
+fn write_map(out: &mut String, map: &Map<String, Value>, column: usize, indent: Indent) {
     for (key, value) in map {
-        indent(out, level);
-        write_entry(out, key, value, level);
+        blanks(out, column);
+        write_entry(out, key, value, column, indent);
     }
 }
 
-fn write_entry(out: &mut String, key: &str, value: &Value, level: usize) {
+/// One entry after its indentation. Its key is at `column`.
+pub(super) fn write_entry(out: &mut String, key: &str, value: &Value, column: usize, indent: Indent) {
     write_string(out, key, None);
     out.push(':');
     match value {
         Value::Object(map) if !map.is_empty() => {
             out.push('\n');
-            write_map(out, map, level + 1);
+            write_map(out, map, column + indent.map, indent);
         }
         Value::Array(items) if !items.is_empty() => {
             out.push('\n');
-            write_list(out, items, level);
+            write_list(out, items, column + indent.list, indent);
         }
         _ => {
             out.push(' ');
-            write_scalar(out, value, level);
+            write_scalar(out, value, column);
             out.push('\n');
         }
     }
 }
 
-fn write_list(out: &mut String, items: &[Value], level: usize) {
+fn write_list(out: &mut String, items: &[Value], column: usize, indent: Indent) {
     for item in items {
-        indent(out, level);
-        write_item(out, item, level);
+        blanks(out, column);
+        write_item(out, item, column, indent);
     }
 }
 
-/// One item after its indentation: `- ` and the value. The further lines of the value are one level deeper.
-fn write_item(out: &mut String, item: &Value, level: usize) {
+/// One item after its indentation: `- ` and the value. The further lines of the value are two columns deeper.
+pub(super) fn write_item(out: &mut String, item: &Value, column: usize, indent: Indent) {
     out.push_str("- ");
     match item {
         Value::Object(map) if !map.is_empty() => {
             for (at, (key, value)) in map.iter().enumerate() {
                 if at > 0 {
-                    indent(out, level + 1);
+                    blanks(out, column + 2);
                 }
-                write_entry(out, key, value, level + 1);
+                write_entry(out, key, value, column + 2, indent);
             }
         }
         Value::Array(items) if !items.is_empty() => {
             for (at, inner) in items.iter().enumerate() {
                 if at > 0 {
-                    indent(out, level + 1);
+                    blanks(out, column + 2);
                 }
-                write_item(out, inner, level + 1);
+                write_item(out, inner, column + 2, indent);
             }
         }
         _ => {
-            write_scalar(out, item, level);
+            write_scalar(out, item, column);
             out.push('\n');
         }
     }
 }
 
-fn write_scalar(out: &mut String, value: &Value, level: usize) {
+/// A scalar, `[]` or `{}`. `column` is that of the key or the `-` before it.
+pub(super) fn write_scalar(out: &mut String, value: &Value, column: usize) {
     match value {
         Value::Null => out.push_str("null"),
         Value::Bool(value) => out.push_str(if *value { "true" } else { "false" }),
         Value::Number(number) => {
             let _ = write!(out, "{number}");
         }
-        Value::String(text) => write_string(out, text, Some(level)),
+        Value::String(text) => write_string(out, text, Some(column)),
         // Only the empty ones arrive here.
         Value::Array(_) => out.push_str("[]"),
         Value::Object(_) => out.push_str("{}"),
@@ -108,20 +123,21 @@ fn write_scalar(out: &mut String, value: &Value, level: usize) {
 }
 
 /// Writes a string plain where every YAML version reads it back unchanged, as a block where it has several
-/// lines and the place allows a block (`level` is given), quoted otherwise.
-fn write_string(out: &mut String, text: &str, level: Option<usize>) {
+/// lines and the place allows a block (`column` is given), quoted otherwise.
+fn write_string(out: &mut String, text: &str, column: Option<usize>) {
     if is_plain_safe(text) {
         out.push_str(text);
-    } else if let Some(level) = level
+    } else if let Some(column) = column
+        && text.contains('\n')
         && is_block_safe(text)
     {
-        write_block(out, text, level);
+        write_block(out, text, column + 2);
     } else {
         write_quoted(out, text);
     }
 }
 
-fn is_plain_safe(text: &str) -> bool {
+pub(super) fn is_plain_safe(text: &str) -> bool {
     let bytes = text.as_bytes();
     let (Some(&first), Some(&last)) = (bytes.first(), bytes.last()) else { return false };
     let starts_well = match first {
@@ -141,9 +157,8 @@ fn is_plain_safe(text: &str) -> bool {
 }
 
 /// Returns true if a block can hold the text: no reader strips or refuses a part of it.
-fn is_block_safe(text: &str) -> bool {
-    text.contains('\n')
-        && !text.starts_with([' ', '\n', '\t'])
+pub(super) fn is_block_safe(text: &str) -> bool {
+    !text.starts_with([' ', '\n', '\t'])
         && text.chars().all(|c| c == '\n' || (c >= ' ' && c != '\u{7f}' && !is_special(c)))
         && !text.split('\n').any(|line| line.ends_with(' ') || line.starts_with('\t'))
 }
@@ -153,7 +168,8 @@ fn is_special(c: char) -> bool {
     matches!(c, '\u{80}'..='\u{9f}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
-fn write_block(out: &mut String, text: &str, level: usize) {
+/// Writes a string as a block, with its lines at `column`.
+fn write_block(out: &mut String, text: &str, column: usize) {
     let body = text.trim_end_matches('\n');
     out.push_str(match text.len() - body.len() {
         0 => "|-",
@@ -163,7 +179,7 @@ fn write_block(out: &mut String, text: &str, level: usize) {
     for line in body.split('\n') {
         out.push('\n');
         if !line.is_empty() {
-            indent(out, level + 1);
+            blanks(out, column);
             out.push_str(line);
         }
     }
@@ -173,7 +189,7 @@ fn write_block(out: &mut String, text: &str, level: usize) {
     }
 }
 
-fn write_quoted(out: &mut String, text: &str) {
+pub(super) fn write_quoted(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {
         match c {

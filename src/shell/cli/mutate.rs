@@ -1,31 +1,38 @@
 //! `fabric-injector mutate`: injects the pods of manifests.
 
+mod document;
+mod exit_policy;
+
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
-use serde_json::Value;
 
 use crate::core::manifest::RawDocument;
-use crate::core::manifest::{self, Document, DocumentError, InjectedDocument, Wanted};
 use crate::core::policy_set::PolicySet;
+use crate::shell::files;
 use crate::shell::policy_sources::PolicySources;
 use crate::shell::stream::RawDocuments;
 
 use super::ExitStatus;
+use super::diff::FileDiff;
 use super::output::Output;
 use super::policy_sources::PolicyArguments;
-use super::render::{self, Before, Format, Rendered};
-use super::report::{self, Location};
+use super::render::{Before, Format};
+use super::report::{self, Failure};
+pub(super) use document::object_name;
+use document::{Content, Processed, process};
+use exit_policy::{ExitPolicyArguments, Verdict};
 
 /// Inject the pods of manifests as the webhook would, and print the result
 #[derive(Debug, Args)]
-#[command(after_long_help = "Exit status: 0 done, whether or not anything changed; 1 a pod was refused; \
-    2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output.")]
+#[command(after_long_help = "Exit status: 0 done, whether or not anything changed; 1 a pod was refused, \
+    or `--fail-on` or `--require-mutated` applies; 2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output. With --in-place, a file \
+    with one stays as it is.")]
 pub(super) struct Arguments {
     /// A manifest in YAML or JSON, a folder of them, or `-` for standard input (the default); may be given
     /// several times
@@ -36,7 +43,16 @@ pub(super) struct Arguments {
     /// The form of the output; without it, each document in the form that it came in
     #[arg(short, long, value_enum, value_name = "FORMAT")]
     output: Option<Format>,
-    /// The form of the report on standard error
+    /// Edit the files that change, and print nothing. Only the lines of changed values are written again; comments
+    /// and layout stay
+    #[arg(short, long, conflicts_with = "output", requires = "files")]
+    in_place: bool,
+    /// Inject also pod templates without the annotation, as if they had it
+    #[arg(long)]
+    assume_annotated: bool,
+    #[command(flatten)]
+    exit_policy: ExitPolicyArguments,
+    /// The form of the report and the errors on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
     report: ReportFormat,
     /// No report
@@ -53,14 +69,46 @@ enum ReportFormat {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let policies = PolicySources::from(arguments.policies.clone()).load()?;
-    let mut run = Run { arguments, policies: &policies, output, status: ExitStatus::Done, before: FIRST };
+    let policies = match load(arguments) {
+        Ok(policies) => policies,
+        Err(error) if arguments.report == ReportFormat::Json => {
+            output.message(&report::json_error(&Failure::new("bad_usage", format!("{error:#}"))));
+            return Ok(ExitStatus::Bad);
+        }
+        Err(error) => return Err(error),
+    };
+    let mut run = Run {
+        arguments,
+        policies: &policies,
+        output,
+        status: ExitStatus::Done,
+        verdict: Verdict::default(),
+        target: Target::Output(Before { nothing: true, json: false, line_ended: true }),
+    };
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
     for file in files {
         run.source(file)?;
     }
+    for (code, message) in run.verdict.failures(&arguments.exit_policy) {
+        run.fail(ExitStatus::Refused, &Failure::new(code, message));
+    }
     Ok(run.status)
+}
+
+/// Loads the policies, and fails for options that do not fit them or each other.
+fn load(arguments: &Arguments) -> anyhow::Result<PolicySet> {
+    ensure!(
+        !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
+        "`--in-place` edits files, and `-` is standard input"
+    );
+    let policies = PolicySources::from(arguments.policies.clone()).load()?;
+    arguments.exit_policy.validate(&policies)?;
+    ensure!(
+        !arguments.assume_annotated || !policies.triggers().is_empty(),
+        "--assume-annotated: no policy in use has `match.anyAnnotation`, so that there is no annotation to assume"
+    );
+    Ok(policies)
 }
 
 /// The documents of a stream that are injected at the same time: enough for all processors, few enough for memory.
@@ -72,11 +120,23 @@ struct Run<'a> {
     policies: &'a PolicySet,
     output: &'a mut Output,
     status: ExitStatus,
-    /// The end of the output so far.
-    before: Before,
+    verdict: Verdict,
+    target: Target,
 }
 
-const FIRST: Before = Before { nothing: true, json: false, line_ended: true };
+/// The destination of the documents.
+enum Target {
+    /// They are printed. The end of the output so far decides how the next one follows.
+    Output(Before),
+    Diff(FileDiff),
+    File {
+        content: Vec<u8>,
+        /// True if a document differs from the one in the file.
+        changed: bool,
+        /// True if each document so far was read, and no pod in it was refused.
+        complete: bool,
+    },
+}
 
 impl Run<'_> {
     fn source(&mut self, name: &str) -> anyhow::Result<()> {
@@ -86,14 +146,42 @@ impl Run<'_> {
         match files_of(Path::new(name)) {
             Ok(files) => {
                 for file in files {
-                    let name = file.display().to_string();
-                    match File::open(&file) {
-                        Ok(opened) => self.stream(&name, BufReader::with_capacity(64 * 1024, opened))?,
-                        Err(error) => self.bad(&format!("{name}: cannot be read: {error}")),
-                    }
+                    self.file(&file)?;
                 }
             }
-            Err(error) => self.bad(&format!("{error:#}")),
+            Err(error) => self.bad(&Failure::new("unreadable_file", format!("{error:#}"))),
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path) -> anyhow::Result<()> {
+        let name = path.display().to_string();
+        let failure = |code, message| Failure { file: Some(&name), ..Failure::new(code, message) };
+        if self.arguments.in_place {
+            if !path.is_file() {
+                self.bad(&failure("unreadable_file", "is not a regular file".to_owned()));
+                return Ok(());
+            }
+            self.target = Target::File { content: Vec::new(), changed: false, complete: true };
+        }
+        match File::open(path) {
+            Ok(opened) => self.stream(&name, BufReader::with_capacity(64 * 1024, opened))?,
+            Err(error) => self.bad(&failure("unreadable_file", format!("cannot be read: {error}"))),
+        }
+        match &self.target {
+            Target::File { content, changed: true, complete: true } => {
+                if let Err(error) = files::replace(path, content) {
+                    self.bad(&failure("unwritable_file", format!("cannot be written: {error}")));
+                }
+            }
+            Target::File { complete: false, .. } if !self.arguments.quiet => match self.arguments.report {
+                ReportFormat::Text => self.output.message(&format!("{name} stays as it is")),
+                ReportFormat::Json => {
+                    let failure = failure("file_not_edited", "stays as it is".to_owned());
+                    self.output.message(&report::json_error(&failure));
+                }
+            },
+            _ => {}
         }
         Ok(())
     }
@@ -102,6 +190,9 @@ impl Run<'_> {
     fn stream(&mut self, name: &str, reader: impl BufRead) -> anyhow::Result<()> {
         let mut documents = RawDocuments::new(reader).peekable();
         let mut number = 0;
+        if self.arguments.output == Some(Format::Diff) {
+            self.target = Target::Diff(FileDiff::new(name, Output::data_has_colour()));
+        }
         while documents.peek().is_some() {
             let mut batch = Vec::new();
             let mut failure = None;
@@ -119,19 +210,27 @@ impl Run<'_> {
                     break;
                 }
             }
-            for processed in self.process_all(name, number, &batch) {
-                self.print(processed)?;
+            for (processed, raw) in self.process_all(name, number, &batch).into_iter().zip(&batch) {
+                self.print(processed, raw)?;
             }
             number += batch.len();
             if let Some(error) = failure {
                 number += 1;
-                self.bad(&format!("{name}: document {number}: {error}"));
+                self.bad(&Failure {
+                    file: Some(name),
+                    document: Some(number),
+                    ..Failure::new("bad_document", error.to_string())
+                });
             }
+        }
+        if let Target::Diff(diff) = &mut self.target {
+            let rest = diff.finish();
+            self.output.data(&rest)?;
         }
         Ok(())
     }
 
-    fn process_all(&self, file: &str, before: usize, batch: &[RawDocument]) -> Vec<Processed> {
+    fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
         let work = |(at, raw): (usize, &RawDocument)| {
             process(self.arguments, self.policies, file, before + at + 1, raw)
         };
@@ -155,121 +254,54 @@ impl Run<'_> {
         })
     }
 
-    fn print(&mut self, processed: Processed) -> anyhow::Result<()> {
-        let Processed { rendered, lines, error, status } = processed;
-        let separator = rendered.separator(self.arguments.output, self.before);
-        self.output.data(separator)?;
-        self.output.data(&rendered.content)?;
-        if let Some(last) = rendered.content.last() {
-            self.before = Before { nothing: false, json: rendered.json, line_ended: *last == b'\n' };
+    fn print(&mut self, processed: Processed<'_>, raw: &RawDocument) -> anyhow::Result<()> {
+        let Processed { content, lines, error, status, verdict } = processed;
+        match (&mut self.target, content) {
+            (Target::Output(before), Content::Rendered(rendered)) => {
+                self.output.data(rendered.separator(self.arguments.output, *before))?;
+                self.output.data(&rendered.content)?;
+                if let Some(last) = rendered.content.last() {
+                    *before = Before { nothing: false, json: rendered.json, line_ended: *last == b'\n' };
+                }
+            }
+            (Target::Diff(diff), content) => {
+                diff.skip_to(raw.line);
+                let part = diff.document(&raw.bytes, content.edited().unwrap_or(&raw.bytes));
+                self.output.data(&part)?;
+            }
+            (Target::File { content: file, changed, complete }, content) => {
+                *complete &= status == ExitStatus::Done;
+                *changed |= content.edited().is_some();
+                file.extend_from_slice(content.edited().unwrap_or(&raw.bytes));
+            }
+            (Target::Output(_), Content::Edited(_)) => {}
         }
         for line in lines {
             self.output.message(&line);
         }
-        if let Some(message) = error {
-            self.bad(&message);
+        if let Some(failure) = error {
+            self.bad(&failure);
         }
+        self.verdict.add(verdict);
         self.status = self.status.max(status);
         Ok(())
     }
 
     /// Reports invalid input; the command continues with the next document.
-    fn bad(&mut self, message: &str) {
-        self.status = ExitStatus::Bad;
-        self.output.error(&anyhow::anyhow!("{message}"));
-    }
-}
-
-/// The output for one document.
-struct Processed {
-    rendered: Rendered,
-    /// The lines of the report.
-    lines: Vec<String>,
-    /// The reason for which the document could not be processed.
-    error: Option<String>,
-    status: ExitStatus,
-}
-
-/// Reads, injects and renders one document, independent of the others.
-fn process(
-    arguments: &Arguments,
-    policies: &PolicySet,
-    file: &str,
-    number: usize,
-    raw: &RawDocument,
-) -> Processed {
-    let bad = |error: DocumentError| Processed {
-        rendered: Rendered::default(),
-        lines: Vec::new(),
-        error: Some(format!("{file}: document {number}: {error}")),
-        status: ExitStatus::Bad,
-    };
-    let mut document = match Document::read(raw) {
-        Ok(document) => document,
-        Err(error) => return bad(error),
-    };
-    let object = document.value.as_ref().map(object_name).unwrap_or_default();
-    let before = match arguments.output {
-        Some(Format::Diff | Format::Review) => document.value.clone(),
-        _ => None,
-    };
-    let wanted = Wanted {
-        patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
-        summary: !arguments.quiet,
-    };
-    let injected = match manifest::inject(policies, &mut document, raw, wanted) {
-        Ok(injected) => injected,
-        Err(error) => return bad(error),
-    };
-    let name = format!("{file}, document {number}");
-    let rendered = render(arguments.output, &name, raw, &document, before.as_ref(), &injected);
-    let mut lines = Vec::new();
-    let mut status = if injected.refused() { ExitStatus::Refused } else { ExitStatus::Done };
-    for template in &injected.templates {
-        if manifest::is_bad_input(&template.mutation) {
-            status = ExitStatus::Bad;
+    fn bad(&mut self, failure: &Failure<'_>) {
+        if let Target::File { complete, .. } = &mut self.target {
+            *complete = false;
         }
-        let location = Location { file, document: number, object: &object };
-        match (arguments.quiet, arguments.report) {
-            (true, _) => {}
-            (false, ReportFormat::Text) => lines.extend(report::text(location, template)),
-            (false, ReportFormat::Json) => lines.push(report::json(location, template)),
+        self.fail(ExitStatus::Bad, failure);
+    }
+
+    fn fail(&mut self, status: ExitStatus, failure: &Failure<'_>) {
+        self.status = self.status.max(status);
+        match self.arguments.report {
+            ReportFormat::Text => self.output.error(&anyhow::anyhow!("{failure}")),
+            ReportFormat::Json => self.output.message(&report::json_error(failure)),
         }
     }
-    Processed { rendered, lines, error: None, status }
-}
-
-fn render(
-    format: Option<Format>,
-    name: &str,
-    raw: &RawDocument,
-    document: &Document,
-    before: Option<&Value>,
-    injected: &InjectedDocument,
-) -> Rendered {
-    let before = before.unwrap_or(&Value::Null);
-    let plain = |content| Rendered { content, json: false, marked: true };
-    match (format, &injected.value) {
-        (Some(Format::Review), _) => plain(render::review(before, injected)),
-        _ if injected.refused() => Rendered::default(),
-        (Some(Format::Patch), Some(_)) => plain(render::patch(injected)),
-        (Some(Format::Diff), Some(after)) => {
-            plain(render::diff(name, before, after, Output::data_has_colour()))
-        }
-        (Some(Format::Patch | Format::Diff), None) => Rendered::default(),
-        (format, _) => render::document(format, raw, document, injected),
-    }
-}
-
-/// The kind and name of a document, such as `Job/train`.
-pub(super) fn object_name(document: &Value) -> String {
-    let kind = document["kind"].as_str().unwrap_or("object");
-    let metadata = &document["metadata"];
-    match metadata["name"].as_str().or_else(|| metadata["generateName"].as_str()) {
-        Some(name) => format!("{kind}/{name}"),
-        None => kind.to_owned(),
-    }
-    .replace(char::is_control, " ")
 }
 
 /// The path itself, or the manifests in a directory, sorted by name and without those of its subdirectories.

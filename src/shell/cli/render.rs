@@ -1,22 +1,22 @@
 //! The formats of the output.
 
-use anstyle::{AnsiColor, Style};
-use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
+use serde_json::{Value, json};
 
 use crate::core::admission::{OnError, Response, respond};
 use crate::core::manifest::{Document, InjectedDocument, RawDocument, Syntax};
 use crate::core::yaml;
 
+use super::report::Location;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// Every document, the changed ones in YAML
+    /// Every document, in YAML if it changes; a changed YAML document keeps its comments and its layout
     Yaml,
     /// Every document as a JSON value, one after another
     Json,
-    /// A JSON Patch (RFC 6902) for each document that changes, one a line
+    /// For each document that changes, its position and its JSON Patch (RFC 6902) as an object, one a line
     Patch,
-    /// A unified diff for each document that changes
+    /// A unified diff for each file that changes, which `patch -p1` applies
     Diff,
     /// The AdmissionReview response that the webhook would give for each pod, one a line
     Review,
@@ -68,12 +68,9 @@ pub(super) fn document(
     let from_json = document.syntax == Syntax::Json;
     let to_json = format == Some(Format::Json) || (format.is_none() && from_json);
     let content = match (&injected.value, to_json) {
+        (Some(value), _) if to_json == from_json => document.edited(raw, value),
         (Some(value), true) => pretty(value, raw),
-        (Some(value), false) => {
-            let mut out = document.head(raw).to_vec();
-            out.extend(yaml::write(value).into_bytes());
-            out
-        }
+        (Some(value), false) => yaml::write(value).into_bytes(),
         (None, true) if !from_json => {
             document.value.as_ref().map(|value| pretty(value, raw)).unwrap_or_default()
         }
@@ -110,11 +107,17 @@ fn pretty(value: &Value, raw: &RawDocument) -> Vec<u8> {
     text
 }
 
-/// The JSON Patch of a changed document, on one line.
-pub(super) fn patch(injected: &InjectedDocument) -> Vec<u8> {
-    let mut line = serde_json::to_vec(&injected.patch()).unwrap_or_default();
-    line.push(b'\n');
-    line
+/// The version of the objects that `-o patch` writes.
+const PATCH_VERSION: u32 = 1;
+
+/// The position and the JSON Patch of a changed document, on one line.
+pub(super) fn patch(location: Location<'_>, injected: &InjectedDocument) -> Vec<u8> {
+    let Location { file, document, object } = location;
+    let patch = injected.patch();
+    let patch = json!({
+        "version": PATCH_VERSION, "file": file, "document": document, "object": object, "patch": patch
+    });
+    format!("{patch}\n").into_bytes()
 }
 
 /// The responses of the webhook for the pods of a document, one on each line.
@@ -135,26 +138,4 @@ pub(super) fn review(document: &Value, injected: &InjectedDocument) -> Vec<u8> {
         lines.push(b'\n');
     }
     lines
-}
-
-/// A unified diff of a document. Both versions are written in one style, so that only the additions differ.
-pub(super) fn diff(name: &str, before: &Value, after: &Value, colour: bool) -> Vec<u8> {
-    let (before, after) = (yaml::write(before), yaml::write(after));
-    let diff = TextDiff::from_lines(&before, &after);
-    let style = |tag: ChangeTag| match tag {
-        ChangeTag::Insert if colour => Style::new().fg_color(Some(AnsiColor::Green.into())),
-        ChangeTag::Delete if colour => Style::new().fg_color(Some(AnsiColor::Red.into())),
-        _ => Style::new(),
-    };
-    let bold = if colour { Style::new().bold() } else { Style::new() };
-    let mut out = format!("{bold}--- {name}{bold:#}\n{bold}+++ {name} (mutated){bold:#}\n");
-    for hunk in diff.unified_diff().context_radius(3).iter_hunks() {
-        out.push_str(&format!("{}\n", hunk.header()));
-        for change in hunk.iter_changes() {
-            let style = style(change.tag());
-            let line = change.value().trim_end_matches('\n');
-            out.push_str(&format!("{style}{}{line}{style:#}\n", change.tag()));
-        }
-    }
-    out.into_bytes()
 }

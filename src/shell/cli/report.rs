@@ -1,9 +1,11 @@
 //! The report on each pod template, as text or as JSON.
 
+use std::fmt;
+
 use serde_json::{Value, json};
 
-use crate::core::engine::Outcome;
-use crate::core::manifest::Template;
+use crate::core::engine::{Outcome, Reason};
+use crate::core::manifest::{Note, Template};
 
 /// The location of a pod template.
 #[derive(Debug, Clone, Copy)]
@@ -28,14 +30,90 @@ pub(super) fn text(location: Location<'_>, template: &Template) -> Vec<String> {
         Outcome::Skipped { reason, .. } => {
             (format!("skipped: {reason} ({})", reason.code()), template.added.clone())
         }
-        Outcome::Unchanged { reason, .. } => (format!("unchanged: {reason} ({})", reason.code()), Vec::new()),
+        Outcome::Unchanged { reason, .. } => {
+            (format!("unchanged: {} ({})", sentence(reason, template), reason.code()), Vec::new())
+        }
         Outcome::Refused { reason } => (format!("refused: {reason} ({})", reason.code()), Vec::new()),
     };
     let mut lines = vec![format!("{head}: {outcome}")];
     lines.extend(details.iter().map(|detail| format!("  + {detail}")));
     lines
         .extend(mutation.warnings.iter().map(|warning| format!("  warning: {warning} ({})", warning.code())));
+    let near_misses = template.findings.near_misses.iter();
+    lines.extend(near_misses.map(|miss| format!("  near miss: {} ({})", miss.message, miss.code)));
     lines
+}
+
+/// The reason, with the annotation that would have the pod injected.
+fn sentence(reason: &Reason, template: &Template) -> String {
+    match &template.findings.advice {
+        Some(advice) => format!("{reason}; {advice}"),
+        None => reason.to_string(),
+    }
+}
+
+/// The report on a workload, or a part of it, without a pod template.
+pub(super) fn note_text(location: Location<'_>, note: &Note) -> String {
+    let Location { file, document, object } = location;
+    let Note { pointer, code, message } = note;
+    let space = if pointer.is_empty() { "" } else { " " };
+    format!("{file}: document {document}: {object}{space}{pointer}: unchanged: {message} ({code})")
+}
+
+/// The same as one JSON object, with the keys of the report on a template.
+pub(super) fn note_json(location: Location<'_>, note: &Note) -> String {
+    json!({
+        "file": location.file,
+        "document": location.document,
+        "path": note.pointer,
+        "outcome": "unchanged",
+        "policy": null,
+        "reason": note.code,
+        "message": note.message,
+        "added": [],
+        "warnings": [],
+        "near_misses": [],
+    })
+    .to_string()
+}
+
+/// An error, with the file and the document that have it.
+#[derive(Debug)]
+pub(super) struct Failure<'a> {
+    pub(super) code: &'static str,
+    pub(super) file: Option<&'a str>,
+    pub(super) document: Option<usize>,
+    pub(super) message: String,
+}
+
+impl Failure<'_> {
+    pub(super) fn new(code: &'static str, message: String) -> Self {
+        Self { code, file: None, document: None, message }
+    }
+}
+
+impl fmt::Display for Failure<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(file) = self.file {
+            write!(f, "{file}: ")?;
+        }
+        if let Some(document) = self.document {
+            write!(f, "document {document}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// An error as one JSON object.
+pub(super) fn json_error(failure: &Failure<'_>) -> String {
+    json!({
+        "outcome": "error",
+        "file": failure.file,
+        "document": failure.document,
+        "code": failure.code,
+        "message": failure.message,
+    })
+    .to_string()
 }
 
 /// The report as one JSON object.
@@ -52,16 +130,21 @@ pub(super) fn json(location: Location<'_>, template: &Template) -> String {
         .iter()
         .map(|warning| json!({"code": warning.code(), "path": warning.path, "message": warning.to_string()}))
         .collect();
+    let near_misses = template.findings.near_misses.iter();
+    let near_misses: Vec<Value> = near_misses
+        .map(|miss| json!({"code": miss.code, "path": miss.pointer, "message": miss.message}))
+        .collect();
     json!({
         "file": location.file,
         "document": location.document,
         "path": template.pointer,
         "outcome": outcome,
         "policy": mutation.policy,
-        "reason": reason.map(crate::core::engine::Reason::code),
-        "message": reason.map(ToString::to_string),
+        "reason": reason.map(Reason::code),
+        "message": reason.map(|reason| sentence(reason, template)),
         "added": template.added,
         "warnings": warnings,
+        "near_misses": near_misses,
     })
     .to_string()
 }

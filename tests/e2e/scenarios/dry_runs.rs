@@ -25,7 +25,7 @@ fn pods(case: &Case) -> Vec<(Value, Value)> {
         let piece = piece.unwrap();
         let mut document = Document::read(&piece).unwrap();
         let Some(before) = document.value.clone() else { continue };
-        let wanted = Wanted { patches: false, summary: false };
+        let wanted = Wanted::default();
         let served = inject(&policies, &mut document, &piece, wanted).unwrap();
         let after = served.value.unwrap_or_else(|| before.clone());
         for found in find(&before) {

@@ -1,0 +1,147 @@
+//! The remedy of a warning is in the part that the API server keeps.
+
+use crate::core::policy::SelectedLabel;
+
+use super::*;
+
+/// The length of a warning that the API server never cuts.
+const KEPT_BY_API_SERVER: usize = 256;
+const PREFIX: &str = "fabric-injector: ";
+
+/// The last words of the remedy; none for a warning that states a fact.
+fn remedy(kind: &WarningKind) -> Option<&'static str> {
+    match kind {
+        WarningKind::ParameterAssumed { has_gpus: true, .. } => Some("select nodes that a table knows"),
+        WarningKind::ParameterAssumed { has_gpus: false, .. } => Some("set it for the workers"),
+        WarningKind::CapabilityWithoutRoot { .. } => Some("`LimitMEMLOCK=infinity`"),
+        WarningKind::Restamped { .. } => Some("inject the original manifest again"),
+        WarningKind::InjectedBefore { .. } => Some("start from the original manifest"),
+        WarningKind::HugePagesAlone { .. } => Some("it needs a request for cpu or memory"),
+        WarningKind::SettingsElsewhere { .. } => Some("or add the settings `nccl` to its file"),
+        WarningKind::NotHandedOn { .. } => Some("to the command line of"),
+        WarningKind::Kept { .. }
+        | WarningKind::Replaced { .. }
+        | WarningKind::RenamedVolume { .. }
+        | WarningKind::MountWithoutVolume { .. }
+        | WarningKind::ParameterContradicts { .. }
+        | WarningKind::NodeValuesDisagree { .. }
+        | WarningKind::Excluded { .. }
+        | WarningKind::NoSuchContainer { .. }
+        | WarningKind::ClaimWithoutPodClaim { .. }
+        | WarningKind::KeptFabric { .. }
+        | WarningKind::HostNetwork
+        | WarningKind::NotInFile { .. }
+        | WarningKind::Policy { .. } => None,
+    }
+}
+
+/// Every kind, with names and values as long as those of the built-in policies and sample workloads.
+fn samples() -> Vec<WarningKind> {
+    let text = str::to_owned;
+    let selected = |values: &[&str]| SelectedLabel {
+        label: text("node.kubernetes.io/instance-type"),
+        values: values.iter().map(|value| text(value)).collect(),
+    };
+    let assumed = |has_gpus| WarningKind::ParameterAssumed {
+        parameter: text("rdmaDevicesPerGPU"),
+        value: text("1"),
+        labels: vec![selected(&[]), selected(&["lab-h100-eight", "lab-h100-four"])],
+        gpus: Some(8),
+        has_gpus,
+    };
+    let kept = |count: usize| {
+        let one = |at| (format!("spec.containers[trainer].resources.limits[example.com/nic{at}]"), text("8"));
+        WarningKind::Restamped {
+            before: text("lab-roce@13bef0de6c37"),
+            after: text("lab-roce@77f1c2a0b3de"),
+            kept: (0..count).map(one).collect(),
+        }
+    };
+    let (seen, wanted) = (text("eth0,eth1"), text("^lo,docker,veth,eni,pod-id-link0"));
+    vec![
+        WarningKind::Kept { what: Kept::Env, seen: seen.clone(), wanted: wanted.clone() },
+        WarningKind::Replaced { seen, wanted },
+        WarningKind::RenamedVolume { from: text("nv-shared-memory"), to: text("nv-shared-memory-1") },
+        WarningKind::MountWithoutVolume { volume: text("nv-shared-memory") },
+        assumed(true),
+        assumed(false),
+        WarningKind::ParameterContradicts {
+            parameter: text("rdmaDevicesPerGPU"),
+            value: text("1"),
+            table: text("2"),
+            selected: selected(&["BM.GPU.H100.8"]),
+        },
+        WarningKind::NodeValuesDisagree {
+            selected: selected(&["Standard_Lab96isr_H100_v5", "Standard_Lab96asr_v4"]),
+        },
+        WarningKind::CapabilityWithoutRoot {
+            capability: text("IPC_LOCK"),
+            because: text("runAsNonRoot: true"),
+        },
+        WarningKind::Excluded {
+            setting: text("privileged: true"),
+            against: text("allowPrivilegeEscalation: false"),
+        },
+        WarningKind::NoSuchContainer { name: text("fabric-daemon") },
+        WarningKind::ClaimWithoutPodClaim { claim: text("compute-domain-channel") },
+        kept(0),
+        kept(1),
+        kept(9),
+        WarningKind::InjectedBefore { stamp: text("lab-roce@13bef0de6c37") },
+        WarningKind::HugePagesAlone { resource: text("hugepages-2Mi") },
+        WarningKind::KeptFabric { names: vec![text("example.com/shared-nic")] },
+        WarningKind::HostNetwork,
+        WarningKind::SettingsElsewhere { variable: text("NCCL_CONF_FILE"), file: text("/etc/nccl.conf") },
+        WarningKind::NotInFile { variable: text("NCCL_SOCKET_IFNAME"), file: text("/etc/nccl.conf") },
+        WarningKind::NotHandedOn {
+            option: text("-x"),
+            names: ["CUDA_DEVICE_ORDER", "GLOO_SOCKET_IFNAME", "UCX_MEM_EVENTS", "UCX_NET_DEVICES"]
+                .map(text)
+                .into(),
+        },
+    ]
+}
+
+#[test]
+fn each_remedy_is_in_the_first_256_characters() {
+    let mut codes = Vec::new();
+    for kind in samples() {
+        let wanted = remedy(&kind);
+        let rule = if matches!(kind, WarningKind::SettingsElsewhere { .. }) { "nccl" } else { "devices" };
+        let path = "spec.containers[trainer].securityContext".to_owned();
+        let warning = Warning { path, kind, rule: rule.to_owned() };
+        let shown = format!("{PREFIX}{warning}");
+        match wanted {
+            Some(remedy) => {
+                let end = shown.find(remedy).map(|at| at + remedy.len());
+                assert!(end.is_some_and(|end| end <= KEPT_BY_API_SERVER), "{end:?}: {shown}");
+            }
+            None => assert!(shown.len() <= KEPT_BY_API_SERVER, "{}: {shown}", shown.len()),
+        }
+        codes.push(warning.code().to_owned());
+    }
+    let missing: Vec<_> =
+        Warning::CODES.iter().filter(|code| !codes.iter().any(|known| known == *code)).collect();
+    // The codes of other kinds of values, and of values outside of a security context.
+    assert_eq!(
+        missing,
+        [&"kept_mount", &"kept_device", &"kept_annotation", &"kept_container", &"kept_field", &"excluded"]
+    );
+}
+
+#[test]
+fn a_pod_stamped_earlier_gets_one_sentence_with_values_stamp_and_remedy() {
+    let warnings = samples().into_iter().filter(|kind| matches!(kind, WarningKind::Restamped { .. }));
+    let texts: Vec<String> =
+        warnings.map(|kind| Warning { path: String::new(), kind, rule: String::new() }.to_string()).collect();
+    for text in &texts {
+        assert!(
+            text.contains("`lab-roce@13bef0de6c37`") && text.contains("`lab-roce@77f1c2a0b3de`"),
+            "{text}"
+        );
+        assert!(!text.contains(". "), "{text}");
+    }
+    assert!(!texts[0].contains("stays"), "{}", texts[0]);
+    assert!(texts[1].ends_with("nic0]` stays `8`"), "{}", texts[1]);
+    assert!(texts[2].ends_with("nic2]` stays `8`, and 6 more values stay"), "{}", texts[2]);
+}

@@ -1,0 +1,150 @@
+//! Checks of workloads: finds requests for the fabric that no policy understands.
+//!
+//! Each [`NearMiss`] names the change that gives the request its effect. The checks read a document and the outcome for
+//! its pods, and change nothing. A document can be a pod, whose pointer is empty.
+
+mod gpus;
+mod likeness;
+mod podless;
+mod trigger;
+
+use serde_json::Value;
+
+use crate::core::engine::{Mutation, Outcome, Reason};
+use crate::core::pointer::{at_pointer, field_path, push_token};
+use crate::core::policy::PodContext;
+use crate::core::policy_set::PolicySet;
+
+pub use podless::{NO_POD_TEMPLATE, podless};
+
+/// A request for the fabric that has no effect, and the change that gives it one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NearMiss {
+    /// The stable code, one of [`NearMiss::CODES`].
+    pub code: &'static str,
+    /// JSON Pointer from the document's root to the key that has to change.
+    pub pointer: String,
+    /// The change, and the reason for it.
+    pub message: String,
+}
+
+impl NearMiss {
+    pub const CODES: &[&str] = &[
+        "misspelled_trigger",
+        "trigger_as_label",
+        "trigger_on_workload",
+        "misplaced_trigger",
+        "trigger_not_a_string",
+        "other_trigger_value",
+        "misspelled_gpu",
+        "misplaced_gpu",
+        "gpu_without_limit",
+        "no_gpu_request",
+    ];
+}
+
+/// A pod or pod template of a document, with its outcome.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckedPod<'a> {
+    /// JSON Pointer from the document's root.
+    pub pointer: &'a str,
+    pub context: &'a PodContext,
+    pub mutation: &'a Mutation,
+}
+
+/// The result of a check of one pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    pub near_misses: Vec<NearMiss>,
+    /// The annotation that would trigger a policy and its place, for a pod with GPUs that asks for nothing.
+    pub advice: Option<String>,
+}
+
+/// A pod and what the checks have to know about it.
+struct Pod<'a> {
+    document: &'a Value,
+    pointer: &'a str,
+    value: &'a Value,
+    context: &'a PodContext,
+    /// True if it requests GPUs of a policy in use.
+    has_gpus: bool,
+    /// True if a pod of the document does, so that this one can be a launcher.
+    has_gpu_peers: bool,
+}
+
+/// Checks the pods of a document, each with what the rest of the document has for it.
+pub fn check(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) -> Vec<Findings> {
+    let resources = gpus::names(policies);
+    let values: Vec<&Value> =
+        pods.iter().map(|pod| at_pointer(document, pod.pointer).unwrap_or(&Value::Null)).collect();
+    let has_gpus: Vec<bool> = values.iter().map(|value| gpus::requested(value, &resources)).collect();
+    let objects: Vec<&str> = pods.iter().map(|pod| object_of(pod.pointer)).collect();
+    let checked = pods.iter().zip(values).enumerate();
+    checked
+        .map(|(at, (pod, value))| {
+            let CheckedPod { pointer, context, mutation } = *pod;
+            let peers = objects.iter().zip(&has_gpus).filter(|(object, _)| **object == objects[at]);
+            let (has_gpus, has_gpu_peers) = (has_gpus[at], peers.into_iter().any(|(_, gpus)| *gpus));
+            let pod = Pod { document, pointer, value, context, has_gpus, has_gpu_peers };
+            findings(policies, &resources, &pod, &mutation.outcome)
+        })
+        .collect()
+}
+
+fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, outcome: &Outcome) -> Findings {
+    let mut findings = Findings::default();
+    let near_misses = &mut findings.near_misses;
+    match outcome {
+        Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. } => {
+            let triggers = trigger::of(policies, pod);
+            trigger::misplaced(&triggers, pod, near_misses);
+            if near_misses.is_empty() && pod.has_gpu_peers {
+                findings.advice = triggers.first().map(|(key, wanted)| {
+                    let place = trigger::place(pod);
+                    format!("to inject it, add `{key}: \"{wanted}\"` to `{place}`")
+                });
+            }
+        }
+        Outcome::Unchanged { reason: Reason::TriggerValue { key, wanted, .. }, .. } => {
+            near_misses.extend(trigger::other_value(pod, key, wanted));
+        }
+        Outcome::Unchanged { reason: Reason::NoGpuContainer { .. }, .. }
+        | Outcome::Skipped { reason: Reason::NoGpuContainer { .. }, .. } => {
+            gpus::not_found(resources, pod, near_misses);
+        }
+        Outcome::Mutated(_) | Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
+        Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}
+    }
+    findings
+}
+
+/// The pointer of the object that has a pod: of an item, for a `List`, else of the document.
+fn object_of(pointer: &str) -> &str {
+    let of_item =
+        pointer.strip_prefix("/items/").map(|rest| rest.split('/').next().unwrap_or_default().len());
+    of_item.map_or("", |length| &pointer[.."/items/".len() + length])
+}
+
+impl Pod<'_> {
+    /// JSON Pointer from the document's root to a field of the pod, or of its containers.
+    fn pointer_to(&self, tokens: &[&str]) -> String {
+        let mut pointer = self.pointer.to_owned();
+        for token in tokens {
+            push_token(&mut pointer, token);
+        }
+        pointer
+    }
+
+    /// Returns whether a label says that the pod launches the ranks of others, and needs no GPUs.
+    fn is_launcher(&self) -> bool {
+        let labels = self.value["metadata"]["labels"].as_object();
+        let own = labels.into_iter().flat_map(|labels| labels.values()).filter_map(Value::as_str);
+        let assumed = self.context.labels.iter().map(|(_, value)| value.as_str());
+        own.chain(assumed).any(|value| value.eq_ignore_ascii_case("launcher"))
+    }
+
+    /// The field path of a pointer, from the document's root.
+    fn path(&self, pointer: &str) -> String {
+        field_path(self.document, pointer)
+    }
+}

@@ -1,0 +1,118 @@
+//! Workloads without a pod template: their pods come from elsewhere, or from a field that is no pod template.
+
+use serde_json::{Map, Value};
+
+use crate::core::pointer::{field_path, push_token};
+use crate::core::policy::group_of;
+use crate::core::policy_set::PolicySet;
+
+use super::{gpus, likeness, trigger};
+
+/// The code of a document that looks like a workload and has no pod template.
+pub const NO_POD_TEMPLATE: &str = "no_pod_template";
+
+/// Groups of objects that describe, generate or limit pods without being workloads.
+const NO_WORKLOADS: [&str; 7] = [
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "fabric-injector.io",
+    "karpenter.sh",
+    "kyverno.io",
+    "mutations.gatekeeper.sh",
+    "policies.kyverno.io",
+];
+
+/// The signs of a workload in a document.
+#[derive(Default)]
+struct Signs {
+    /// JSON Pointer to the first annotation that asks for the fabric.
+    trigger: Option<String>,
+    /// JSON Pointer to the first container or request for GPUs.
+    container: Option<String>,
+}
+
+/// The reason why `mutate` leaves a document without pod templates as it is, and what injects its pods; none for a
+/// document that is no workload.
+pub fn podless(policies: &PolicySet, document: &Value) -> Option<String> {
+    let (kind, api_version) = (document["kind"].as_str()?, document["apiVersion"].as_str()?);
+    let group = group_of(api_version);
+    if NO_WORKLOADS.contains(&group) || kind == "AdmissionReview" {
+        return None;
+    }
+    let mut signs = Signs::default();
+    look(&Sought::of(policies), document, &mut String::new(), &mut signs);
+    let path = |pointer: &String| field_path(document, pointer);
+    let annotated = signs.trigger.as_ref().map(path);
+    if kind == "TrainJob" {
+        let runtime = document["spec"]["runtimeRef"]["name"].as_str();
+        return Some(of_train_job(runtime, annotated.as_deref()));
+    }
+    let container = signs.container.as_ref().map(path);
+    let sign = annotated.as_ref().or(container.as_ref())?;
+    let how = match group {
+        "argoproj.io" => {
+            "; annotate the pods by `metadata.annotations` of each of its `templates`, and the webhook injects them"
+        }
+        _ => ", a map with `spec.containers`; the webhook injects its pods if they get the annotation",
+    };
+    Some(format!("no pod template is found in this {kind}, which has `{sign}`{how}"))
+}
+
+fn of_train_job(runtime: Option<&str>, annotated: Option<&str>) -> String {
+    const WHY: &str = "a TrainJob has no pod template";
+    match (annotated, runtime) {
+        (Some(path), _) => {
+            format!(
+                "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"
+            )
+        }
+        (None, Some(runtime)) => format!("{WHY}; annotate the template in its runtime `{runtime}`"),
+        (None, None) => format!("{WHY}; annotate the template in its runtime"),
+    }
+}
+
+struct Sought<'p> {
+    triggers: Vec<&'p (String, String)>,
+    gpus: Vec<&'p str>,
+}
+
+impl<'p> Sought<'p> {
+    fn of(policies: &'p PolicySet) -> Self {
+        Self { triggers: policies.triggers(), gpus: gpus::names(policies) }
+    }
+}
+
+fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Signs) {
+    let entries: Vec<(String, &Value)> = match value {
+        Value::Object(map) => {
+            if signs.container.is_none() && is_container(sought, pointer, map) {
+                signs.container = Some(pointer.clone());
+            }
+            map.iter().map(|(key, child)| (key.clone(), child)).collect()
+        }
+        Value::Array(items) => items.iter().enumerate().map(|(at, item)| (at.to_string(), item)).collect(),
+        _ => return,
+    };
+    for (key, child) in entries {
+        let before = pointer.len();
+        push_token(pointer, &key);
+        let asks = |(trigger, wanted): &&(String, String)| {
+            (*trigger == key || likeness::of_trigger(&key, trigger)) && trigger::asks(child, wanted)
+        };
+        if value.is_object() && signs.trigger.is_none() && sought.triggers.iter().any(asks) {
+            signs.trigger = Some(pointer.clone());
+        }
+        look(sought, child, pointer, signs);
+        pointer.truncate(before);
+    }
+}
+
+/// Returns whether a map is a container, or the limits or requests with which one asks for GPUs.
+fn is_container(sought: &Sought<'_>, pointer: &str, map: &Map<String, Value>) -> bool {
+    let mut names = pointer.rsplit('/').filter(|token| token.parse::<usize>().is_err());
+    let (name, parent) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+    let in_resources = ["limits", "requests"].contains(&name) && parent.starts_with("resources");
+    let has_gpus = in_resources && sought.gpus.iter().any(|gpu| map.contains_key(*gpu));
+    let is_container = ["container", "containers", "script"].contains(&name) && map.contains_key("image");
+    has_gpus || is_container
+}

@@ -1,0 +1,364 @@
+//! The text of an edit, in the style of its place.
+
+use std::ops::Range;
+
+use serde_json::Value;
+
+use super::super::flow::Flow;
+use super::super::layout::{self, Entry, Form, Item, Node};
+use super::super::write;
+use super::Edit;
+use super::visit::Editor;
+
+/// The place of a node, which decides how another value is written there.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place {
+    /// The whole document.
+    Root,
+    /// The value of a key in a block map.
+    Entry {
+        /// The column of the key.
+        column: usize,
+        /// The position after the colon.
+        colon: usize,
+    },
+    /// An item of a block list.
+    Item {
+        /// The position of the `-`.
+        dash: usize,
+    },
+    /// Inside brackets or braces.
+    Flow,
+}
+
+impl Editor<'_, '_> {
+    pub(super) fn edit(&mut self, range: Range<usize>, text: String) {
+        self.edits.push(Edit { range, text });
+    }
+
+    fn insert(&mut self, at: usize, text: String) {
+        self.edit(at..at, text);
+    }
+
+    /// Writes a value in the place of a node. Its anchor and its tag are lost.
+    pub(super) fn replace(&mut self, node: &Node, place: Place, after: &Value) -> Option<()> {
+        let range = node.range.clone();
+        match place {
+            Place::Root => return None,
+            Place::Entry { column, colon } => self.replace_entry(range, column, colon, after),
+            Place::Item { dash } => {
+                let mut item = String::new();
+                if self.has_comment(range.end) {
+                    item.push_str("- ");
+                    self.style.flow.write(&mut item, after, "");
+                } else {
+                    write::write_item(&mut item, after, self.layout.column(dash), self.style.indent);
+                }
+                self.edit(dash..range.end, without_line_end(item));
+            }
+            Place::Flow => {
+                let mut value = String::new();
+                if range.is_empty() {
+                    let colon = self.layout.text[..range.start].ends_with(':');
+                    value.push_str(if colon { self.style.flow.after_colon } else { ": " });
+                }
+                let margin = self.margin(range.start);
+                self.style.flow.write(&mut value, after, &margin);
+                self.edit(range, value);
+            }
+        }
+        Some(())
+    }
+
+    fn replace_entry(&mut self, range: Range<usize>, column: usize, colon: usize, after: &Value) {
+        let one_line = !self.layout.text[colon..range.end].contains('\n');
+        let mut value = String::new();
+        match after {
+            Value::Object(map) if !map.is_empty() => {
+                let column = column + self.style.indent.map;
+                for (key, after) in map {
+                    write::blanks(&mut value, column);
+                    write::write_entry(&mut value, key, after, column, self.style.indent);
+                }
+            }
+            Value::Array(items) if !items.is_empty() => {
+                let column = column + self.style.indent.list;
+                for item in items {
+                    write::blanks(&mut value, column);
+                    write::write_item(&mut value, item, column, self.style.indent);
+                }
+            }
+            _ if self.has_comment(range.end) => {
+                self.style.flow.write(&mut value, after, "");
+                return self.replace_inline(range, colon, one_line, value);
+            }
+            _ => {
+                write::write_scalar(&mut value, after, column);
+                return self.replace_inline(range, colon, one_line, value);
+            }
+        }
+        if one_line {
+            // The comment after the old value stays after the key.
+            let next_line = self.layout.next_line(range.end);
+            self.edit(colon..range.end, String::new());
+            self.insert(next_line, value);
+        } else {
+            self.edit(colon..range.end, format!("\n{}", without_line_end(value)));
+        }
+    }
+
+    fn replace_inline(&mut self, range: Range<usize>, colon: usize, one_line: bool, value: String) {
+        if one_line && !range.is_empty() {
+            self.edit(range, value);
+        } else {
+            self.edit(colon..range.end, format!(" {value}"));
+        }
+    }
+
+    /// Writes a string as a block in the place of another block. `None` if it cannot be one.
+    pub(super) fn rewrite_block(&mut self, node: &Node, string: &str) -> Option<()> {
+        let text = self.layout.text;
+        let header = layout::header(text, node.content)?;
+        let lines = string.strip_suffix('\n').unwrap_or(string);
+        if header.contains(|c: char| c.is_ascii_digit())
+            || !write::is_block_safe(string)
+            || lines.ends_with('\n')
+            || lines.is_empty()
+        {
+            return None;
+        }
+        let start = node.content + text[node.content..].find('\n')? + 1;
+        let end = start + text.get(start..node.range.end)?.trim_end().len();
+        let first = text[start..end].lines().find(|line| !line.trim().is_empty())?;
+        let column = first.len() - first.trim_start_matches(' ').len();
+        let mut block = String::new();
+        for (at, line) in lines.split('\n').enumerate() {
+            block.push_str(if at > 0 { "\n" } else { "" });
+            if !line.is_empty() {
+                write::blanks(&mut block, column);
+                block.push_str(line);
+            }
+        }
+        let new_header = if lines.len() == string.len() { "|-" } else { "|" };
+        if header != new_header {
+            self.edit(node.content..node.content + header.len(), new_header.to_owned());
+        }
+        self.edit(start..end, block);
+        Some(())
+    }
+
+    /// Adds entries after the last one of a map.
+    pub(super) fn add_entries(
+        &mut self,
+        node: &Node,
+        form: Form,
+        entries: &[Entry],
+        added: &[(&String, &Value)],
+    ) {
+        let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
+        if form == Form::Flow {
+            let margin = self.margin(last.key_range.start);
+            let last_entry =
+                last.key_range.start..self.layout.node(last.node).range.end.max(last.key_range.end);
+            let flow = self.flow_after(node, &last_entry);
+            let texts = added.iter().map(|(key, value)| {
+                let mut text = String::new();
+                flow.entry(&mut text, key, value, &margin);
+                text
+            });
+            return self.append_flow(node, last_entry, texts.collect());
+        }
+        let column = self.layout.column(first.key_range.start);
+        let mut lines = String::new();
+        for (key, value) in added {
+            write::blanks(&mut lines, column);
+            write::write_entry(&mut lines, key, value, column, self.style.indent);
+        }
+        self.insert(self.end_of_block(node.range.end, column), lines);
+    }
+
+    /// Writes entries in the place of the merge key of a block map. Returns false if that is not possible.
+    pub(super) fn write_out_merge(
+        &mut self,
+        form: Form,
+        entries: &[Entry],
+        old: &[(&String, &Value)],
+    ) -> bool {
+        let mut merges = entries.iter().filter(|entry| entry.merges);
+        let (Some(merge), None, Form::Block, false) = (merges.next(), merges.next(), form, old.is_empty())
+        else {
+            return false;
+        };
+        let column = self.layout.column(merge.key_range.start);
+        let mut lines = String::new();
+        for (at, (key, value)) in old.iter().enumerate() {
+            write::blanks(&mut lines, if at > 0 { column } else { 0 });
+            write::write_entry(&mut lines, key, value, column, self.style.indent);
+        }
+        let end = self.layout.node(merge.node).range.end;
+        self.edit(merge.key_range.start..end, without_line_end(lines));
+        true
+    }
+
+    /// Returns whether an item can be inserted before the first one of a list.
+    pub(super) fn can_insert_before(&self, form: Form, first: &Item) -> bool {
+        let line = &self.layout.text[self.layout.line_start(first.dash)..first.dash];
+        form == Form::Flow || line.bytes().all(|byte| byte == b' ')
+    }
+
+    /// Adds items before one of a list: after the one before it, or above the comments of the first one.
+    pub(super) fn insert_before(&mut self, form: Form, item: &Item, before: Option<&Item>, added: &[Value]) {
+        if added.is_empty() {
+            return;
+        }
+        if form == Form::Flow {
+            let start = self.layout.node(item.node).range.start;
+            let margin = self.margin(start);
+            let separator = match &self.style.flow.unit {
+                Some(_) => format!(",\n{margin}"),
+                None => format!(",{}", self.style.flow.after_comma),
+            };
+            let texts = flow_items(&self.style.flow, added, &margin);
+            return self.insert(start, texts.into_iter().map(|text| text + &separator).collect());
+        }
+        let column = self.layout.column(item.dash);
+        let at = match before {
+            Some(before) => self.layout.next_line(self.layout.node(before.node).range.end),
+            None => self.start_of_comments(item.dash, column),
+        };
+        let lines = self.block_items(added, column);
+        self.insert(at, lines);
+    }
+
+    /// Adds items after the last one of a list.
+    pub(super) fn append_items(
+        &mut self,
+        node: &Node,
+        form: Form,
+        items: &[Item],
+        place: Place,
+        added: &[Value],
+    ) {
+        let (Some(last), false) = (items.last(), added.is_empty()) else { return };
+        if form == Form::Flow {
+            let last = self.layout.node(last.node).range.clone();
+            let margin = self.margin(last.start);
+            let texts = flow_items(&self.flow_after(node, &last), added, &margin);
+            return self.append_flow(node, last, texts);
+        }
+        let column = self.layout.column(last.dash);
+        // A comment at the column of the key can be about the next key.
+        let at_key = matches!(place, Place::Entry { column: key, .. } if key == column);
+        let at = self.end_of_block(node.range.end, if at_key { column + 1 } else { column });
+        let lines = self.block_items(added, column);
+        self.insert(at, lines);
+    }
+
+    fn block_items(&self, items: &[Value], column: usize) -> String {
+        let mut lines = String::new();
+        for item in items {
+            write::blanks(&mut lines, column);
+            write::write_item(&mut lines, item, column, self.style.indent);
+        }
+        lines
+    }
+
+    /// The form of entries after the last one: on one line like that one.
+    fn flow_after(&self, node: &Node, last: &Range<usize>) -> Flow {
+        let last_text = &self.layout.text[last.clone()];
+        let one_line = last_text.ends_with(['}', ']']) && !last_text.contains('\n');
+        let unit =
+            if one_line || !self.is_on_own_line(node, last) { None } else { self.style.flow.unit.clone() };
+        Flow { unit, ..self.style.flow.clone() }
+    }
+
+    fn is_on_own_line(&self, node: &Node, entry: &Range<usize>) -> bool {
+        let line_start = self.layout.line_start(entry.start);
+        line_start > node.content && line_start + self.margin(entry.start).len() == entry.start
+    }
+
+    /// Adds entries or items before the closing bracket, on lines of their own if the last one is on its own.
+    fn append_flow(&mut self, node: &Node, last: Range<usize>, texts: Vec<String>) {
+        let layout = self.layout;
+        let margin = self.margin(last.start);
+        if !self.is_on_own_line(node, &last) {
+            let separator = format!(",{}", self.style.flow.after_comma);
+            return self.insert(last.end, texts.into_iter().map(|text| separator.clone() + &text).collect());
+        }
+        let after = layout::skip_blank(layout.text, last.end);
+        let comma = layout.text[after..].starts_with(',');
+        let end = if comma { after + 1 } else { last.end };
+        let rest = layout.rest_of_line(end).trim_start();
+        if !(rest.is_empty() || rest.starts_with('#')) {
+            // The closing bracket is on the line of the last entry.
+            let separator = format!(",\n{margin}");
+            return self
+                .insert(last.end, texts.iter().flat_map(|text| [&separator, text]).cloned().collect());
+        }
+        if !comma {
+            self.insert(last.end, ",".to_owned());
+        }
+        let mut lines = String::new();
+        for (at, text) in texts.iter().enumerate() {
+            let separator = if comma || at + 1 < texts.len() { "," } else { "" };
+            lines.push_str(&format!("{margin}{text}{separator}\n"));
+        }
+        self.insert(layout.next_line(end), lines);
+    }
+
+    /// The position after a block and the comments that follow it without a blank line at its column or deeper.
+    fn end_of_block(&self, end: usize, column: usize) -> usize {
+        let mut at = self.layout.next_line(end);
+        loop {
+            let line = self.layout.rest_of_line(at);
+            let blanks = line.len() - line.trim_start_matches(' ').len();
+            // At the first column, a comment can be about anything.
+            if column == 0 || blanks < column || !line[blanks..].starts_with('#') {
+                return at;
+            }
+            at = self.layout.next_line(at + 1);
+        }
+    }
+
+    /// The beginning of the line of a position, or of the comments above it.
+    fn start_of_comments(&self, at: usize, column: usize) -> usize {
+        let mut start = self.layout.line_start(at);
+        while start > 0 {
+            let above = self.layout.line_start(start - 1);
+            let line = &self.layout.text[above..start];
+            let blanks = line.len() - line.trim_start_matches(' ').len();
+            if blanks < column || !line[blanks..].starts_with('#') {
+                break;
+            }
+            start = above;
+        }
+        start
+    }
+
+    /// Returns true if a comment follows on the line. A block scalar before it would take it in.
+    fn has_comment(&self, end: usize) -> bool {
+        !self.layout.rest_of_line(end).trim().is_empty()
+    }
+
+    /// The indentation of the line of a position.
+    fn margin(&self, at: usize) -> String {
+        let line = &self.layout.text[self.layout.line_start(at)..at];
+        line[..line.len() - line.trim_start().len()].to_owned()
+    }
+}
+
+fn flow_items(flow: &Flow, items: &[Value], margin: &str) -> Vec<String> {
+    let write = |item: &Value| {
+        let mut text = String::new();
+        flow.write(&mut text, item, margin);
+        text
+    };
+    items.iter().map(write).collect()
+}
+
+fn without_line_end(mut text: String) -> String {
+    if text.ends_with('\n') {
+        text.pop();
+    }
+    text
+}

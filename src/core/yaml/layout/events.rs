@@ -1,0 +1,288 @@
+//! The layout of a YAML text, from the events of the parser.
+//!
+//! The ranges of the parser are not those of the text: a quoted scalar includes the comment after it, a block scalar
+//! the indentation of the next line, and an empty one has no place. [`Layout::locate`] corrects them.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
+
+use super::super::read::{Span, key_text, scalar_value};
+use super::{
+    Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm, header, quoted_end, skip_blank,
+    skip_properties, trimmed,
+};
+
+/// Reads a text that holds one document.
+pub(super) fn read(text: &str) -> Option<Layout<'_>> {
+    let offsets = Offsets::of(text);
+    let mut builder =
+        Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
+    for event in Parser::new_from_str(text) {
+        let (event, span) = event.ok()?;
+        builder.event(event, offsets.byte(span.start.index())..offsets.byte(span.end.index()))?;
+    }
+    let root = builder.root?;
+    let mut layout = Layout::new(text, builder.nodes, root);
+    layout.locate(root, 0)?;
+    Some(layout)
+}
+
+impl Layout<'_> {
+    /// Corrects the ranges of a node and of the nodes in it. Returns the end of the node.
+    fn locate(&mut self, id: NodeId, from: usize) -> Option<usize> {
+        let kind = std::mem::replace(&mut self.nodes[id].kind, Kind::Alias { anchor: 0, node: id });
+        let located = self.located(id, kind, from);
+        let (kind, end) = located?;
+        let node = &mut self.nodes[id];
+        node.kind = kind;
+        node.range.end = end;
+        Some(end)
+    }
+
+    fn located(&mut self, id: NodeId, mut kind: Kind, from: usize) -> Option<(Kind, usize)> {
+        let Node { range, content, .. } = &mut self.nodes[id];
+        let end = match &mut kind {
+            Kind::Alias { .. } => trimmed(self.text, range.clone()),
+            Kind::Scalar { empty: true, .. } if *content == range.start => {
+                (*range, *content) = (from..from, from);
+                from
+            }
+            Kind::Scalar { empty: true, .. } => *content,
+            Kind::Scalar { form, .. } => match form {
+                ScalarForm::Plain => trimmed(self.text, range.clone()),
+                ScalarForm::SingleQuoted | ScalarForm::DoubleQuoted => quoted_end(self.text, *content)?,
+                ScalarForm::Block => {
+                    *content = skip_properties(self.text, from);
+                    let keeps = header(self.text, *content)?.contains('+');
+                    range.start = range.start.min(*content);
+                    let body = &self.text[..range.end];
+                    // The range ends with the indentation of the next line.
+                    let body = body.trim_end_matches([' ', '\t']);
+                    if keeps { body.len() } else { body.trim_end().len() }
+                }
+            },
+            Kind::List { form: Form::Block, items } => {
+                let mut end = *content;
+                let mut from = skip_properties(self.text, from);
+                for item in items {
+                    let dash = skip_blank(self.text, from);
+                    if self.text.as_bytes().get(dash) != Some(&b'-') {
+                        return None;
+                    }
+                    item.dash = dash;
+                    end = self.locate(item.node, dash + 1)?;
+                    from = end;
+                }
+                end
+            }
+            Kind::Map { form: form @ Form::Block, entries } => {
+                let mut end = *content;
+                for entry in entries {
+                    self.locate_key(entry)?;
+                    *form = if self.is_explicit(entry) { Form::Other } else { *form };
+                    end = self.locate(entry.node, entry.colon.unwrap_or(entry.key_range.end))?;
+                }
+                end
+            }
+            Kind::List { form, items } => {
+                let (end, form) = (range.end, *form);
+                for item in items {
+                    self.locate(item.node, self.nodes[item.node].range.start)?;
+                }
+                if form == Form::Flow { end } else { trimmed(self.text, 0..end) }
+            }
+            Kind::Map { entries, .. } => {
+                let end = range.end;
+                for entry in entries {
+                    self.locate_key(entry)?;
+                    self.locate(entry.node, entry.colon.unwrap_or(entry.key_range.end))?;
+                }
+                end
+            }
+        };
+        Some((kind, end))
+    }
+
+    fn locate_key(&self, entry: &mut Entry) -> Option<()> {
+        let start = skip_properties(self.text, entry.key_range.start);
+        entry.key_range.end = match self.text.as_bytes().get(start)? {
+            b'"' | b'\'' => quoted_end(self.text, start)?,
+            _ => trimmed(self.text, entry.key_range.clone()),
+        };
+        let after = skip_blank(self.text, entry.key_range.end);
+        entry.colon = (self.text.as_bytes().get(after) == Some(&b':')).then_some(after + 1);
+        Some(())
+    }
+
+    /// Returns true for a key after a `?`, and for one without a colon.
+    fn is_explicit(&self, entry: &Entry) -> bool {
+        entry.colon.is_none() || self.text[..entry.key_range.start].trim_end().ends_with('?')
+    }
+}
+
+/// The positions of characters in bytes; the parser counts characters.
+struct Offsets<'t> {
+    text: &'t str,
+    /// The byte of each [`Offsets::STEP`]th character. Empty if each character is one byte.
+    bytes: Vec<usize>,
+}
+
+impl<'t> Offsets<'t> {
+    const STEP: usize = 64;
+
+    fn of(text: &'t str) -> Self {
+        let bytes = if text.is_ascii() {
+            Vec::new()
+        } else {
+            text.char_indices().step_by(Self::STEP).map(|(at, _)| at).collect()
+        };
+        Self { text, bytes }
+    }
+
+    fn byte(&self, character: usize) -> usize {
+        if self.bytes.is_empty() {
+            return character.min(self.text.len());
+        }
+        let Some(start) = self.bytes.get(character / Self::STEP) else { return self.text.len() };
+        let offset = self.text[*start..].char_indices().nth(character % Self::STEP);
+        offset.map_or(self.text.len(), |(offset, _)| start + offset)
+    }
+}
+
+struct Builder<'t> {
+    text: &'t str,
+    nodes: Vec<Node>,
+    stack: Vec<Open>,
+    root: Option<NodeId>,
+    anchors: HashMap<usize, NodeId>,
+}
+
+/// A list or map whose end has not been read yet.
+struct Open {
+    node: NodeId,
+    /// The key whose value has not been read yet.
+    key: Option<Entry>,
+}
+
+impl Builder<'_> {
+    fn event(&mut self, event: Event<'_>, range: Range<usize>) -> Option<()> {
+        match event {
+            Event::Alias(anchor) => {
+                let node = *self.anchors.get(&anchor)?;
+                self.add(range, 0, Kind::Alias { anchor, node }, false)?;
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                let value = scalar_value(&text, style, tag.as_deref(), Span::default()).ok()?;
+                let properties = has_properties(anchor, tag.as_deref());
+                let empty = text.is_empty() && style == ScalarStyle::Plain;
+                self.scalar(
+                    range,
+                    anchor,
+                    Kind::Scalar { value, form: scalar_form(style), empty },
+                    properties,
+                )?;
+            }
+            Event::SequenceStart(anchor, tag) => {
+                let properties = has_properties(anchor, tag.as_deref());
+                self.open(range, anchor, properties, |form| Kind::List { form, items: Vec::new() })?;
+            }
+            Event::MappingStart(anchor, tag) => {
+                let properties = has_properties(anchor, tag.as_deref());
+                self.open(range, anchor, properties, |form| Kind::Map { form, entries: Vec::new() })?;
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                let node = self.stack.pop()?.node;
+                // The range of a closing bracket includes the comment after it.
+                let bracket = self.text[range.start..].starts_with([']', '}'])
+                    && matches!(
+                        self.nodes[node].kind,
+                        Kind::List { form: Form::Flow, .. } | Kind::Map { form: Form::Flow, .. }
+                    );
+                self.nodes[node].range.end = range.start + usize::from(bracket);
+            }
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => {}
+        }
+        Some(())
+    }
+
+    fn scalar(&mut self, range: Range<usize>, anchor: usize, kind: Kind, properties: bool) -> Option<()> {
+        if let Some(Open { node, key: key @ None }) = self.stack.last_mut()
+            && matches!(self.nodes[*node].kind, Kind::Map { .. })
+        {
+            let Kind::Scalar { value, form, .. } = kind else { return None };
+            // An alias of a key is too rare to be followed.
+            if anchor > 0 {
+                return None;
+            }
+            let plain = form == ScalarForm::Plain && !properties;
+            let (text, _) = key_text(value);
+            let merges = plain && text == "<<";
+            *key = Some(Entry { key: text, merges, key_range: range, colon: None, node: 0 });
+            return Some(());
+        }
+        self.add(range, anchor, kind, properties).map(drop)
+    }
+
+    fn open(
+        &mut self,
+        range: Range<usize>,
+        anchor: usize,
+        properties: bool,
+        kind: impl Fn(Form) -> Kind,
+    ) -> Option<()> {
+        let content = if properties { skip_properties(self.text, range.start) } else { range.start };
+        let in_flow = self.stack.last().is_some_and(|open| match self.nodes[open.node].kind {
+            Kind::List { form, .. } | Kind::Map { form, .. } => form != Form::Block,
+            _ => false,
+        });
+        let form = if !range.is_empty() && self.text[content..].starts_with(['[', '{']) {
+            Form::Flow
+        } else if in_flow {
+            Form::Other
+        } else {
+            Form::Block
+        };
+        let node = self.add(range, anchor, kind(form), properties)?;
+        self.stack.push(Open { node, key: None });
+        Some(())
+    }
+
+    fn add(&mut self, range: Range<usize>, anchor: usize, kind: Kind, properties: bool) -> Option<NodeId> {
+        let id = self.nodes.len();
+        let content =
+            if properties { skip_properties(self.text, range.start).min(range.end) } else { range.start };
+        self.nodes.push(Node { range, content, anchor, kind });
+        if anchor > 0 {
+            self.anchors.insert(anchor, id);
+        }
+        let Some(Open { node: parent, key }) = self.stack.last_mut() else {
+            self.root = Some(id);
+            return Some(id);
+        };
+        match &mut self.nodes[*parent].kind {
+            Kind::List { items, .. } => items.push(Item { dash: 0, node: id }),
+            Kind::Map { entries, .. } => entries.push(Entry { node: id, ..key.take()? }),
+            _ => return None,
+        }
+        Some(id)
+    }
+}
+
+fn scalar_form(style: ScalarStyle) -> ScalarForm {
+    match style {
+        ScalarStyle::Plain => ScalarForm::Plain,
+        ScalarStyle::SingleQuoted => ScalarForm::SingleQuoted,
+        ScalarStyle::DoubleQuoted => ScalarForm::DoubleQuoted,
+        ScalarStyle::Literal | ScalarStyle::Folded => ScalarForm::Block,
+    }
+}
+
+fn has_properties(anchor: usize, tag: Option<&Tag>) -> bool {
+    anchor > 0 || tag.is_some()
+}

@@ -1,0 +1,128 @@
+//! The layouts of plain texts, next to those from the events of the parser.
+
+use super::super::events;
+use super::*;
+
+/// The parts of a layout on which edits depend.
+fn shape(layout: &Layout<'_>, id: NodeId) -> String {
+    let node = layout.node(id);
+    let inner = match &node.kind {
+        Kind::Scalar { value, form, empty } => {
+            format!("{value:?} {form:?} {empty} {}", node.range.start)
+        }
+        Kind::Alias { .. } => "alias".to_owned(),
+        Kind::List { form, items } => {
+            let items: Vec<String> =
+                items.iter().map(|item| format!("{}{}", item.dash, shape(layout, item.node))).collect();
+            format!("{form:?} {items:?}")
+        }
+        Kind::Map { form, entries } => {
+            let entry = |entry: &Entry| {
+                let Entry { key, key_range, colon, merges, node } = entry;
+                format!("{key} {key_range:?} {colon:?} {merges}{}", shape(layout, *node))
+            };
+            format!("{form:?} {:?}", entries.iter().map(entry).collect::<Vec<_>>())
+        }
+    };
+    format!("({inner} {})", node.range.end)
+}
+
+/// True if the text is plain. It has the same layout as from the events of the parser then.
+fn agrees(text: &str) -> bool {
+    let Some(layout) = read(text) else { return false };
+    let parsed = events::read(text).unwrap_or_else(|| panic!("the parser refuses\n{text}"));
+    assert_eq!(shape(&layout, layout.root), shape(&parsed, parsed.root), "{text}");
+    true
+}
+
+#[test]
+fn the_documents_of_the_repository_have_one_layout() {
+    let files = [
+        include_str!("../../../../../tests/workloads/deepseek-r1-lws.yaml"),
+        include_str!("../../../../../tests/workloads/horovod-mpijob.yaml"),
+        include_str!("../../../../../tests/workloads/raycluster.yaml"),
+        include_str!("../../../../../tests/workloads/volcano-job.yaml"),
+        include_str!("../../../../../tests/manifests/comments-everywhere.yaml"),
+        include_str!("../../../../../tests/manifests/commented-out.yaml"),
+        include_str!("../../../../../tests/manifests/dash-alone.yaml"),
+        include_str!("../../../../../tests/manifests/several-documents.yaml"),
+    ];
+    let documents = files.iter().flat_map(|text| text.split("\n---\n"));
+    let plain = documents.filter(|document| agrees(&format!("{}\n", document.trim_end()))).count();
+    assert!(plain > 5, "{plain}");
+}
+
+#[test]
+fn odd_texts_are_left_to_the_parser_or_read_alike() {
+    for text in [
+        "a: b\n  c\n",
+        "a:\n b: |\n   x\n\n   y\n\n\n c: 1\n",
+        "a: |\n  x\n # c\nb: 1\n",
+        "- - a\n  - b: c\n    d:\n-\n- e\n",
+        "a: b #c\n",
+        "a: b# c\n",
+        "a: 'x' # c\n",
+        "a: 'x'y\n",
+        "a: - b\n",
+        "- a: |-\n    x\n  b: 2\n",
+        "on: 0x1f\n",
+        "a: b: c\n",
+        "a:\n- b\nc:\n  - d\n - e\n",
+        "a:\n  b: 1\n c: 2\n",
+        "a: &x b\n",
+        "a: [x]\n",
+        "a: {}\nb: []   # c\n",
+        "a: |\n\n  x\n",
+        "a: |\n  x\n    y\n  z  \n",
+        "- |\n a\n- |\n  b\n",
+        "a: x:y\nb: -1\nc: --x\n",
+        "a: b\n...\n",
+        "a: b\n---\nb: c\n",
+        "a:\n  # c\n\nb: 1\n",
+        "a: |\n  x\n   \n  y\n",
+        "? a\n: b\n",
+        "a: b\na: c\n",
+        "- a\nb: c\n",
+        "a: |\n  - x\n  # y\nb: ''\n",
+        "\"a b\": c\n'd': \"e\"\n",
+        "a: @x\n",
+        "a :b\n",
+        "a: 1:2\n",
+        "a: .inf\n",
+        "a: #x\n  b\n",
+        "- #x\n  b: 1\n",
+        "a:\n  - |\n   x\n  - y\n",
+        "a: =\nb: ~\nc: null\n",
+        "# c\n--- # d\n\na: 1\n",
+        "a: |\n x\n\n # c\nb: 2\n",
+        "- -1\n- - -2\n",
+        "- a:\n  - b\n  c: 1\n",
+        "- a:\n - b\n",
+        "1: 2\n",
+        "a:  b  #  c\n",
+        "a: x, [y] {z}\n",
+        "a: $(X) # y\n",
+    ] {
+        agrees(text);
+    }
+}
+
+mod generated {
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 4_000, rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
+        #[test]
+        fn a_plain_text_has_the_layout_that_the_parser_finds(
+            lines in prop::collection::vec(("( ){0,4}", "(- ){0,2}", "(([a-c]|'a'):( |))?", "(a|x: |\\||\\|-|\\{\\}|\"q\"|-|1|# c| |''|)", "( #c|)"), 1..7)
+        ) {
+            let text: String = lines.iter().flat_map(|(a, b, c, d, e)| [a, b, c, d, e, "\n"]).collect();
+            if super::read(&text).is_some() {
+                // A text that the parser refuses is never edited: it was parsed before.
+                if super::events::read(&text).is_some() {
+                    super::agrees(&text);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! A unified diff of a file, written while its documents are read.
+
+use std::collections::VecDeque;
+
+use anstyle::{AnsiColor, Style};
+use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices};
+
+/// The number of equal lines around a change.
+const CONTEXT: usize = 3;
+
+/// The diff of one file, for `patch -p1`.
+#[derive(Debug)]
+pub(super) struct FileDiff {
+    name: String,
+    colour: bool,
+    /// The number of lines so far, before and after the change.
+    old_lines: usize,
+    new_lines: usize,
+    /// The last equal lines before the next hunk.
+    before: VecDeque<Vec<u8>>,
+    hunk: Option<Hunk>,
+    /// Documents that end within a line, which the next document continues.
+    unfinished: (Vec<u8>, Vec<u8>),
+    headed: bool,
+    out: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Hunk {
+    old: Side,
+    new: Side,
+    lines: Vec<(ChangeTag, Vec<u8>)>,
+    /// The number of equal lines at the end.
+    equal: usize,
+}
+
+/// The lines of a hunk in one of the files.
+#[derive(Debug)]
+struct Side {
+    /// The number of lines before the hunk.
+    skipped: usize,
+    length: usize,
+}
+
+impl FileDiff {
+    pub(super) fn new(name: &str, colour: bool) -> Self {
+        Self {
+            name: name.trim_start_matches('/').to_owned(),
+            colour,
+            old_lines: 0,
+            new_lines: 0,
+            before: VecDeque::new(),
+            hunk: None,
+            unfinished: (Vec::new(), Vec::new()),
+            headed: false,
+            out: Vec::new(),
+        }
+    }
+
+    /// Adds the next document, and returns the part of the diff that is complete.
+    pub(super) fn document(&mut self, old: &[u8], new: &[u8]) -> Vec<u8> {
+        self.unfinished.0.extend_from_slice(old);
+        self.unfinished.1.extend_from_slice(new);
+        if old.ends_with(b"\n") {
+            self.compare();
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// Skips lines that could not be read, up to the line with this number, counted from 1.
+    pub(super) fn skip_to(&mut self, line: usize) {
+        let open = self.unfinished.0.iter().filter(|byte| **byte == b'\n').count();
+        let Some(skipped @ 1..) = (line - 1).checked_sub(self.old_lines + open) else { return };
+        self.compare();
+        self.close_hunk();
+        self.before.clear();
+        self.old_lines += skipped;
+        self.new_lines += skipped;
+    }
+
+    /// The rest of the diff.
+    pub(super) fn finish(&mut self) -> Vec<u8> {
+        self.compare();
+        self.close_hunk();
+        std::mem::take(&mut self.out)
+    }
+
+    fn compare(&mut self) {
+        let (old, new) = std::mem::take(&mut self.unfinished);
+        let old_lines: Vec<&[u8]> = old.split_inclusive(|byte| *byte == b'\n').collect();
+        if old == new {
+            return old_lines.iter().for_each(|line| self.line(ChangeTag::Equal, line));
+        }
+        let new_lines: Vec<&[u8]> = new.split_inclusive(|byte| *byte == b'\n').collect();
+        for operation in capture_diff_slices(Algorithm::Myers, &old_lines, &new_lines) {
+            let (deleted, inserted) = (operation.old_range(), operation.new_range());
+            if matches!(operation, DiffOp::Equal { .. }) {
+                old_lines[deleted].iter().for_each(|line| self.line(ChangeTag::Equal, line));
+            } else {
+                old_lines[deleted].iter().for_each(|line| self.line(ChangeTag::Delete, line));
+                new_lines[inserted].iter().for_each(|line| self.line(ChangeTag::Insert, line));
+            }
+        }
+    }
+
+    fn line(&mut self, tag: ChangeTag, line: &[u8]) {
+        if tag == ChangeTag::Equal {
+            self.equal_line(line);
+        } else {
+            let hunk = self.hunk.get_or_insert_with(|| {
+                let context: Vec<_> = self.before.drain(..).map(|line| (ChangeTag::Equal, line)).collect();
+                let side = |lines| Side { skipped: lines - context.len(), length: context.len() };
+                Hunk { old: side(self.old_lines), new: side(self.new_lines), lines: context, equal: 0 }
+            });
+            hunk.equal = 0;
+            hunk.add(tag, line);
+        }
+        self.old_lines += usize::from(tag != ChangeTag::Insert);
+        self.new_lines += usize::from(tag != ChangeTag::Delete);
+    }
+
+    fn equal_line(&mut self, line: &[u8]) {
+        if let Some(hunk) = &mut self.hunk {
+            hunk.equal += 1;
+            hunk.add(ChangeTag::Equal, line);
+            // One more than the context of this hunk and that of the next one.
+            if hunk.equal > 2 * CONTEXT {
+                self.close_hunk();
+            }
+            return;
+        }
+        if self.before.len() == CONTEXT {
+            self.before.pop_front();
+        }
+        self.before.push_back(line.to_vec());
+    }
+
+    /// Writes the hunk without the equal lines that are not its context.
+    fn close_hunk(&mut self) {
+        let Some(mut hunk) = self.hunk.take() else { return };
+        let surplus = hunk.equal.saturating_sub(CONTEXT);
+        let rest = hunk.lines.split_off(hunk.lines.len() - surplus);
+        hunk.old.length -= surplus;
+        hunk.new.length -= surplus;
+        let kept = rest.len().saturating_sub(CONTEXT);
+        self.before = rest.into_iter().skip(kept).map(|(_, line)| line).collect();
+        self.head();
+        let head = format!("@@ -{} +{} @@\n", hunk.old.range(), hunk.new.range());
+        self.out.extend_from_slice(head.as_bytes());
+        for (tag, line) in &hunk.lines {
+            self.write(*tag, line);
+        }
+    }
+
+    fn head(&mut self) {
+        if std::mem::replace(&mut self.headed, true) {
+            return;
+        }
+        let bold = if self.colour { Style::new().bold() } else { Style::new() };
+        for (mark, side) in [("---", "a"), ("+++", "b")] {
+            let name = quoted(&format!("{side}/{}", self.name));
+            self.out.extend_from_slice(format!("{bold}{mark} {name}{bold:#}\n").as_bytes());
+        }
+    }
+
+    fn write(&mut self, tag: ChangeTag, line: &[u8]) {
+        let style = match tag {
+            ChangeTag::Insert if self.colour => Style::new().fg_color(Some(AnsiColor::Green.into())),
+            ChangeTag::Delete if self.colour => Style::new().fg_color(Some(AnsiColor::Red.into())),
+            _ => Style::new(),
+        };
+        let (text, ended) = match line.strip_suffix(b"\n") {
+            Some(text) => (text, true),
+            None => (line, false),
+        };
+        self.out.extend_from_slice(format!("{style}{tag}").as_bytes());
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(format!("{style:#}\n").as_bytes());
+        if !ended {
+            self.out.extend_from_slice(b"\\ No newline at end of file\n");
+        }
+    }
+}
+
+impl Hunk {
+    fn add(&mut self, tag: ChangeTag, line: &[u8]) {
+        self.old.length += usize::from(tag != ChangeTag::Insert);
+        self.new.length += usize::from(tag != ChangeTag::Delete);
+        self.lines.push((tag, line.to_vec()));
+    }
+}
+
+impl Side {
+    /// The first line and the number of lines. Without lines, the line before the hunk.
+    fn range(&self) -> String {
+        let first = self.skipped + usize::from(self.length > 0);
+        if self.length == 1 { first.to_string() } else { format!("{first},{}", self.length) }
+    }
+}
+
+/// A file name as `patch` reads it: with a tab after one that has blanks, in quotes if it has control characters.
+fn quoted(name: &str) -> String {
+    if name.chars().any(|c| c.is_control() || matches!(c, '"' | '\\')) {
+        let mut out = String::from("\"");
+        for byte in name.bytes() {
+            match byte {
+                b'"' | b'\\' => out.push_str(&format!("\\{}", char::from(byte))),
+                b' '..=b'~' => out.push(char::from(byte)),
+                byte => out.push_str(&format!("\\{byte:03o}")),
+            }
+        }
+        return out + "\"";
+    }
+    if name.contains(' ') { format!("{name}\t") } else { name.to_owned() }
+}

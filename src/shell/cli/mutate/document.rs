@@ -1,0 +1,141 @@
+//! One document of a manifest: read, injected and rendered.
+
+use serde_json::Value;
+
+use crate::core::manifest::{
+    self, Document, DocumentError, InjectedDocument, RawDocument, TriggerAnnotation, Wanted,
+};
+use crate::core::policy_set::PolicySet;
+
+use super::super::ExitStatus;
+use super::super::render::{self, Format, Rendered};
+use super::super::report::{self, Failure, Location};
+use super::exit_policy::Verdict;
+use super::{Arguments, ReportFormat};
+
+/// The output for one document.
+pub(super) struct Processed<'a> {
+    pub(super) content: Content,
+    /// The lines of the report.
+    pub(super) lines: Vec<String>,
+    /// The reason for which the document could not be processed.
+    pub(super) error: Option<Failure<'a>>,
+    pub(super) status: ExitStatus,
+    pub(super) verdict: Verdict,
+}
+
+/// The content of a document after the injection.
+pub(super) enum Content {
+    /// In the format of the output.
+    Rendered(Rendered),
+    /// The text of the document with the edits, for a diff and for `--in-place`. `None` if it does not change.
+    Edited(Option<Vec<u8>>),
+}
+
+impl Content {
+    pub(super) fn edited(&self) -> Option<&[u8]> {
+        match self {
+            Content::Edited(edited) => edited.as_deref(),
+            Content::Rendered(_) => None,
+        }
+    }
+}
+
+/// Reads, injects and renders one document, independent of the others.
+pub(super) fn process<'a>(
+    arguments: &Arguments,
+    policies: &PolicySet,
+    file: &'a str,
+    number: usize,
+    raw: &RawDocument,
+) -> Processed<'a> {
+    let bad = |error: DocumentError| Processed {
+        content: Content::Edited(None),
+        lines: Vec::new(),
+        error: Some(Failure {
+            file: Some(file),
+            document: Some(number),
+            ..Failure::new("bad_document", error.to_string())
+        }),
+        status: ExitStatus::Bad,
+        verdict: Verdict::default(),
+    };
+    let mut document = match Document::read(raw) {
+        Ok(document) => document,
+        Err(error) => return bad(error),
+    };
+    let object = document.value.as_ref().map(object_name).unwrap_or_default();
+    let before = match arguments.output {
+        Some(Format::Review) => document.value.clone(),
+        _ => None,
+    };
+    let wanted = Wanted {
+        patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
+        summary: !arguments.quiet,
+        findings: !arguments.quiet || arguments.exit_policy.reads_findings(),
+        annotation: if arguments.assume_annotated {
+            TriggerAnnotation::Assumed
+        } else {
+            TriggerAnnotation::Required
+        },
+    };
+    let injected = match manifest::inject(policies, &mut document, raw, wanted) {
+        Ok(injected) => injected,
+        Err(error) => return bad(error),
+    };
+    let location = Location { file, document: number, object: &object };
+    let content = if arguments.in_place || arguments.output == Some(Format::Diff) {
+        let after = injected.value.as_ref().filter(|_| !injected.refused());
+        Content::Edited(after.map(|after| document.edited(raw, after)))
+    } else {
+        Content::Rendered(render(arguments.output, location, raw, &document, before.as_ref(), &injected))
+    };
+    let mut lines = Vec::new();
+    let mut status = if injected.refused() { ExitStatus::Refused } else { ExitStatus::Done };
+    for template in &injected.templates {
+        if manifest::is_bad_input(&template.mutation) {
+            status = ExitStatus::Bad;
+        }
+        match (arguments.quiet, arguments.report) {
+            (true, _) => {}
+            (false, ReportFormat::Text) => lines.extend(report::text(location, template)),
+            (false, ReportFormat::Json) => lines.push(report::json(location, template)),
+        }
+    }
+    lines.extend(injected.notes.iter().filter(|_| !arguments.quiet).map(|note| match arguments.report {
+        ReportFormat::Text => report::note_text(location, note),
+        ReportFormat::Json => report::note_json(location, note),
+    }));
+    let verdict = Verdict::of(location, &injected);
+    Processed { content, lines, error: None, status, verdict }
+}
+
+fn render(
+    format: Option<Format>,
+    location: Location<'_>,
+    raw: &RawDocument,
+    document: &Document,
+    before: Option<&Value>,
+    injected: &InjectedDocument,
+) -> Rendered {
+    let before = before.unwrap_or(&Value::Null);
+    let plain = |content| Rendered { content, json: false, marked: true };
+    match (format, &injected.value) {
+        (Some(Format::Review), _) => plain(render::review(before, injected)),
+        _ if injected.refused() => Rendered::default(),
+        (Some(Format::Patch), Some(_)) => plain(render::patch(location, injected)),
+        (Some(Format::Patch), None) => Rendered::default(),
+        (format, _) => render::document(format, raw, document, injected),
+    }
+}
+
+/// The kind and name of a document, such as `Job/train`.
+pub(in crate::shell::cli) fn object_name(document: &Value) -> String {
+    let kind = document["kind"].as_str().unwrap_or("object");
+    let metadata = &document["metadata"];
+    match metadata["name"].as_str().or_else(|| metadata["generateName"].as_str()) {
+        Some(name) => format!("{kind}/{name}"),
+        None => kind.to_owned(),
+    }
+    .replace(char::is_control, " ")
+}

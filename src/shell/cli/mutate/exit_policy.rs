@@ -1,0 +1,151 @@
+//! The options of `mutate` that make findings count as a failure, for continuous integration.
+
+use std::collections::BTreeSet;
+
+use anyhow::bail;
+use clap::Args;
+
+use crate::core::engine::{Outcome, Reason, Warning};
+use crate::core::manifest::{InjectedDocument, Template};
+use crate::core::policy::{Definition, Policy};
+use crate::core::policy_set::PolicySet;
+use crate::core::workload::NearMiss;
+use crate::shell::builtin;
+use crate::shell::cli::report::Location;
+
+#[derive(Debug, Args)]
+pub(super) struct ExitPolicyArguments {
+    /// Exit with 1 if the report has a warning or a near miss, or one with these codes
+    #[arg(long, value_name = "warning[=CODE,…]", value_parser = fail_on)]
+    fail_on: Option<FailOn>,
+    /// Exit with 1 if no pod template is injected, or if one that asks for the fabric is not
+    #[arg(long)]
+    require_mutated: bool,
+}
+
+/// The warnings that count as a failure.
+#[derive(Debug, Clone)]
+enum FailOn {
+    Any,
+    Codes(Vec<String>),
+}
+
+fn fail_on(text: &str) -> Result<FailOn, String> {
+    match text.split_once('=') {
+        None if text == "warning" => Ok(FailOn::Any),
+        Some(("warning", codes)) if codes.split(',').all(|code| !code.trim().is_empty()) => {
+            Ok(FailOn::Codes(codes.split(',').map(|code| code.trim().to_owned()).collect()))
+        }
+        _ => Err("write `warning`, or `warning=CODE,…` with the codes of a report".to_owned()),
+    }
+}
+
+impl ExitPolicyArguments {
+    /// Returns whether the findings of each document are needed, also without a report.
+    pub(super) fn reads_findings(&self) -> bool {
+        self.fail_on.is_some() || self.require_mutated
+    }
+
+    /// Fails for a code that no warning has: it would never count.
+    pub(super) fn validate(&self, policies: &PolicySet) -> anyhow::Result<()> {
+        let Some(FailOn::Codes(codes)) = &self.fail_on else { return Ok(()) };
+        let built_in: Vec<Definition> =
+            builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
+        let definitions = policies.policies().iter().map(Policy::definition).chain(&built_in);
+        let mut known: BTreeSet<&str> = definitions.flat_map(Definition::warning_codes).collect();
+        known.extend(Warning::CODES.iter().chain(NearMiss::CODES));
+        if let Some(code) = codes.iter().find(|code| !known.contains(code.as_str())) {
+            let known: Vec<&str> = known.into_iter().collect();
+            bail!("--fail-on: no warning has the code `{code}`; the codes are {}", known.join(", "));
+        }
+        Ok(())
+    }
+}
+
+/// The findings of the documents so far that the exit status depends on.
+#[derive(Debug, Default)]
+pub(super) struct Verdict {
+    /// The number of pod templates that are injected, now or by an earlier run.
+    injected: usize,
+    /// The codes of the warnings and near misses.
+    codes: Vec<String>,
+    /// The positions of the templates that ask for the fabric and are not injected.
+    left_out: Vec<String>,
+}
+
+impl Verdict {
+    pub(super) fn of(location: Location<'_>, document: &InjectedDocument) -> Self {
+        let mut verdict = Self::default();
+        for template in &document.templates {
+            let warnings = template.mutation.warnings.iter().map(|warning| warning.code().to_owned());
+            let near_misses = template.findings.near_misses.iter().map(|miss| miss.code.to_owned());
+            verdict.codes.extend(warnings.chain(near_misses));
+            if is_injected(template) {
+                verdict.injected += 1;
+            } else if asks(template) {
+                let Location { file, document, object } = location;
+                verdict.left_out.push(format!("{file}: document {document}: {object} {}", template.pointer));
+            }
+        }
+        verdict
+    }
+
+    pub(super) fn add(&mut self, other: Self) {
+        self.injected += other.injected;
+        self.codes.extend(other.codes);
+        self.left_out.extend(other.left_out);
+    }
+
+    /// The failures, each with its code.
+    pub(super) fn failures(&self, arguments: &ExitPolicyArguments) -> Vec<(&'static str, String)> {
+        let mut failures = Vec::new();
+        let counts = |code: &&String| match &arguments.fail_on {
+            None => false,
+            Some(FailOn::Any) => true,
+            Some(FailOn::Codes(codes)) => codes.contains(code),
+        };
+        let counted: Vec<&String> = self.codes.iter().filter(counts).collect();
+        if !counted.is_empty() {
+            let codes: BTreeSet<&str> = counted.iter().map(|code| code.as_str()).collect();
+            let codes: Vec<&str> = codes.into_iter().collect();
+            let number = counted.len();
+            failures.push((
+                "fail_on",
+                format!("--fail-on: the report has {} ({number} in all)", codes.join(", ")),
+            ));
+        }
+        if arguments.require_mutated {
+            let not_injected = |at: &String| {
+                format!("--require-mutated: {} asks for the fabric, and is not injected", at.trim_end())
+            };
+            failures.extend(self.left_out.iter().map(|at| ("require_mutated", not_injected(at))));
+            if self.injected == 0 && self.left_out.is_empty() {
+                failures
+                    .push(("require_mutated", "--require-mutated: no pod template is injected".to_owned()));
+            }
+        }
+        failures
+    }
+}
+
+/// Returns whether a template has the additions of a policy, of this run or of an earlier one.
+fn is_injected(template: &Template) -> bool {
+    match &template.mutation.outcome {
+        Outcome::Mutated(_) => true,
+        Outcome::Unchanged { reason, .. } => *reason == Reason::NothingToAdd,
+        Outcome::Skipped { .. } | Outcome::Refused { .. } => false,
+    }
+}
+
+/// Returns whether a template asks for the fabric: by the annotation of a trigger, or by something that looks like it.
+fn asks(template: &Template) -> bool {
+    let by_annotation = match &template.mutation.outcome {
+        Outcome::Unchanged { reason, .. } => {
+            !matches!(reason, Reason::NoPolicyMatches | Reason::OptedOut { .. } | Reason::TriggerValue { .. })
+        }
+        // A refused pod has an exit status of its own.
+        Outcome::Refused { .. } => false,
+        Outcome::Mutated(_) | Outcome::Skipped { .. } => true,
+    };
+    (by_annotation && !template.assumed) || !template.findings.near_misses.is_empty()
+}
