@@ -147,7 +147,9 @@ fn errors_in(file: &str, text: &str, problems: Problems) -> SourceErrors {
 fn read(text: &str) -> Checked<Vec<Case>> {
     let (root, repeated) = yaml::read_unique(text).map_err(Diagnostic::from)?;
     let mut problems = Problems::default();
-    repeated.into_iter().for_each(|error| problems.add(Diagnostic::from(error)));
+    for error in repeated {
+        problems.add(Diagnostic::from(error));
+    }
     let Some(root) = root else {
         return Err(Diagnostic::new(Span::default(), "the file is empty")
             .hint("see docs/testing-policies.md")
@@ -159,7 +161,7 @@ fn read(text: &str) -> Checked<Vec<Case>> {
     }
     let policies = fields.optional("policy", policies);
     let pod = fields.optional("pod", |pod| known_fields(pod, &Shape::Object(schema::pod())).map(|()| pod));
-    let list = fields.required("cases", |node| Ok::<_, Diagnostic>(node));
+    let list = fields.required("cases", Ok::<_, Diagnostic>);
     problems.take(fields.finish());
     let shared = Shared { policies: policies?.unwrap_or_default(), pod: pod? };
     let list = list?;
