@@ -103,10 +103,10 @@ fn policies_are_joined_by_or_in_the_order_of_their_names_and_equal_ones_stand_on
 
 #[test]
 fn what_a_policy_says_cannot_end_a_string() {
-    let expression =
-        webhook(&json!({"anyAnnotation": {"a": "1"}, "labels": {"l": "\" || true || \"\\\u{2028}"}}));
+    let text = "\" || true || \"\\\u{2028}";
+    let expression = webhook(&json!({"anyAnnotation": {"a": "1"}, "exceptAnnotation": {"e": text}}));
     assert!(
-        expression.contains(r#"object.metadata.labels["l"] == "\" || true || \"\\\u2028""#),
+        expression.contains(r#"object.metadata.annotations["e"] == "\" || true || \"\\\u2028""#),
         "{expression}"
     );
 }

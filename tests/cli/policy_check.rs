@@ -278,7 +278,9 @@ fn a_workflow_command_is_one_line() {
 fn the_policies_of_the_repository_have_neither_errors_nor_warnings() {
     let policies = fs::read_dir(Path::new(ROOT).join("policies")).unwrap();
     let names: Vec<String> = policies
-        .map(|entry| entry.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned())
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file())
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned())
         .collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for arguments in [names.as_slice(), &[&format!("{ROOT}/policies")]] {

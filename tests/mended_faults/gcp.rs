@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::support::{Served, items, on_host_network, pod, served, worker, worker_with};
+use crate::support::{Served, items, on, on_host_network, pod, served, worker, worker_with};
 
 const DEVICES: &str = "devices.gke.io/container.tcpxo-daemon";
 const DEFAULT_INTERFACE: &str = "networking.gke.io/default-interface";
@@ -279,7 +279,7 @@ fn gcp_a_users_library_path_from_elsewhere_stays() {
 fn gcp_a_pods_own_daemon_is_not_doubled() {
     let beside = |image: &str| {
         let daemon = json!({"name": "tcpxo-daemon", "image": image, "restartPolicy": "Always"});
-        let mut pod = worker(8);
+        let mut pod = on("a3-megagpu-8g", worker(8));
         pod["spec"]["initContainers"] = json!([daemon]);
         let served = served("gcp-tcpxo", &[], pod);
         assert_eq!(served.pod["spec"]["initContainers"], json!([daemon]));
@@ -290,7 +290,8 @@ fn gcp_a_pods_own_daemon_is_not_doubled() {
     assert_eq!(beside("own:v1.0.8").codes(), ["daemon_of_another_release"]);
     let ordinary = json!({"name": "tcpxo-daemon", "image": "own:v1.0.20"});
     let worker = worker(8)["spec"]["containers"][0].take();
-    let beside_container = served("gcp-tcpxo", &[], pod(&json!({"containers": [worker, ordinary]})));
+    let beside_container =
+        served("gcp-tcpxo", &[], on("a3-megagpu-8g", pod(&json!({"containers": [worker, ordinary]}))));
     assert_eq!(beside_container.pod["spec"].get("initContainers"), None);
     assert_eq!(beside_container.codes(), ["daemon_as_container"]);
 }
@@ -299,8 +300,9 @@ fn gcp_a_pods_own_daemon_is_not_doubled() {
 /// have interfaces of their own.
 #[test]
 fn gcp_hostnetwork_pods_get_all_but_the_interfaces() {
-    let in_pod_network = served("gcp-tcpxo", &[], worker(8));
-    let on_host = served("gcp-tcpxo", &[], on_host_network(worker(8)));
+    let pod = on("a3-megagpu-8g", worker(8));
+    let in_pod_network = served("gcp-tcpxo", &[], pod.clone());
+    let on_host = served("gcp-tcpxo", &[], on_host_network(pod));
     assert_eq!(on_host.annotation(INTERFACES), None);
     assert_eq!(on_host.annotation(DEFAULT_INTERFACE), None);
     assert_eq!(on_host.annotation(DEVICES), in_pod_network.annotation(DEVICES));
@@ -339,7 +341,7 @@ fn gcp_audit_7_hostnetwork_containers_are_privileged_unless_they_forbid_it() {
 /// TCPXO needs all GPUs of a node; a pod with fewer was served without a word.
 #[test]
 fn gcp_a_pod_with_some_of_the_nodes_gpus_is_warned() {
-    let served = served("gcp-tcpxo", &[], worker(4));
+    let served = served("gcp-tcpxo", &[], on("a3-megagpu-8g", worker(4)));
     assert_eq!(served.codes(), ["fewer_gpus_than_node"]);
     assert_eq!(served.env("worker", "CUDA_VISIBLE_DEVICES"), None);
 }

@@ -84,7 +84,7 @@ spec:
             add: [IPC_LOCK]
     # Changes the pod each time that it is applied.
     - name: flip
-      when: "${pod.metadata.?labels[?'settles'].orValue('') == 'never'}"
+      when: "${pod.metadata.?labels[?'settles'].orValue('').size() == 5}"
       onConflict: replace
       container:
         env:
