@@ -151,11 +151,8 @@ impl PolicySet {
                 set.others.push(at);
             }
         }
-        let keys = set.by_annotation.keys().map(|key| {
-            // No annotation has such a key, which JSON would escape: the empty text is found in everything.
-            let escaped = key.contains(|c: char| c.is_control() || c == '"' || c == '\\');
-            Finder::new(if escaped { "" } else { key.as_str() }).into_owned()
-        });
+        // A key is a qualified name, which has no letter that JSON has to escape.
+        let keys = set.by_annotation.keys().map(|key| Finder::new(key.as_str()).into_owned());
         // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
         set.sought = keys.chain(["\\u", "\\/"].map(|escape| Finder::new(escape).into_owned())).collect();
         set
