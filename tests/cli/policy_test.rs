@@ -205,6 +205,13 @@ fn coverage_names_what_the_cases_have_not_seen() {
     test(&lab(&[PASSES, without]), &["--require-coverage"]).exits(0);
 }
 
+#[test]
+fn the_cases_of_transcribed_policies_pass() {
+    let folder = Path::new(ROOT).join("tests/transcriptions");
+    let run = run_in(&folder, &["policy", "test", ".", "--require-coverage=rules"], "").exits(0);
+    assert!(run.text().ends_with("36 passed, 0 failed\n"), "{}", run.text());
+}
+
 /// A broken file of cases, the mark of the line that is shown, and parts of the message.
 const BROKEN: &[(&str, &str, &[&str])] = &[
     ("  - {name: a, expct: {outcome: mutated}}\n", "expct", &["no field `expct`", "did you mean `expect`?"]),

@@ -49,13 +49,16 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 /// The errors and warnings of `policy check`.
 fn check(files: &[&Path]) -> Vec<Finding> {
+    let text = |file: &&Path| (file.to_string_lossy().into_owned(), fs::read_to_string(file).unwrap());
+    check_texts(&files.iter().map(text).collect::<Vec<_>>())
+}
+
+fn check_texts(files: &[(String, String)]) -> Vec<Finding> {
     static BUILT_IN: LazyLock<Vec<PolicyFile>> = LazyLock::new(|| {
         let file = |policy: &BuiltIn| PolicyFile::read(policy.name, policy.text).unwrap();
         builtin::POLICIES.iter().map(file).collect()
     });
-    let text = |file: &&Path| (file.to_string_lossy().into_owned(), fs::read_to_string(file).unwrap());
-    let files: Vec<(String, String)> = files.iter().map(text).collect();
-    check::check(&files, &BUILT_IN).iter().map(Finding::of).collect()
+    check::check(files, &BUILT_IN).iter().map(Finding::of).collect()
 }
 
 /// The differences of what the files of a folder expect and get.
@@ -99,6 +102,23 @@ fn policies_in_use_get_no_message() {
             assert!(found.is_empty(), "{}: {found:#?}", file.display());
         }
     }
+}
+
+#[test]
+fn policies_of_the_documents_get_no_message() {
+    let mut checked = 0;
+    for page in fs::read_dir(root().join("docs")).unwrap() {
+        let page = page.unwrap().path();
+        let Ok(text) = fs::read_to_string(&page) else { continue };
+        let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+        let is_whole = |block: &&str| block.contains("\n  rules:") || block.contains("\n  extends:");
+        for policy in blocks.filter(|block| block.contains("kind: FabricPolicy")).filter(is_whole) {
+            let found = check_texts(&[(page.display().to_string(), format!("{policy}\n"))]);
+            assert!(found.is_empty(), "{}: {found:#?}\n{policy}", page.display());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 2, "{checked} policies");
 }
 
 /// The trial's 25 kinds of mistakes have a name that says so.

@@ -14,7 +14,7 @@ use crate::shell::policy_sources::{listing, policy_texts};
 use super::ExitStatus;
 use super::output::Output;
 
-/// List, show and write policies
+/// Check, test, explain, show and write policies
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     #[command(subcommand)]
