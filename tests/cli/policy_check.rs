@@ -50,6 +50,19 @@ fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
 }
 
 #[test]
+fn an_error_in_one_rule_does_not_hide_the_types_in_another() {
+    let rules = "  rules:\n    - {name: other, contaner: {}}\n    - {name: third, when: \"${totalGpus >= '8'}\", container: {env: [{name: A, value: b}]}}";
+    let policy = POLICY.replacen("  rules:", rules, 1);
+    let line = |text: &str| place(&policy, text).0 as u64;
+    let expected = [
+        ("unknown_key".to_owned(), line("contaner")),
+        ("type_mismatch".to_owned(), line("totalGpus >= '8'")),
+    ];
+    let seen = codes(&policy);
+    assert!(expected.iter().all(|one| seen.contains(one)), "{seen:?}");
+}
+
+#[test]
 fn every_rule_and_variable_without_a_value_is_reported() {
     let rules = POLICY.replacen("value: lab", "value: \"${string(int(nicsPerGPU) / 0)}\"", 1).replacen(
         "  rules:",

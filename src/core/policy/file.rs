@@ -2,6 +2,7 @@
 
 use crate::core::yaml::{self, Content, Node, Span};
 
+use super::check;
 use super::definition::Definition;
 use super::diagnostic::{
     DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, SourceError, SourceErrors, suggest,
@@ -225,18 +226,24 @@ fn combined((first, extensions): &(&PolicyFile, Vec<&PolicyFile>)) -> Result<Def
         problems.take(extend(&mut spec, &extension.spec.moved(lines), base.name()));
         base = extension;
     }
-    let spec = problems.take(parse::spec(&spec));
+    let (spec, found) = parse::spec(&spec);
+    let is_whole = found.is_empty();
+    problems.add(found);
     let own = extensions.last().unwrap_or(first);
     let definition = spec.map(|spec| {
         let bases = sources[..extensions.len()].to_vec();
         spec.into_definition(own.source.clone(), bases, own.base().map(str::to_owned))
     });
-    if let Some(definition) = &definition {
+    if let Some(definition) = definition.as_ref().filter(|_| is_whole) {
         problems.take(own_fabric_is_declared(definition));
     }
     match definition {
         Some(definition) if problems.is_empty() => Ok(definition),
-        _ => Err(SourceErrors::of(&sources, problems)),
+        // The types of what could be read are checked even so.
+        definition => {
+            let types = definition.as_ref().map(check::errors).unwrap_or_default();
+            Err(SourceErrors::new(SourceErrors::of(&sources, problems).into_iter().chain(types).collect()))
+        }
     }
 }
 

@@ -70,17 +70,19 @@ impl Header {
     }
 }
 
-/// Reads a `spec`, that of an extension together with its base's.
-pub(super) fn spec(node: &Node) -> Checked<Spec> {
-    let mut spec = Fields::of(node, "`spec`")?;
+/// Reads a `spec`, that of an extension together with its base's. With problems, the result lacks what they are about.
+pub(super) fn spec(node: &Node) -> (Option<Spec>, Problems) {
+    let mut spec = match Fields::of(node, "`spec`") {
+        Ok(spec) => spec,
+        Err(problems) => return (None, problems),
+    };
     // Read before, and known to the hint for a misspelled key.
     spec.node("extends");
     let provider = spec.required("provider", |node| dns_label(node, "the provider"));
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
     let gpu_resources = spec.required("gpuResources", gpu_resources);
-    let node_labels = spec.optional("nodeLabels", NodeLabels::read).map(Option::unwrap_or_default);
-    let labels = node_labels.as_ref().cloned().unwrap_or_default();
+    let labels = spec.optional("nodeLabels", NodeLabels::read).ok().flatten().unwrap_or_default();
     let mut names = Names::built_in();
     let parameters = spec.optional("parameters", |node| parameters(node, &labels, &mut names));
     let variables = spec.optional("variables", |node| variables(node, &mut names));
@@ -92,25 +94,31 @@ pub(super) fn spec(node: &Node) -> Checked<Spec> {
     let matcher = spec.required("match", |node| Matcher::read(node, &names));
     let warnings = spec.optional("warnings", |node| message::read(node, "warning", &names));
     let refusals = spec.optional("refusals", |node| message::read(node, "refusal", &names));
-    let rules = spec.required("rules", |node| rules(node, &names));
+    let mut read_rules = Vec::new();
+    let _ = spec.required("rules", |node| {
+        let (read, problems) = rules(node, &names);
+        read_rules = read;
+        problems.result(())
+    });
     let settings = spec.optional("settings", |node| settings::read(node, &names));
-    spec.finish()?;
-    Ok(Spec {
-        provider: provider?,
-        description: description?,
-        gpu_resources: gpu_resources?,
-        gpu_claims: gpu_claims?,
-        fabric: fabric?,
-        node_labels: node_labels?,
-        matcher: matcher?,
-        parameters: parameters?.unwrap_or_default(),
-        variables: variables?.unwrap_or_default(),
-        warnings: warnings?.unwrap_or_default(),
-        refusals: refusals?.unwrap_or_default(),
-        rules: rules?,
-        settings: settings?.unwrap_or_default(),
+    let problems = spec.finish().err().unwrap_or_default();
+    let spec = Spec {
+        provider: provider.unwrap_or_default(),
+        description: description.unwrap_or_default(),
+        gpu_resources: gpu_resources.unwrap_or_default(),
+        gpu_claims: gpu_claims.ok().flatten(),
+        fabric: fabric.ok().flatten(),
+        node_labels: labels,
+        matcher: matcher.unwrap_or_default(),
+        parameters: parameters.ok().flatten().unwrap_or_default(),
+        variables: variables.ok().flatten().unwrap_or_default(),
+        warnings: warnings.ok().flatten().unwrap_or_default(),
+        refusals: refusals.ok().flatten().unwrap_or_default(),
+        rules: read_rules,
+        settings: settings.ok().flatten().unwrap_or_default(),
         names,
-    })
+    };
+    (Some(spec), problems)
 }
 
 impl Spec {
@@ -230,10 +238,12 @@ fn taken(entry: &Entry<Node>) -> Diagnostic {
     Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)).code(DUPLICATE_NAME)
 }
 
-fn rules(node: &Node, names: &Names) -> Checked<Vec<Rule>> {
+/// The rules without problems, and the problems of the others.
+fn rules(node: &Node, names: &Names) -> (Vec<Rule>, Problems) {
     let mut problems = Problems::default();
     let mut rules: Vec<Rule> = Vec::new();
-    for item in reader::items(node, "`rules`")? {
+    let items = problems.take(reader::items(node, "`rules`")).unwrap_or_default();
+    for item in items {
         let Some(rule) = problems.take(rule(item, names)) else { continue };
         if rules.iter().any(|known| known.name == rule.name) {
             let message = format!("two rules are called `{}`", rule.name);
@@ -248,7 +258,7 @@ fn rules(node: &Node, names: &Names) -> Checked<Vec<Rule>> {
     for combined in [same_volumes, edits_and_insists, additions_and_replacements] {
         problems.take(combined(node, &rules));
     }
-    problems.result(rules)
+    (rules, problems)
 }
 
 /// Two rules can declare a volume of one name if it is the same volume.
