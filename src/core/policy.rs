@@ -19,6 +19,7 @@ pub(crate) mod node;
 pub(crate) mod overlay;
 mod own_names;
 mod parameter;
+mod parameter_values;
 mod parse;
 pub(crate) mod phase;
 pub(crate) mod problems;

@@ -11,7 +11,8 @@ use super::diagnostic::{Diagnostic, NO_VALUE, SourceErrors};
 use super::interpolation::EvaluationError;
 use super::known_nodes::KnownNodes;
 use super::node::{LabelsRead, Selection};
-use super::resolved::{ParameterValues, ResolvedPolicy, computed_of_node};
+use super::parameter_values::{ParameterValues, computed_of_node};
+use super::resolved::ResolvedPolicy;
 use super::setting::Setting;
 
 /// A policy with the values of its parameters.

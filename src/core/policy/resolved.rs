@@ -1,23 +1,23 @@
 //! A policy whose parameters have the values for one kind of node, with everything evaluated that does not depend on
 //! the pod.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod fold;
+
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::active::{ActiveRule, ActiveWarning, names_in};
-use super::definition::{About, Definition, PolicyWarning, Rule};
+use super::definition::Definition;
 use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
 use super::feedback::{Feedback, may_move, may_recount};
 use super::interpolation::{EvaluationError, Fault, Interpolation};
 use super::node::Selection;
-use super::overlay::Fold;
 use super::parameter::{ParameterType, template};
+use super::parameter_values::{Note, ParameterValues, bound};
 use super::phase::Phase;
-use super::resolution::{NoteKind, Resolution, resolve};
-use super::setting::Setting;
 use super::settings::Settings;
 use super::variable::{Variable, VariableValue};
 
@@ -58,96 +58,6 @@ pub(crate) enum Condition {
     /// The same for all pods.
     Fixed(bool),
     OfPod(Interpolation),
-}
-
-/// A remark about the value of a parameter.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Note {
-    pub(crate) parameter: String,
-    pub(crate) value: Value,
-    pub(crate) kind: NoteKind,
-}
-
-/// The values of the parameters, and remarks about them.
-#[derive(Debug, PartialEq)]
-pub(super) struct ParameterValues {
-    values: Vec<Value>,
-    notes: Vec<Note>,
-}
-
-impl ParameterValues {
-    pub(super) fn resolve(
-        definition: &Definition,
-        settings: &BTreeMap<String, Setting>,
-        selection: &Selection,
-    ) -> Self {
-        let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
-        for parameter in &definition.parameters {
-            let Resolution { value, notes, .. } =
-                resolve(parameter, settings.get(&parameter.name), selection);
-            for kind in notes {
-                resolved.notes.push(Note { parameter: parameter.name.clone(), value: value.clone(), kind });
-            }
-            resolved.values.push(value.clone());
-        }
-        resolved
-    }
-}
-
-/// Binds the values that do not depend on the pod: `node`, the parameters and the fixed variables.
-fn bound(
-    definition: &Definition,
-    values: &[Value],
-    selection: &Selection,
-) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
-    let mut bindings = Bindings::new();
-    bindings.set("node", &selection.node());
-    for (parameter, value) in definition.parameters.iter().zip(values) {
-        match (parameter.kind, value.as_f64()) {
-            (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
-            // Its value depends on the pod.
-            (ParameterType::Template, _) if value.is_string() => {}
-            _ => bindings.set(&parameter.name, value),
-        }
-    }
-    let mut errors = Vec::new();
-    let mut without_value: BTreeSet<&str> = BTreeSet::new();
-    for variable in definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed) {
-        let mut is_known = true;
-        variable.value.names(&mut |name| is_known &= !without_value.contains(name));
-        match variable.value.evaluate(&bindings) {
-            Ok(value) => bindings.set(&variable.name, &value),
-            Err(error) => {
-                without_value.insert(&variable.name);
-                // An error for what only reads a variable without a value would say nothing more.
-                errors.extend(is_known.then_some(error));
-            }
-        }
-    }
-    if errors.is_empty() { Ok(bindings) } else { Err(errors) }
-}
-
-/// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
-pub(super) fn computed_of_node(
-    definition: &Definition,
-    ParameterValues { values, .. }: &ParameterValues,
-    selection: &Selection,
-) -> Result<Option<Vec<Value>>, Vec<EvaluationError>> {
-    let mut read = BTreeSet::new();
-    definition.texts(&mut |text| {
-        if text.phase(&definition.names) != Phase::Fixed {
-            read.extend(names_in(text));
-        }
-    });
-    definition.texts_outside_of_variables(&mut |text| read.extend(names_in(text)));
-    if read.contains("node") {
-        return Ok(None);
-    }
-    let bindings = bound(definition, values, selection)?;
-    let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
-    let read = fixed.filter(|variable| read.contains(&variable.name));
-    let values = read.map(|variable| variable.value.evaluate(&bindings)).collect::<Result<_, _>>();
-    values.map(Some).map_err(|error| vec![error])
 }
 
 impl ResolvedPolicy {
@@ -259,111 +169,6 @@ impl ResolvedPolicy {
         }
     }
 
-    /// Adds the rules that may apply. Returns an error for each rule without a value.
-    fn fold_rules(&mut self, definition: &Definition) -> Vec<EvaluationError> {
-        let mut errors = Vec::new();
-        for rule in &definition.rules {
-            match self.active_rule(rule, definition) {
-                Ok(Some(active)) => {
-                    active.texts(&mut |text| self.reads.extend(names_in(text)));
-                    self.rules.push(active);
-                }
-                Ok(None) => {}
-                Err(error) => errors.push(error),
-            }
-        }
-        errors
-    }
-
-    /// The rule for these parameters; `None` if its condition is false.
-    fn active_rule(
-        &self,
-        rule: &Rule,
-        definition: &Definition,
-    ) -> Result<Option<ActiveRule>, EvaluationError> {
-        let known = rule.when.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
-        let when = match known {
-            Some(false) => return Ok(None),
-            Some(true) => None,
-            None => rule.when.clone(),
-        };
-        let fold = Fold { names: &definition.names, fixed: &self.bindings };
-        Ok(Some(ActiveRule {
-            name: rule.name.clone(),
-            when,
-            containers: rule.containers.clone(),
-            reads_own_changes: false,
-            values_read_own_changes: false,
-            requires_pod_network: rule.requires_pod_network,
-            on_conflict: rule.on_conflict,
-            container: fold.instructions(&rule.container)?,
-            pod: fold.pod(&rule.pod)?,
-            parameters: parameters_of_rule(rule, definition),
-        }))
-    }
-
-    /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
-    /// one of `||` true, CEL needs no value of the other.
-    fn known(
-        &self,
-        condition: &Interpolation,
-        definition: &Definition,
-    ) -> Result<Option<bool>, EvaluationError> {
-        let value = condition.holds(&self.bindings);
-        if condition.phase(&definition.names) == Phase::Fixed { value.map(Some) } else { Ok(value.ok()) }
-    }
-
-    fn fold_settings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
-        for settings in &definition.settings {
-            let mut settings = settings.clone();
-            if let Some(when) = &settings.when {
-                match self.known(when, definition)? {
-                    Some(false) => continue,
-                    Some(true) => settings.when = None,
-                    None => {}
-                }
-            }
-            settings.texts(&mut |text| self.reads.extend(names_in(text)));
-            self.settings.push(settings);
-        }
-        Ok(())
-    }
-
-    fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
-        let Some(when) = &definition.matcher.when else { return Ok(()) };
-        self.parameters_of_condition = parameters_of(names_in(when).collect(), definition);
-        self.condition = if let Some(holds) = self.known(when, definition)? {
-            Condition::Fixed(holds)
-        } else {
-            self.reads.extend(names_in(when));
-            Condition::OfPod(when.clone())
-        };
-        Ok(())
-    }
-
-    /// The warnings or refusals whose conditions are not false for these parameters.
-    fn fold_warnings(
-        &mut self,
-        declared: &[PolicyWarning],
-        definition: &Definition,
-    ) -> Result<Vec<ActiveWarning>, EvaluationError> {
-        let mut active = Vec::new();
-        for warning in declared {
-            let of_pod = warning.about == About::Pod;
-            if of_pod && self.known(&warning.when, definition)? == Some(false) {
-                continue;
-            }
-            let fold = Fold { names: &definition.names, fixed: &self.bindings };
-            let message = if of_pod { fold.text(&warning.message)? } else { warning.message.clone() };
-            for text in [&warning.when, &message] {
-                self.reads.extend(names_in(text));
-            }
-            let (code, about, when) = (warning.code.clone(), warning.about.clone(), warning.when.clone());
-            active.push(ActiveWarning { code, about, when, message });
-        }
-        Ok(active)
-    }
-
     fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
         let mut read = self.reads.clone();
         for variable in self.variables().rev() {
@@ -429,25 +234,6 @@ impl ResolvedPolicy {
             visit(when);
         }
     }
-}
-
-fn parameters_of_rule(rule: &Rule, definition: &Definition) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    rule.texts(&mut |text| names.extend(names_in(text)));
-    parameters_of(names, definition)
-}
-
-/// The parameters among these names, and those on which the variables among them depend.
-fn parameters_of(mut names: BTreeSet<String>, definition: &Definition) -> BTreeSet<String> {
-    for variable in definition.variables.iter().rev() {
-        if names.contains(&variable.name) {
-            variable.value.names(&mut |name| {
-                names.insert(name.to_owned());
-            });
-        }
-    }
-    names.retain(|name| definition.parameters.iter().any(|parameter| parameter.name == *name));
-    names
 }
 
 /// `<policy>@<12 hex digits>` over the text of the policy and the values of its parameters.
