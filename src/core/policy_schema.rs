@@ -2,7 +2,7 @@
 //!
 //! A schema accepts every file that loads, and refuses what a schema can refuse: it knows the keys, their types, the
 //! fields of a Pod and the forms of names, but neither expressions nor what depends on two values. The fields of
-//! overlays come from the tables of [`crate::core::schema`].
+//! overlays come from the tables of `core::schema`.
 
 mod cases;
 mod keys;
