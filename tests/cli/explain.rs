@@ -235,6 +235,19 @@ fn each_pod_has_the_outcome_that_mutate_reports() {
 }
 
 #[test]
+fn a_request_without_effect_has_the_change_that_gives_it_one() {
+    let misspelled = super::POD.replace("enable-multi-node-networking", "enable-multinode-networking");
+    assert_ne!(misspelled, super::POD);
+    let explained = run(&["policy", "explain", "aws-efa", "-f", "-"], &misspelled).exits(0);
+    assert!(explained.text().contains("near miss: "), "{}", explained.text());
+    let found = run(&["policy", "explain", "aws-efa", "-f", "-", "-o", "json"], &misspelled).values();
+    let miss = &found[0]["pods"][0]["near_misses"][0];
+    assert_eq!(miss["code"], "misspelled_trigger");
+    let reported = run(&["mutate", "--policy", "aws-efa", "--report", "json"], &misspelled).reports();
+    assert_eq!(reported[0]["near_misses"][0], *miss);
+}
+
+#[test]
 fn mistakes_of_the_usage_say_what_to_write() {
     run(&["policy", "explain"], "").exits(2).says(&["write `policy explain NAME`", "aws-efa"]);
     run(&["policy", "explain", "aws-efa", "-f", "missing.yaml"], "")

@@ -157,6 +157,8 @@ fn patch_applies_a_diff_and_gives_the_edited_files() {
     for (policy, edited) in &*EDITED {
         let folder = folder_of(&MANIFESTS);
         let diff = run_in(folder.path(), &["mutate", "--policy", policy, "-q", "-o", "diff", "-f", "."], "");
+        // `git apply` refuses a path with `.` in it.
+        assert!(!diff.text_lossy().contains("/./"), "{}", diff.text_lossy());
         let diff = diff.exits(0).stdout;
         fs::write(folder.path().join("x.diff"), &diff).unwrap();
         // Without `--binary`, `patch` takes CRLF for an accident of transport.

@@ -212,6 +212,17 @@ fn the_cases_of_transcribed_policies_pass() {
     assert!(run.text().ends_with("36 passed, 0 failed\n"), "{}", run.text());
 }
 
+#[test]
+fn a_policy_in_place_of_cases_has_a_located_error() {
+    let folder = super::folder(&[("lab.yaml", POLICY)]);
+    let run = test(&folder, &["lab.yaml"]).exits(2);
+    run.writes_nothing().says(&[
+        "`kind` is `FabricPolicy`",
+        "a file of cases has `kind: PolicyTest`",
+        "lab.yaml:2:",
+    ]);
+}
+
 /// A broken file of cases, the mark of the line that is shown, and parts of the message.
 const BROKEN: &[(&str, &str, &[&str])] = &[
     ("  - {name: a, expct: {outcome: mutated}}\n", "expct", &["no field `expct`", "did you mean `expect`?"]),
@@ -304,7 +315,9 @@ fn a_new_policy_loads_and_its_cases_pass_and_cover_it() {
     let policy = fs::read_to_string(folder.path().join("acme-rdma.yaml")).unwrap();
     new(&["--provider", "acme"]).exits(2).writes_nothing().says(&["acme-rdma.yaml exists already"]);
     assert_eq!(fs::read_to_string(folder.path().join("acme-rdma.yaml")).unwrap(), policy);
-    new(&["--provider", "ACME"]).exits(2).writes_nothing().says(&["lower-case"]);
+    for provider in ["ACME", "true", "1e3", "null"] {
+        new(&["--provider", provider]).exits(2).writes_nothing().says(&["lower-case"]);
+    }
     assert!(file("policies/template/policy.yaml").contains("{provider}"));
 }
 

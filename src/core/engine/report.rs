@@ -341,9 +341,11 @@ impl fmt::Display for Warning {
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"
             ),
             WarningKind::HostNetwork => {
+                let networks = if path.is_empty() { "" } else { "the networks of " };
                 write!(
                     f,
-                    "rule `{rule}` is left out: a hostNetwork pod has no network of its own to attach NICs to"
+                    "{networks}rule `{rule}` {} left out: a hostNetwork pod has no network of its own to attach NICs to",
+                    if path.is_empty() { "is" } else { "are" }
                 )
             }
             WarningKind::KeptFabric { names } => write!(

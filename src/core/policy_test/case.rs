@@ -163,8 +163,10 @@ fn read(text: &str) -> Checked<Vec<Case>> {
     let pod = fields.optional("pod", |pod| known_fields(pod, &Shape::Object(schema::pod())).map(|()| pod));
     let list = fields.required("cases", Ok::<_, Diagnostic>);
     problems.take(fields.finish());
-    let shared = Shared { policies: policies?.unwrap_or_default(), pod: pod? };
-    let list = list?;
+    let (Ok(policies), Ok(pod), Ok(list)) = (policies, pod, list) else {
+        return problems.result(Vec::new());
+    };
+    let shared = Shared { policies: policies.unwrap_or_default(), pod };
     let mut cases: Vec<Case> = Vec::new();
     for item in reader::items(list, "`cases`")? {
         let Some(case) = problems.take(case(item, &shared)) else { continue };

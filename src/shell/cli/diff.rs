@@ -1,6 +1,7 @@
 //! A unified diff of a file, written while its documents are read.
 
 use std::collections::VecDeque;
+use std::path::{Component, Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices};
@@ -45,7 +46,7 @@ struct Side {
 impl FileDiff {
     pub(super) fn new(name: &str, colour: bool) -> Self {
         Self {
-            name: name.trim_start_matches('/').to_owned(),
+            name: below_the_root(name),
             colour,
             old_lines: 0,
             new_lines: 0,
@@ -196,6 +197,12 @@ impl Side {
         let first = self.skipped + usize::from(self.length > 0);
         if self.length == 1 { first.to_string() } else { format!("{first},{}", self.length) }
     }
+}
+
+/// The path without a root and without `.`, which `git apply` refuses.
+fn below_the_root(path: &str) -> String {
+    let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
+    Path::new(path).components().filter(is_name).collect::<PathBuf>().display().to_string()
 }
 
 /// A file name as `patch` reads it: with a tab after one that has blanks, in quotes if it has control characters.

@@ -34,7 +34,7 @@ use exit_policy::{ExitPolicyArguments, Verdict};
     or `--fail-on` or `--require-mutated` applies; 2 bad usage, input or policy.\n\nA document with a refused pod is left out of the output. With --in-place, a file \
     with one stays as it is.")]
 pub(super) struct Arguments {
-    /// A manifest in YAML or JSON, a folder of them, or `-` for standard input (the default); may be given
+    /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default); may be given
     /// several times
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     files: Vec<String>,

@@ -9,8 +9,11 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::core::engine::Mutation;
 use crate::core::explain::{self, Explainer, PodFact, Sources, VERSION};
-use crate::core::manifest::{Document, RawDocument, find};
+use crate::core::manifest::{Document, Found, RawDocument, find};
+use crate::core::policy_set::{PolicySet, mutate};
+use crate::core::workload::{self, CheckedPod, Findings, NearMiss};
 use crate::shell::cli::ExitStatus;
 use crate::shell::cli::mutate::{files_of, object_name};
 use crate::shell::cli::output::Output;
@@ -71,6 +74,8 @@ struct PodOf {
     pointer: String,
     #[serde(flatten)]
     fact: PodFact,
+    /// Requests for the fabric that have no effect, each with the change that gives it one.
+    near_misses: Vec<Value>,
 }
 
 pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -97,7 +102,8 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
         return Ok(ExitStatus::Done);
     }
     let explainer = Explainer::new(&loaded.policies, sources);
-    let mut pods = Pods { explainer, found: Vec::new(), status: ExitStatus::Done };
+    let mut pods =
+        Pods { policies: &loaded.policies, explainer, found: Vec::new(), status: ExitStatus::Done };
     for file in &arguments.files {
         pods.source(file, output)?;
     }
@@ -119,12 +125,18 @@ fn json_output(output: &mut Output, value: &Value) -> anyhow::Result<()> {
     output.data(b"\n")
 }
 
-fn text(PodOf { file, document, object, pointer, fact }: &PodOf) -> String {
+fn text(PodOf { file, document, object, pointer, fact, near_misses }: &PodOf) -> String {
     let pointer = if pointer.is_empty() { String::new() } else { format!(" {pointer}") };
-    explain::pod_text(&format!("{file}: document {document}: {object}{pointer}"), fact)
+    let mut text = explain::pod_text(&format!("{file}: document {document}: {object}{pointer}"), fact);
+    for miss in near_misses {
+        let part = |name: &str| miss[name].as_str().unwrap_or_default();
+        text.push_str(&format!("\nnear miss: {} ({})\n", part("message"), part("code")));
+    }
+    text
 }
 
 struct Pods<'a> {
+    policies: &'a PolicySet,
     explainer: Explainer<'a>,
     found: Vec<PodOf>,
     status: ExitStatus,
@@ -159,7 +171,9 @@ impl Pods<'_> {
     }
 
     fn document(&mut self, file: &str, document: usize, value: &Value) {
-        for found in find(value) {
+        let found = find(value);
+        let near_misses = self.near_misses(value, &found);
+        for (found, near_misses) in found.into_iter().zip(near_misses) {
             let Some(pod) = value.pointer(&found.pointer) else { continue };
             let fact = self.explainer.pod(pod, &found.request);
             if fact.reason.as_ref().is_some_and(|reason| reason.code == "malformed_pod") {
@@ -171,8 +185,30 @@ impl Pods<'_> {
                 object: object_name(value),
                 pointer: found.pointer,
                 fact,
+                near_misses,
             });
         }
+    }
+
+    /// The near misses of each pod of a document.
+    fn near_misses(&self, document: &Value, found: &[Found]) -> Vec<Vec<Value>> {
+        let mutations: Vec<Mutation> = found
+            .iter()
+            .map(|found| {
+                let pod = document.pointer(&found.pointer).cloned().unwrap_or_default();
+                mutate(self.policies, pod, &found.request)
+            })
+            .collect();
+        let pods = found.iter().zip(&mutations);
+        let pods: Vec<CheckedPod<'_>> = pods
+            .map(|(Found { pointer, request }, mutation)| CheckedPod { pointer, context: request, mutation })
+            .collect();
+        let of_pod = |findings: Findings| {
+            let object =
+                |miss: NearMiss| json!({"code": miss.code, "path": miss.pointer, "message": miss.message});
+            findings.near_misses.into_iter().map(object).collect()
+        };
+        workload::check(self.policies, document, &pods).into_iter().map(of_pod).collect()
     }
 
     /// Explains the pod of a review. Anything else in the file is an error.

@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::core::policy::is_policy_name;
+use crate::core::yaml::scalar::{self, Scalar};
 
 use super::super::ExitStatus;
 use super::super::output::Output;
@@ -35,10 +36,12 @@ pub(super) struct Arguments {
 }
 
 fn name(text: &str) -> Result<String, String> {
-    if is_policy_name(text) {
+    // The template has it without quotes.
+    if is_policy_name(text) && matches!(scalar::resolve(text), Scalar::String(_)) {
         return Ok(text.to_owned());
     }
-    Err("use lower-case letters, digits and hyphens, at most 63".to_owned())
+    Err("use lower-case letters, digits and hyphens, at most 63, which are no number and no word such as `true`"
+        .to_owned())
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
