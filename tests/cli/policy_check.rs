@@ -50,6 +50,14 @@ fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
 }
 
 #[test]
+fn an_unused_name_is_marked_where_it_is_declared() {
+    let variables = "  variables:\n    env: ${1 + 1}\n  rules:";
+    let policy = POLICY.replacen("  rules:", variables, 1);
+    let line = place(&policy, "env: ${1 + 1}").0 as u64;
+    assert_eq!(codes(&policy), [("unused_variable".to_owned(), line)]);
+}
+
+#[test]
 fn an_error_in_one_rule_does_not_hide_the_types_in_another() {
     let rules = "  rules:\n    - {name: other, contaner: {}}\n    - {name: third, when: \"${totalGpus >= '8'}\", container: {env: [{name: A, value: b}]}}";
     let policy = POLICY.replacen("  rules:", rules, 1);

@@ -213,7 +213,7 @@ fn parameters(node: &Node, labels: &NodeLabels, names: &mut Names) -> Checked<Ve
         let is_template = |known: &Parameter| known.kind == ParameterType::Template;
         let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
         // `enabled` is a key of the provider's block in a values file.
-        if entry.key == "enabled" || !names.add(&entry.key, phase) {
+        if entry.key == "enabled" || !names.declare(&entry.key, phase, entry.span) {
             return Err(taken(entry).into());
         }
         parameter
@@ -227,7 +227,7 @@ fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
         let variable = Variable::read(&entry.key, &entry.value, names);
         // A variable with a problem can be read, so that its problem is the only one.
         let phase = variable.as_ref().map_or(Phase::Fixed, |variable| variable.phase);
-        if !names.add(&entry.key, phase) {
+        if !names.declare(&entry.key, phase, entry.span) {
             return Err(taken(entry).into());
         }
         variable

@@ -10,15 +10,13 @@ use super::Finding;
 pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     let mut found = Vec::new();
     let unread = |name: &str| !definition.reads(name);
-    for parameter in definition.parameters.iter().filter(|parameter| unread(&parameter.name)) {
-        let message = format!("no expression reads the parameter `{}`", parameter.name);
-        let hint = "use it in a rule, or remove it";
-        found.push(Finding::warning(UNUSED_PARAMETER, &format!("{}:", parameter.name), message, hint));
-    }
-    for variable in definition.variables.iter().filter(|variable| unread(&variable.name)) {
-        let message = format!("no expression reads the variable `{}`", variable.name);
-        let hint = "use it in a rule, or remove it";
-        found.push(Finding::warning(UNUSED_VARIABLE, &format!("{}:", variable.name), message, hint));
+    let parameters = definition.parameters.iter().map(|one| (UNUSED_PARAMETER, "parameter", &one.name));
+    let variables = definition.variables.iter().map(|one| (UNUSED_VARIABLE, "variable", &one.name));
+    for (code, kind, name) in parameters.chain(variables).filter(|(_, _, name)| unread(name)) {
+        let message = format!("no expression reads the {kind} `{name}`");
+        let mut finding = Finding::warning(code, name, message, "use it in a rule, or remove it");
+        finding.diagnostic.span = definition.names.place(name).unwrap_or_default();
+        found.push(finding);
     }
     settings(definition, &mut found);
     found
