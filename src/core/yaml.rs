@@ -9,6 +9,7 @@ mod layout;
 mod read;
 pub mod scalar;
 mod source_map;
+mod span;
 mod tree;
 mod write;
 
@@ -16,8 +17,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-pub use read::{Entry, Error, Span};
+pub use read::{Entry, Error};
 pub use source_map::SourceMap;
+pub use span::Span;
 pub use tree::{Content, Node, Text};
 pub use write::write;
 

@@ -2,7 +2,6 @@
 
 use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::{Diagnostic, SourceError};
-use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::node::NodeLabels;
@@ -10,6 +9,7 @@ use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::Names;
 use super::settings::Settings;
+use super::source_file::SourceFile;
 use super::variable::Variable;
 use crate::core::yaml::{self, Span};
 

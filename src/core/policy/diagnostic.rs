@@ -8,8 +8,8 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use crate::core::yaml::{self, Span};
 
-use super::file::SourceFile;
 use super::problems::Problems;
+use super::source_file::SourceFile;
 
 pub(crate) use codes::*;
 pub use codes::{ERRORS, WARNINGS};

@@ -12,22 +12,7 @@ use super::parse::{self, Header};
 use super::problems::Problems;
 use super::reader;
 use super::slips;
-
-/// The name and text of a policy file.
-#[derive(Debug, Clone)]
-pub struct SourceFile {
-    /// The name of the policy.
-    pub policy: String,
-    /// The name of the file, for messages.
-    pub file: String,
-    pub text: String,
-}
-
-impl SourceFile {
-    pub(super) fn lines(&self) -> usize {
-        self.text.split('\n').count()
-    }
-}
+use super::source_file::SourceFile;
 
 /// A policy file before it is combined with the policy that it extends.
 #[derive(Debug, Clone)]

@@ -6,7 +6,6 @@ use crate::core::yaml::{Entry, Node, Span};
 use super::definition::{Definition, OnConflict, PolicyWarning, Rule};
 use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY, suggest};
-use super::file::SourceFile;
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::message;
@@ -17,6 +16,7 @@ use super::phase::{Names, Phase};
 use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 use super::settings::{self, Settings};
+use super::source_file::SourceFile;
 use super::variable::Variable;
 
 pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";

@@ -6,6 +6,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::scalar::{self, Scalar};
 use super::source_map::{SourceMap, Style};
+use super::span::Span;
 
 /// The deepest nesting of lists and maps: the limit of the JSON parser, so that YAML and JSON are accepted alike.
 const MAX_DEPTH: usize = 128;
@@ -16,17 +17,6 @@ const MAX_ALIASED_NODES: usize = 100_000;
 const MAX_ANCHORED_NODES: usize = 200_000;
 /// The number of bytes of text that count as one node.
 const BYTES_PER_NODE: usize = 64;
-
-/// A range of characters in a line. Lines and columns count from 1, columns in characters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Span {
-    /// The line number.
-    pub line: usize,
-    /// The column of the first character.
-    pub column: usize,
-    /// The number of characters, at least 1.
-    pub length: usize,
-}
 
 /// The reason why a text cannot be read, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -4,7 +4,7 @@ use std::iter::Peekable;
 use std::str::Chars;
 use std::sync::Arc;
 
-use super::read::Span;
+use super::span::Span;
 
 /// The ways of writing a scalar that differ in what the file has for a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value};
 
-use super::read::{Entry, Span, Tree};
+use super::read::{Entry, Tree};
 use super::scalar::Scalar;
 use super::source_map::SourceMap;
+use super::span::Span;
 
 impl Tree for Value {
     const MAPPED: bool = false;

@@ -8,7 +8,8 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::super::read::{Span, key_text, scalar_value};
+use super::super::read::{key_text, scalar_value};
+use super::super::span::Span;
 use super::{
     Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm, header, quoted_end, skip_blank,
     skip_properties, trimmed,
