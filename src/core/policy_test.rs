@@ -10,7 +10,8 @@ mod strategic;
 mod update;
 
 pub use case::{Case, CaseFile, KIND, Reference, Subject, WithSettings};
-pub use check::{CaseResult, Difference, run};
+pub use check::{CaseResult, run};
+pub use compare::Difference;
 pub use coverage::{Coverage, Kind, Seen};
 pub(crate) use expectation::OUTCOMES;
 pub use update::updated;

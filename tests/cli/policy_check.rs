@@ -19,7 +19,7 @@ fn check(files: &[(&str, &str)], arguments: &[&str]) -> Run {
     run_in(folder.path(), &[&["policy", "check"], arguments].concat(), "")
 }
 
-/// What was found, as objects.
+/// The errors and warnings of `policy check`, as objects.
 fn found(files: &[(&str, &str)], arguments: &[&str]) -> Vec<Value> {
     let run = check(files, &[&["-o", "json"], arguments].concat());
     serde_json::from_slice(&run.stdout).unwrap_or_else(|error| panic!("{error} in {}", run.text_lossy()))

@@ -37,7 +37,7 @@ fn validator_of(schema: &Value, part: &str) -> Validator {
     validator(&part)
 }
 
-/// What the validator says; empty for a valid value.
+/// The errors of the validator; empty for a valid value.
 fn errors(validator: &Validator, value: &Value) -> String {
     let errors = validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path()));
     errors.collect::<Vec<_>>().join("\n")

@@ -63,7 +63,7 @@ impl<'n> Fields<'n> {
             self.problems.add(
                 Diagnostic::new(self.span, format!("{} has no `{key}`", self.what))
                     .code(MISSING_KEY)
-                    .hint(format!("add `{key}:`, see docs/policy.md")),
+                    .hint(format!("add `{key}:`")),
             );
         }
         Err(Reported)

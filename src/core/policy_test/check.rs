@@ -9,21 +9,10 @@ use crate::core::policy_set::{PolicySet, mutate};
 use crate::core::schema::{self, Shape};
 
 use super::case::{Case, Subject};
-use super::compare::{differences, missing, shown};
+use super::compare::{Difference, differences, missing, shown};
 use super::coverage::Coverage;
 use super::expectation::Expectation;
 use super::path;
-
-/// A part of a result that is not as expected.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Difference {
-    /// `outcome`, `reason`, `warnings`, `patch`, or a field path.
-    pub at: String,
-    /// `None` if nothing is expected.
-    pub expected: Option<String>,
-    /// `None` if there is nothing.
-    pub actual: Option<String>,
-}
 
 /// The result of a case.
 #[derive(Debug, Default)]

@@ -4,8 +4,18 @@ use serde_json::{Map, Value};
 
 use crate::core::schema::{ListMerge, Shape, same};
 
-use super::check::Difference;
 use super::strategic::same_entry;
+
+/// A part of a result that is not as expected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// `outcome`, `reason`, `warnings`, `patch`, or a field path.
+    pub at: String,
+    /// `None` if nothing is expected.
+    pub expected: Option<String>,
+    /// `None` if there is nothing.
+    pub actual: Option<String>,
+}
 
 /// Finds what an object lacks or has in another way.
 pub(super) struct Comparison {
