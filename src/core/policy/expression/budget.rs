@@ -2,21 +2,21 @@
 //!
 //! CEL always ends, but twelve nested `map` end after years, and `replace` of `replace` fills any memory. The library
 //! counts nothing, so the expression itself does: every list that a macro loops over, and every value that is copied or
-//! given to a function, passes through a call that takes the size of the value from a budget. An expression that has
-//! neither a loop nor a function whose result outgrows its arguments costs no more than its text times the values that
-//! it reads, and stays as it is.
+//! given to a function, passes through a call that takes the size of the value from a budget. An expression stays as it is
+//! if it has no function whose result outgrows its arguments and no loop that reads more than its element: it costs no
+//! more than its text times the values that it reads.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
 use cel::common::types::{CelInt, CelList, CelMap, CelOptional, CelString, DYN_TYPE, INT_TYPE, Type};
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{Context, DeclarationError, Env, ExecutionError};
 use serde_json::Value;
 
-use super::tree::{levels, operands_mut, parts_mut};
+use super::tree::{levels, operands, operands_mut, parts_mut};
 
 /// What one evaluation may handle, in bytes: five times the largest object that an API server accepts.
 const BUDGET: u64 = 16 << 20;
@@ -36,8 +36,11 @@ const VARIABLE: &str = "@budget";
 /// The variable in which the library's macros gather their result.
 const RESULT: &str = "@result";
 
-/// Operators that neither copy an argument nor read all of it.
-const FREE: &[&str] = &["_?_:_", "_&&_", "_||_", "!_", "-_", "@not_strictly_false", "_[_]", "_[?_]", "_?._"];
+/// Operators and functions that neither copy an operand nor read all of it. `a.?b` copies.
+const FREE: &[&str] =
+    &["_?_:_", "_&&_", "_||_", "!_", "-_", "@not_strictly_false", "_[_]", "orValue", "hasValue", "value"];
+/// Comparisons. With a literal, they read as much of the other operand as the literal has.
+const COMPARISONS: &[&str] = &["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"];
 
 /// What an evaluation may still handle, in bytes.
 #[derive(Debug, Clone)]
@@ -156,7 +159,7 @@ impl Counting {
         let (mut additions, mut grows) = (0, false);
         for part in levels(expression).flatten() {
             match &part.expr {
-                Expr::Comprehension(_) => grows = true,
+                Expr::Comprehension(comprehension) => grows |= !is_linear(comprehension),
                 Expr::Call(call) if call.func_name == "_+_" => additions += 1,
                 Expr::Call(call) => grows |= call.func_name == "range" || inserted(&call.func_name).is_some(),
                 _ => {}
@@ -179,6 +182,20 @@ impl Counting {
     }
 }
 
+/// Whether the body of a loop reads nothing but the current element, and that into one value, so that all steps together
+/// cost as much as the list.
+fn is_linear(comprehension: &ComprehensionExpr) -> bool {
+    let ComprehensionExpr { loop_cond, loop_step, result, iter_var, .. } = comprehension;
+    let is_result = |part: Option<&IdedExpr>| matches!(part, Some(IdedExpr { expr: Expr::Ident(name), .. }) if name == RESULT);
+    [loop_cond, loop_step, result].into_iter().flat_map(levels).flatten().all(|part| match &part.expr {
+        Expr::Ident(name) => name == RESULT || name == iter_var,
+        Expr::Call(call) if call.func_name == "_+_" => is_result(call.args.first()),
+        Expr::List(list) => list.elements.len() == 1,
+        Expr::Map(_) | Expr::Struct(_) | Expr::Comprehension(_) => false,
+        _ => true,
+    })
+}
+
 /// The argument that a function inserts once for each element or character of its target.
 fn inserted(function: &str) -> Option<usize> {
     match function {
@@ -195,7 +212,7 @@ fn count(expression: &mut IdedExpr) {
         count(part);
     }
     match &mut expression.expr {
-        Expr::Call(call) if FREE.contains(&call.func_name.as_str()) => {}
+        Expr::Call(call) if is_free(call) => {}
         Expr::Comprehension(comprehension) => {
             charge(&mut comprehension.iter_range, CHARGE, weight);
             charge(&mut comprehension.accu_init, CHARGE, 0);
@@ -212,6 +229,12 @@ fn count(expression: &mut IdedExpr) {
         }
         parent => parts_mut(parent).into_iter().for_each(|part| charge(part, CHARGE, 0)),
     }
+}
+
+fn is_free(call: &CallExpr) -> bool {
+    let name = call.func_name.as_str();
+    let is_literal = |operand: &IdedExpr| matches!(operand.expr, Expr::Literal(_));
+    FREE.contains(&name) || COMPARISONS.contains(&name) && operands(call).into_iter().any(is_literal)
 }
 
 /// What each element of the first operand costs beyond its size, in steps.
