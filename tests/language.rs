@@ -134,6 +134,37 @@ fn a_conflict_is_settled_as_the_rule_says() {
 }
 
 #[test]
+fn a_container_of_the_pod_with_another_image_is_another_program() {
+    let helper = |on_conflict: &str| {
+        let body = "    - name: helper\n      when: ${totalGpus > 0}\n      ";
+        let overlay = "pod: {spec: {initContainers: [{name: helper, image: 'fabric:2', restartPolicy: Always, \
+                       securityContext: {privileged: true}}]}}\n";
+        rule(&format!("{body}{on_conflict}{overlay}"))
+    };
+    let with = |list: &str, container: Value| {
+        let mut pod = gpu_pod();
+        match &mut pod["spec"][list] {
+            Value::Array(containers) => containers.push(container),
+            none => *none = json!([container]),
+        }
+        pod
+    };
+    let own = json!({"name": "helper", "image": "ours:1", "command": ["x"]});
+    for list in ["initContainers", "containers"] {
+        let mutation = serve(&helper(""), with(list, own.clone()));
+        let codes: Vec<_> = mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect();
+        assert_eq!(codes, ["kept_container"], "{list}: {:?}", mutation.warnings);
+        assert_only_stamped(&mutation, &with(list, own.clone()));
+    }
+    let replaced = served(&helper("onConflict: replace\n      "), with("initContainers", own));
+    assert_eq!(replaced["spec"]["initContainers"][0]["image"], "fabric:2");
+    let same = json!({"name": "helper", "image": "fabric:2", "command": ["x"]});
+    let merged = served(&helper(""), with("initContainers", same));
+    assert_eq!(merged["spec"]["initContainers"][0]["securityContext"], json!({"privileged": true}));
+    assert!(matches!(serve(&helper(""), merged).outcome, Outcome::Unchanged { .. }));
+}
+
+#[test]
 fn a_rule_chooses_its_containers() {
     let policies = rule(
         "    - name: r\n      containers: ${gpus >= 4 || container.name == 'b'}\n      container:\n        env:\n        \

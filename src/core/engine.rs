@@ -22,6 +22,7 @@ mod log;
 mod merge;
 mod mounts;
 mod multus;
+mod named_container;
 mod node;
 mod object_list;
 mod operations;

@@ -14,6 +14,16 @@ use super::cursor::Cursor;
 use super::report::Reason;
 use super::{env, fields, mounts, replace, resources, security};
 
+/// Merges instructions of a rule into an object.
+pub(super) fn apply_rule(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    instructions: &[Instruction],
+) -> Result<(), Reason> {
+    cursor.written_by_rule(merge.rule);
+    apply(merge, cursor, instructions)
+}
+
 /// Merges instructions into an object.
 pub(super) fn apply(
     merge: &mut Merge<'_, '_>,

@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::overlay::{Instruction, NamedContainer};
 use crate::core::policy::settings::Settings;
 use crate::core::policy::{ActiveRule, ResolvedPolicy};
 
 use super::Stop;
 use super::bindings::{PodScope, Source, bindings};
 use super::context::{Merge, PodFacts};
-use super::cursor::{Cursor, add_container};
+use super::cursor::Cursor;
 use super::log::ChangeLog;
-use super::merge::apply;
+use super::merge::apply_rule;
+use super::named_container::inject_named;
 use super::pod::Container;
-use super::report::{Kept, Reason, Warning, WarningKind};
+use super::report::Reason;
 use super::settings::SettingsOf;
 use super::trace::{Applied, Author, Trace};
 use super::warnings;
@@ -249,57 +249,6 @@ impl<'a> Pass<'a> {
         let resolver = Resolver(&scope);
         warnings::about_pod(self.policy, &scope, &bindings(self.policy, &resolver), log)
     }
-}
-
-/// Merges instructions of a rule into an object.
-fn apply_rule(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    instructions: &[Instruction],
-) -> Result<(), Reason> {
-    cursor.written_by_rule(merge.rule);
-    apply(merge, cursor, instructions)
-}
-
-/// Merges a container of an overlay into the pod's container of that name, or adds it.
-fn inject_named(
-    rule: &ActiveRule,
-    container: &NamedContainer,
-    bindings: &Bindings<'_, '_>,
-    pod: &mut Value,
-    facts: &mut PodFacts,
-    log: &mut ChangeLog,
-) -> Result<(), Reason> {
-    facts.note_outside(pod);
-    let mut merge = Merge::new(rule, bindings, facts);
-    let Some(Value::String(name)) = merge.build(&container.name)? else { return Ok(()) };
-    let other = if container.list == "containers" { "initContainers" } else { "containers" };
-    let index = match (position(pod, container.list, &name), position(pod, other, &name)) {
-        (Some(index), _) => index,
-        (None, Some(index)) => {
-            // Names are unique among all containers of a pod.
-            let (seen, wanted) = (format!("one of {other}"), format!("{name} in {}", container.list));
-            let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
-            Cursor::container(pod, log, other, index)?.warn_here(kind, &rule.name);
-            return Ok(());
-        }
-        (None, None) if !container.has_image(bindings) => {
-            let path = format!("/spec/{}", container.list);
-            let kind = WarningKind::NoSuchContainer { name };
-            log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
-            return Ok(());
-        }
-        (None, None) => {
-            log.written_by(|| Author::Rule(rule.name.clone()));
-            add_container(pod, log, container.list, &name)?
-        }
-    };
-    let mut cursor = Cursor::container(pod, log, container.list, index)?;
-    apply_rule(&mut merge, &mut cursor, &container.instructions)
-}
-
-fn position(pod: &Value, list: &str, name: &str) -> Option<usize> {
-    pod["spec"][list].as_array()?.iter().position(|container| container["name"].as_str() == Some(name))
 }
 
 fn failed(scope: &PodScope<'_>, rule: &ActiveRule, error: EvaluationError) -> Stop {

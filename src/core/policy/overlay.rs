@@ -31,7 +31,6 @@ pub(crate) use writes::{StringWrite, of_instructions, strings_of};
 
 use serde_json::Value;
 
-use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Field, Format, Object};
 
@@ -245,13 +244,11 @@ impl StringValue {
 }
 
 impl NamedContainer {
-    /// Returns whether the overlay has an image for the container, without which none can be added.
-    pub(crate) fn has_image(&self, bindings: &Bindings<'_, '_>) -> bool {
-        self.instructions.iter().any(|instruction| match instruction {
-            Instruction::Value { field, template } if field.name == "image" => {
-                template.build(bindings).is_ok_and(|image| image.is_some())
-            }
-            _ => false,
+    /// The image, without which the container cannot be added.
+    pub(crate) fn image(&self) -> Option<&Template> {
+        self.instructions.iter().find_map(|instruction| match instruction {
+            Instruction::Value { field, template } if field.name == "image" => Some(template),
+            _ => None,
         })
     }
 }
