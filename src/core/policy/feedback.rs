@@ -35,8 +35,9 @@ impl Feedback {
         settings: &[Settings],
         devices: &Devices,
     ) -> Self {
-        let mut written = Vec::new();
-        writes(rules, &mut |path| written.push(path));
+        // Most rules change the same places.
+        let mut written = BTreeSet::new();
+        writes(rules, &mut |path| _ = written.insert(path));
         if settings.iter().any(|settings| matches!(settings.way, Way::File { .. })) {
             written.extend(of_settings_files());
         }
@@ -81,7 +82,7 @@ pub(super) fn may_recount(rules: &[ActiveRule]) -> bool {
 }
 
 fn decides_on_total(written: &Path) -> bool {
-    written.len() == 4 && written.last() == Some(&field("restartPolicy"))
+    written.len() == 4 && matches!(written.last(), Some(Step::Field(name)) if name == "restartPolicy")
 }
 
 /// Returns whether rules edit the list in a string in different ways: with another separator, one may take for a single
@@ -155,9 +156,12 @@ impl Reads {
     }
 
     fn includes_built_in(&self, written: &Path, devices: &Devices) -> bool {
-        let names: Vec<&str> =
-            written.iter().map(|step| if let Step::Field(name) = step { name } else { "*" }).collect();
-        match names.as_slice() {
+        // No pattern below is longer than seven steps, except for its rest.
+        let mut names = [""; 8];
+        for (name, step) in names.iter_mut().zip(written) {
+            *name = if let Step::Field(name) = step { name } else { "*" };
+        }
+        match &names[..written.len().min(names.len())] {
             ["spec", "nodeSelector" | "affinity", ..] => true,
             ["spec", "hostNetwork"] => true,
             // A rule that chooses containers may choose the new one.
@@ -167,7 +171,7 @@ impl Reads {
             }
             ["spec", "containers" | "initContainers", "*", "resources"] => true,
             ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", rest @ ..] => {
-                rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == resource))
+                rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == *resource))
             }
             ["spec", "containers" | "initContainers", "*", "resources", "claims"] => {
                 devices.gpu_claims.is_some()
