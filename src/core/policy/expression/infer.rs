@@ -5,6 +5,7 @@
 
 mod calls;
 mod fields;
+mod formula;
 mod operators;
 mod place;
 mod samples;
@@ -13,6 +14,8 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 
 use super::types::{Kind, Member, Texts, Type};
 use super::{Expression, TYPE_NAMES};
+
+pub(crate) use formula::{Chain, Claim, Constant, Formula, Meanings, Test};
 
 /// A mistake in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]

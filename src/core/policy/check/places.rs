@@ -1,0 +1,82 @@
+//! The places of the values of rules in the files of a policy.
+
+use std::cell::OnceCell;
+
+use crate::core::policy::definition::Definition;
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{Content, Entry, Node, Span, read_unique};
+
+/// A step from a rule to a value in it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Step {
+    Field(String),
+    /// The entry of a list in which a field has a value.
+    Entry(&'static str, String),
+}
+
+/// The files of a policy, read again when a place is asked for.
+pub(super) struct Places<'d> {
+    definition: &'d Definition,
+    files: OnceCell<Vec<(&'d str, Option<Node>)>>,
+}
+
+/// The place of a value.
+pub(super) struct Place<'d> {
+    pub(super) file: &'d str,
+    pub(super) span: Span,
+}
+
+impl<'d> Places<'d> {
+    pub(super) fn of(definition: &'d Definition) -> Self {
+        Self { definition, files: OnceCell::new() }
+    }
+
+    /// The place of a value of a rule, or of the last step to it that the file has.
+    pub(super) fn value(&self, rule: &str, path: &[Step]) -> Option<Place<'d>> {
+        self.files().iter().find_map(|(file, root)| {
+            let rules = field(field(root.as_ref()?, "spec")?, "rules")?;
+            let mut node = entry(rules, "name", rule)?;
+            let mut span = node.span;
+            for step in path {
+                let next = match step {
+                    Step::Field(name) => field(node, name),
+                    Step::Entry(key, value) => entry(node, key, value),
+                };
+                let Some(next) = next else { break };
+                node = next;
+                span = match step {
+                    // The span of a map or list is that of its first character.
+                    Step::Entry(key, _) => field(node, key).map_or(node.span, |key| key.span),
+                    Step::Field(_) => node.span,
+                };
+            }
+            Some(Place { file, span })
+        })
+    }
+
+    fn files(&self) -> &[(&'d str, Option<Node>)] {
+        self.files.get_or_init(|| {
+            let read = |text: &str| read_unique(text).ok().and_then(|(root, _)| root);
+            let bases = self.definition.bases.iter().map(|base| (base.file.as_str(), base.text.as_str()));
+            let own = (self.definition.file.as_str(), self.definition.text.as_str());
+            [own].into_iter().chain(bases).map(|(file, text)| (file, read(text))).collect()
+        })
+    }
+}
+
+pub(super) fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    let Content::Map(entries) = &node.content else { return None };
+    entries.iter().find(|Entry { key, .. }| key == name).map(|entry| &entry.value)
+}
+
+fn entry<'n>(node: &'n Node, key: &str, value: &str) -> Option<&'n Node> {
+    let Content::List(items) = &node.content else { return None };
+    items.iter().find(|item| {
+        let found = field(item, key).map(|node| &node.content);
+        match found {
+            Some(Content::Scalar { value: Scalar::String(text), .. }) => text == value,
+            Some(Content::Scalar { value: Scalar::Number(number), .. }) => number.to_string() == value,
+            _ => false,
+        }
+    })
+}
