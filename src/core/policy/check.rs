@@ -5,7 +5,10 @@
 
 mod conditions;
 mod contradictions;
+mod literals;
 mod meaning;
+mod names;
+mod networks;
 mod overlap;
 mod overlays;
 mod places;
@@ -14,6 +17,7 @@ mod scope;
 mod shadowed;
 mod types;
 mod unused;
+mod volumes;
 
 use super::definition::Definition;
 use super::diagnostic::{Diagnostic, Severity, SourceError};
@@ -43,6 +47,10 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     found.extend(contradictions::of_conditions(definition, &meaning, &found));
     found.extend(unused::findings(definition));
     found.extend(overlays::findings(definition));
+    found.extend(networks::findings(definition));
+    found.extend(literals::findings(definition, &meaning));
+    found.extend(names::findings(definition));
+    found.extend(volumes::findings(definition, &meaning));
     found.extend(shadowed::findings(definition, &scope, &meaning));
     found.retain(|finding| finding.diagnostic.severity == Severity::Warning);
     let located = found.into_iter().map(|finding| finding.located(definition));

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::core::yaml::{SourceMap, Span};
 
 pub(crate) use failure::Failure;
-pub(crate) use infer::{Chain, Claim, Constant, Formula, Meanings, Test, TypeFinding};
+pub(crate) use infer::{Chain, Claim, Constant, Formula, Meanings, Part, Test, TypeFinding};
 pub(crate) use reads::{Compared, Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 

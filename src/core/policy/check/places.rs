@@ -3,6 +3,7 @@
 use std::cell::OnceCell;
 
 use crate::core::policy::definition::Definition;
+use crate::core::policy::node::spellings;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span, read_unique};
 
@@ -54,6 +55,17 @@ impl<'d> Places<'d> {
         })
     }
 
+    /// The place of a prefix of `nodeLabels` in the policy's own file.
+    pub(super) fn prefix(&self, label: &str, prefix: &str) -> Option<Span> {
+        let root = self.files().first()?.1.as_ref()?;
+        let labels = field(field(root, "spec")?, "nodeLabels")?;
+        let prefixes = spellings(label).find_map(|label| field(field(labels, label)?, "stripPrefixes"))?;
+        let Content::List(items) = &prefixes.content else { return None };
+        let is_prefix = |item: &&Node| item.text().is_some_and(|text| text.text.to_lowercase() == prefix);
+        // Of two that are the same, the second one has no effect.
+        items.iter().rfind(is_prefix).map(|item| item.span)
+    }
+
     fn files(&self) -> &[(&'d str, Option<Node>)] {
         self.files.get_or_init(|| {
             let read = |text: &str| read_unique(text).ok().and_then(|(root, _)| root);
@@ -64,7 +76,7 @@ impl<'d> Places<'d> {
     }
 }
 
-pub(super) fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
     let Content::Map(entries) = &node.content else { return None };
     entries.iter().find(|Entry { key, .. }| key == name).map(|entry| &entry.value)
 }

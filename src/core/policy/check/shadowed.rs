@@ -146,8 +146,8 @@ fn of_rule<'d>(rule: &'d Rule, visit: Visit<'_, 'd>) {
     let mut walker = Walker { rule, in_container: true, visit };
     walker.all(&rule.container, &[field("container")]);
     for container in &rule.pod.containers {
-        let Template::Constant(Value::String(name)) = &container.name else { continue };
-        let path = [field("pod"), field("spec"), field(container.list), Step::Entry("name", name.clone())];
+        let Some(name) = container.name.as_text() else { continue };
+        let path = [field("pod"), field("spec"), field(container.list), Step::Entry("name", name.to_owned())];
         walker.all(&container.instructions, &path);
     }
     walker.in_container = false;

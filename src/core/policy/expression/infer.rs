@@ -6,6 +6,7 @@
 mod calls;
 mod fields;
 mod formula;
+mod lookups;
 mod operators;
 mod place;
 mod samples;
@@ -16,6 +17,7 @@ use super::types::{Kind, Member, Texts, Type};
 use super::{Expression, TYPE_NAMES};
 
 pub(crate) use formula::{Chain, Claim, Constant, Formula, Meanings, Test};
+pub(crate) use lookups::Part;
 
 /// A mistake in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]

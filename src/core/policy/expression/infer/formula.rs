@@ -125,6 +125,19 @@ impl Expression {
         Builder::of(self, meanings).formula(self.program.expression())
     }
 
+    /// Every comparison with a literal in the expression.
+    pub(crate) fn tests(&self, meanings: &dyn Meanings) -> Vec<Test> {
+        let builder = Builder::of(self, meanings);
+        let mut found = Vec::new();
+        self.parts(&mut |part| {
+            let Expr::Call(call) = &part.expr else { return };
+            if let Some(Formula::Test(test)) = builder.comparison(part, call) {
+                found.push(*test);
+            }
+        });
+        found
+    }
+
     /// Every part of the expression that combines conditions.
     pub(crate) fn chains(&self, meanings: &dyn Meanings) -> Vec<Chain> {
         let mut found = Vec::new();
@@ -382,7 +395,7 @@ fn constant(part: &IdedExpr) -> Option<Constant> {
 
 /// `pod`, `spec` and `hostNetwork` for `pod.spec.hostNetwork` and `pod["spec"].hostNetwork`. A step that may be absent
 /// has a `?`.
-fn path(part: &IdedExpr) -> Option<Vec<&str>> {
+pub(super) fn path(part: &IdedExpr) -> Option<Vec<&str>> {
     match &part.expr {
         Expr::Ident(name) => Some(vec![name]),
         Expr::Select(select) if !select.test => {
