@@ -46,6 +46,7 @@ fn of_chain(chain: &Chain, meaning: &Meaning<'_>) -> Option<Finding> {
                 };
                 warning(ALWAYS_FALSE, other.span, never_both(&one, &other), hint)
             }
+            Contradiction::One(test) => never(&test),
             _ => {
                 let message = format!("`{}` never holds", chain.source);
                 warning(ALWAYS_FALSE, chain.span, message, "correct one of its parts")
@@ -61,6 +62,17 @@ fn of_chain(chain: &Chain, meaning: &Meaning<'_>) -> Option<Finding> {
             let message = format!("`{}` or `{}` holds for every value", one.shown(), other.shown());
             warning(ALWAYS_TRUE, other.span, message, hint)
         }
+        // `containers: ${gpus >= 0}` selects every container on purpose.
+        Contradiction::One(test) if test.term == "gpus" => return None,
+        Contradiction::One(test) => {
+            let (span, message) = (test.span, format!("`{}` holds for every value", test.opposite().shown()));
+            warning(
+                ALWAYS_TRUE,
+                span,
+                message,
+                "leave it out, or compare with a value that makes a difference",
+            )
+        }
         _ => {
             let message = format!("`{}` always holds", chain.source);
             warning(ALWAYS_TRUE, chain.span, message, "leave it out, or correct one of its parts")
@@ -70,7 +82,19 @@ fn of_chain(chain: &Chain, meaning: &Meaning<'_>) -> Option<Finding> {
 
 /// Returns whether a test compares with one literal.
 fn is_equality(test: &Test) -> bool {
-    matches!(&test.claim, Claim::OneOf(constants) if constants.len() == 1) && !test.negated && test.span.line > 0
+    matches!(&test.claim, Claim::OneOf(constants) if constants.len() == 1)
+        && !test.negated
+        && test.span.line > 0
+}
+
+fn never(test: &Test) -> Finding {
+    let message = format!("`{}` holds for no value", test.shown());
+    warning(
+        ALWAYS_FALSE,
+        test.span,
+        message,
+        "compare with a value that occurs, or remove what depends on it",
+    )
 }
 
 fn never_both(one: &Test, other: &Test) -> String {
@@ -82,6 +106,7 @@ fn never_both(one: &Test, other: &Test) -> String {
 
 fn excluded(reason: &Contradiction, source: &str, span: Span, together: &str, hint: &str) -> Finding {
     match reason {
+        Contradiction::One(test) if test.span.line > 0 => never(test),
         Contradiction::Pair(one, other) if other.span.line > 0 => {
             let message = if together.is_empty() {
                 never_both(one, other)
@@ -99,7 +124,11 @@ fn warning(code: &'static str, span: Span, message: String, hint: &str) -> Findi
 }
 
 /// The conditions that never or always hold where those around them do.
-pub(super) fn of_conditions(definition: &Definition, meaning: &Meaning<'_>, known: &[Finding]) -> Vec<Finding> {
+pub(super) fn of_conditions(
+    definition: &Definition,
+    meaning: &Meaning<'_>,
+    known: &[Finding],
+) -> Vec<Finding> {
     let mut checker = Checker { meaning, known, found: Vec::new() };
     let matcher = (&definition.matcher.when, "`match.when` does");
     checker.condition(matcher.0.as_ref(), &[], true);

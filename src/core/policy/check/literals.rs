@@ -41,7 +41,8 @@ fn quantities(definition: &Definition, expression: &Expression, found: &mut Vec<
     };
     expression.lookups(&mut |part, span| {
         let Part::Order { name, other } = part else { return };
-        if !is_quantity(name) || found.iter().any(|known| known.diagnostic.span == span) {
+        // A number against a quantity is an error of types.
+        if !is_quantity(name) || other.is_empty() || found.iter().any(|known| known.diagnostic.span == span) {
             return;
         }
         let message = format!(
@@ -58,23 +59,23 @@ fn without_prefix(definition: &Definition, test: &Test) -> Option<Finding> {
     let mut steps = label.split('\u{0}').filter(|step| *step != "?");
     let (Some("node"), Some(label), None) = (steps.next(), steps.next(), steps.next()) else { return None };
     let texts: Vec<&str> = match &test.claim {
-        Claim::StartsWith(text) => vec![text],
+        Claim::StartsWith(beginning) => vec![beginning],
         Claim::OneOf(constants) => constants
             .iter()
-            .filter_map(|constant| if let Constant::Text(text) = constant { Some(text.as_str()) } else { None })
+            .filter_map(|constant| if let Constant::Text(one) = constant { Some(one.as_str()) } else { None })
             .collect(),
         _ => return None,
     };
     let prefixes = definition.node_labels.prefixes(label);
-    let (text, prefix) = texts.iter().find_map(|text| {
-        let prefix = prefixes.iter().find(|prefix| !prefix.is_empty() && text.starts_with(prefix.as_str()))?;
-        Some((*text, prefix.as_str()))
+    let (compared, prefix) = texts.iter().find_map(|compared| {
+        let begins = |prefix: &&String| !prefix.is_empty() && compared.starts_with(prefix.as_str());
+        Some((*compared, prefixes.iter().find(begins)?.as_str()))
     })?;
     let message = format!(
-        "`{}` compares with `{text}`, and `nodeLabels` removes `{prefix}` from the values of `{label}`",
+        "`{}` compares with `{compared}`, and `nodeLabels` removes `{prefix}` from the values of `{label}`",
         test.shown()
     );
-    let hint = match &text[prefix.len()..] {
+    let hint = match &compared[prefix.len()..] {
         "" => "remove the comparison".to_owned(),
         rest => format!("write `'{rest}'`"),
     };
@@ -110,7 +111,10 @@ fn mount_paths(definition: &Definition, found: &mut Vec<Finding>) {
         for Element(mount) in mounts {
             let Some(path) = mount.literal("mountPath") else { continue };
             let Some((inner, mode)) = path.rsplit_once(':') else { continue };
-            if !mode.split(',').all(|option| ["ro", "rw", "z", "Z", "rshared", "rslave", "rprivate"].contains(&option)) {
+            if !mode
+                .split(',')
+                .all(|option| ["ro", "rw", "z", "Z", "rshared", "rslave", "rprivate"].contains(&option))
+            {
                 continue;
             }
             let message = format!("the mount path `{path}` ends in `:{mode}`, which is a part of the path");

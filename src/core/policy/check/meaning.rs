@@ -17,7 +17,7 @@ use super::scope::Scope;
 pub(super) struct Meaning<'d> {
     definition: &'d Definition,
     scope: &'d Scope,
-    /// What is true of values, whatever the conditions are.
+    /// The statements about values that hold whatever the conditions are.
     pub(super) facts: Formula,
 }
 
@@ -110,7 +110,8 @@ fn facts(definition: &Definition, scope: &Scope) -> Vec<Formula> {
     let mut facts = Vec::new();
     for parameter in definition.parameters.iter().filter(|known| known.kind == ParameterType::Number) {
         let name = parameter.name.as_str();
-        let number = |bound: &Option<Value>| bound.as_ref().and_then(|bound| Some((bound.as_f64()?, plain(bound))));
+        let number =
+            |bound: &Option<Value>| bound.as_ref().and_then(|bound| Some((bound.as_f64()?, plain(bound))));
         if let Some((minimum, shown)) = number(&parameter.minimum) {
             let mut at_least = fact(name, Claim::Below(minimum), format!("minimum: {shown}"));
             at_least.negated = true;

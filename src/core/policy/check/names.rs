@@ -39,12 +39,15 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     let mut found = Vec::new();
     let labels = known_labels(definition);
     misspelled(&seen.labels, &labels, WELL_KNOWN, &mut |name, known, span| {
-        let message = format!("the expression reads the label `{name}` of nodes, which no other part of the policy has");
+        let message = format!(
+            "the expression reads the label `{name}` of nodes, which no other part of the policy has"
+        );
         found.push(warning(UNKNOWN_LABEL, span, message, known));
     });
     let resources = known_resources(definition);
     misspelled(&seen.resources, &resources, &["memory", "ephemeral-storage"], &mut |name, known, span| {
-        let message = format!("the expression reads the amount of `{name}`, which no other part of the policy has");
+        let message =
+            format!("the expression reads the amount of `{name}`, which no other part of the policy has");
         found.push(warning(UNKNOWN_RESOURCE, span, message, known));
     });
     found
@@ -80,10 +83,13 @@ fn misspelled(
         if declared.contains(name) || well_known.contains(&name.as_str()) {
             continue;
         }
-        let often = seen.iter().filter(|(_, others)| spans.len() == 1 && others.len() > 1).map(|(other, _)| other);
+        let often =
+            seen.iter().filter(|(_, others)| spans.len() == 1 && others.len() > 1).map(|(other, _)| other);
         let known = declared.iter().chain(often).map(String::as_str).chain(well_known.iter().copied());
         if let Some(known) = known.into_iter().find(|known| is_slip(name, known)) {
-            spans.iter().for_each(|span| visit(name, known, *span));
+            for span in spans {
+                visit(name, known, *span);
+            }
         }
     }
 }
@@ -125,7 +131,9 @@ fn each_instruction(definition: &Definition, visit: &mut dyn FnMut(&Instruction)
     fn nested(instruction: &Instruction, visit: &mut dyn FnMut(&Instruction)) {
         visit(instruction);
         if let Instruction::Object { instructions, .. } = instruction {
-            instructions.iter().for_each(|instruction| nested(instruction, visit));
+            for instruction in instructions {
+                nested(instruction, visit);
+            }
         }
     }
     super::overlays::instructions(definition).for_each(|instruction| nested(instruction, visit));

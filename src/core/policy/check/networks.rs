@@ -46,12 +46,11 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
             may_hold(definition.matcher.when.as_ref(), &row.1) && may_hold(rule.when.as_ref(), &row.1)
         };
         let rows: Vec<_> = rows.iter().filter(applies).collect();
-        for (message, key) in
-            [left_out(edit, &rows), other_number(rule, edit, &rows)].into_iter().flatten()
-        {
+        for (message, key) in [left_out(edit, &rows), other_number(rule, edit, &rows)].into_iter().flatten() {
             let path = ["pod", "metadata", "annotations", NETWORKS, key];
             let path: Vec<Step> = path.into_iter().map(|name| Step::Field(name.to_owned())).collect();
-            let Some(place) = places.value(&rule.name, &path).filter(|place| place.file == definition.file) else {
+            let Some(place) = places.value(&rule.name, &path).filter(|place| place.file == definition.file)
+            else {
                 continue;
             };
             let diagnostic = Diagnostic::warning(NETWORKS_AND_COUNT_DIFFER, place.span, message)
@@ -66,7 +65,8 @@ type Row<'r> = &'r (Selection, Bindings<'static, 'static>);
 
 /// A list that is longer than the number of networks that are attached on any node.
 fn left_out(edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(String, &'static str)> {
-    let counts = rows.iter().map(|(_, bindings)| Some((edit.all(bindings).ok()?.len(), attached(edit, bindings)?)));
+    let counts =
+        rows.iter().map(|(_, bindings)| Some((edit.all(bindings).ok()?.len(), attached(edit, bindings)?)));
     let counts: Vec<(usize, usize)> = counts.collect::<Option<_>>()?;
     let (listed, attached) = *counts.iter().max_by_key(|(_, attached)| attached)?;
     let always = counts.iter().all(|(listed, attached)| attached < listed);
@@ -91,13 +91,15 @@ fn other_number(rule: &Rule, edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(S
         let value = amount.limit.as_ref()?.build(bindings).ok()??;
         let count = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
         let attached = attached(edit, bindings)?;
-        if u64::try_from(attached).ok() == Some(count) {
+        if attached as u64 == count {
             return None;
         }
         let labels: Vec<String> = node.labels.iter().map(ToString::to_string).collect();
         let on = if labels.is_empty() { String::new() } else { format!(" on {}", labels.join(", ")) };
-        let message =
-            format!("rule `{}` adds {count} devices `{device}` and attaches {attached} networks{on}", rule.name);
+        let some = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let attached = some(attached as u64, "network");
+        let added = some(count, "device");
+        let message = format!("rule `{}` adds {added} `{device}` and attaches {attached}{on}", rule.name);
         Some((message, "$networks"))
     })
 }

@@ -40,15 +40,16 @@ impl<'d> Places<'d> {
             let mut span = node.span;
             for step in path {
                 let next = match step {
-                    Step::Field(name) => field(node, name),
-                    Step::Entry(key, value) => entry(node, key, value),
+                    Step::Field(name) => entry_of(node, name).map(|entry| (&entry.value, entry.span)),
+                    Step::Entry(key, value) => entry(node, key, value).map(|node| (node, node.span)),
                 };
-                let Some(next) = next else { break };
+                let Some((next, key_span)) = next else { break };
                 node = next;
-                span = match step {
-                    // The span of a map or list is that of its first character.
-                    Step::Entry(key, _) => field(node, key).map_or(node.span, |key| key.span),
-                    Step::Field(_) => node.span,
+                // The span of a map or list is that of its first character.
+                span = match (step, &node.content) {
+                    (Step::Entry(key, _), _) => field(node, key).map_or(node.span, |key| key.span),
+                    (Step::Field(_), Content::Scalar { .. }) => node.span,
+                    (Step::Field(_), _) => key_span,
                 };
             }
             Some(Place { file, span })
@@ -77,8 +78,12 @@ impl<'d> Places<'d> {
 }
 
 fn field<'n>(node: &'n Node, name: &str) -> Option<&'n Node> {
+    entry_of(node, name).map(|entry| &entry.value)
+}
+
+fn entry_of<'n>(node: &'n Node, name: &str) -> Option<&'n Entry<Node>> {
     let Content::Map(entries) = &node.content else { return None };
-    entries.iter().find(|Entry { key, .. }| key == name).map(|entry| &entry.value)
+    entries.iter().find(|entry| entry.key == name)
 }
 
 fn entry<'n>(node: &'n Node, key: &str, value: &str) -> Option<&'n Node> {

@@ -1,5 +1,6 @@
 //! Which conditions can hold together, as far as comparisons of a value with literals tell.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use crate::core::policy::expression::types::{Kind, Texts, Type};
@@ -11,6 +12,8 @@ const MAX_ALTERNATIVES: usize = 128;
 /// The reason for which conditions cannot hold together.
 #[derive(Debug)]
 pub(super) enum Contradiction {
+    /// A test holds for no value.
+    One(Box<Test>),
     /// Two tests exclude each other.
     Pair(Box<Test>, Box<Test>),
     /// Several alternatives are excluded, each for its own reason.
@@ -24,6 +27,9 @@ pub(super) fn contradiction(conditions: &[&Formula]) -> Option<Contradiction> {
         return None;
     }
     let [tests] = alternatives.as_slice() else { return Some(Contradiction::Other) };
+    if let Some(test) = tests.iter().find(|test| !is_possible(&[**test])) {
+        return Some(Contradiction::One(Box::new((*test).clone())));
+    }
     let excluded = |(at, second): (usize, &&Test)| {
         let first = tests[..at].iter().find(|first| !is_possible(&[**first, *second]))?;
         Some(Contradiction::Pair(Box::new((**first).clone()), Box::new((**second).clone())))
@@ -132,7 +138,8 @@ impl<'t> Values<'t> {
             (Claim::OneOf(constants), true) => self.excluded.extend(constants),
             (Claim::OneOf(constants), false) => {
                 let known = self.listed.take();
-                let is_known = |constant: &&Constant| known.as_ref().is_none_or(|known| known.contains(constant));
+                let is_known =
+                    |constant: &&Constant| known.as_ref().is_none_or(|known| known.contains(constant));
                 self.listed = Some(constants.iter().filter(is_known).cloned().collect());
             }
             (Claim::StartsWith(prefix), false) => self.prefixes.push(prefix),
@@ -146,14 +153,14 @@ impl<'t> Values<'t> {
 
     fn at_most(&mut self, number: f64, itself: bool) {
         self.compares = true;
-        if number < self.high.0 || number == self.high.0 && !itself {
+        if number < self.high.0 || same(number, self.high.0) && !itself {
             self.high = (number, itself);
         }
     }
 
     fn at_least(&mut self, number: f64, itself: bool) {
         self.compares = true;
-        if number > self.low.0 || number == self.low.0 && !itself {
+        if number > self.low.0 || same(number, self.low.0) && !itself {
             self.low = (number, itself);
         }
     }
@@ -191,8 +198,8 @@ impl<'t> Values<'t> {
     }
 
     fn is_within(&self, number: f64) -> bool {
-        let above = number > self.low.0 || number == self.low.0 && self.low.1;
-        let below = number < self.high.0 || number == self.high.0 && self.high.1;
+        let above = number > self.low.0 || same(number, self.low.0) && self.low.1;
+        let below = number < self.high.0 || same(number, self.high.0) && self.high.1;
         above && below
     }
 
@@ -218,9 +225,13 @@ impl<'t> Values<'t> {
                 return number <= high.0;
             }
         }
-        let one = low.0 == high.0 && low.1 && high.1;
+        let one = same(low.0, high.0) && low.1 && high.1;
         low.0 < high.0 || one && !self.excluded.contains(&&Constant::Number(low.0))
     }
+}
+
+fn same(one: f64, other: f64) -> bool {
+    one.partial_cmp(&other) == Some(Ordering::Equal)
 }
 
 /// The bounds of whole numbers; `None` if the type has other values, or all numbers.

@@ -184,7 +184,9 @@ impl Walker<'_, '_> {
             }
             Instruction::Annotations { field, entries, .. } => {
                 for (key, value) in entries {
-                    let (Interpolation::Literal(key), StringValue::Text(value)) = (key, value) else { continue };
+                    let (Interpolation::Literal(key), StringValue::Text(value)) = (key, value) else {
+                        continue;
+                    };
                     self.put(&within(field.name), Some(self::field(key)), None, value);
                 }
             }
@@ -193,13 +195,10 @@ impl Walker<'_, '_> {
                     let Variable::Entry(Element(entry)) = variable else { continue };
                     let Some(name) = entry.literal("name") else { continue };
                     let step = Some(Step::Entry("name", name.to_owned()));
-                    match entry.field("value") {
-                        Some(value) => self.put(&within(field.name), step, Some("value"), &value),
-                        None => {
-                            let source = entry.field("valueFrom").unwrap_or(Template::Constant(Value::from("")));
-                            self.put(&within(field.name), step, Some("valueFrom"), &source);
-                        }
-                    }
+                    let mut kinds = ["value", "valueFrom"].into_iter();
+                    let set = kinds.find_map(|kind| Some((kind, entry.field(kind)?)));
+                    let (kind, value) = set.unwrap_or(("name", Template::Constant(Value::from(""))));
+                    self.put(&within(field.name), step, Some(kind), &value);
                 }
             }
             Instruction::Mounts { field, mounts } => {

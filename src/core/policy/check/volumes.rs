@@ -31,7 +31,9 @@ pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Fi
         for part in parts {
             let mut partners = others.iter().filter(|other| other.volume == part.volume).peekable();
             let Some(first) = partners.peek().map(|first| first.rule) else { continue };
-            if reported.contains(&part.volume) || !partners.all(|other| exclude(part.rule, other.rule, meaning)) {
+            if reported.contains(&part.volume)
+                || !partners.all(|other| exclude(part.rule, other.rule, meaning))
+            {
                 continue;
             }
             let Some(place) = places.value(&part.rule.name, &part.path) else { continue };
@@ -96,7 +98,8 @@ fn mounts(rule: &Rule) -> Option<Vec<Part<'_>>> {
             match instruction {
                 Instruction::Mounts { mounts, .. } => {
                     for Element(mount) in mounts {
-                        let at = mount.literal("mountPath").map(|path| Step::Entry("mountPath", path.to_owned()));
+                        let at =
+                            mount.literal("mountPath").map(|path| Step::Entry("mountPath", path.to_owned()));
                         let path = [step("volumeMounts")].into_iter().chain(at).chain([step("name")]);
                         let path = start.iter().cloned().chain(path).collect();
                         found.push(Part { rule, volume: mount.literal("name")?, path });

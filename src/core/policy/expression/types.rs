@@ -89,7 +89,9 @@ impl Type {
     pub(crate) fn formatted(format: Format) -> Self {
         Self::of(Kind::String(match format {
             Format::OneOf(values) => Texts::These(values.iter().map(|value| (*value).to_owned()).collect()),
-            Format::DnsLabel | Format::DnsSubdomain | Format::Hostname | Format::LabelValue => Texts::Of(format),
+            Format::DnsLabel | Format::DnsSubdomain | Format::Hostname | Format::LabelValue => {
+                Texts::Of(format)
+            }
             _ => Texts::Any,
         }))
     }

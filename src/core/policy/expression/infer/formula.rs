@@ -18,7 +18,7 @@ pub(crate) trait Meanings {
     fn definition(&self, name: &str) -> Option<&Expression>;
 }
 
-/// A condition.
+/// A condition as a combination of tests.
 #[derive(Debug, Clone)]
 pub(crate) enum Formula {
     Constant(bool),
@@ -223,7 +223,9 @@ impl<'e> Builder<'e> {
         let formula = self.compared(part, call)?;
         let is_written = |test: &Test| test.span == self.place(part).1;
         Some(match formula {
-            Formula::Test(test) if is_written(&test) => Formula::Test(Box::new(Test { reversed: false, ..*test })),
+            Formula::Test(test) if test.reversed && is_written(&test) => {
+                Formula::Test(Box::new(Test { reversed: false, ..*test }))
+            }
             other => other,
         })
     }
@@ -289,13 +291,13 @@ impl<'e> Builder<'e> {
             return;
         }
         match &part.expr {
-            Expr::Ident(name) => match self.inner(part, name) {
-                Some((inner, definition)) => inner.term(definition, out, roots),
-                None => {
-                    out.push_str(name);
-                    roots.insert(name.clone());
+            Expr::Ident(name) => {
+                if let Some((inner, definition)) = self.inner(part, name) {
+                    return inner.term(definition, out, roots);
                 }
-            },
+                out.push_str(name);
+                roots.insert(name.clone());
+            }
             Expr::Literal(literal) => _ = write!(out, "{literal:?}"),
             Expr::Select(select) => {
                 self.term(&select.operand, out, roots);

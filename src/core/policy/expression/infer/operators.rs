@@ -132,7 +132,12 @@ impl Walker<'_> {
                 self.warn(literal, ALWAYS_FALSE, message, Some(format!("write `'{}'`", text.to_lowercase())));
             }
             Some(Texts::These(known)) => {
-                let listed: Vec<String> = known.iter().filter(|text| !text.is_empty()).take(12).map(|text| format!("`{text}`")).collect();
+                let listed: Vec<String> = known
+                    .iter()
+                    .filter(|text| !text.is_empty())
+                    .take(12)
+                    .map(|text| format!("`{text}`"))
+                    .collect();
                 let message = format!("{name} is never `{text}`: it is one of {}", listed.join(", "));
                 let hint = closest(text, known.iter().map(String::as_str));
                 self.warn(
@@ -210,7 +215,12 @@ impl Walker<'_> {
         if let (Some(false), Texts::Of(_)) = (known, texts) {
             let receiver = call.target.as_deref().map(|target| self.quoted(target)).unwrap_or_default();
             let message = format!("`{name}('{part}')` is never true: {receiver} has no such characters");
-            self.warn(argument, ALWAYS_FALSE, message, Some("compare with a part of a value that occurs".to_owned()));
+            self.warn(
+                argument,
+                ALWAYS_FALSE,
+                message,
+                Some("compare with a part of a value that occurs".to_owned()),
+            );
         }
         Some(Type::bool(known))
     }

@@ -26,9 +26,7 @@ impl Texts {
                 if one.len() > MAX_TEXTS { Self::Any } else { Self::These(one) }
             }
             (Self::Of(one), Self::Of(other)) if one == other => Self::Of(one),
-            (Self::Of(format), other @ Self::These(_)) | (other @ Self::These(_), Self::Of(format))
-                if matches!(&other, Self::These(texts) if texts.iter().all(|text| has(format, text))) =>
-            {
+            (Self::Of(format), other @ Self::These(_)) | (other @ Self::These(_), Self::Of(format)) if matches!(&other, Self::These(texts) if texts.iter().all(|text| has(format, text))) => {
                 Self::Of(format)
             }
             (one, other) if one.are_lower_case() && other.are_lower_case() => Self::LowerCase,
@@ -50,7 +48,9 @@ impl Texts {
             (Self::Of(format), Self::These(texts)) | (Self::These(texts), Self::Of(format)) => {
                 texts.iter().any(|text| has(*format, text))
             }
-            (Self::Any | Self::Of(_), _) | (_, Self::Any | Self::Of(_)) | (Self::LowerCase, Self::LowerCase) => true,
+            (Self::Any | Self::Of(_), _)
+            | (_, Self::Any | Self::Of(_))
+            | (Self::LowerCase, Self::LowerCase) => true,
             (Self::LowerCase, Self::These(texts)) | (Self::These(texts), Self::LowerCase) => {
                 texts.iter().any(|text| is_lower_case(text))
             }
