@@ -4,7 +4,7 @@
 //! overlay changes, every expression has the same value in that second pass, so that it changes nothing. Where one
 //! may, the engine looks again, and repeats the pass until it changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::active::{ActiveRule, names_in};
 use super::definition::OnConflict;
@@ -41,13 +41,20 @@ impl Feedback {
         if settings.iter().any(|settings| matches!(settings.way, Way::File { .. })) {
             written.extend(of_settings_files());
         }
-        let includes_any = |reads: &Reads| written.iter().any(|path| reads.include(path, devices));
+        // Nor do most rules read something else than the others.
+        let mut known: HashMap<(ReadSet, BTreeSet<String>, bool), bool> = HashMap::new();
+        let mut includes_any = |reads: Reads| {
+            let any = || written.iter().any(|path| reads.include(path, devices));
+            let Reads { paths, names, chooses_containers } = &reads;
+            let names = DECISIVE.iter().filter(|name| names.contains(**name)).map(|name| (*name).to_owned());
+            *known.entry((paths.clone(), names.collect(), *chooses_containers)).or_insert_with(any)
+        };
         for rule in &mut *rules {
             let mut conditions = Reads::of(variables, |visit| rule.conditions(visit));
             conditions.chooses_containers = rule.containers.is_some();
-            rule.reads_own_changes = includes_any(&conditions);
+            rule.reads_own_changes = includes_any(conditions);
             let values = Reads::of(variables, |visit| rule.values(visit));
-            rule.values_read_own_changes = includes_any(&values);
+            rule.values_read_own_changes = includes_any(values);
         }
         let of_settings = Reads::of(variables, |visit| {
             for settings in settings {
@@ -55,7 +62,7 @@ impl Feedback {
             }
         });
         let reads = |rule: &ActiveRule| rule.reads_own_changes || rule.values_read_own_changes;
-        if edits_differ(rules) || includes_any(&of_settings) {
+        if edits_differ(rules) || includes_any(of_settings) {
             Self::Any
         } else if rules.iter().any(reads) {
             Self::Rules
@@ -104,6 +111,9 @@ fn edits_differ(rules: &[ActiveRule]) -> bool {
         })
     })
 }
+
+/// The built-in names of which a change may depend on the place that changes.
+const DECISIVE: &[&str] = &["totalGpus", "claimNames", "ownFabric"];
 
 /// The places of a pod that expressions read.
 struct Reads {

@@ -266,3 +266,6 @@ fn listed(inferred: &Type) -> Option<Vec<Constant>> {
     }
     (!values.is_empty()).then_some(values)
 }
+
+#[cfg(test)]
+mod tests;
