@@ -3,8 +3,10 @@
 //! Errors are about types: no pod and no value of a parameter makes them right, so that the policy does not load. A
 //! warning is about what is legal and has no effect, or another one than it seems to have.
 
+mod amounts;
 mod conditions;
 mod contradictions;
+mod environment;
 mod literals;
 mod meaning;
 mod names;
@@ -15,6 +17,7 @@ mod places;
 mod satisfy;
 mod scope;
 mod shadowed;
+mod tables;
 mod types;
 mod unused;
 mod volumes;
@@ -49,6 +52,9 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     found.extend(overlays::findings(definition));
     found.extend(networks::findings(definition));
     found.extend(literals::findings(definition, &meaning));
+    found.extend(amounts::findings(definition));
+    found.extend(environment::findings(definition));
+    found.extend(tables::findings(definition));
     found.extend(names::findings(definition));
     found.extend(volumes::findings(definition, &meaning));
     found.extend(shadowed::findings(definition, &scope, &meaning));

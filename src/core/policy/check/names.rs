@@ -13,7 +13,7 @@ use crate::core::yaml::Span;
 use super::Finding;
 
 /// The labels that Kubernetes itself gives to nodes.
-const WELL_KNOWN: &[&str] = &[
+pub(super) const WELL_KNOWN: &[&str] = &[
     "node.kubernetes.io/instance-type",
     "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone",

@@ -23,6 +23,7 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     networks_as_text(definition, &mut found);
     media(definition, &mut found);
     every_pod(definition, &mut found);
+    owners(definition, &mut found);
     no_pod(definition, &mut found);
     found
 }
@@ -222,6 +223,20 @@ fn no_pod(definition: &Definition, found: &mut Vec<Finding>) {
             "`exceptAnnotation` has each annotation of `anyAnnotation`, so that no pod matches".to_owned();
         let hint = "remove it from one of the two";
         found.push(Finding::warning(ALWAYS_FALSE, "exceptAnnotation:", message, hint));
+    }
+}
+
+/// Kinds of owners in lower case, as resources are written.
+fn owners(definition: &Definition, found: &mut Vec<Finding>) {
+    for owner in &definition.matcher.owner_kinds {
+        if !owner.starts_with(|first: char| first.is_ascii_lowercase()) {
+            continue;
+        }
+        let message = format!("no owner has the kind `{owner}`: a kind begins with a capital letter");
+        let mut kind = owner.clone();
+        kind[..1].make_ascii_uppercase();
+        let hint = format!("write the kind as a manifest has it, such as `{kind}`");
+        found.push(Finding::warning(ALWAYS_FALSE, owner, message, &hint));
     }
 }
 

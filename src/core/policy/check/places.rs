@@ -56,10 +56,15 @@ impl<'d> Places<'d> {
         })
     }
 
+    /// A field of `spec` in the policy's own file.
+    pub(super) fn of_spec(&self, name: &str) -> Option<&Node> {
+        let root = self.files().first()?.1.as_ref()?;
+        field(field(root, "spec")?, name)
+    }
+
     /// The place of a prefix of `nodeLabels` in the policy's own file.
     pub(super) fn prefix(&self, label: &str, prefix: &str) -> Option<Span> {
-        let root = self.files().first()?.1.as_ref()?;
-        let labels = field(field(root, "spec")?, "nodeLabels")?;
+        let labels = self.of_spec("nodeLabels")?;
         let prefixes = spellings(label).find_map(|label| field(field(labels, label)?, "stripPrefixes"))?;
         let Content::List(items) = &prefixes.content else { return None };
         let is_prefix = |item: &&Node| item.text().is_some_and(|text| text.text.to_lowercase() == prefix);

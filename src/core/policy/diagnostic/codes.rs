@@ -53,6 +53,8 @@ codes! {
     VOLUME_WITHOUT_MOUNT = "volume_without_mount",
     MOUNT_WITHOUT_VOLUME = "mount_without_volume",
     MODE_IN_MOUNT_PATH = "mode_in_mount_path",
+    TINY_AMOUNT = "tiny_amount",
+    UNRESOLVED_REFERENCE = "unresolved_reference",
     SIDECAR_KEEPS_JOB = "sidecar_keeps_job",
     DEVICE_WITHOUT_IPC_LOCK = "device_without_ipc_lock",
     REQUEST_WITHOUT_LIMIT = "request_without_limit",
