@@ -1,6 +1,7 @@
 //! CEL. Only this folder knows the library behind it.
 
 mod failure;
+mod formula;
 mod infer;
 mod reads;
 pub(crate) mod types;
@@ -17,7 +18,8 @@ use serde_json::Value;
 use crate::core::yaml::{SourceMap, Span};
 
 pub(crate) use failure::Failure;
-pub(crate) use infer::{Chain, Claim, Constant, Formula, Meanings, Part, Test, TypeFinding};
+pub(crate) use formula::{Chain, Claim, Constant, Formula, Meanings, Test};
+pub(crate) use infer::{Part, TypeFinding};
 pub(crate) use reads::{Compared, Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 

@@ -87,7 +87,7 @@ fn variables(rule: &Rule) -> Option<Vec<Set<'_>>> {
                             found.push(Set { rule, name: entry.literal("name")?, value });
                         }
                         Variable::List { name, .. } => {
-                            found.push(Set { rule, name: name.as_text()?, value: None })
+                            found.push(Set { rule, name: name.as_text()?, value: None });
                         }
                     }
                 }

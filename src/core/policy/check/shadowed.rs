@@ -41,10 +41,15 @@ pub(super) fn findings(definition: &Definition, scope: &Scope, meaning: &Meaning
     let mut found = Vec::new();
     for writers in by_path.values().filter(|writers| writers.len() > 1) {
         for (at, later) in writers.iter().enumerate().skip(1) {
-            if later.rule.on_conflict == OnConflict::Replace || may_be_absent(&later.template, scope) {
+            if may_be_absent(&later.template, scope) {
                 continue;
             }
-            let earlier = writers[..at.min(MAX_WRITERS)].iter().find(|earlier| {
+            // A later rule can replace a value, unless the earlier one insists on it.
+            let stays = |earlier: &&Written<'_>| {
+                later.rule.on_conflict != OnConflict::Replace
+                    || earlier.rule.on_conflict == OnConflict::Refuse
+            };
+            let earlier = writers[..at.min(MAX_WRITERS)].iter().filter(stays).find(|earlier| {
                 earlier.rule.name != later.rule.name
                     && earlier.template != later.template
                     && shown(&earlier.template) != shown(&later.template)
@@ -107,11 +112,13 @@ fn finding(
     };
     let (seen, wanted) = (shown(&earlier.template), shown(&later.template));
     let outcome = match later.rule.on_conflict {
-        OnConflict::Refuse => format!("so that a pod to which both rules apply is refused for `{wanted}`"),
-        _ => format!("which stays in a pod to which both rules apply, in place of `{wanted}`"),
+        OnConflict::Refuse | OnConflict::Replace => {
+            format!("so that a pod to which both rules apply is refused for `{wanted}`")
+        }
+        OnConflict::Keep => format!("which stays in a pod to which both rules apply, in place of `{wanted}`"),
     };
     let message = format!("rule `{}` ({line}) sets `{name}` to `{seen}`, {outcome}", earlier.rule.name);
-    let hint = if of_base {
+    let hint = if of_base && later.rule.on_conflict == OnConflict::Keep {
         "write `onConflict: replace` in this rule to replace the value of the base"
     } else {
         "let the `when` of one rule exclude the other, or set the value in one rule, as in `${condition ? 'a' : 'b'}`"

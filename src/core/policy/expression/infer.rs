@@ -16,7 +16,6 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use super::types::{Kind, Member, Texts, Type};
 use super::{Expression, TYPE_NAMES};
 
-pub(crate) use formula::{Chain, Claim, Constant, Formula, Meanings, Test};
 pub(crate) use lookups::Part;
 
 /// A mistake in an expression.
