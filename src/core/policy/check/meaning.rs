@@ -11,6 +11,7 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::parameter::{ParameterType, plain};
 use crate::core::policy::variable::VariableValue;
 
+use super::satisfy::contradiction;
 use super::scope::Scope;
 
 /// The names of a policy, for its conditions.
@@ -46,6 +47,14 @@ impl<'d> Meaning<'d> {
             Some(Interpolation::Expression(expression)) => expression.formula(self),
             _ => Formula::Constant(true),
         }
+    }
+
+    /// Returns whether no pod that the policy matches meets all of the conditions.
+    pub(super) fn excludes(&self, conditions: &[&Formula]) -> bool {
+        let matcher = self.formula(self.definition.matcher.when.as_ref());
+        let all: Vec<&Formula> =
+            [&self.facts, &matcher].into_iter().chain(conditions.iter().copied()).collect();
+        contradiction(&all).is_some()
     }
 
     /// Returns whether the values of two tests may depend on each other.

@@ -78,7 +78,8 @@ fn meet(earlier: &Written<'_>, later: &Written<'_>, meaning: &Meaning<'_>) -> bo
         Formula::All(all)
     };
     let depends = |one: &_, other: &_| meaning.depends(one, other);
-    surely_meet(&conditions(earlier), &conditions(later), &depends)
+    let (one, other) = (conditions(earlier), conditions(later));
+    surely_meet(&one, &other, &depends) && !meaning.excludes(&[&one, &other])
 }
 
 /// Returns whether an expression may leave out the value, as `${condition ? 'x' : null}` does.

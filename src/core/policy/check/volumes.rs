@@ -7,7 +7,6 @@ use crate::core::policy::overlay::{Element, Instruction};
 use super::Finding;
 use super::meaning::Meaning;
 use super::places::{Places, Step};
-use super::satisfy::contradiction;
 
 /// A mount or a volume of a rule.
 struct Part<'d> {
@@ -66,8 +65,8 @@ fn exclude(one: &Rule, other: &Rule, meaning: &Meaning<'_>) -> bool {
         return false;
     }
     let (one, other) = (meaning.formula(one.when.as_ref()), meaning.formula(other.when.as_ref()));
-    let alone = |condition| contradiction(&[&meaning.facts, condition]).is_some();
-    !alone(&one) && !alone(&other) && contradiction(&[&meaning.facts, &one, &other]).is_some()
+    // A rule that never applies is another finding.
+    !meaning.excludes(&[&one]) && !meaning.excludes(&[&other]) && meaning.excludes(&[&one, &other])
 }
 
 fn step(name: &str) -> Step {

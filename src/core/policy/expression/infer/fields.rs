@@ -102,7 +102,7 @@ impl Walker<'_> {
             let Kind::Record(members) = kind else { continue };
             let Some(unseen) = members.iter().find(|member| !is_lower_case(&member.key)) else { continue };
             let message = format!(
-                "{} has the key `{}`, which this never finds: values of labels of nodes are in lower case",
+                "{} has the key `{}`, which this never finds: it looks up keys in lower case",
                 self.quoted(operand),
                 unseen.key
             );
