@@ -1,9 +1,11 @@
 //! CEL. Only this folder knows the library behind it.
 
+mod budget;
 mod failure;
 mod formula;
 mod infer;
 mod reads;
+mod tree;
 pub(crate) mod types;
 mod values;
 
@@ -23,6 +25,7 @@ pub(crate) use infer::{Part, TypeFinding};
 pub(crate) use reads::{Compared, Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
+use budget::Counting;
 use reads::Reader;
 use values::{from_json, to_json};
 
@@ -30,6 +33,8 @@ use values::{from_json, to_json};
 #[derive(Debug)]
 pub(crate) struct Expression {
     program: Program,
+    /// What is evaluated in its place, for an expression that can handle much.
+    counting: Option<Counting>,
     source: String,
     /// The places of its characters in the file.
     map: SourceMap,
@@ -91,6 +96,7 @@ static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let _ = env.add_extension(cel::extensions::math);
     let _ = env.add_extension(cel::extensions::strings);
     let _ = env.add_extension(cel::extensions::lists);
+    let _ = budget::extension(&mut env);
     let args = |ratio| vec![cel::common::types::INT_TYPE, ratio];
     let _ = env.add_overload("devices", "devices_int_double", args(cel::common::types::DOUBLE_TYPE), devices);
     let _ = env.add_overload("devices", "devices_int_int", args(cel::common::types::INT_TYPE), devices);
@@ -129,6 +135,8 @@ fn to_f64(value: i64) -> f64 {
 
 /// Expressions are parsed and evaluated by recursion, so there must be an end to them.
 const MAX_LENGTH: usize = 4_096;
+/// The deepest expression: `a + b + c` has three levels.
+const MAX_DEPTH: usize = 100;
 
 /// Names that CEL itself gives a meaning.
 const TYPE_NAMES: &[&str] = &[
@@ -165,6 +173,12 @@ impl Expression {
             let column: usize = source[line_start..].chars().take(column).map(char::len_utf8).sum();
             failure::syntax(&first.msg, source, (line_start + column).min(source.len()))
         })?;
+        let depth = tree::levels(program.expression()).count();
+        if depth > MAX_DEPTH {
+            let hint = Some("split it into `variables`");
+            let message = format!("an expression has {depth} levels, more than {MAX_DEPTH}");
+            return Err(CompileError { hint, ..whole(message) });
+        }
         let mut reader = Reader::default();
         reader.expression(program.expression());
         for function in program.references().functions() {
@@ -175,7 +189,8 @@ impl Expression {
             }
         }
         let (names, reads) = (reader.names, Box::new(reader.reads));
-        Ok(Self { program, source: source.to_owned(), map: SourceMap::default(), names, reads })
+        let counting = Counting::of(program.expression());
+        Ok(Self { program, counting, source: source.to_owned(), map: SourceMap::default(), names, reads })
     }
 
     /// The texts with which it compares values of the pod, the container and the node.
@@ -234,8 +249,12 @@ impl Expression {
 
     /// Evaluates to a JSON value.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
-        let result = self.program.execute(&bindings.0)?;
-        Ok(to_json(&result)?)
+        let result = match &self.counting {
+            Some(counting) => counting.execute(&bindings.0)?,
+            None => self.program.execute(&bindings.0)?,
+        };
+        let result = to_json(&result)?;
+        if budget::fits(&result) { Ok(result) } else { Err(Failure::too_large()) }
     }
 }
 
@@ -342,13 +361,27 @@ mod tests {
 
     #[test]
     fn the_deepest_expression_does_not_overflow_a_threads_stack() {
-        for source in
-            ["1+".repeat(2_040) + "1 > 0", format!("pod{} == 1", ".a".repeat(2_000)), "(".repeat(4_000)]
-        {
+        let nested =
+            (0..48).fold("[1]".to_owned(), |list, level| format!("[{list}].map(x{level}, x{level})"));
+        for (source, has_value) in [
+            ("1+".repeat(98) + "1 > 0", true),
+            ("-(".repeat(90) + "1" + &")".repeat(90), true),
+            (nested, true),
+            (format!("[{}].map(x, x)", "1+".repeat(90) + "1"), true),
+            ("1+".repeat(101) + "1", false),
+            ("1+".repeat(2_040) + "1 > 0", false),
+            (format!("pod{} == 1", ".a".repeat(2_000)), false),
+            ("(".repeat(4_000), false),
+        ] {
             assert!(source.len() <= MAX_LENGTH);
-            let compiled = std::thread::spawn(move || Expression::compile(&source).map(|_| ())).join();
-            assert!(compiled.is_ok());
+            let run =
+                move || Expression::compile(&source).map(|expression| expression.evaluate(&Bindings::new()));
+            let run = std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join();
+            assert_eq!(run.unwrap().is_ok_and(|value| value.is_ok()), has_value);
         }
+        assert!(
+            Expression::compile(&("1+".repeat(101) + "1")).unwrap_err().message.contains("more than 100")
+        );
         assert!(Expression::compile(&"1+".repeat(4_000)).unwrap_err().message.contains("4096"));
     }
 

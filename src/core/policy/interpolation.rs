@@ -10,6 +10,9 @@ use super::diagnostic::{Diagnostic, INVALID_EXPRESSION, UNKNOWN_NAME, suggest};
 use super::expression::{Bindings, Expression, find_name};
 use super::phase::{Names, Phase};
 
+/// The longest text, in bytes.
+const MAX_TEXT: usize = 4 << 20;
+
 /// A string of a policy, compiled.
 #[derive(Debug, Clone)]
 pub(crate) enum Interpolation {
@@ -137,6 +140,9 @@ impl Interpolation {
                             Value::Null => return Ok(Value::Null),
                             value => out.push_str(&super::parameter::plain(&value)),
                         },
+                    }
+                    if out.len() > MAX_TEXT {
+                        return Err(self.failed("it has more than 4 MiB, which no pod can hold"));
                     }
                 }
                 Ok(Value::String(out))

@@ -3,6 +3,7 @@
 use cel::ExecutionError;
 
 use super::CompileError;
+use super::budget::EXHAUSTED;
 
 /// Operators of other languages, each with that of CEL.
 const OPERATORS: &[(&str, &str)] = &[
@@ -45,6 +46,12 @@ pub(crate) struct Failure {
     pub(super) name: Option<String>,
 }
 
+impl Failure {
+    pub(super) fn too_large() -> Self {
+        Self::from("its value has more than 4 MiB, which no pod can hold".to_owned())
+    }
+}
+
 impl From<String> for Failure {
     fn from(message: String) -> Self {
         Self { message, hint: None, name: None }
@@ -74,6 +81,9 @@ impl From<ExecutionError> for Failure {
             }
             ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
                 of(error.to_string(), "guard it with `x == 0 ? … : …`")
+            }
+            ExecutionError::InternalError(reason) if reason == EXHAUSTED => {
+                of(reason.clone(), "loop over less: a macro within a macro costs the product of both")
             }
             ExecutionError::FunctionError { function, .. } => {
                 Self { name: Some(function.clone()), ..Self::from(error.to_string()) }

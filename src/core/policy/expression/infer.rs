@@ -34,7 +34,7 @@ impl Expression {
     /// The type of the value, with the types of the names that the expression reads.
     pub(crate) fn infer(&self, scope: &dyn Fn(&str) -> Type) -> (Type, Vec<TypeFinding>) {
         let mut walker =
-            Walker { expression: self, scope, locals: Vec::new(), findings: Vec::new(), depth: 0, steps: 0 };
+            Walker { expression: self, scope, locals: Vec::new(), findings: Vec::new(), steps: 0 };
         let inferred = walker.of(self.program.expression());
         (inferred, walker.findings)
     }
@@ -46,23 +46,19 @@ struct Walker<'e> {
     /// Variables of the comprehensions around the current expression.
     locals: Vec<(String, Type)>,
     findings: Vec<TypeFinding>,
-    depth: usize,
     steps: usize,
 }
 
-/// Deeper expressions have any value: types are inferred by recursion.
-const MAX_DEPTH: usize = 60;
 /// The bound of the work for one expression. The body of a comprehension is looked at several times.
 const MAX_STEPS: usize = 20_000;
 
 impl Walker<'_> {
     fn of(&mut self, expression: &IdedExpr) -> Type {
         self.steps += 1;
-        if self.depth >= MAX_DEPTH || self.steps > MAX_STEPS {
+        if self.steps > MAX_STEPS {
             return Type::Dyn;
         }
-        self.depth += 1;
-        let inferred = match &expression.expr {
+        match &expression.expr {
             Expr::Unspecified | Expr::Struct(_) => Type::Dyn,
             Expr::Literal(literal) => of_literal(literal),
             Expr::Ident(name) => self.name(name),
@@ -78,9 +74,7 @@ impl Walker<'_> {
             }
             Expr::Map(map) => self.map(map),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
-        };
-        self.depth -= 1;
-        inferred
+        }
     }
 
     fn name(&self, name: &str) -> Type {

@@ -10,7 +10,7 @@ impl Walker<'_> {
     pub(super) fn range(&self, expression: &IdedExpr) -> (usize, usize) {
         let source = &self.expression.source;
         let mut range: Option<(usize, usize)> = None;
-        self.cover(expression, &mut range, 0);
+        self.cover(expression, &mut range);
         let whole = (0, source.len());
         // The library counts in bytes or in characters.
         if !source.is_ascii() {
@@ -23,7 +23,7 @@ impl Walker<'_> {
         }
     }
 
-    fn cover(&self, expression: &IdedExpr, range: &mut Option<(usize, usize)>, depth: usize) {
+    fn cover(&self, expression: &IdedExpr, range: &mut Option<(usize, usize)>) {
         // That of `has(…)` is the bracket.
         let has_place = !matches!(&expression.expr, Expr::Select(select) if select.test);
         let place = self.expression.program.source_info().offset_for(expression.id).filter(|_| has_place);
@@ -32,23 +32,20 @@ impl Walker<'_> {
             let start = start - self.name_before(expression, start);
             *range = Some(range.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
         }
-        if depth > super::MAX_DEPTH {
-            return;
-        }
-        let mut cover = |expression: &IdedExpr| self.cover(expression, range, depth + 1);
+        let mut cover = |expression: &IdedExpr| self.cover(expression, range);
         match &expression.expr {
             Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => {}
             Expr::Call(CallExpr { func_name, args, .. }) if func_name == "_?._" => {
                 let [operand, key] = args.as_slice() else { return };
                 let field = literal_text(key).unwrap_or_default();
-                self.cover_field(operand, field, range, depth);
+                self.cover_field(operand, field, range);
             }
             Expr::Call(call) => {
                 call.target.iter().for_each(|target| cover(target));
                 call.args.iter().for_each(cover);
             }
             // The library's place of a selection is its dot.
-            Expr::Select(select) => self.cover_field(&select.operand, &select.field, range, depth),
+            Expr::Select(select) => self.cover_field(&select.operand, &select.field, range),
             Expr::List(list) => list.elements.iter().for_each(cover),
             Expr::Map(map) => map.entries.iter().for_each(|entry| {
                 if let EntryExpr::MapEntry(entry) = &entry.expr {
@@ -64,9 +61,9 @@ impl Walker<'_> {
     }
 
     /// Covers an operand and the name of the field that is selected from it.
-    fn cover_field(&self, operand: &IdedExpr, field: &str, range: &mut Option<(usize, usize)>, depth: usize) {
+    fn cover_field(&self, operand: &IdedExpr, field: &str, range: &mut Option<(usize, usize)>) {
         let mut inner = None;
-        self.cover(operand, &mut inner, depth + 1);
+        self.cover(operand, &mut inner);
         let Some((start, end)) = inner else { return };
         let source = &self.expression.source;
         let end = closed(source, start, end.min(source.len()));

@@ -1,0 +1,278 @@
+//! A bound on what the evaluation of one expression costs, whatever the policy and the pod.
+//!
+//! CEL always ends, but twelve nested `map` end after years, and `replace` of `replace` fills any memory. The library
+//! counts nothing, so the expression itself does: every list that a macro loops over, and every value that is copied or
+//! given to a function, passes through a call that takes the size of the value from a budget. An expression stays as it is
+//! if it has no function whose result outgrows its arguments and no loop that reads more than its element: it costs no
+//! more than its text times the values that it reads.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::types::{CelInt, CelList, CelMap, CelOptional, CelString, DYN_TYPE, INT_TYPE, Type};
+use cel::common::value::{CowVal, StaticVal, Val};
+use cel::{Context, DeclarationError, Env, ExecutionError};
+use serde_json::Value;
+
+use super::tree::{levels, operands, operands_mut, parts_mut};
+
+/// What one evaluation may handle, in bytes: five times the largest object that an API server accepts.
+const BUDGET: u64 = 16 << 20;
+/// The largest result, in bytes. No pod can hold it.
+const MAX_RESULT: u64 = 4 << 20;
+/// What a number, a boolean, or the head of a text, a list or a map counts, and one step of a loop.
+const SCALAR: u64 = 16;
+/// The largest computed text that `replace` and `join` insert, in bytes.
+const MAX_INSERTED: u64 = 4 << 10;
+/// As many additions cannot make a value outgrow the budget before its size is looked at.
+const MAX_ADDITIONS: usize = 16;
+
+/// The functions that this module adds, and the variable that holds the budget. No expression can name them.
+const CHARGE: &str = "@charge";
+const CHARGE_INSERTED: &str = "@chargeInserted";
+const VARIABLE: &str = "@budget";
+/// The variable in which the library's macros gather their result.
+const RESULT: &str = "@result";
+
+/// Operators and functions that neither copy an operand nor read all of it. `a.?b` copies.
+const FREE: &[&str] =
+    &["_?_:_", "_&&_", "_||_", "!_", "-_", "@not_strictly_false", "_[_]", "orValue", "hasValue", "value"];
+/// Comparisons. With a literal, they read as much of the other operand as the literal has.
+const COMPARISONS: &[&str] = &["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"];
+
+/// What an evaluation may still handle, in bytes.
+#[derive(Debug, Clone)]
+struct Budget(Arc<AtomicU64>);
+
+static TYPE: Type = Type::new_unspecified_type(VARIABLE);
+
+impl Val for Budget {
+    fn get_type(&self) -> &Type {
+        &TYPE
+    }
+
+    fn cel_type() -> &'static Type {
+        &TYPE
+    }
+
+    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+impl StaticVal for Budget {}
+
+impl Budget {
+    fn left(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn take(&self, cost: u64) -> Result<(), ExecutionError> {
+        let left = self.left().saturating_sub(cost);
+        self.0.store(left, Ordering::Relaxed);
+        if left == 0 { Err(exhausted()) } else { Ok(()) }
+    }
+}
+
+fn exhausted() -> ExecutionError {
+    ExecutionError::InternalError(EXHAUSTED.to_owned())
+}
+
+/// The reason for which an evaluation ends when its budget is used up.
+pub(super) const EXHAUSTED: &str = "it handles more than 16 MiB of values";
+
+/// Adds the functions with which expressions count.
+pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
+    let charge = vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
+    env.add_overload(CHARGE, CHARGE, charge, |args| pass(args, u64::MAX))?;
+    let inserted = vec![TYPE.to_owned(), DYN_TYPE, INT_TYPE];
+    env.add_overload(CHARGE_INSERTED, CHARGE_INSERTED, inserted, |args| pass(args, MAX_INSERTED))
+}
+
+/// Takes the size of a value from the budget, and a weight for each of its elements or characters; returns the value.
+fn pass<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>, largest: u64) -> Result<CowVal<'b, 'v>, ExecutionError> {
+    let weight = args.pop().and_then(|weight| weight.downcast_ref::<CelInt>().map(|weight| *weight.inner()));
+    let (Some(value), Some(weight)) = (args.pop(), weight) else { return Err(exhausted()) };
+    let budget = args.first().and_then(|budget| budget.downcast_ref::<Budget>());
+    let Some(budget) = budget else { return Err(exhausted()) };
+    let size = size_of(&*value, budget.left());
+    let elements = value.as_sizer().map_or(0, |sizer| sizer.size().inner().unsigned_abs());
+    if size > largest {
+        budget.take(u64::MAX)?;
+    }
+    budget.take(size.saturating_add(elements.saturating_mul(weight.unsigned_abs() * SCALAR)))?;
+    Ok(value)
+}
+
+/// The size of a value with all that is in it, as far as it is within `most`.
+fn size_of(value: &dyn Val, most: u64) -> u64 {
+    let mut size = SCALAR;
+    let add =
+        |value: &dyn Val, size: u64| if size > most { size } else { size + size_of(value, most - size) };
+    if let Some(text) = value.downcast_ref::<CelString<'_>>() {
+        size += text.inner().len() as u64;
+    } else if let Some(list) = value.downcast_ref::<CelList<'_>>() {
+        for item in list.inner() {
+            size = add(&**item, size);
+        }
+    } else if let Some(map) = value.downcast_ref::<CelMap<'_>>() {
+        for (key, value) in map.inner() {
+            size = add(&**value, add(key.inner(), size));
+        }
+    } else if let Some(inner) = value.downcast_ref::<CelOptional<'_>>().and_then(CelOptional::option) {
+        size = add(inner, size);
+    } else if let Some(sizer) = value.as_sizer() {
+        size += sizer.size().inner().unsigned_abs();
+    }
+    size
+}
+
+/// Whether a result has a size that a pod could hold.
+pub(super) fn fits(result: &Value) -> bool {
+    fn size_of(value: &Value) -> u64 {
+        match value {
+            Value::String(text) => SCALAR + text.len() as u64,
+            Value::Array(items) => items.iter().map(size_of).sum::<u64>() + SCALAR,
+            Value::Object(map) => {
+                let entry = |(key, value): (&String, &Value)| SCALAR + key.len() as u64 + size_of(value);
+                map.iter().map(entry).sum::<u64>() + SCALAR
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => SCALAR,
+        }
+    }
+    size_of(result) <= MAX_RESULT
+}
+
+/// An expression that counts what it handles.
+#[derive(Debug)]
+pub(super) struct Counting(Box<IdedExpr>);
+
+impl Counting {
+    /// `None` if the expression cannot handle much.
+    pub(super) fn of(expression: &IdedExpr) -> Option<Self> {
+        let (mut additions, mut grows) = (0, false);
+        for part in levels(expression).flatten() {
+            match &part.expr {
+                Expr::Comprehension(comprehension) => grows |= !is_linear(comprehension),
+                Expr::Call(call) if call.func_name == "_+_" => additions += 1,
+                Expr::Call(call) => grows |= call.func_name == "range" || inserted(&call.func_name).is_some(),
+                _ => {}
+            }
+        }
+        (grows || additions > MAX_ADDITIONS).then(|| {
+            let mut counting = expression.clone();
+            count(&mut counting);
+            Self(Box::new(counting))
+        })
+    }
+
+    pub(super) fn execute(&self, context: &Context<'_, '_>) -> Result<cel::Value, ExecutionError> {
+        let budget = Budget(Arc::new(AtomicU64::new(BUDGET)));
+        let mut scope = context.new_inner_scope();
+        scope.add_variable_as_val(VARIABLE, Box::new(budget.clone()));
+        let result = cel::Value::resolve(&self.0, &scope);
+        // `||` and `exists` continue after an error.
+        if budget.left() == 0 { Err(exhausted()) } else { result }
+    }
+}
+
+/// Whether the body of a loop reads nothing but the current element, and that into one value, so that all steps together
+/// cost as much as the list.
+fn is_linear(comprehension: &ComprehensionExpr) -> bool {
+    let ComprehensionExpr { loop_cond, loop_step, result, iter_var, .. } = comprehension;
+    let is_result = |part: Option<&IdedExpr>| matches!(part, Some(IdedExpr { expr: Expr::Ident(name), .. }) if name == RESULT);
+    [loop_cond, loop_step, result].into_iter().flat_map(levels).flatten().all(|part| match &part.expr {
+        Expr::Ident(name) => name == RESULT || name == iter_var,
+        Expr::Call(call) if call.func_name == "_+_" => is_result(call.args.first()),
+        Expr::List(list) => list.elements.len() == 1,
+        Expr::Map(_) | Expr::Struct(_) | Expr::Comprehension(_) => false,
+        _ => true,
+    })
+}
+
+/// The argument that a function inserts once for each element or character of its target.
+fn inserted(function: &str) -> Option<usize> {
+    match function {
+        "join" => Some(0),
+        "replace" => Some(1),
+        _ => None,
+    }
+}
+
+/// Makes an expression count what it handles.
+fn count(expression: &mut IdedExpr) {
+    let weight = weight(&expression.expr);
+    for part in parts_mut(&mut expression.expr) {
+        count(part);
+    }
+    match &mut expression.expr {
+        Expr::Call(call) if is_free(call) => {}
+        Expr::Comprehension(comprehension) => {
+            charge(&mut comprehension.iter_range, CHARGE, weight);
+            charge(&mut comprehension.accu_init, CHARGE, 0);
+        }
+        Expr::Call(call) => {
+            let computed = |argument: &&mut IdedExpr| !matches!(argument.expr, Expr::Literal(_));
+            let inserted = inserted(&call.func_name).and_then(|index| call.args.get_mut(index));
+            if let Some(argument) = inserted.filter(computed) {
+                charge(argument, CHARGE_INSERTED, 0);
+            }
+            let mut operands = operands_mut(call).into_iter();
+            operands.next().into_iter().for_each(|first| charge(first, CHARGE, weight));
+            operands.for_each(|operand| charge(operand, CHARGE, 0));
+        }
+        parent => parts_mut(parent).into_iter().for_each(|part| charge(part, CHARGE, 0)),
+    }
+}
+
+fn is_free(call: &CallExpr) -> bool {
+    let name = call.func_name.as_str();
+    let is_literal = |operand: &IdedExpr| matches!(operand.expr, Expr::Literal(_));
+    FREE.contains(&name) || COMPARISONS.contains(&name) && operands(call).into_iter().any(is_literal)
+}
+
+/// What each element of the first operand costs beyond its size, in steps.
+fn weight(expression: &Expr) -> u64 {
+    let steps = |expression| levels(expression).map(|level| level.len() as u64).sum::<u64>();
+    match expression {
+        Expr::Comprehension(comprehension) => {
+            steps(&comprehension.loop_cond) + steps(&comprehension.loop_step)
+        }
+        Expr::Call(call) => match inserted(&call.func_name).and_then(|index| call.args.get(index)) {
+            Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }) => {
+                text.inner().len() as u64 / SCALAR + 1
+            }
+            Some(_) => MAX_INSERTED / SCALAR,
+            None => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// Lets a value pass through the call that takes its size from the budget.
+fn charge(expression: &mut IdedExpr, function: &str, weight: u64) {
+    let is_free = match &expression.expr {
+        // What it consists of is counted, and the library looks for the form of this list.
+        Expr::List(_) | Expr::Literal(_) => weight == 0,
+        Expr::Ident(name) => name == RESULT,
+        _ => false,
+    };
+    if is_free {
+        return;
+    }
+    let part = |expr| IdedExpr { id: 0, expr };
+    let value = std::mem::take(expression);
+    let budget = part(Expr::Ident(VARIABLE.to_owned()));
+    let weight = part(Expr::Literal(LiteralValue::Int(i64::try_from(weight).unwrap_or(i64::MAX).into())));
+    let args = vec![budget, value, weight];
+    expression.expr = Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args });
+}
+
+#[cfg(test)]
+mod tests;
