@@ -60,14 +60,7 @@ impl<'e> Builder<'e> {
 
     fn with_walker<T>(&self, ask: impl FnOnce(&mut Walker<'_>) -> T) -> T {
         let scope = |name: &str| self.meanings.type_of(name);
-        ask(&mut Walker {
-            expression: self.expression,
-            scope: &scope,
-            locals: Vec::new(),
-            findings: Vec::new(),
-            depth: 0,
-            steps: 0,
-        })
+        ask(&mut Walker::new(self.expression, &scope))
     }
 
     /// The text of a part, and its place.

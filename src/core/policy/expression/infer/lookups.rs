@@ -1,8 +1,9 @@
 //! The keys that an expression looks up, and the values that it compares by their order.
 
-use cel::common::ast::{EntryExpr, Expr, IdedExpr};
+use cel::common::ast::{Expr, IdedExpr};
 
 use super::super::Expression;
+use super::super::tree::levels;
 use super::Walker;
 use super::fields::literal_text;
 use super::formula::path;
@@ -21,14 +22,7 @@ impl Expression {
     /// Calls `visit` with the parts of the expression, each with its place.
     pub(crate) fn lookups(&self, visit: &mut dyn FnMut(Part<'_>, Span)) {
         let dynamic = |_: &str| super::Type::Dyn;
-        let walker = Walker {
-            expression: self,
-            scope: &dynamic,
-            locals: Vec::new(),
-            findings: Vec::new(),
-            depth: 0,
-            steps: 0,
-        };
+        let walker = Walker::new(self, &dynamic);
         let mut at = |part: Part<'_>, place: &IdedExpr| {
             let (at, length) = walker.range(place);
             visit(part, self.span(at, length));
@@ -69,29 +63,6 @@ impl Expression {
 
     /// Calls `visit` with every part of the expression.
     pub(super) fn parts<'e>(&'e self, visit: &mut dyn FnMut(&'e IdedExpr)) {
-        parts(self.program.expression(), visit);
-    }
-}
-
-fn parts<'e>(part: &'e IdedExpr, visit: &mut dyn FnMut(&'e IdedExpr)) {
-    visit(part);
-    match &part.expr {
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => {}
-        Expr::Call(call) => {
-            call.target.iter().for_each(|target| parts(target, visit));
-            call.args.iter().for_each(|argument| parts(argument, visit));
-        }
-        Expr::Select(select) => parts(&select.operand, visit),
-        Expr::List(list) => list.elements.iter().for_each(|element| parts(element, visit)),
-        Expr::Map(map) => map.entries.iter().for_each(|entry| {
-            if let EntryExpr::MapEntry(entry) = &entry.expr {
-                parts(&entry.key, visit);
-                parts(&entry.value, visit);
-            }
-        }),
-        Expr::Comprehension(comprehension) => {
-            parts(&comprehension.iter_range, visit);
-            parts(&comprehension.loop_step, visit);
-        }
+        levels(self.program.expression()).flatten().for_each(visit);
     }
 }
