@@ -4,7 +4,9 @@
 //! happens with a sample pod is an error at its line, before any real pod comes.
 
 mod compared;
+mod failures;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -13,6 +15,7 @@ use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
 use crate::core::pointer::unescape;
 use crate::core::policy::diagnostic::{NOT_IDEMPOTENT, SAMPLE_FAILED};
 use crate::core::policy::expression::{ReadSet, Step};
+use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::node::Selection;
 use crate::core::policy::{
     Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
@@ -23,10 +26,30 @@ use crate::core::yaml::Span;
 /// Tries a policy.
 pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
     let context = context(policy);
-    let tried = samples(policy).into_iter().map(|(what, pod)| try_sample(policy, &what, pod, &context));
-    let errors: Vec<SourceError> = tried.filter_map(Result::err).collect();
+    let mut errors = Vec::new();
+    let mut known = BTreeSet::new();
+    for (what, pod) in samples(policy) {
+        let Err(first) = try_sample(policy, &what, pod.clone(), &context) else { continue };
+        let goes_on = first.diagnostic.code == SAMPLE_FAILED
+            && errors.len() < MAX_ERRORS
+            && condition_holds(policy, &pod, &context) == Ok(true);
+        let failures = if goes_on { failures::all(policy, &pod, &context) } else { Vec::new() };
+        let others = failures.into_iter().map(|(place, error)| {
+            let key = (place.clone(), error.expression.clone());
+            (key, failed(policy, &what, &place, error))
+        });
+        let others: Vec<_> = others.collect();
+        let is_first = |other: &SourceError| other.diagnostic.span == first.diagnostic.span;
+        if !others.iter().any(|(_, other)| is_first(other)) {
+            errors.push(first);
+        }
+        errors.extend(others.into_iter().filter_map(|(key, other)| known.insert(key).then_some(other)));
+    }
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
 }
+
+/// After so many errors, only the first one of each further sample is reported.
+const MAX_ERRORS: usize = 200;
 
 fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
     let matches = match condition_holds(policy, &pod, context) {
@@ -79,13 +102,7 @@ const NOT_IDEMPOTENT_HINT: &str = "a value must not depend on what the policy it
 fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
     match reason {
         Reason::EvaluationFailed { place, expression, message, fault } => {
-            let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
-            let hint = fault.hint.as_deref().unwrap_or("look at the values of the parameters");
-            if fault.span.line == 0 {
-                return Err(error(policy, message, hint, Some(&expression)));
-            }
-            let diagnostic = Diagnostic::new(fault.span, message).code(SAMPLE_FAILED).hint(hint);
-            Err(policy.definition().error(diagnostic))
+            Err(failed(policy, what, &place, EvaluationError { expression, message, fault: *fault }))
         }
         Reason::NotIdempotent { path } => {
             let message = format!(
@@ -97,6 +114,18 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
         }
         _ => Ok(()),
     }
+}
+
+/// An error for an expression without a value.
+fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) -> SourceError {
+    let EvaluationError { expression, message, fault } = failure;
+    let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
+    let hint = fault.hint.as_deref().unwrap_or("look at the values of the parameters");
+    if fault.span.line == 0 {
+        return error(policy, message, hint, Some(&expression));
+    }
+    let diagnostic = Diagnostic::new(fault.span, message).code(SAMPLE_FAILED).hint(hint);
+    policy.definition().error(diagnostic)
 }
 
 /// An error at the expression that reads what changes, or else at the text by which the policy names that.

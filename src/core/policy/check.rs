@@ -3,17 +3,31 @@
 //! Errors are about types: no pod and no value of a parameter makes them right, so that the policy does not load. A
 //! warning is about what is legal and has no effect, or another one than it seems to have.
 
+mod amounts;
 mod conditions;
+mod contradictions;
+mod environment;
+mod literals;
+mod meaning;
+mod names;
+mod networks;
 mod overlap;
 mod overlays;
+mod places;
+mod satisfy;
 mod scope;
+mod shadowed;
+mod tables;
 mod types;
 mod unused;
+mod volumes;
 
 use super::definition::Definition;
 use super::diagnostic::{Diagnostic, Severity, SourceError};
+use super::source_file::SourceFile;
 use crate::core::yaml::Span;
 
+use meaning::Meaning;
 use scope::Scope;
 
 pub use overlap::overlaps;
@@ -29,10 +43,21 @@ pub fn errors(definition: &Definition) -> Vec<SourceError> {
 /// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
 pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     let scope = Scope::of(definition);
+    let meaning = Meaning::of(definition, &scope);
     let mut found = types::findings(definition, &scope);
+    found.extend(contradictions::of_parts(definition, &meaning, &found));
     found.extend(conditions::findings(definition, &scope, &found));
+    found.extend(contradictions::of_conditions(definition, &meaning, &found));
     found.extend(unused::findings(definition));
     found.extend(overlays::findings(definition));
+    found.extend(networks::findings(definition));
+    found.extend(literals::findings(definition, &meaning));
+    found.extend(amounts::findings(definition));
+    found.extend(environment::findings(definition));
+    found.extend(tables::findings(definition));
+    found.extend(names::findings(definition));
+    found.extend(volumes::findings(definition, &meaning));
+    found.extend(shadowed::findings(definition, &scope, &meaning));
     found.retain(|finding| finding.diagnostic.severity == Severity::Warning);
     let located = found.into_iter().map(|finding| finding.located(definition));
     located.filter(|finding| *finding.file == *definition.file).collect()
@@ -51,6 +76,13 @@ impl Finding {
     fn warning(code: &'static str, text: &str, message: String, hint: &str) -> Self {
         let diagnostic = Diagnostic::warning(code, Span::default(), message).hint(hint);
         Self { diagnostic, text: text.to_owned() }
+    }
+
+    /// A finding at a place of the policy's own file.
+    fn placed(mut diagnostic: Diagnostic, definition: &Definition) -> Self {
+        // The lines of a policy count on from those of its bases.
+        diagnostic.span.line += definition.bases.iter().map(SourceFile::lines).sum::<usize>();
+        Self { diagnostic, text: String::new() }
     }
 
     fn located(self, definition: &Definition) -> SourceError {

@@ -2,6 +2,7 @@
 
 mod codes;
 
+use std::collections::HashSet;
 use std::fmt;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -15,7 +16,7 @@ pub(crate) use codes::*;
 pub use codes::{ERRORS, WARNINGS};
 
 /// The effect of a [`Diagnostic`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The policy is valid, and probably does not do what its author intends.
     Warning,
@@ -24,7 +25,7 @@ pub enum Severity {
 }
 
 /// An error or a warning about a file: message, position and remedy.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
     /// A stable identifier, in snake case.
     pub code: &'static str,
@@ -129,16 +130,18 @@ impl std::error::Error for SourceError {}
 impl fmt::Display for SourceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let span = self.diagnostic.span;
-        let start = byte_offset(&self.text, span.line.max(1), span.column.max(1));
-        let end =
-            byte_offset(&self.text, span.line.max(1), span.column.max(1) + span.length.max(1)).max(start);
+        // Only the line is laid out: a file can have thousands of errors.
+        let line = self.text.split('\n').nth(span.line.max(1) - 1).unwrap_or_default();
+        let start = byte_offset(line, 1, span.column.max(1));
+        let end = byte_offset(line, 1, span.column.max(1) + span.length.max(1)).max(start);
         let level = match self.diagnostic.severity {
             Severity::Warning => Level::WARNING,
             Severity::Error => Level::ERROR,
         };
         let title = level.primary_title(&*self.diagnostic.message);
         let mut group = title.element(
-            Snippet::source(&*self.text)
+            Snippet::source(line)
+                .line_start(span.line.max(1))
                 .path(&*self.file)
                 .annotation(AnnotationKind::Primary.span(start..end)),
         );
@@ -155,25 +158,17 @@ pub struct SourceErrors(Vec<SourceError>);
 
 impl SourceErrors {
     pub(crate) fn new(errors: Vec<SourceError>) -> Self {
-        let mut unique: Vec<SourceError> = Vec::with_capacity(errors.len());
-        for error in errors {
-            if !unique.contains(&error) {
-                unique.push(error);
-            }
-        }
-        Self(unique)
+        // The texts of files are long, and nearly always the same.
+        let mut known = HashSet::new();
+        let mut is_new = |error: &SourceError| known.insert((error.file.clone(), error.diagnostic.clone()));
+        Self(errors.into_iter().filter(|error| is_new(error)).collect())
     }
 
     /// The first error at each place: what fails for one node or pod most often fails for others.
     pub(crate) fn first_at_each_place(errors: Vec<SourceError>) -> Self {
-        let mut first: Vec<SourceError> = Vec::new();
-        for error in errors {
-            let place = |error: &SourceError| (error.file.clone(), error.diagnostic.span);
-            if !first.iter().any(|known| place(known) == place(&error)) {
-                first.push(error);
-            }
-        }
-        Self(first)
+        let mut known = HashSet::new();
+        let mut is_new = |error: &SourceError| known.insert((error.file.clone(), error.diagnostic.span));
+        Self(errors.into_iter().filter(|error| is_new(error)).collect())
     }
 
     /// The errors in the files of a policy and of its bases, in the order of the text.

@@ -2,6 +2,7 @@
 
 mod budget;
 mod failure;
+mod formula;
 mod infer;
 mod reads;
 mod tree;
@@ -19,7 +20,8 @@ use serde_json::Value;
 use crate::core::yaml::{SourceMap, Span};
 
 pub(crate) use failure::Failure;
-pub(crate) use infer::TypeFinding;
+pub(crate) use formula::{Chain, Claim, Constant, Formula, Meanings, Test};
+pub(crate) use infer::{Part, TypeFinding};
 pub(crate) use reads::{Compared, Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 

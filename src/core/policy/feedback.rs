@@ -4,7 +4,7 @@
 //! overlay changes, every expression has the same value in that second pass, so that it changes nothing. Where one
 //! may, the engine looks again, and repeats the pass until it changes nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use super::active::{ActiveRule, names_in};
 use super::definition::OnConflict;
@@ -35,18 +35,26 @@ impl Feedback {
         settings: &[Settings],
         devices: &Devices,
     ) -> Self {
-        let mut written = Vec::new();
-        writes(rules, &mut |path| written.push(path));
+        // Most rules change the same places.
+        let mut written = BTreeSet::new();
+        writes(rules, &mut |path| _ = written.insert(path));
         if settings.iter().any(|settings| matches!(settings.way, Way::File { .. })) {
             written.extend(of_settings_files());
         }
-        let includes_any = |reads: &Reads| written.iter().any(|path| reads.include(path, devices));
+        // Nor do most rules read something else than the others.
+        let mut known: HashMap<(ReadSet, BTreeSet<String>, bool), bool> = HashMap::new();
+        let mut includes_any = |reads: Reads| {
+            let any = || written.iter().any(|path| reads.include(path, devices));
+            let Reads { paths, names, chooses_containers } = &reads;
+            let names = DECISIVE.iter().filter(|name| names.contains(**name)).map(|name| (*name).to_owned());
+            *known.entry((paths.clone(), names.collect(), *chooses_containers)).or_insert_with(any)
+        };
         for rule in &mut *rules {
             let mut conditions = Reads::of(variables, |visit| rule.conditions(visit));
             conditions.chooses_containers = rule.containers.is_some();
-            rule.reads_own_changes = includes_any(&conditions);
+            rule.reads_own_changes = includes_any(conditions);
             let values = Reads::of(variables, |visit| rule.values(visit));
-            rule.values_read_own_changes = includes_any(&values);
+            rule.values_read_own_changes = includes_any(values);
         }
         let of_settings = Reads::of(variables, |visit| {
             for settings in settings {
@@ -54,7 +62,7 @@ impl Feedback {
             }
         });
         let reads = |rule: &ActiveRule| rule.reads_own_changes || rule.values_read_own_changes;
-        if edits_differ(rules) || includes_any(&of_settings) {
+        if edits_differ(rules) || includes_any(of_settings) {
             Self::Any
         } else if rules.iter().any(reads) {
             Self::Rules
@@ -81,7 +89,7 @@ pub(super) fn may_recount(rules: &[ActiveRule]) -> bool {
 }
 
 fn decides_on_total(written: &Path) -> bool {
-    written.len() == 4 && written.last() == Some(&field("restartPolicy"))
+    written.len() == 4 && matches!(written.last(), Some(Step::Field(name)) if name == "restartPolicy")
 }
 
 /// Returns whether rules edit the list in a string in different ways: with another separator, one may take for a single
@@ -103,6 +111,9 @@ fn edits_differ(rules: &[ActiveRule]) -> bool {
         })
     })
 }
+
+/// The built-in names of which a change may depend on the place that changes.
+const DECISIVE: &[&str] = &["totalGpus", "claimNames", "ownFabric"];
 
 /// The places of a pod that expressions read.
 struct Reads {
@@ -155,9 +166,12 @@ impl Reads {
     }
 
     fn includes_built_in(&self, written: &Path, devices: &Devices) -> bool {
-        let names: Vec<&str> =
-            written.iter().map(|step| if let Step::Field(name) = step { name } else { "*" }).collect();
-        match names.as_slice() {
+        // No pattern below is longer than seven steps, except for its rest.
+        let mut names = [""; 8];
+        for (name, step) in names.iter_mut().zip(written) {
+            *name = if let Step::Field(name) = step { name } else { "*" };
+        }
+        match &names[..written.len().min(names.len())] {
             ["spec", "nodeSelector" | "affinity", ..] => true,
             ["spec", "hostNetwork"] => true,
             // A rule that chooses containers may choose the new one.
@@ -167,7 +181,7 @@ impl Reads {
             }
             ["spec", "containers" | "initContainers", "*", "resources"] => true,
             ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", rest @ ..] => {
-                rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == resource))
+                rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == *resource))
             }
             ["spec", "containers" | "initContainers", "*", "resources", "claims"] => {
                 devices.gpu_claims.is_some()

@@ -60,6 +60,16 @@ impl NodeLabels {
         Ok(Self(labels))
     }
 
+    /// The labels that are declared.
+    pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
+    }
+
+    /// The prefixes that are removed from the values of a label.
+    pub(super) fn prefixes(&self, label: &str) -> &[String] {
+        self.0.get(label).map_or(&[], Vec::as_slice)
+    }
+
     /// The form in which values of a label are compared.
     pub(crate) fn normalize(&self, label: &str, value: &str) -> String {
         let value = value.to_lowercase();

@@ -5,13 +5,12 @@ use serde_json::Value;
 use crate::core::policy::NETWORKS;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{
-    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME,
-    NETWORKS_AND_COUNT_DIFFER, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
-    UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME, NETWORKS_AS_TEXT,
+    REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
 };
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::ANY_VALUE;
-use crate::core::policy::overlay::{Amount, Element, Instruction, StringValue, Template};
+use crate::core::policy::overlay::{Element, Instruction, StringValue, Template};
 use crate::core::schema::is_extended_resource;
 
 use super::Finding;
@@ -21,16 +20,16 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     volumes(definition, &mut found);
     sidecars(definition, &mut found);
     devices(definition, &mut found);
-    networks(definition, &mut found);
     networks_as_text(definition, &mut found);
     media(definition, &mut found);
     every_pod(definition, &mut found);
+    owners(definition, &mut found);
     no_pod(definition, &mut found);
     found
 }
 
 /// The instructions for containers, and those for the rest of the pod.
-fn instructions(definition: &Definition) -> impl Iterator<Item = &Instruction> {
+pub(super) fn instructions(definition: &Definition) -> impl Iterator<Item = &Instruction> {
     definition.rules.iter().flat_map(|rule| {
         let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
         rule.container.iter().chain(named).chain(&rule.pod.instructions)
@@ -38,7 +37,7 @@ fn instructions(definition: &Definition) -> impl Iterator<Item = &Instruction> {
 }
 
 /// Calls `visit` with an instruction and with those within it.
-fn nested<'i>(instruction: &'i Instruction, visit: &mut dyn FnMut(&'i Instruction)) {
+pub(super) fn nested<'i>(instruction: &'i Instruction, visit: &mut dyn FnMut(&'i Instruction)) {
     visit(instruction);
     if let Instruction::Object { instructions, .. } = instruction {
         for instruction in instructions {
@@ -178,43 +177,6 @@ fn may_have(list: &Template, text: &str) -> bool {
     }
 }
 
-/// Lists of networks of which some are never attached, or that are longer or shorter than the number of devices.
-fn networks(definition: &Definition, found: &mut Vec<Finding>) {
-    for rule in &definition.rules {
-        let mut listed = None;
-        let mut amounts: Vec<(&str, u64)> = Vec::new();
-        for instruction in rule.container.iter().chain(&rule.pod.instructions) {
-            nested(instruction, &mut |instruction| match instruction {
-                Instruction::Annotations { entries, .. } => {
-                    for (_, value) in entries {
-                        if let StringValue::Networks(edit) = value {
-                            listed = edit.constants();
-                        }
-                    }
-                }
-                Instruction::Amounts(list) => amounts.extend(list.iter().filter_map(constant_amount)),
-                _ => {}
-            });
-        }
-        let Some((names, count)) = listed else { continue };
-        let attached = count.unwrap_or(names as u64);
-        let hint = "attach one network for each device";
-        if attached < names as u64 {
-            let message = format!("`$networks` has {names} networks, of which `$count` attaches {attached}");
-            found.push(Finding::warning(NETWORKS_AND_COUNT_DIFFER, "$count", message, hint));
-        }
-        if let [(device, amount)] = amounts.as_slice()
-            && *amount != attached
-        {
-            let message = format!(
-                "rule `{}` adds {amount} devices `{device}` and attaches {attached} networks",
-                rule.name
-            );
-            found.push(Finding::warning(NETWORKS_AND_COUNT_DIFFER, "$networks", message, hint));
-        }
-    }
-}
-
 /// Networks that are not added to those of the pod.
 fn networks_as_text(definition: &Definition, found: &mut Vec<Finding>) {
     for instruction in instructions(definition) {
@@ -247,14 +209,6 @@ fn media(definition: &Definition, found: &mut Vec<Finding>) {
     }
 }
 
-/// The amount of a device, where no expression is in it.
-fn constant_amount(amount: &Amount) -> Option<(&str, u64)> {
-    let Interpolation::Literal(name) = &amount.resource else { return None };
-    let Some(Template::Constant(value)) = &amount.limit else { return None };
-    let count = value.as_u64().or_else(|| value.as_str()?.parse().ok())?;
-    is_extended_resource(name).then_some((name.as_str(), count))
-}
-
 /// A policy that leaves every pod alone that has one of its triggers.
 fn no_pod(definition: &Definition, found: &mut Vec<Finding>) {
     let matcher = &definition.matcher;
@@ -269,6 +223,20 @@ fn no_pod(definition: &Definition, found: &mut Vec<Finding>) {
             "`exceptAnnotation` has each annotation of `anyAnnotation`, so that no pod matches".to_owned();
         let hint = "remove it from one of the two";
         found.push(Finding::warning(ALWAYS_FALSE, "exceptAnnotation:", message, hint));
+    }
+}
+
+/// Kinds of owners in lower case, as resources are written.
+fn owners(definition: &Definition, found: &mut Vec<Finding>) {
+    for owner in &definition.matcher.owner_kinds {
+        if !owner.starts_with(|first: char| first.is_ascii_lowercase()) {
+            continue;
+        }
+        let message = format!("no owner has the kind `{owner}`: a kind begins with a capital letter");
+        let mut kind = owner.clone();
+        kind[..1].make_ascii_uppercase();
+        let hint = format!("write the kind as a manifest has it, such as `{kind}`");
+        found.push(Finding::warning(ALWAYS_FALSE, owner, message, &hint));
     }
 }
 

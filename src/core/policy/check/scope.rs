@@ -10,7 +10,7 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::message::VALUE;
 use crate::core::policy::parameter::{Parameter, ParameterType};
 use crate::core::policy::variable::VariableValue;
-use crate::core::schema;
+use crate::core::schema::{self, Format};
 
 /// The types of names.
 pub(super) struct Scope(BTreeMap<String, Type>);
@@ -77,7 +77,7 @@ fn built_in(definition: &Definition) -> BTreeMap<String, Type> {
     let names = [
         ("node", Type::map(Type::of(Kind::String(Texts::LowerCase)))),
         ("pod", Type::object(schema::pod())),
-        ("podNamespace", Type::string()),
+        ("podNamespace", Type::formatted(Format::DnsLabel)),
         ("hostNetwork", Type::bool(None)),
         ("totalGpus", Type::count()),
         ("claimNames", Type::list(Type::string())),

@@ -117,16 +117,8 @@ fn a_condition_that_never_or_always_holds_is_found() {
     let mode_unused = ("unused_parameter", "mode");
     finds(condition, "${locked == 'true' && mode == 'fail'}", &[("unlike_types", "'true'")]);
     finds(condition, "${locked || mode == 'Fail'}", &[("unknown_enum_value", "'Fail'")]);
-    finds(
-        condition,
-        "${locked && totalGpus < 0}",
-        &[("always_false", "locked && totalGpus < 0"), mode_unused],
-    );
-    finds(
-        condition,
-        "${locked || totalGpus >= 0}",
-        &[("always_true", "locked || totalGpus >= 0"), mode_unused],
-    );
+    finds(condition, "${locked && totalGpus < 0}", &[("always_false", "totalGpus < 0"), mode_unused]);
+    finds(condition, "${locked || totalGpus >= 0}", &[("always_true", "totalGpus >= 0"), mode_unused]);
     finds(
         condition,
         "${locked && node[?'pool'].orValue('') == 'H100'}",
@@ -179,7 +171,7 @@ fn networks_and_devices_of_different_number_are_found() {
         )
     };
     finds("pod:\n        spec:", &networks(""), &[]);
-    finds("pod:\n        spec:", &networks(", $count: 2"), &[("networks_and_count_differ", "$count")]);
+    finds("pod:\n        spec:", &networks(", $count: 2"), &[("networks_and_count_differ", "2")]);
     let text = POLICY
         .replacen("pod:\n        spec:", &networks(""), 1)
         .replace("\"${devices(gpus, ratio)}\"", "8")

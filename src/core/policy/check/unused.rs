@@ -1,7 +1,10 @@
 //! Parameters, variables and settings without an effect.
 
+use std::collections::BTreeSet;
+
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest};
+use crate::core::policy::expression::Expression;
 use crate::core::policy::overlay::{Instruction, Template, Variable};
 use crate::core::policy::settings::includes;
 
@@ -9,7 +12,11 @@ use super::Finding;
 
 pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     let mut found = Vec::new();
-    let unread = |name: &str| !definition.reads(name);
+    let mut read = BTreeSet::new();
+    definition.texts(&mut |text| {
+        read.extend(text.expressions().flat_map(Expression::names).cloned());
+    });
+    let unread = |name: &str| !read.contains(name);
     let parameters = definition.parameters.iter().map(|one| (UNUSED_PARAMETER, "parameter", &one.name));
     let variables = definition.variables.iter().map(|one| (UNUSED_VARIABLE, "variable", &one.name));
     for (code, kind, name) in parameters.chain(variables).filter(|(_, _, name)| unread(name)) {

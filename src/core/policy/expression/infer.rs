@@ -5,6 +5,8 @@
 
 mod calls;
 mod fields;
+mod formula;
+mod lookups;
 mod operators;
 mod place;
 mod samples;
@@ -13,6 +15,8 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 
 use super::types::{Kind, Member, Texts, Type};
 use super::{Expression, TYPE_NAMES};
+
+pub(crate) use lookups::Part;
 
 /// A mistake in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +33,7 @@ pub(crate) struct TypeFinding {
 impl Expression {
     /// The type of the value, with the types of the names that the expression reads.
     pub(crate) fn infer(&self, scope: &dyn Fn(&str) -> Type) -> (Type, Vec<TypeFinding>) {
-        let mut walker =
-            Walker { expression: self, scope, locals: Vec::new(), findings: Vec::new(), steps: 0 };
+        let mut walker = Walker::new(self, scope);
         let inferred = walker.of(self.program.expression());
         (inferred, walker.findings)
     }
@@ -47,6 +50,12 @@ struct Walker<'e> {
 
 /// The bound of the work for one expression. The body of a comprehension is looked at several times.
 const MAX_STEPS: usize = 20_000;
+
+impl<'e> Walker<'e> {
+    fn new(expression: &'e Expression, scope: &'e dyn Fn(&str) -> Type) -> Self {
+        Self { expression, scope, locals: Vec::new(), findings: Vec::new(), steps: 0 }
+    }
+}
 
 impl Walker<'_> {
     fn of(&mut self, expression: &IdedExpr) -> Type {

@@ -8,7 +8,7 @@ use super::{NAMESPACES, TYPE_NAMES};
 
 /// The parts of an object that an expression reads. Only they are converted for it: the whole of a pod costs ten times
 /// as much as parsing it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ReadSet {
     /// The values at these paths; none if the expression does not name the object.
     Paths(BTreeSet<Path>),
@@ -20,7 +20,7 @@ pub(crate) enum ReadSet {
 pub(crate) type Path = Vec<Step>;
 
 /// A step of a [`Path`].
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Step {
     /// To the field of this name.
     Field(String),

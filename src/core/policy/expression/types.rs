@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::core::schema::{Object, Shape};
+use crate::core::schema::{Format, Object, Shape};
 
 pub(crate) use texts::{Texts, is_lower_case};
 
@@ -85,6 +85,17 @@ impl Type {
         Self::of(Kind::String(Texts::Any))
     }
 
+    /// A string of a form, where something is known of its values.
+    pub(crate) fn formatted(format: Format) -> Self {
+        Self::of(Kind::String(match format {
+            Format::OneOf(values) => Texts::These(values.iter().map(|value| (*value).to_owned()).collect()),
+            Format::DnsLabel | Format::DnsSubdomain | Format::Hostname | Format::LabelValue => {
+                Texts::Of(format)
+            }
+            _ => Texts::Any,
+        }))
+    }
+
     pub(crate) fn text(text: &str) -> Self {
         Self::of(Kind::String(Texts::These(BTreeSet::from([text.to_owned()]))))
     }
@@ -111,7 +122,7 @@ impl Type {
             Shape::Object(object) | Shape::Atomic(object) => Self::object(object),
             Shape::Map { values, .. } => Self::map(Self::of_shape(values)),
             Shape::List { items, .. } => Self::list(Self::of_shape(items)),
-            Shape::Text(_) => Self::string(),
+            Shape::Text(format) => Self::formatted(*format),
             Shape::Integer(..) => Self::int(),
             Shape::Boolean => Self::bool(None),
             Shape::Quantity => Self::int().or(Self::double()).or(Self::string()),

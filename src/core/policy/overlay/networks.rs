@@ -76,16 +76,9 @@ impl NetworksEdit {
         self.count.iter().for_each(|count| count.places(visit));
     }
 
-    /// The networks and the number of attachments, where neither depends on an expression.
-    pub(crate) fn constants(&self) -> Option<(usize, Option<u64>)> {
-        let Names::List(names) = &self.networks else { return None };
-        let count = match &self.count {
-            None => None,
-            Some(Template::Constant(count)) => Some(count.as_u64()?),
-            Some(_) => return None,
-        };
-        let are_literal = names.iter().all(|name| matches!(name, Interpolation::Literal(_)));
-        are_literal.then_some((names.len(), count))
+    /// Returns whether the edit has `$count`.
+    pub(crate) fn has_count(&self) -> bool {
+        self.count.is_some()
     }
 
     /// The edit with each text and the count replaced.

@@ -37,6 +37,11 @@ impl Template {
         value.as_str()
     }
 
+    /// The string that it is.
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        if let Self::Constant(value) = self { value.as_str() } else { None }
+    }
+
     /// The value of a field that is written out.
     pub(crate) fn field(&self, name: &str) -> Option<Self> {
         match self {

@@ -4,7 +4,7 @@ use cel::common::ast::{Expr, IdedExpr, LiteralValue, SelectExpr};
 
 use crate::core::policy::diagnostic::{UNKNOWN_TABLE_KEY, suggest};
 
-use super::super::types::{Kind, Member, Texts, Type};
+use super::super::types::{Kind, Member, Texts, Type, is_lower_case};
 use super::Walker;
 
 /// The result of looking up a key in one kind of value.
@@ -65,6 +65,7 @@ impl Walker<'_> {
             }
         }
         if has_value {
+            self.in_lower_case(expression, operand, kinds, key);
             return value;
         }
         let name = key_name(key);
@@ -90,6 +91,24 @@ impl Walker<'_> {
             self.error(expression, message, None);
         }
         Type::Dyn
+    }
+}
+
+impl Walker<'_> {
+    /// Reports keys of a table with capital letters, which the value of a label in lower case does not find.
+    fn in_lower_case(&mut self, expression: &IdedExpr, operand: &IdedExpr, kinds: &[Kind], key: &Type) {
+        let Some([Kind::String(Texts::LowerCase)]) = key.kinds() else { return };
+        for kind in kinds {
+            let Kind::Record(members) = kind else { continue };
+            let Some(unseen) = members.iter().find(|member| !is_lower_case(&member.key)) else { continue };
+            let message = format!(
+                "{} has the key `{}`, which this never finds: it looks up keys in lower case",
+                self.quoted(operand),
+                unseen.key
+            );
+            let hint = format!("write `{}` in the table", unseen.key.to_lowercase());
+            self.warn(expression, UNKNOWN_TABLE_KEY, message, Some(hint));
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
 use crate::core::policy::diagnostic::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest};
+use crate::core::schema::Format;
 
 use super::super::types::{Kind, Texts, Type, is_lower_case};
 use super::Walker;
@@ -131,7 +132,12 @@ impl Walker<'_> {
                 self.warn(literal, ALWAYS_FALSE, message, Some(format!("write `'{}'`", text.to_lowercase())));
             }
             Some(Texts::These(known)) => {
-                let listed: Vec<String> = known.iter().take(12).map(|text| format!("`{text}`")).collect();
+                let listed: Vec<String> = known
+                    .iter()
+                    .filter(|text| !text.is_empty())
+                    .take(12)
+                    .map(|text| format!("`{text}`"))
+                    .collect();
                 let message = format!("{name} is never `{text}`: it is one of {}", listed.join(", "));
                 let hint = closest(text, known.iter().map(String::as_str));
                 self.warn(
@@ -140,6 +146,14 @@ impl Walker<'_> {
                     message,
                     hint.map(|hint| format!("did you mean `{hint}`?")),
                 );
+            }
+            Some(Texts::Of(format)) => {
+                let problem = format.check(text).err().unwrap_or_default();
+                let message = format!("{name} is never `{text}`: {problem}");
+                let lower = text.to_lowercase();
+                let hint = format.check(&lower).is_ok().then(|| format!("write `'{lower}'`"));
+                let hint = hint.unwrap_or_else(|| "compare with a value that it can have".to_owned());
+                self.warn(literal, ALWAYS_FALSE, message, Some(hint));
             }
             Some(Texts::Any) => {}
         }
@@ -184,6 +198,7 @@ impl Walker<'_> {
         let known = match texts {
             Texts::Any => None,
             Texts::LowerCase => (!is_lower_case(part)).then_some(false),
+            Texts::Of(format) => (!may_be_part_of(*format, part)).then_some(false),
             Texts::These(texts) => {
                 let mut results = texts.iter().map(|text| holds(text, part));
                 let first = results.next()?;
@@ -197,8 +212,30 @@ impl Walker<'_> {
             );
             self.warn(argument, ALWAYS_FALSE, message, Some(format!("write `'{}'`", part.to_lowercase())));
         }
+        if let (Some(false), Texts::Of(_)) = (known, texts) {
+            let receiver = call.target.as_deref().map(|target| self.quoted(target)).unwrap_or_default();
+            let message = format!("`{name}('{part}')` is never true: {receiver} has no such characters");
+            self.warn(
+                argument,
+                ALWAYS_FALSE,
+                message,
+                Some("compare with a part of a value that occurs".to_owned()),
+            );
+        }
         Some(Type::bool(known))
     }
+}
+
+/// Returns whether a text of a form may have a part.
+fn may_be_part_of(format: Format, part: &str) -> bool {
+    let is_label = format == Format::LabelValue;
+    let may_be_in = |c: char| match c {
+        'a'..='z' | '0'..='9' | '-' => true,
+        '.' => format != Format::DnsLabel,
+        'A'..='Z' | '_' => is_label,
+        _ => false,
+    };
+    part.chars().all(may_be_in)
 }
 
 fn is_null(inferred: &Type) -> bool {

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use crate::core::schema::Format;
+
 /// The values of a string.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Texts {
     Any,
     /// Any without capital letters.
     LowerCase,
+    /// Any of this form, or none.
+    Of(Format),
     These(BTreeSet<String>),
 }
 
@@ -21,6 +25,10 @@ impl Texts {
                 one.extend(other);
                 if one.len() > MAX_TEXTS { Self::Any } else { Self::These(one) }
             }
+            (Self::Of(one), Self::Of(other)) if one == other => Self::Of(one),
+            (Self::Of(format), other @ Self::These(_)) | (other @ Self::These(_), Self::Of(format)) if matches!(&other, Self::These(texts) if texts.iter().all(|text| has(format, text))) => {
+                Self::Of(format)
+            }
             (one, other) if one.are_lower_case() && other.are_lower_case() => Self::LowerCase,
             _ => Self::Any,
         }
@@ -28,7 +36,7 @@ impl Texts {
 
     fn are_lower_case(&self) -> bool {
         match self {
-            Self::Any => false,
+            Self::Any | Self::Of(_) => false,
             Self::LowerCase => true,
             Self::These(texts) => texts.iter().all(|text| is_lower_case(text)),
         }
@@ -37,7 +45,12 @@ impl Texts {
     /// Returns whether both may be the same text.
     pub(crate) fn meet(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Any, _) | (_, Self::Any) | (Self::LowerCase, Self::LowerCase) => true,
+            (Self::Of(format), Self::These(texts)) | (Self::These(texts), Self::Of(format)) => {
+                texts.iter().any(|text| has(*format, text))
+            }
+            (Self::Any | Self::Of(_), _)
+            | (_, Self::Any | Self::Of(_))
+            | (Self::LowerCase, Self::LowerCase) => true,
             (Self::LowerCase, Self::These(texts)) | (Self::These(texts), Self::LowerCase) => {
                 texts.iter().any(|text| is_lower_case(text))
             }
@@ -52,6 +65,11 @@ impl Texts {
             _ => None,
         }
     }
+}
+
+/// Returns whether a text has a form, or is empty, as that of an absent field can be.
+fn has(format: Format, text: &str) -> bool {
+    text.is_empty() || format.check(text).is_ok()
 }
 
 pub(crate) fn is_lower_case(text: &str) -> bool {
@@ -73,5 +91,10 @@ mod tests {
         assert!(Texts::LowerCase.meet(&these(&["P5", "p5"])));
         assert_eq!(Texts::LowerCase.or(these(&[""])), Texts::LowerCase);
         assert_eq!(Texts::LowerCase.or(these(&["A"])), Texts::Any);
+        let names = Texts::Of(Format::DnsLabel);
+        assert!(names.meet(&these(&["Research", "research"])) && names.meet(&these(&[""])));
+        assert!(!names.meet(&these(&["Research"])));
+        assert_eq!(names.clone().or(these(&[""])), names);
+        assert_eq!(names.or(these(&["A"])), Texts::Any);
     }
 }

@@ -1,0 +1,145 @@
+//! Amounts of bytes that are too small to be meant, and capabilities that no kernel has.
+
+use serde_json::Value;
+
+use crate::core::policy::definition::Definition;
+use crate::core::policy::diagnostic::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest};
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::overlay::{Element, Instruction, Template};
+use crate::core::policy::parameter::plain;
+use crate::core::quantity::Quantity;
+
+use super::Finding;
+use super::overlays::{instructions, nested};
+use super::places::{Places, Step};
+
+/// The capabilities of Linux.
+const CAPABILITIES: &[&str] = &[
+    "ALL",
+    "AUDIT_CONTROL",
+    "AUDIT_READ",
+    "AUDIT_WRITE",
+    "BLOCK_SUSPEND",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "KILL",
+    "LEASE",
+    "LINUX_IMMUTABLE",
+    "MAC_ADMIN",
+    "MAC_OVERRIDE",
+    "MKNOD",
+    "NET_ADMIN",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_RAW",
+    "PERFMON",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYSLOG",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_CHROOT",
+    "SYS_MODULE",
+    "SYS_NICE",
+    "SYS_PACCT",
+    "SYS_PTRACE",
+    "SYS_RAWIO",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "WAKE_ALARM",
+];
+
+pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for instruction in instructions(definition) {
+        nested(instruction, &mut |instruction| match instruction {
+            Instruction::Amounts(amounts) => {
+                for amount in amounts {
+                    let Interpolation::Literal(name) = &amount.resource else { continue };
+                    if !["memory", "ephemeral-storage"].contains(&name.as_str()) {
+                        continue;
+                    }
+                    let tiny = amount.limit.iter().chain(&amount.request).find_map(tiny);
+                    if let Some(value) = tiny {
+                        found.push(of_amount(name, &value, &format!("{name}: ")));
+                    }
+                }
+            }
+            Instruction::Capabilities { lists, .. } => {
+                for (_, list) in lists {
+                    capabilities(list, &mut found);
+                }
+            }
+            _ => {}
+        });
+    }
+    let places = Places::of(definition);
+    for rule in &definition.rules {
+        for Element(volume) in &rule.pod.volumes {
+            let (Some(name), Some(source)) = (volume.literal("name"), volume.field("emptyDir")) else {
+                continue;
+            };
+            let Some(value) = source.field("sizeLimit").as_ref().and_then(tiny) else { continue };
+            let fields = ["pod", "spec", "volumes"].map(|name| Step::Field(name.to_owned()));
+            let inner = ["emptyDir", "sizeLimit"].map(|name| Step::Field(name.to_owned()));
+            let path: Vec<Step> =
+                fields.into_iter().chain([Step::Entry("name", name.to_owned())]).chain(inner).collect();
+            let finding = of_amount("sizeLimit", &value, "sizeLimit: ");
+            match places.value(&rule.name, &path) {
+                Some(place) if place.file == definition.file => {
+                    let diagnostic = Diagnostic { span: place.span, ..finding.diagnostic };
+                    found.push(Finding::placed(diagnostic, definition));
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+fn of_amount(name: &str, value: &str, needle: &str) -> Finding {
+    let message =
+        format!("`{name}: {value}` is less than 1 KiB: a quantity without a unit is a number of bytes");
+    let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
+    let hint = format!("write a unit, such as `{digits}Mi` or `{digits}Gi`");
+    Finding::warning(TINY_AMOUNT, &format!("{needle}{value}"), message, &hint)
+}
+
+/// An amount of less than 1 KiB, as the policy writes it.
+fn tiny(template: &Template) -> Option<String> {
+    let Template::Constant(value @ (Value::String(_) | Value::Number(_))) = template else { return None };
+    let (amount, zero, kibibyte) =
+        (Quantity::from_value(value)?, Quantity::parse("0")?, Quantity::parse("1Ki")?);
+    (amount > zero && amount < kibibyte).then(|| plain(value))
+}
+
+fn capabilities(list: &Template, found: &mut Vec<Finding>) {
+    let names: Vec<&str> = match list {
+        Template::Constant(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
+        Template::List(items) => items.iter().filter_map(|Element(item)| item.as_text()).collect(),
+        _ => return,
+    };
+    for name in names {
+        let upper = name.to_uppercase();
+        let known = upper.strip_prefix("CAP_").unwrap_or(&upper);
+        if CAPABILITIES.contains(&known) {
+            continue;
+        }
+        let message = format!("Linux has no capability `{name}`, so that the container does not start");
+        let hint = match closest(&known.replace('-', "_"), CAPABILITIES.iter().copied()) {
+            Some(closest) => format!("did you mean `{closest}`?"),
+            None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
+        };
+        found.push(Finding::warning(UNKNOWN_ENUM_VALUE, name, message, &hint));
+    }
+}

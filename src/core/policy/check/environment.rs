@@ -1,0 +1,100 @@
+//! References to variables in values of variables that the kubelet does not resolve.
+
+use crate::core::policy::definition::{Definition, Rule};
+use crate::core::policy::diagnostic::{Diagnostic, UNRESOLVED_REFERENCE};
+use crate::core::policy::overlay::{Element, Instruction, Template, Variable};
+
+use super::Finding;
+use super::places::{Places, Step};
+
+/// A variable that a rule sets in the containers that it selects.
+struct Set<'d> {
+    rule: &'d Rule,
+    name: &'d str,
+    value: Option<String>,
+}
+
+pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+    let Some(all) = definition.rules.iter().map(variables).collect::<Option<Vec<_>>>() else {
+        return Vec::new();
+    };
+    let all: Vec<Set<'_>> = all.into_iter().flatten().collect();
+    let places = Places::of(definition);
+    let mut found = Vec::new();
+    for (at, set) in all.iter().enumerate() {
+        let Some(value) = &set.value else { continue };
+        let problem = own(set.name, value).or_else(|| {
+            let later = references(value).find(|name| {
+                let is_set = |sets: &[Set<'_>]| sets.iter().any(|other| other.name == *name);
+                is_set(&all[at + 1..]) && !is_set(&all[..at])
+            })?;
+            let message = format!(
+                "`{}` refers to `$({later})`, which the policy sets later: the kubelet resolves the variables before it",
+                set.name
+            );
+            Some((message, format!("set `{later}` first")))
+        });
+        let Some((message, hint)) = problem else { continue };
+        let path = ["container", "env"].map(|name| Step::Field(name.to_owned())).into_iter();
+        let entry = [Step::Entry("name", set.name.to_owned()), Step::Field("value".to_owned())];
+        let path: Vec<Step> = path.chain(entry).collect();
+        if let Some(place) = places.value(&set.rule.name, &path).filter(|place| place.file == definition.file)
+        {
+            let diagnostic = Diagnostic::warning(UNRESOLVED_REFERENCE, place.span, message).hint(hint);
+            found.push(Finding::placed(diagnostic, definition));
+        }
+    }
+    found
+}
+
+/// The problem of a value that refers to its own variable.
+fn own(name: &str, value: &str) -> Option<(String, String)> {
+    let shell = value.match_indices('$').find_map(|(at, _)| {
+        let rest = value[at + 1..].strip_prefix(name)?;
+        let is_escaped = value[..at].ends_with('$');
+        let ends = !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        (ends && !is_escaped).then(|| format!("${name}"))
+    });
+    let written =
+        shell.or_else(|| references(value).any(|other| other == name).then(|| format!("$({name})")))?;
+    let message = format!("`{written}` is not the value that the container has: it stays as it is written");
+    Some((message, "add to the value of the container with `value: {$prepend: …}` or `$append`".to_owned()))
+}
+
+/// The names in `$(NAME)`; `$$(NAME)` is no reference.
+fn references(value: &str) -> impl Iterator<Item = &str> {
+    value.match_indices("$(").filter_map(|(at, _)| {
+        let dollars = value[..at].bytes().rev().take_while(|byte| *byte == b'$').count();
+        let end = value[at..].find(')')?;
+        dollars.is_multiple_of(2).then(|| &value[at + 2..at + end])
+    })
+}
+
+/// The variables of a rule, in order; `None` if an expression yields some of them.
+fn variables(rule: &Rule) -> Option<Vec<Set<'_>>> {
+    let mut found = Vec::new();
+    for instruction in &rule.container {
+        match instruction {
+            Instruction::Env { variables, .. } => {
+                for variable in variables {
+                    match variable {
+                        Variable::Entry(Element(entry)) => {
+                            let value = match entry.field("value") {
+                                Some(Template::Constant(value)) => value.as_str().map(str::to_owned),
+                                Some(Template::Computed(text, _)) => Some(text.source()),
+                                _ => None,
+                            };
+                            found.push(Set { rule, name: entry.literal("name")?, value });
+                        }
+                        Variable::List { name, .. } => {
+                            found.push(Set { rule, name: name.as_text()?, value: None });
+                        }
+                    }
+                }
+            }
+            Instruction::Computed { field, .. } if field.name == "env" => return None,
+            _ => {}
+        }
+    }
+    Some(found)
+}

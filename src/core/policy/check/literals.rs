@@ -1,0 +1,129 @@
+//! Texts that do not mean what they seem to: amounts in quotes, prefixes that are gone, and modes in paths.
+
+use crate::core::policy::definition::Definition;
+use crate::core::policy::diagnostic::{
+    ALWAYS_FALSE, Diagnostic, MODE_IN_MOUNT_PATH, QUANTITY_AS_TEXT, USELESS_PREFIX,
+};
+use crate::core::policy::expression::{Claim, Constant, Expression, Part, Test};
+use crate::core::policy::overlay::{Element, Instruction};
+use crate::core::policy::parameter::ParameterType;
+use crate::core::schema::Format;
+
+use super::Finding;
+use super::meaning::Meaning;
+use super::overlays::instructions;
+use super::places::Places;
+
+pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Finding> {
+    let mut found: Vec<Finding> = Vec::new();
+    definition.texts(&mut |text| {
+        for expression in text.expressions() {
+            quantities(definition, expression, &mut found);
+            for test in expression.tests(meaning) {
+                found.extend(without_prefix(definition, &test));
+            }
+        }
+    });
+    prefixes(definition, &mut found);
+    mount_paths(definition, &mut found);
+    found
+}
+
+fn warning(diagnostic: Diagnostic) -> Finding {
+    Finding { diagnostic, text: String::new() }
+}
+
+/// Quantities that are compared letter by letter.
+fn quantities(definition: &Definition, expression: &Expression, found: &mut Vec<Finding>) {
+    let is_quantity = |name: &str| {
+        let mut parameters = definition.parameters.iter();
+        parameters.any(|parameter| parameter.name == name && parameter.kind == ParameterType::Quantity)
+    };
+    expression.lookups(&mut |part, span| {
+        let Part::Order { name, other } = part else { return };
+        // A number against a quantity is an error of types.
+        if !is_quantity(name) || other.is_empty() || found.iter().any(|known| known.diagnostic.span == span) {
+            return;
+        }
+        let message = format!(
+            "the quantities `{name}` and `{other}` are compared as texts, so that `9Gi` is more than `64Gi`"
+        );
+        let hint = "compare with `==` or `in`, or use a parameter of the type `integer` or `number`";
+        found.push(warning(Diagnostic::warning(QUANTITY_AS_TEXT, span, message).hint(hint)));
+    });
+}
+
+/// A comparison of the value of a label with a text that begins with a prefix which is removed from it.
+fn without_prefix(definition: &Definition, test: &Test) -> Option<Finding> {
+    let label = test.roots.first().filter(|_| test.roots.len() == 1)?;
+    let mut steps = label.split('\u{0}').filter(|step| *step != "?");
+    let (Some("node"), Some(label), None) = (steps.next(), steps.next(), steps.next()) else { return None };
+    let texts: Vec<&str> = match &test.claim {
+        Claim::StartsWith(beginning) => vec![beginning],
+        Claim::OneOf(constants) => constants
+            .iter()
+            .filter_map(|constant| if let Constant::Text(one) = constant { Some(one.as_str()) } else { None })
+            .collect(),
+        _ => return None,
+    };
+    let prefixes = definition.node_labels.prefixes(label);
+    let (compared, prefix) = texts.iter().find_map(|compared| {
+        let begins = |prefix: &&String| !prefix.is_empty() && compared.starts_with(prefix.as_str());
+        Some((*compared, prefixes.iter().find(begins)?.as_str()))
+    })?;
+    let message = format!(
+        "`{}` compares with `{compared}`, and `nodeLabels` removes `{prefix}` from the values of `{label}`",
+        test.shown()
+    );
+    let hint = match &compared[prefix.len()..] {
+        "" => "remove the comparison".to_owned(),
+        rest => format!("write `'{rest}'`"),
+    };
+    Some(warning(Diagnostic::warning(ALWAYS_FALSE, test.span, message).hint(hint)))
+}
+
+/// Prefixes that no value of a label begins with, or that an earlier prefix takes away.
+fn prefixes(definition: &Definition, found: &mut Vec<Finding>) {
+    let places = Places::of(definition);
+    for label in definition.node_labels.labels() {
+        let prefixes = definition.node_labels.prefixes(label);
+        for (at, prefix) in prefixes.iter().enumerate() {
+            let earlier = prefixes[..at].iter().find(|earlier| prefix.starts_with(earlier.as_str()));
+            let message = if let Some(earlier) = earlier {
+                format!("the prefix `{prefix}` has no effect: `{earlier}` is removed in its place")
+            } else if prefix.is_empty() || Format::LabelValue.check(&format!("{prefix}x")).is_err() {
+                format!("no value of a label begins with `{prefix}`, which is never removed")
+            } else {
+                continue;
+            };
+            let hint = if earlier.is_some() { "write the longer prefix first" } else { "remove it" };
+            let Some(span) = places.prefix(label, prefix) else { continue };
+            let diagnostic = Diagnostic::warning(USELESS_PREFIX, span, message).hint(hint);
+            found.push(Finding::placed(diagnostic, definition));
+        }
+    }
+}
+
+/// Paths with a mode as `docker run` takes one.
+fn mount_paths(definition: &Definition, found: &mut Vec<Finding>) {
+    for instruction in instructions(definition) {
+        let Instruction::Mounts { mounts, .. } = instruction else { continue };
+        for Element(mount) in mounts {
+            let Some(path) = mount.literal("mountPath") else { continue };
+            let Some((inner, mode)) = path.rsplit_once(':') else { continue };
+            if !mode
+                .split(',')
+                .all(|option| ["ro", "rw", "z", "Z", "rshared", "rslave", "rprivate"].contains(&option))
+            {
+                continue;
+            }
+            let message = format!("the mount path `{path}` ends in `:{mode}`, which is a part of the path");
+            let hint = if mode.contains("ro") {
+                format!("write `mountPath: {inner}` and `readOnly: true`")
+            } else {
+                format!("write `mountPath: {inner}`")
+            };
+            found.push(Finding::warning(MODE_IN_MOUNT_PATH, path, message, &hint));
+        }
+    }
+}

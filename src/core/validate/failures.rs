@@ -1,0 +1,182 @@
+//! Every expression that fails for a sample pod: the engine stops at the first one.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::core::engine::{Scope, each_scope};
+use crate::core::policy::expression::{Bindings, Expression};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::overlay::{
+    Element, Instruction, PodOverlay, StringValue, Template, Variable, evaluate_key,
+};
+use crate::core::policy::{ActiveRule, PodContext, Policy, ResolvedPolicy};
+
+/// A failure, and the part of the policy in which it is.
+pub(super) type Failure = (String, EvaluationError);
+
+/// The failures of the rules that apply to a pod.
+pub(super) fn all(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<Failure> {
+    let mut found = Vec::new();
+    let mut active: Vec<bool> = Vec::new();
+    // A pod for which this fails has a failure of another kind, which is known.
+    let _ = each_scope(policy, pod, pod, context, &mut |scope, resolved, bindings| {
+        let mut evaluation = Evaluation::of(resolved, bindings, &mut found);
+        match scope {
+            Scope::Pod => {
+                for rule in &resolved.rules {
+                    let holds = rule.when.as_ref().is_none_or(|when| evaluation.holds(rule, when));
+                    if holds {
+                        evaluation.pod(rule, &rule.pod);
+                    }
+                    active.push(holds);
+                }
+            }
+            Scope::Container { gpus, .. } => {
+                for (rule, _) in resolved.rules.iter().zip(&active).filter(|(_, active)| **active) {
+                    let selects = match &rule.containers {
+                        Some(condition) => evaluation.holds(rule, condition),
+                        None => gpus > 0,
+                    };
+                    if selects {
+                        evaluation.instructions(rule, &rule.container);
+                    }
+                }
+            }
+            // The sample is not injected.
+            Scope::Injected => {}
+        }
+    });
+    found
+}
+
+struct Evaluation<'a, 'p, 'v> {
+    bindings: &'a Bindings<'p, 'v>,
+    /// The variables without a value, each with the failure behind that.
+    failed: BTreeMap<String, Failure>,
+    found: &'a mut Vec<Failure>,
+}
+
+impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
+    fn of(resolved: &ResolvedPolicy, bindings: &'a Bindings<'p, 'v>, found: &'a mut Vec<Failure>) -> Self {
+        let mut failed: BTreeMap<String, Failure> = BTreeMap::new();
+        for variable in resolved.variables() {
+            let mut cause = None;
+            variable.value.texts(&mut |text| {
+                let mut names = text.expressions().flat_map(Expression::names);
+                cause = cause.take().or_else(|| names.find_map(|name| failed.get(name).cloned()));
+            });
+            let failure = match (cause, variable.value.evaluate(bindings)) {
+                (_, Ok(_)) => continue,
+                (Some(cause), Err(_)) => cause,
+                (None, Err(error)) => (format!("the variable `{}`", variable.name), error),
+            };
+            failed.insert(variable.name.clone(), failure);
+        }
+        Self { bindings, failed, found }
+    }
+
+    /// Records a failure, or that of the variable behind it.
+    fn note<T>(
+        &mut self,
+        rule: &ActiveRule,
+        texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
+        result: Result<T, EvaluationError>,
+    ) -> Option<T> {
+        let error = match result {
+            Ok(value) => return Some(value),
+            Err(error) => error,
+        };
+        let mut cause = None;
+        texts(&mut |text| {
+            let mut names = text.expressions().flat_map(Expression::names);
+            cause = cause.take().or_else(|| names.find_map(|name| self.failed.get(name).cloned()));
+        });
+        self.found.push(cause.unwrap_or_else(|| (format!("rule `{}`", rule.name), error)));
+        None
+    }
+
+    fn holds(&mut self, rule: &ActiveRule, condition: &Interpolation) -> bool {
+        let holds = condition.holds(self.bindings);
+        self.note(rule, |visit| visit(condition), holds).unwrap_or_default()
+    }
+
+    fn template(&mut self, rule: &ActiveRule, template: &Template) {
+        let built = template.build(self.bindings);
+        self.note(rule, |visit| template.texts(visit), built);
+    }
+
+    fn elements(&mut self, rule: &ActiveRule, elements: &[Element]) {
+        for element in elements {
+            let built = element.build(self.bindings);
+            self.note(rule, |visit| element.0.texts(visit), built);
+        }
+    }
+
+    fn text(&mut self, rule: &ActiveRule, text: &Interpolation) {
+        let value = text.evaluate(self.bindings);
+        self.note(rule, |visit| visit(text), value);
+    }
+
+    /// The parts of a pod's overlay that are evaluated before the pod is injected.
+    fn pod(&mut self, rule: &ActiveRule, overlay: &PodOverlay) {
+        self.elements(rule, &overlay.volumes);
+        self.instructions(rule, &overlay.claims);
+        for container in &overlay.containers {
+            self.template(rule, &container.name);
+            self.instructions(rule, &container.instructions);
+        }
+    }
+
+    fn instructions(&mut self, rule: &ActiveRule, instructions: &[Instruction]) {
+        for instruction in instructions {
+            self.instruction(rule, instruction);
+        }
+    }
+
+    fn instruction(&mut self, rule: &ActiveRule, instruction: &Instruction) {
+        match instruction {
+            Instruction::Object { instructions, .. } => self.instructions(rule, instructions),
+            Instruction::Value { template, .. } | Instruction::Replace { list: template, .. } => {
+                self.template(rule, template);
+            }
+            Instruction::Entries { keys, entries, .. } => {
+                for (key, value) in entries {
+                    let name = evaluate_key(key, *keys, self.bindings);
+                    self.note(rule, |visit| visit(key), name);
+                    self.template(rule, value);
+                }
+            }
+            Instruction::Annotations { entries, .. } => {
+                for (_, value) in entries {
+                    if let StringValue::Text(template) = value {
+                        self.template(rule, template);
+                    }
+                }
+            }
+            Instruction::Env { variables, .. } => {
+                for variable in variables {
+                    match variable {
+                        Variable::Entry(entry) => self.elements(rule, std::slice::from_ref(entry)),
+                        Variable::List { edit, .. } => self.text(rule, &edit.entry),
+                    }
+                }
+            }
+            Instruction::Keyed { entries, .. }
+            | Instruction::Set { entries, .. }
+            | Instruction::Claims { entries, .. }
+            | Instruction::Mounts { mounts: entries, .. } => self.elements(rule, entries),
+            Instruction::Amounts(amounts) => {
+                for template in amounts.iter().flat_map(|amount| amount.limit.iter().chain(&amount.request)) {
+                    self.template(rule, template);
+                }
+            }
+            Instruction::Capabilities { lists, .. } => {
+                for (_, template) in lists {
+                    self.template(rule, template);
+                }
+            }
+            Instruction::Computed { expression, .. } => self.text(rule, expression),
+        }
+    }
+}
