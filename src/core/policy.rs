@@ -12,6 +12,7 @@ mod extension;
 mod feedback;
 mod file;
 pub(crate) mod interpolation;
+mod invalid_part;
 mod known_nodes;
 pub(crate) mod matcher;
 mod message;

@@ -81,11 +81,9 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
         Reason::EvaluationFailed { place, expression, message, fault } => {
             let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
             let hint = fault.hint.as_deref().unwrap_or("look at the values of the parameters");
-            if fault.span.line == 0 {
-                return Err(error(policy, message, hint, Some(&expression)));
-            }
-            let diagnostic = Diagnostic::new(fault.span, message).code(SAMPLE_FAILED).hint(hint);
-            Err(policy.definition().error(diagnostic))
+            let diagnostic = Diagnostic::new(fault.span, message.clone()).code(SAMPLE_FAILED).hint(hint);
+            let located = policy.definition().error_of(&fault, diagnostic);
+            Err(located.unwrap_or_else(|| error(policy, message, hint, Some(&expression))))
         }
         Reason::NotIdempotent { path } => {
             let message = format!(

@@ -232,7 +232,7 @@ impl Expression {
 
     /// Evaluates to a JSON value.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
-        let result = self.program.execute(&bindings.0)?;
+        let result = self.program.execute(&bindings.0).map_err(|error| Failure::of(error, &self.source))?;
         Ok(to_json(&result)?)
     }
 }

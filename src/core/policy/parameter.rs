@@ -2,6 +2,7 @@
 
 use serde_json::{Number, Value};
 
+use crate::core::counted;
 use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node, Text};
@@ -218,7 +219,7 @@ impl Parameter {
             let (least, most) = (self.min_items.unwrap_or(0), self.max_items);
             let wanted =
                 most.map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
-            return Err(format!("`{name}` has {} items and has to have {wanted}", items.len()));
+            return Err(format!("`{name}` has {} and has to have {wanted}", counted(items.len(), "item")));
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! The reasons for which an expression is not valid, or has no value.
 
+use std::sync::Arc;
+
 use cel::ExecutionError;
 
 use super::CompileError;
@@ -45,6 +47,38 @@ pub(crate) struct Failure {
     pub(super) name: Option<String>,
 }
 
+impl Failure {
+    /// The failure with the remedy for the expression: the guard of a missing key is written out.
+    pub(super) fn of(error: ExecutionError, source: &str) -> Self {
+        let key = if let ExecutionError::NoSuchKey(key) = &error { Some(Arc::clone(key)) } else { None };
+        let failure = Self::from(error);
+        let Some(key) = key else { return failure };
+        let read = [format!(".{key}"), format!("['{key}']"), format!("[\"{key}\"]")];
+        let at = read.iter().find_map(|read| source.find(read.as_str()));
+        let object = at.map(|at| &source[..at]).map(|before| {
+            let is_operand = |c: char| c.is_alphanumeric() || "_.?'\"[]-/".contains(c);
+            &before[before.trim_end_matches(is_operand).len()..]
+        });
+        Self { hint: Some(guard(object.unwrap_or_default(), &key)), ..failure }
+    }
+}
+
+/// How to read a key that may be missing.
+fn guard(object: &str, key: &str) -> String {
+    let is_name = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let is_name = is_name && !key.starts_with(|c: char| c.is_ascii_digit());
+    // A pod may have neither the map nor the key.
+    let object = ["annotations", "labels", "nodeSelector"]
+        .iter()
+        .find_map(|map| Some(format!("{}.?{map}", object.strip_suffix(map)?.strip_suffix('.')?)))
+        .unwrap_or_else(|| object.to_owned());
+    if is_name && object != "node" {
+        format!("write `{object}.?{key}.orValue(…)`")
+    } else {
+        format!("write `{object}[?'{key}'].orValue(…)`")
+    }
+}
+
 impl From<String> for Failure {
     fn from(message: String) -> Self {
         Self { message, hint: None, name: None }
@@ -57,9 +91,7 @@ impl From<ExecutionError> for Failure {
         match &error {
             ExecutionError::NoSuchKey(key) => Self {
                 message: error.to_string(),
-                hint: Some(format!(
-                    "guard what may be missing: `.?{key}.orValue(…)`, `[?'{key}'].orValue(…)` or `has(…)`"
-                )),
+                hint: Some(guard("", key)),
                 name: Some(key.to_string()),
             },
             ExecutionError::NoSuchOverload(call) => overload(call.function(), call.argument_types()),

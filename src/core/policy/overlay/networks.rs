@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::core::counted;
 use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
@@ -233,5 +234,5 @@ fn check(network: &str, listed: bool) -> Result<(), String> {
 
 fn too_many(count: &Value, listed: usize) -> Option<String> {
     let fits = count.as_u64().is_some_and(|count| usize::try_from(count).is_ok_and(|count| count <= listed));
-    (!fits).then(|| format!("{count} networks are to be attached, and the list has {listed}"))
+    (!fits).then(|| format!("the list has {}, and `$count` is {count}", counted(listed, "network")))
 }

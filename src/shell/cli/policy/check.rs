@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
+use crate::core::counted;
 use crate::core::check::{check, has_errors};
 use crate::core::policy::{Severity, SourceError};
 use crate::shell::builtin;
@@ -63,7 +64,6 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 
 fn summary(found: &[SourceError], files: usize) -> String {
     let of = |severity| found.iter().filter(|error| error.diagnostic.severity == severity).count();
-    let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     format!(
         "{} and {} in {}",
         counted(of(Severity::Error), "error"),
