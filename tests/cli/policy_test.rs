@@ -304,11 +304,26 @@ fn a_folder_without_cases_is_bad_usage() {
 fn a_new_policy_loads_and_its_cases_pass_and_cover_it() {
     let folder = tempfile::tempdir().unwrap();
     let new = |args: &[&str]| run_in(folder.path(), &[&["policy", "new"], args].concat(), "");
-    assert_eq!(new(&["--provider", "acme"]).exits(0).text(), "acme-rdma.yaml\ntests/acme-rdma.yaml\n");
     assert_eq!(
-        new(&["--provider", "acme", "--name", "acme-2", "sub"]).exits(0).text(),
-        "sub/acme-2.yaml\nsub/tests/acme-2.yaml\n"
+        new(&["--provider", "acme"]).exits(0).text(),
+        "acme-rdma.yaml\ntests/acme-rdma.yaml\nschemas/policy.json\nschemas/cases.json\n"
     );
+    for file in ["acme-2", "acme-3"] {
+        let run = new(&["--provider", "acme", "--name", file, "sub"]).exits(0);
+        assert_eq!(run.text(), format!("sub/{file}.yaml\nsub/tests/{file}.yaml\n"));
+    }
+    for (file, schema) in [
+        ("acme-rdma.yaml", "schemas/policy.json"),
+        ("tests/acme-rdma.yaml", "../schemas/cases.json"),
+        ("sub/acme-2.yaml", "../schemas/policy.json"),
+        ("sub/tests/acme-2.yaml", "../../schemas/cases.json"),
+    ] {
+        let path = folder.path().join(file);
+        let line = format!("# yaml-language-server: $schema={schema}\n");
+        assert!(fs::read_to_string(&path).unwrap().starts_with(&line), "{file}");
+        let schema = fs::read_to_string(path.parent().unwrap().join(schema)).unwrap();
+        assert!(schema.starts_with("{\n"), "{file}");
+    }
     for path in [".", "sub"] {
         run_in(folder.path(), &["policy", "test", path, "--require-coverage"], "").exits(0);
     }

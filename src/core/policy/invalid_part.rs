@@ -69,10 +69,10 @@ fn path_to(value: &Value, number: &mut usize) -> Option<Vec<String>> {
     })
 }
 
-/// The last node within a node that is written as this value. An expression in it can have any value.
+/// The last list or map within a node that is written as this value. An expression in it can have any value.
 fn equal_in<'n>(node: &'n Node, value: &Value) -> Option<&'n Node> {
     let within = match &node.content {
-        Content::Scalar { .. } => None,
+        Content::Scalar { .. } => return None,
         Content::List(items) => items.iter().rev().find_map(|item| equal_in(item, value)),
         Content::Map(entries) => entries.iter().rev().find_map(|entry| equal_in(&entry.value, value)),
     };
