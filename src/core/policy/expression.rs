@@ -269,6 +269,8 @@ fn is_known_function(function: &str) -> bool {
 }
 
 #[cfg(test)]
+mod functions;
+#[cfg(test)]
 mod tests {
     use serde_json::json;
 

@@ -55,9 +55,10 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let folder = Path::new(if arguments.folder == "." { "" } else { &arguments.folder });
     let tests = folder.join("tests");
     let file = format!("{policy}.yaml");
-    let above = if folder.join("../schemas/policy.json").exists() { "../" } else { "" };
+    let above = folder.parent().map(|parent| parent.join("schemas")).filter(|path| path.join("policy.json").exists());
+    let (schemas, up) = above.map_or_else(|| (folder.join("schemas"), ""), |above| (above, "../"));
     let filled = |schema: &str, text: &str| {
-        let line = format!("# yaml-language-server: $schema={above}schemas/{schema}.json\n");
+        let line = format!("# yaml-language-server: $schema={up}schemas/{schema}.json\n");
         line + &text.replace("{provider}", provider).replace("{name}", &policy)
     };
     let cases = filled("cases", CASES).replacen("$schema=", "$schema=../", 1);
@@ -67,7 +68,6 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             bail!("{} exists already; give the policy another name with `--name`", path.display());
         }
     }
-    let schemas = folder.join(above).join("schemas");
     for (schema, name) in [(policy_schema::policy(), "policy.json"), (policy_schema::cases(), "cases.json")] {
         let path = schemas.join(name);
         if !path.exists() {
