@@ -8,6 +8,7 @@ use super::diagnostic::{
     DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, SourceError, SourceErrors, suggest,
 };
 use super::extension::extend;
+use super::foreign;
 use super::parse::{self, Header};
 use super::problems::Problems;
 use super::reader;
@@ -38,6 +39,7 @@ impl PolicyFile {
                     .code(MISSING_KEY)
                     .hint("see docs/policy.md")
             })?;
+            foreign::check(&root)?;
             let mut header = Header::read(&root)?;
             let duplicates = duplicates.into_iter().map(|error| {
                 Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY).hint("keep one of them")

@@ -54,17 +54,23 @@ impl Failure {
         let failure = Self::from(error);
         let Some(key) = key else { return failure };
         let read = [format!(".{key}"), format!("['{key}']"), format!("[\"{key}\"]")];
-        let at = read.iter().find_map(|read| source.find(read.as_str()));
-        let object = at.map(|at| &source[..at]).map(|before| {
-            let is_operand = |c: char| c.is_alphanumeric() || "_.?'\"[]-/".contains(c);
-            &before[before.trim_end_matches(is_operand).len()..]
-        });
-        Self { hint: Some(guard(object.unwrap_or_default(), &key)), ..failure }
+        let found = read.iter().find_map(|read| Some((source.find(read.as_str())?, read.len())));
+        let hint = match found {
+            Some((at, length)) => guard(operand(&source[..at]), &key, &source[at + length..]),
+            None => guard("", &key, ""),
+        };
+        Self { hint: Some(hint), ..failure }
     }
 }
 
-/// How to read a key that may be missing.
-fn guard(object: &str, key: &str) -> String {
+/// The operand at the end of a part of an expression, of which a key is read.
+fn operand(before: &str) -> &str {
+    let is_operand = |c: char| c.is_alphanumeric() || "_.?'\"[]-/".contains(c);
+    &before[before.trim_end_matches(is_operand).len()..]
+}
+
+/// How to read a key that may be missing, and the fields of its value that the expression reads after it.
+fn guard(object: &str, key: &str, after: &str) -> String {
     let is_name = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     let is_name = is_name && !key.starts_with(|c: char| c.is_ascii_digit());
     // A pod may have neither the map nor the key.
@@ -72,11 +78,11 @@ fn guard(object: &str, key: &str) -> String {
         .iter()
         .find_map(|map| Some(format!("{}.?{map}", object.strip_suffix(map)?.strip_suffix('.')?)))
         .unwrap_or_else(|| object.to_owned());
-    if is_name && object != "node" {
-        format!("write `{object}.?{key}.orValue(…)`")
-    } else {
-        format!("write `{object}[?'{key}'].orValue(…)`")
-    }
+    let read = if is_name && object != "node" { format!(".?{key}") } else { format!("[?'{key}']") };
+    let fields: String = after.chars().take_while(|c| c.is_alphanumeric() || "_.".contains(*c)).collect();
+    let call = after[fields.len()..].starts_with('(');
+    let fields = if call { fields.rsplit_once('.').map_or("", |(fields, _)| fields) } else { &fields };
+    format!("write `{object}{read}{}.orValue(…)`", fields.replace('.', ".?"))
 }
 
 impl From<String> for Failure {
@@ -91,7 +97,7 @@ impl From<ExecutionError> for Failure {
         match &error {
             ExecutionError::NoSuchKey(key) => Self {
                 message: error.to_string(),
-                hint: Some(guard("", key)),
+                hint: Some(guard("", key, "")),
                 name: Some(key.to_string()),
             },
             ExecutionError::NoSuchOverload(call) => overload(call.function(), call.argument_types()),
