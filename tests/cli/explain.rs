@@ -261,7 +261,10 @@ fn mistakes_of_the_usage_say_what_to_write() {
 #[test]
 fn a_manifest_that_is_named_as_a_policy_gets_the_command_to_type() {
     let command = "`fabric-injector policy explain lab.yaml -f pod.yaml` explains its pods";
-    lab(&[("pod.yaml", POD)], &["pod.yaml"], "").exits(2).writes_nothing().says(&["pod.yaml is a Pod", command]);
+    lab(&[("pod.yaml", POD)], &["pod.yaml"], "")
+        .exits(2)
+        .writes_nothing()
+        .says(&["pod.yaml is a Pod", command]);
     let folder = folder(&[("pod.yaml", POD)]);
     let run = run_in(folder.path(), &["policy", "explain", "pod.yaml"], "").exits(2);
     run.says(&["`fabric-injector policy explain POLICY -f pod.yaml`"]);

@@ -38,13 +38,17 @@ fn a_pipeline_fails_until_the_manifests_are_injected_and_committed() {
     let folder = folder(&[]);
     let path = folder.path();
     fs::create_dir(path.join("manifests")).unwrap();
-    let pod = POD.replacen("spec:\n", "spec:\n  nodeSelector: {node.kubernetes.io/instance-type: p5.48xlarge}\n", 1);
+    let pod = POD.replacen(
+        "spec:\n",
+        "spec:\n  nodeSelector: {node.kubernetes.io/instance-type: p5.48xlarge}\n",
+        1,
+    );
     fs::write(path.join("manifests/pod.yaml"), &pod).unwrap();
     let commit = "git add -A; git -c user.name=a -c user.email=a@example.com commit -qm manifests";
     assert!(shell(path, &format!("git init -q; {commit}")).0);
     // Nobody committed the edits.
     let (done, said) = shell(path, &recipe());
-    assert!(!done && said.contains("+") && said.contains("vpc.amazonaws.com/efa"), "{said}");
+    assert!(!done && said.contains('+') && said.contains("vpc.amazonaws.com/efa"), "{said}");
     assert!(shell(path, commit).0);
     let (done, said) = shell(path, &recipe());
     assert!(done, "{said}");

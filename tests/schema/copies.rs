@@ -77,7 +77,9 @@ fn each_pattern_has_its_form_in_words() {
             Value::Array(items) => items.iter().collect(),
             _ => return,
         };
-        children.into_iter().for_each(|child| patterns(child, seen));
+        for child in children {
+            patterns(child, seen);
+        }
     }
     let mut seen = 0;
     patterns(&policy_schema::policy(), &mut seen);

@@ -191,15 +191,15 @@ fn find(text: &str, from: usize, needle: &str) -> Option<usize> {
         text[start..].trim_start().starts_with('#')
     };
     let is_name = |c: char| c.is_alphanumeric() || "_-./".contains(c);
-    let is_whole = |at: usize| {
+    let is_part = |at: usize| {
         let (before, after) = (&text[..at], &text[at + needle.len()..]);
-        !(needle.starts_with(is_name) && before.ends_with(is_name))
-            && !(needle.ends_with(is_name) && after.starts_with(is_name))
+        needle.starts_with(is_name) && before.ends_with(is_name)
+            || needle.ends_with(is_name) && after.starts_with(is_name)
     };
     let found: Vec<usize> = text[from..].match_indices(needle).map(|(at, _)| from + at).collect();
     let mut found = found.into_iter().filter(|at| !is_comment(*at));
     let first = found.clone().next();
-    found.find(|at| is_whole(*at)).or(first)
+    found.find(|at| !is_part(*at)).or(first)
 }
 
 impl Rule {

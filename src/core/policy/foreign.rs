@@ -20,7 +20,8 @@ impl Foreign {
     /// mistake in it, and for a text without a kind that is no YAML.
     pub fn of(text: &str) -> Option<Self> {
         let value = |key: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
+            let line =
+                text.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix(':'))?;
             let value = line.split(" #").next().unwrap_or_default().trim();
             Some(value.trim_matches(['"', '\'']).to_owned())
         };

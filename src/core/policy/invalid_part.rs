@@ -84,7 +84,8 @@ fn is_written(node: &Node, value: &Value) -> bool {
         (Content::Scalar { value: Scalar::String(text), .. }, _) if text.contains("${") => true,
         (Content::Scalar { .. }, _) => node.to_value() == *value,
         (Content::List(items), Value::Array(values)) => {
-            items.len() == values.len() && items.iter().zip(values).all(|(item, value)| is_written(item, value))
+            items.len() == values.len()
+                && items.iter().zip(values).all(|(item, value)| is_written(item, value))
         }
         (Content::Map(entries), Value::Object(map)) => {
             let same = |key: &str, node: &Node| map.get(key).is_some_and(|value| is_written(node, value));

@@ -193,7 +193,11 @@ fn object_of(fields: Map<String, Value>) -> Schema {
 
 /// The schema of an object or a list, or one expression that yields it.
 fn or_expression(schema: Schema, kind: &str) -> Schema {
-    let form = if kind == "array" { "a list, or one expression: `${…}`" } else { "a map, or one expression: `${…}`" };
+    let form = if kind == "array" {
+        "a list, or one expression: `${…}`"
+    } else {
+        "a map, or one expression: `${…}`"
+    };
     schema.with("type", json!([kind, "string"])).matching(EXPRESSION, form)
 }
 

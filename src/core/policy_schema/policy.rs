@@ -118,8 +118,7 @@ fn named(values: Schema, others: &[&str]) -> Schema {
         .matching("^[A-Za-z][A-Za-z0-9_]*$", "letters, digits and `_`, a letter first")
         .with("not", json!({"enum": taken}))
         .with("errorMessage", "expressions know this name already; choose another one");
-    Schema::map(values)
-        .with("propertyNames", names)
+    Schema::map(values).with("propertyNames", names)
 }
 
 fn gpu_claims() -> Schema {
@@ -151,7 +150,8 @@ fn fabric() -> Schema {
 
 fn matcher(complete: bool) -> Schema {
     let other_than_any = text().with("not", json!({"const": "*"}));
-    let kind = matching(r"^[A-Za-z][A-Za-z0-9]*(?:\.[-.a-z0-9]+)?$", "`Kind`, or `Kind.group` such as `Job.batch`");
+    let kind =
+        matching(r"^[A-Za-z][A-Za-z0-9]*(?:\.[-.a-z0-9]+)?$", "`Kind`, or `Kind.group` such as `Job.batch`");
     let schema = Keys::default()
         .optional(
             "anyAnnotation",
@@ -211,7 +211,10 @@ fn message() -> Schema {
 }
 
 fn settings() -> Schema {
-    let name = matching("^[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?$", "at most 40 lower-case letters, digits and hyphens");
+    let name = matching(
+        "^[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?$",
+        "at most 40 lower-case letters, digits and hyphens",
+    );
     let file = Keys::default()
         .required(
             "path",
@@ -227,12 +230,17 @@ fn settings() -> Schema {
     let commands = Schema::list(text().with("minLength", 1)).with("minItems", 1);
     let launcher = Keys::default()
         .required("commands", commands.example(json!(["mpirun"])), "The commands that start the ranks.")
-        .required("option", matching("^-", "an option, such as `-x`").example("-x"), "The option that names a variable to hand on.");
+        .required(
+            "option",
+            matching("^-", "an option, such as `-x`").example("-x"),
+            "The option that names a variable to hand on.",
+        );
     Keys::default()
         .required("name", name.example("nccl"), "A DNS label of at most 40 characters, for reports.")
         .required(
             "variables",
-            Schema::list(matching(r"^[A-Za-z0-9_]+\*?$", "the name of a variable, or its beginning and `*`")).example(json!(["NCCL_*"])),
+            Schema::list(matching(r"^[A-Za-z0-9_]+\*?$", "the name of a variable, or its beginning and `*`"))
+                .example(json!(["NCCL_*"])),
             "Names of variables, or beginnings of names and `*`.",
         )
         .optional("when", condition(), "The condition for the pod.")

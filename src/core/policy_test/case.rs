@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::core::engine::{Reason, Warning};
 use crate::core::policy::diagnostic::suggest;
 use crate::core::policy::problems::{Checked, Problems, all};
 use crate::core::policy::reader::{self, Fields};
-use crate::core::policy::{Definition, Diagnostic, Setting, SourceError, SourceErrors};
+use crate::core::policy::{Definition, Diagnostic, Policy, Setting, SourceError, SourceErrors};
+use crate::core::policy_set::PolicySet;
 use crate::core::schema::{self, Shape};
 use crate::core::values::Values;
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
-use super::expectation::{Expectation, checks_nothing, expectation, known_fields};
+use super::expectation::{Code, Expectation, checks_nothing, expectation, known_fields};
 use super::strategic;
 
 /// The `kind` of a file of cases.
@@ -97,6 +99,34 @@ impl CaseFile {
     /// An error at a position of the file.
     pub fn error(&self, span: Span, message: impl Into<String>, hint: &str) -> SourceError {
         SourceError::new(&self.file, &self.text, Diagnostic::new(span, message).hint(hint))
+    }
+
+    /// Fails for an expected code that no result of these policies has.
+    pub fn check_codes(&self, case: &Case, policies: &PolicySet) -> Result<(), SourceErrors> {
+        let definitions = || policies.policies().iter().map(Policy::definition);
+        let reasons: Vec<&str> = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS]
+            .concat()
+            .into_iter()
+            .chain(definitions().flat_map(Definition::refusal_codes))
+            .collect();
+        let warnings: Vec<&str> =
+            Warning::CODES.iter().copied().chain(definitions().flat_map(Definition::warning_codes)).collect();
+        let known = |what: &str, code: &Code, known: &[&str]| {
+            if known.contains(&code.text.as_str()) {
+                return Ok(());
+            }
+            let message = format!("no {what} has the code `{}`", code.text);
+            Err(Diagnostic::new(code.span, message).hint(suggest(&code.text, known.iter().copied())))
+        };
+        let checked = case.expectations.iter().flat_map(|expectation| {
+            let warned = expectation.warnings.iter().flatten();
+            let of_warnings = warned.map(|code| known("warning of these policies", code, &warnings));
+            let of_reason = expectation.reason.iter().map(|code| known("reason", code, &reasons));
+            of_warnings.chain(of_reason).collect::<Vec<_>>()
+        });
+        all::<_, _, Vec<()>>(checked)
+            .map(|_| ())
+            .map_err(|problems| errors_in(&self.file, &self.text, problems))
     }
 
     /// The operator's settings of a case for each of its policies.

@@ -121,18 +121,11 @@ fn describe(
             "misspelled_trigger",
             format!("write {annotation} for {seen} in `{to}`: no policy reads an annotation of that name"),
         ),
-        Place::Labels => (
-            "trigger_as_label",
-            format!("{change}: policies read annotations, not labels"),
-        ),
-        Place::Enclosing(kind) => (
-            "trigger_on_workload",
-            format!("{change}: pods do not get the annotations of a {kind}"),
-        ),
-        Place::Other => (
-            "misplaced_trigger",
-            format!("{change}: it is no annotation where it is"),
-        ),
+        Place::Labels => ("trigger_as_label", format!("{change}: policies read annotations, not labels")),
+        Place::Enclosing(kind) => {
+            ("trigger_on_workload", format!("{change}: pods do not get the annotations of a {kind}"))
+        }
+        Place::Other => ("misplaced_trigger", format!("{change}: it is no annotation where it is")),
     }
 }
 

@@ -49,7 +49,9 @@ fn networks() -> Schema {
         text().matching(format!("^(?:{name}/)?{name}{interface}$|{INTERPOLATED}"), form)
     };
     let several = Schema::list(network("(?:@[-_.A-Za-z0-9]{1,15})?")).with("minItems", 1);
-    let count = Schema::of(&["integer", "string"]).with("minimum", 0).matching(INTERPOLATED, "a number without quotes, or an expression: `${…}`");
+    let count = Schema::of(&["integer", "string"])
+        .with("minimum", 0)
+        .matching(INTERPOLATED, "a number without quotes, or an expression: `${…}`");
     Keys::default()
         .required(
             "$networks",

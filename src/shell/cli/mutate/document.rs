@@ -113,7 +113,8 @@ pub(super) fn process<'a>(
 /// The error of a document, with the remedy if that is a template of a chart.
 fn with_hint(error: DocumentError, raw: &RawDocument) -> DocumentError {
     let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
-    let hint = "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`";
+    let hint =
+        "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`";
     let message = if is_template { format!("{}{hint}", error.message) } else { error.message };
     DocumentError { message, ..error }
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 
-use crate::core::counted;
 use crate::core::check::{check, has_errors};
+use crate::core::counted;
 use crate::core::policy::{Foreign, Severity, SourceError};
 use crate::shell::builtin;
 use crate::shell::policy_sources::policy_texts;
@@ -68,10 +68,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 }
 
 /// The texts of a file or of a built-in policy, and those of a folder that are no other files.
-fn policies_of(
-    name: &str,
-    skipped: &mut Vec<(String, Foreign)>,
-) -> anyhow::Result<Vec<(String, String)>> {
+fn policies_of(name: &str, skipped: &mut Vec<(String, Foreign)>) -> anyhow::Result<Vec<(String, String)>> {
     let texts = policy_texts(name)?;
     if !Path::new(name).is_dir() {
         return Ok(texts);
@@ -96,7 +93,8 @@ fn notes(skipped: &[(String, Foreign)]) -> Vec<String> {
     const SHOWN: usize = 5;
     let (cases, others): (Vec<_>, Vec<_>) = skipped.iter().partition(|(_, foreign)| foreign.is_cases());
     let listed = |files: &[&(String, Foreign)]| {
-        let kind = |foreign: &Foreign| foreign.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        let kind =
+            |foreign: &Foreign| foreign.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
         let mut shown: Vec<String> =
             files.iter().take(SHOWN).map(|(file, foreign)| format!("{file}{}", kind(foreign))).collect();
         if files.len() > SHOWN {
@@ -107,7 +105,11 @@ fn notes(skipped: &[(String, Foreign)]) -> Vec<String> {
     let mut notes = Vec::new();
     if let [(first, _), ..] = cases.as_slice() {
         let folder = Path::new(first).parent().unwrap_or(Path::new("."));
-        notes.push(format!("not checked, cases: {}; run `fabric-injector policy test {}`", listed(&cases), folder.display()));
+        notes.push(format!(
+            "not checked, cases: {}; run `fabric-injector policy test {}`",
+            listed(&cases),
+            folder.display()
+        ));
     }
     if !others.is_empty() {
         notes.push(format!("not checked, no policies: {}", listed(&others)));

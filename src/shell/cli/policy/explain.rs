@@ -64,7 +64,8 @@ const POLICY_VARIABLE: &str = "FABRIC_INJECTOR_POLICY";
 impl Arguments {
     /// The policies of the arguments and of the option, which take the place of those of the environment.
     fn policies(&self) -> Vec<String> {
-        let of_environment = std::env::var(POLICY_VARIABLE).is_ok_and(|names| names == self.policies.join(","));
+        let of_environment =
+            std::env::var(POLICY_VARIABLE).is_ok_and(|names| names == self.policies.join(","));
         let arguments = if of_environment && !self.named.is_empty() { &[] } else { self.policies.as_slice() };
         arguments.iter().chain(&self.named).cloned().collect()
     }
@@ -73,7 +74,8 @@ impl Arguments {
 /// Fails for a manifest that is named as a policy.
 fn no_manifest(name: &str, policies: &[String]) -> anyhow::Result<()> {
     let path = Path::new(name);
-    let text = if builtin::find(name).is_none() && path.is_file() { fs::read_to_string(path).ok() } else { None };
+    let text =
+        if builtin::find(name).is_none() && path.is_file() { fs::read_to_string(path).ok() } else { None };
     let Some(foreign) = text.and_then(|text| Foreign::of(&text)) else { return Ok(()) };
     let kind = foreign.kind.as_deref().unwrap_or("file without a kind");
     let others: Vec<&str> = policies.iter().map(String::as_str).filter(|other| *other != name).collect();

@@ -55,7 +55,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let folder = Path::new(if arguments.folder == "." { "" } else { &arguments.folder });
     let tests = folder.join("tests");
     let file = format!("{policy}.yaml");
-    let above = folder.parent().map(|parent| parent.join("schemas")).filter(|path| path.join("policy.json").exists());
+    let above =
+        folder.parent().map(|parent| parent.join("schemas")).filter(|path| path.join("policy.json").exists());
     let (schemas, up) = above.map_or_else(|| (folder.join("schemas"), ""), |above| (above, "../"));
     let filled = |schema: &str, text: &str| {
         let line = format!("# yaml-language-server: $schema={up}schemas/{schema}.json\n");

@@ -182,11 +182,13 @@ impl PolicySets {
         }
         let key = format!("{files:?} {}", case.given());
         if let Some(known) = self.known.get(&key) {
+            file.cases.check_codes(case, known)?;
             return Ok(Arc::clone(known));
         }
         let with_settings = file.cases.settings(case, definitions_of(&files)?, self.built_in(case)?)?;
         let set = PolicySet::new(with_settings)
             .with_context(|| format!("{}:{}: {}", file.cases.file, case.span.line, case.name))?;
+        file.cases.check_codes(case, &set)?;
         let set = Arc::new(set);
         self.known.insert(key, Arc::clone(&set));
         Ok(set)
