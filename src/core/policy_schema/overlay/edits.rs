@@ -45,7 +45,7 @@ fn list() -> Schema {
 fn networks() -> Schema {
     let network = |interface: &str| {
         let name = "[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?";
-        let form = "the name of a network, with or without its namespace, as in `ops/rdma-vf`";
+        let form = "the name of a network, with or without its namespace, as in `team/rail-0`";
         text().matching(format!("^(?:{name}/)?{name}{interface}$|{INTERPOLATED}"), form)
     };
     let several = Schema::list(network("(?:@[-_.A-Za-z0-9]{1,15})?")).with("minItems", 1);
