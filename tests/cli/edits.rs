@@ -138,7 +138,10 @@ fn a_wrong_number_of_networks_or_a_wrong_name_is_refused() {
     refused(&networks("$networks: [a, b], $count: 3"), &["the list has 2 networks, and `$count` is 3"]);
     refused(&networks("$networks: '${rails}', $count: 4"), &["the list has 3 networks, and `$count` is 4"]);
     refused(&networks("$networks: '${rails}', $count: '${gpus}'"), &["`gpus`"]);
-    refused(&networks("$networks: '${rails}', $count: '${totalGpus}'"), &["8 networks", "the list has 3"]);
+    refused(
+        &networks("$networks: '${rails}', $count: '${totalGpus}'"),
+        &["the list has 3 networks, and `$count` is 8"],
+    );
     refused(&networks("$networks: rail-0, $count: many"), &["a whole number"]);
     refused(&networks("$networks: rail-0, $count: '2'"), &["a whole number"]);
     refused(&networks("$networks: rail-0, $count: -1"), &["a whole number"]);

@@ -1,6 +1,7 @@
 //! CEL. Only this folder knows the library behind it.
 
 mod failure;
+mod functions;
 mod infer;
 mod reads;
 pub(crate) mod types;
@@ -44,7 +45,7 @@ pub(crate) struct CompileError {
     /// Byte range within the expression.
     pub(crate) at: usize,
     pub(crate) length: usize,
-    pub(crate) hint: Option<&'static str>,
+    pub(crate) hint: Option<String>,
 }
 
 /// Values by name, for expressions to read.
@@ -169,7 +170,8 @@ impl Expression {
             if !is_operator(function) && !is_known_function(function) {
                 let at = source.find(function).unwrap_or(0);
                 let message = format!("CEL has no function `{function}`");
-                return Err(CompileError { message, at, length: function.len(), hint: None });
+                let hint = Some(functions::hint(function));
+                return Err(CompileError { message, at, length: function.len(), hint });
             }
         }
         let (names, reads) = (reader.names, Box::new(reader.reads));
@@ -268,8 +270,6 @@ fn is_known_function(function: &str) -> bool {
         || !missing(format!("''.{function}()"))
 }
 
-#[cfg(test)]
-mod functions;
 #[cfg(test)]
 mod tests {
     use serde_json::json;

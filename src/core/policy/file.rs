@@ -37,7 +37,7 @@ impl PolicyFile {
             let root = root.ok_or_else(|| {
                 Diagnostic::new(Span::default(), "the file is empty")
                     .code(MISSING_KEY)
-                    .hint("see docs/policy.md")
+                    .hint("`fabric-injector policy new` writes a policy to start from")
             })?;
             foreign::check(&root)?;
             let mut header = Header::read(&root)?;

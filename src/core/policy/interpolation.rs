@@ -225,7 +225,7 @@ fn compile(
     let expression = Expression::compile(source).map_err(|error| {
         Diagnostic::new(text.span_of(at + error.at, error.length), error.message)
             .code(INVALID_EXPRESSION)
-            .hint(error.hint.unwrap_or("expressions are CEL, see docs/policy.md"))
+            .hint(error.hint.as_deref().unwrap_or("expressions are CEL, see docs/policy.md"))
     })?;
     for name in expression.names() {
         let place = || text.span_of(at + find_name(source, name).unwrap_or(0), name.len());

@@ -32,7 +32,7 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
         message: format!("not valid CEL: {shown}"),
         at,
         length: found.len().max(1),
-        hint: operator.map(|(_, hint)| *hint),
+        hint: operator.map(|(_, hint)| (*hint).to_owned()),
     }
 }
 

@@ -200,8 +200,12 @@ fn name(source: &Source, listed: bool) -> Checked<Interpolation> {
     let text = text(source)?;
     if let Interpolation::Literal(name) = &text {
         check(name, listed).map_err(|problem| {
-            Diagnostic::new(source.span, format!("`{name}`: {problem}"))
-                .hint("name a network as `name` or `namespace/name`, in a list also as `name@interface`")
+            let hint = if name.starts_with('$') {
+                "an expression is written as `${…}`"
+            } else {
+                "name a network as `name` or `namespace/name`, in a list also as `name@interface`"
+            };
+            Diagnostic::new(source.span, problem).hint(hint)
         })?;
     }
     Ok(text)
