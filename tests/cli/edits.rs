@@ -140,7 +140,7 @@ fn a_wrong_number_of_networks_or_a_wrong_name_is_refused() {
     refused(&networks("$networks: '${rails}', $count: '${gpus}'"), &["`gpus`"]);
     refused(
         &networks("$networks: '${rails}', $count: '${totalGpus}'"),
-        &["the list has 3 networks, and `$count` is 8"],
+        &["the list has 3 networks, and `$count` is 8", "lower `$count`"],
     );
     refused(&networks("$networks: rail-0, $count: many"), &["a whole number"]);
     refused(&networks("$networks: rail-0, $count: '2'"), &["a whole number"]);

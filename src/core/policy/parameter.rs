@@ -140,7 +140,10 @@ impl Parameter {
             let quotable = matches!(&node.content, Content::Scalar { value, plain: true, .. } if !matches!(value, Scalar::String(_)))
                 && matches!(self.kind, ParameterType::String | ParameterType::Template);
             let diagnostic = Diagnostic::new(node.span, problem);
-            let hint = if quotable {
+            let is_null = matches!(&node.content, Content::Scalar { value: Scalar::Null, .. });
+            let hint = if is_null {
+                "leave the key out: a parameter without a value is `null`".to_owned()
+            } else if quotable {
                 "put it in quotes".to_owned()
             } else {
                 format!("{}: {}", article(self.kind), self.description)

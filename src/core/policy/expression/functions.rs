@@ -69,6 +69,26 @@ pub(super) const NAMES: &[&str] = &[
     "value",
 ];
 
+/// Names of other languages, and what to write instead.
+const OTHERS: &[(&str, &str)] = &[
+    ("append", "write `list + [item]`"),
+    ("beginsWith", "did you mean `startsWith`?"),
+    ("concat", "write `one + other`"),
+    ("default", "read what may be absent with `.?`, and end with `.orValue(…)`"),
+    ("get", "write `map[?key].orValue(…)`"),
+    ("len", "did you mean `size`?"),
+    ("length", "did you mean `size`?"),
+    ("matches", "there are no regular expressions; use `startsWith`, `endsWith`, `contains` or `split`"),
+    ("max", "did you mean `math.greatest`?"),
+    ("min", "did you mean `math.least`?"),
+    ("str", "did you mean `string`?"),
+    ("toLower", "did you mean `lowerAscii`?"),
+    ("toLowerCase", "did you mean `lowerAscii`?"),
+    ("toString", "did you mean `string`?"),
+    ("toUpper", "did you mean `upperAscii`?"),
+    ("toUpperCase", "did you mean `upperAscii`?"),
+];
+
 /// The name without its namespace.
 fn last(name: &'static str) -> &'static str {
     name.rsplit('.').next().unwrap_or_default()
@@ -76,6 +96,9 @@ fn last(name: &'static str) -> &'static str {
 
 /// The hint for a name that no function has.
 pub(super) fn hint(name: &str) -> String {
+    if let Some((_, hint)) = OTHERS.iter().find(|(other, _)| *other == name) {
+        return (*hint).to_owned();
+    }
     let lower = name.to_lowercase();
     let begins = |known: &&&'static str| name.len() > 2 && last(known).to_lowercase().starts_with(&lower);
     let like = || {

@@ -45,7 +45,7 @@ impl NetworksEdit {
             (&networks, &count, source.get("$count"))
             && let Some(message) = too_many(count, names.len())
         {
-            return Err(Diagnostic::new(node.span, message).hint("add networks, or lower `$count`").into());
+            return Err(Diagnostic::new(node.span, message).hint(FEWER).into());
         }
         Ok(Self { networks, count })
     }
@@ -120,7 +120,9 @@ impl NetworksEdit {
             None => return Ok(Vec::new()),
         };
         if let Some(message) = count.as_ref().and_then(|count| too_many(count, names.len())) {
-            return Err(self.failed(message));
+            let mut error = self.failed(message);
+            error.fault.hint = Some(FEWER.to_owned());
+            return Err(error);
         }
         names.truncate(number.unwrap_or(usize::MAX));
         Ok(names.into_iter().map(|name| (name, 1)).collect())
@@ -235,6 +237,9 @@ fn check(network: &str, listed: bool) -> Result<(), String> {
     namespace.map_or(Ok(()), |namespace| Format::DnsLabel.check(namespace))?;
     Format::DnsSubdomain.check(name)
 }
+
+/// The remedy for a number of attachments for which there are too few networks.
+const FEWER: &str = "add networks, or lower `$count`";
 
 fn too_many(count: &Value, listed: usize) -> Option<String> {
     let fits = count.as_u64().is_some_and(|count| usize::try_from(count).is_ok_and(|count| count <= listed));
