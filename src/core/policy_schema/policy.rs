@@ -111,14 +111,13 @@ fn common(keys: Keys, parameter: &str) -> Keys {
         )
 }
 
-/// A map from names that expressions can read.
+/// A map from names that expressions can read. An editor says that the names are not allowed which have a value already.
 fn named(values: Schema, others: &[&str]) -> Schema {
-    let taken: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).chain(others.iter().copied()).collect();
-    let names = Schema::default()
-        .matching("^[A-Za-z][A-Za-z0-9_]*$", "letters, digits and `_`, a letter first")
-        .with("not", json!({"enum": taken}))
-        .with("errorMessage", "expressions know this name already; choose another one");
-    Schema::map(values).with("propertyNames", names)
+    let taken = BUILT_IN.iter().map(|(name, _)| *name).chain(others.iter().copied());
+    let taken: Map<String, Value> = taken.map(|name| (name.to_owned(), Value::Bool(false))).collect();
+    let names =
+        Schema::default().matching("^[A-Za-z][A-Za-z0-9_]*$", "letters, digits and `_`, a letter first");
+    Schema::map(values).with("properties", taken).with("propertyNames", names)
 }
 
 fn gpu_claims() -> Schema {
