@@ -244,6 +244,16 @@ fn coverage_of_an_extension_is_about_its_own_parts() {
 }
 
 #[test]
+fn a_file_of_another_kind_has_one_error_and_manifests_next_to_policies_none() {
+    let folder = lab(&[PASSES]);
+    test(&folder, &["lab.yaml"]).exits(2).says(&["`kind` is `FabricPolicy`", "name its folder"]);
+    write(&folder, "job.yaml", "apiVersion: batch/v1\nkind: Job\nspec: {}\n");
+    let run = test(&folder, &["job.yaml"]).exits(2);
+    assert_eq!(run.says(&["`kind` is `Job`"]).stderr.matches("error: ").count(), 1, "{}", run.stderr);
+    test(&folder, &[]).exits(0);
+}
+
+#[test]
 fn files_that_no_case_uses_fail() {
     let folder = lab(&[PASSES]);
     fs::create_dir(folder.path().join("tests/workloads")).unwrap();
@@ -280,11 +290,7 @@ fn the_cases_of_transcribed_policies_pass() {
 fn a_policy_in_place_of_cases_has_a_located_error() {
     let folder = super::folder(&[("lab.yaml", POLICY)]);
     let run = test(&folder, &["lab.yaml"]).exits(2);
-    run.writes_nothing().says(&[
-        "`kind` is `FabricPolicy`",
-        "a file of cases has `kind: PolicyTest`",
-        "lab.yaml:2:",
-    ]);
+    run.writes_nothing().says(&["`kind` is `FabricPolicy`", "name its folder", "lab.yaml:2:"]);
 }
 
 /// A broken file of cases, the mark of the line that is shown, and parts of the message.

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::core::engine::{Reason, Warning};
-use crate::core::policy::diagnostic::suggest;
+use crate::core::policy;
+use crate::core::policy::diagnostic::{closest, suggest};
 use crate::core::policy::problems::{Checked, Problems, all};
 use crate::core::policy::reader::{self, Fields};
 use crate::core::policy::{Definition, Diagnostic, Policy, Setting, SourceError, SourceErrors};
@@ -185,6 +186,7 @@ fn read(text: &str) -> Checked<Vec<Case>> {
             .hint("see docs/testing-policies.md")
             .into());
     };
+    another_kind(&root)?;
     let mut fields = Fields::of(&root, "a file of cases")?;
     for (key, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let _ = fields.required(key, |node| header(node, key, wanted));
@@ -210,6 +212,22 @@ fn read(text: &str) -> Checked<Vec<Case>> {
         problems.add(Diagnostic::new(list.span, "the file has no case").hint("see docs/testing-policies.md"));
     }
     problems.result(cases)
+}
+
+/// The error of a file of another kind, in place of one for each of its fields.
+fn another_kind(root: &Node) -> Result<(), Diagnostic> {
+    let Content::Map(entries) = &root.content else { return Ok(()) };
+    let node = entries.iter().find(|entry| entry.key == "kind").map(|entry| &entry.value);
+    let Some((node, kind)) = node.and_then(|node| Some((node, node.text()?.text))) else { return Ok(()) };
+    if closest(kind, [KIND]).is_some() {
+        return Ok(());
+    }
+    let hint = if kind == policy::KIND {
+        "the cases of a policy are in the folder `tests` next to it: name its folder".to_owned()
+    } else {
+        format!("a file of cases has `kind: {KIND}`")
+    };
+    Err(Diagnostic::new(node.span, format!("`kind` is `{kind}`, so that the file has no cases")).hint(hint))
 }
 
 fn header(node: &Node, key: &str, wanted: &str) -> Result<(), Diagnostic> {
