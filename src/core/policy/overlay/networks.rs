@@ -207,7 +207,9 @@ fn name(source: &Source, listed: bool) -> Checked<Interpolation> {
             } else {
                 "name a network as `name` or `namespace/name`, in a list also as `name@interface`"
             };
-            Diagnostic::new(source.span, problem).hint(hint)
+            let says_name = problem.starts_with(&format!("`{name}`"));
+            let message = if says_name { problem } else { format!("`{name}`: {problem}") };
+            Diagnostic::new(source.span, message).hint(hint)
         })?;
     }
     Ok(text)
