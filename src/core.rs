@@ -4,6 +4,7 @@
 
 pub mod admission;
 pub mod check;
+mod counted;
 pub mod engine;
 pub mod explain;
 pub(crate) mod installation;
@@ -21,3 +22,5 @@ mod validate;
 pub mod values;
 pub mod workload;
 pub mod yaml;
+
+pub use counted::counted;

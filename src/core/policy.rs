@@ -11,7 +11,9 @@ pub(crate) mod expression;
 mod extension;
 mod feedback;
 mod file;
+mod foreign;
 pub(crate) mod interpolation;
+mod invalid_part;
 mod known_nodes;
 pub(crate) mod matcher;
 mod message;
@@ -43,6 +45,7 @@ pub use diagnostic::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, WA
 pub(crate) use feedback::Feedback;
 pub use file::{PolicyFile, definitions};
 pub(crate) use file::{definition, in_use, second_extensions};
+pub use foreign::Foreign;
 pub use interpolation::Fault;
 pub use matcher::PodContext;
 pub(crate) use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};

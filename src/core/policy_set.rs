@@ -178,6 +178,12 @@ impl PolicySet {
             }
     }
 
+    /// Returns whether a pod has the stamp that a policy of the set gives it.
+    pub(crate) fn has_stamped(&self, pod: &Value) -> bool {
+        let stamp = pod["metadata"]["annotations"][STAMP].as_str();
+        stamp.is_some_and(|stamp| self.policies.iter().any(|policy| stamp_for(policy, pod) == stamp))
+    }
+
     /// The annotations that trigger a policy, each once, in the order of the policies.
     pub(crate) fn triggers(&self) -> Vec<&(String, String)> {
         let mut found = Vec::new();

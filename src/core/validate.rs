@@ -121,11 +121,9 @@ fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) ->
     let EvaluationError { expression, message, fault } = failure;
     let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
     let hint = fault.hint.as_deref().unwrap_or("look at the values of the parameters");
-    if fault.span.line == 0 {
-        return error(policy, message, hint, Some(&expression));
-    }
-    let diagnostic = Diagnostic::new(fault.span, message).code(SAMPLE_FAILED).hint(hint);
-    policy.definition().error(diagnostic)
+    let diagnostic = Diagnostic::new(fault.span, message.clone()).code(SAMPLE_FAILED).hint(hint);
+    let located = policy.definition().error_of(&fault, diagnostic);
+    located.unwrap_or_else(|| error(policy, message, hint, Some(&expression)))
 }
 
 /// An error at the expression that reads what changes, or else at the text by which the policy names that.

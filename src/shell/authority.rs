@@ -16,6 +16,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
+use crate::core::counted;
 use crate::shell::pem;
 
 /// The time before its making at which a certificate becomes valid, for machines whose clocks are behind.
@@ -134,9 +135,9 @@ impl Authority {
         };
         // Certificates have whole seconds only.
         if seconds(end) > seconds(ends) {
-            let days = left.as_secs() / (24 * 60 * 60);
+            let days = counted(left.as_secs() / (24 * 60 * 60), "day");
             bail!(
-                "the CA expires at {}, before the certificate would\nhint: ask for at most {days} days, or {REPLACE_CA}",
+                "the CA expires at {}, before the certificate would\nhint: ask for at most {days}, or {REPLACE_CA}",
                 shown(ends)
             );
         }

@@ -202,7 +202,14 @@ fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, St
     }
     let path = Path::new(name);
     if !name.contains(['/', '.']) && !path.exists() {
-        bail!("there is no built-in policy `{name}`, nor a file or folder of that name\n{}", available()?);
+        let mut names = builtin::POLICIES.iter().map(|policy| policy.name);
+        let hint = match names.clone().find(|known| known.starts_with(name)).or(closest(name, &mut names)) {
+            Some(closest) => {
+                format!("hint: did you mean `{closest}`? `fabric-injector policy list` lists them all")
+            }
+            None => available()?,
+        };
+        bail!("there is no built-in policy `{name}`, nor a file or folder of that name\n{hint}");
     }
     if !path.is_dir() {
         return Ok(vec![(name.to_owned(), read_file(name, allowed)?)]);

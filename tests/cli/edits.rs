@@ -135,10 +135,13 @@ fn a_list_of_networks_is_one_line_of_the_report() {
 
 #[test]
 fn a_wrong_number_of_networks_or_a_wrong_name_is_refused() {
-    refused(&networks("$networks: [a, b], $count: 3"), &["3 networks", "the list has 2"]);
-    refused(&networks("$networks: '${rails}', $count: 4"), &["4 networks", "the list has 3"]);
+    refused(&networks("$networks: [a, b], $count: 3"), &["the list has 2 networks, and `$count` is 3"]);
+    refused(&networks("$networks: '${rails}', $count: 4"), &["the list has 3 networks, and `$count` is 4"]);
     refused(&networks("$networks: '${rails}', $count: '${gpus}'"), &["`gpus`"]);
-    refused(&networks("$networks: '${rails}', $count: '${totalGpus}'"), &["8 networks", "the list has 3"]);
+    refused(
+        &networks("$networks: '${rails}', $count: '${totalGpus}'"),
+        &["the list has 3 networks, and `$count` is 8", "lower `$count`"],
+    );
     refused(&networks("$networks: rail-0, $count: many"), &["a whole number"]);
     refused(&networks("$networks: rail-0, $count: '2'"), &["a whole number"]);
     refused(&networks("$networks: rail-0, $count: -1"), &["a whole number"]);

@@ -81,6 +81,12 @@ fn templates_without_the_annotation_are_injected_as_if_they_had_it() {
     let again = mutate(&args, assumed.text()).exits(0);
     again.says(&["nothing_to_add"]);
     assert_eq!(again.values()[0], annotated);
+    // Without the option, a later run finds the stamp of the policy as it is.
+    let required = |options: &[&str], status: i32| {
+        mutate(&[&AWS[..], &["--require-mutated"], options].concat(), assumed.text()).exits(status)
+    };
+    required(&[], 0);
+    required(&["--set", "efaDevicesPerGPU=2"], 1).says(&["no pod template is injected"]);
     // A pod that turns the fabric off, or has no GPUs, stays as it is.
     for pod in [POD.replace("\"true\"", "\"false\""), unannotated().replace("nvidia.com/gpu", "cpu")] {
         let run = mutate(&[&AWS[..], &["--assume-annotated"]].concat(), &pod).exits(0);

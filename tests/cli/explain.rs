@@ -257,3 +257,24 @@ fn mistakes_of_the_usage_say_what_to_write() {
     nothing.says(&["stdin has no pod and no pod template"]).writes_nothing();
     run(&["policy", "explain", "aws-efa", "-f", "-"], "a: [\n").exits(2).says(&["stdin: document 1: line 2"]);
 }
+
+#[test]
+fn a_manifest_that_is_named_as_a_policy_gets_the_command_to_type() {
+    let command = "`fabric-injector policy explain lab.yaml -f pod.yaml` explains its pods";
+    lab(&[("pod.yaml", POD)], &["pod.yaml"], "")
+        .exits(2)
+        .writes_nothing()
+        .says(&["pod.yaml is a Pod", command]);
+    let folder = folder(&[("pod.yaml", POD)]);
+    let run = run_in(folder.path(), &["policy", "explain", "pod.yaml"], "").exits(2);
+    run.says(&["`fabric-injector policy explain POLICY -f pod.yaml`"]);
+}
+
+#[test]
+fn a_policy_can_be_named_by_the_option_of_the_other_commands() {
+    let argument = lab(&[], &[], "").exits(0);
+    let folder = folder(&[("lab.yaml", POLICY)]);
+    let option = run_in(folder.path(), &["policy", "explain", "--policy", "lab.yaml"], "").exits(0);
+    assert_eq!(option.text(), argument.text());
+    run_in(folder.path(), &["policy", "explain", "aws-efa", "--policy", "lab.yaml"], "").exits(2);
+}

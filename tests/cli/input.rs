@@ -213,3 +213,12 @@ fn what_only_looks_like_a_template_is_left_alone() {
         assert_eq!(aws(&[], text).exits(0).text(), text);
     }
 }
+
+#[test]
+fn a_template_of_a_chart_is_told_from_a_manifest() {
+    let template = "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n";
+    let hint = "helm template . | fabric-injector mutate -f -";
+    aws(&[], template).exits(2).says(&["hint: `{{ … }}` is no YAML", hint]);
+    let run = aws(&[], "a: [\n").exits(2);
+    assert!(!run.stderr.contains("helm"), "{}", run.stderr);
+}

@@ -22,6 +22,7 @@ mod man;
 mod manifests;
 mod near_misses;
 mod output;
+mod pipeline;
 mod policy_check;
 mod policy_errors;
 mod policy_list;

@@ -70,13 +70,13 @@ fn a_trigger_in_another_place_is_found() {
         &at("", "labels: {}"),
         "trigger_as_label",
         &format!("/spec/template/metadata/labels/{key}"),
-        &[ADD, to, "in `spec.template.metadata.labels`"],
+        &[ADD, to, "move `", "from `spec.template.metadata.labels` to `"],
     );
     finds(
         &at(", annotations: {}", ""),
         "trigger_on_workload",
         &format!("/metadata/annotations/{key}"),
-        &[ADD, to, "in `metadata.annotations`", "of a Job"],
+        &[ADD, to, "from `metadata.annotations`", "of a Job"],
     );
     let misplaced =
         at("", "").replace("    spec:\n", &format!("    annotations: {{{TRIGGER}: \"true\"}}\n    spec:\n"));
@@ -84,7 +84,7 @@ fn a_trigger_in_another_place_is_found() {
         &misplaced,
         "misplaced_trigger",
         &format!("/spec/template/annotations/{key}"),
-        &[ADD, to, "in `spec.template.annotations`"],
+        &[ADD, to, "from `spec.template.annotations`"],
     );
 }
 

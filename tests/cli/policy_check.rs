@@ -46,7 +46,8 @@ fn an_error_within_a_block_of_text_is_at_its_own_line_and_column() {
 #[test]
 fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
     let block = ">-\n              ${gpus > 0\n              ? pod.metadata.labels.team : ''}";
-    shown(&with_value(block), "labels.team").says(&["`.?labels.orValue(…)`", "(one container with GPUs)"]);
+    shown(&with_value(block), "labels.team")
+        .says(&["write `pod.metadata.?labels.?team.orValue(…)`", "(one container with GPUs)"]);
 }
 
 #[test]
@@ -334,4 +335,23 @@ fn the_page_about_checking_explains_every_code() {
     };
     assert_eq!(rows("Errors"), fabric_injector::core::policy::ERRORS);
     assert_eq!(rows("Warnings"), fabric_injector::core::policy::WARNINGS);
+}
+
+#[test]
+fn a_folder_is_checked_without_its_other_files_which_are_named() {
+    let job = "apiVersion: batch/v1\nkind: Job\nspec: {}\n---\napiVersion: v1\nkind: Service\n";
+    let cases = "apiVersion: fabric-injector.io/v1alpha1\nkind: PolicyTest\ncases: []\n";
+    let template = "apiVersion: v1\nkind: Pod\n{{- range .Values.x }}\n{{- end }}\n";
+    let others =
+        [("job.yaml", job), ("lab-cases.yaml", cases), ("pod.yaml", template), ("values.yaml", "a: {}\n")];
+    let run = check(&[&[("lab.yaml", POLICY)], &others[..]].concat(), &["."]).exits(0);
+    run.says(&["./job.yaml (Job), ./pod.yaml (Pod), ./values.yaml", "cases: ./lab-cases.yaml", "in 1 file"]);
+    // A file that is named is meant.
+    check(&others, &["job.yaml"]).exits(2).says(&["1 error", "0 warnings"]);
+    // A policy whose kind is misspelled is one.
+    let misspelled = POLICY.replacen("kind: FabricPolicy", "kind: FabricPolcy", 1);
+    let run = check(&[&[("lab.yaml", &misspelled[..])], &others[..]].concat(), &["."]).exits(2);
+    assert!(run.text().contains("did you mean `kind: FabricPolicy`?"), "{}", run.text());
+    let run = check(&others, &["."]).exits(2);
+    run.writes_nothing().says(&[". has no policy in it", "run `fabric-injector policy test .`"]);
 }

@@ -113,7 +113,7 @@ fn an_expression_without_a_value_on_some_nodes_is_shown_with_these() {
         policy.replacen("spec:\n", &spec, 1)
     };
     let unguarded = "${node.pool}";
-    shown(&with(unguarded), "pool}").says(&["for a pod that selects no nodes", "`orValue(…)`"]);
+    shown(&with(unguarded), "pool}").says(&["for a pod that selects no nodes", "`node[?'pool'].orValue(…)`"]);
     let unguarded = "${int(node[?'pool'].orValue('1'))}";
     shown(&with(unguarded), &unguarded[2..]).says(&["for a pod that selects `pool: a`"]);
 }
@@ -219,7 +219,7 @@ fn a_file_that_is_no_yaml_or_no_policy_is_shown() {
     with_policy("a: [\n", POD).exits(2).writes_nothing().says(&["lab.yaml:"]);
     with_policy("", POD).exits(2).writes_nothing().says(&["lab.yaml", "hint"]);
     with_policy("- a\n", POD).exits(2).writes_nothing().says(&["lab.yaml:1:1", "- a"]);
-    with_policy(POD, POD).exits(2).writes_nothing().says(&["lab.yaml:1:"]);
+    with_policy(POD, POD).exits(2).writes_nothing().says(&["lab.yaml:2:7", "no policy"]);
 }
 
 #[test]

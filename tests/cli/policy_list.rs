@@ -50,8 +50,8 @@ fn what_show_prints_is_a_policy_file() {
 
 #[test]
 fn show_of_an_unknown_policy_is_bad_usage() {
-    let run = run(&["policy", "show", "aws-eva"], "").exits(2);
-    run.writes_nothing().says(&["`aws-eva`"]);
+    let run = run(&["policy", "show", "something"], "").exits(2);
+    run.writes_nothing().says(&["`something`"]);
     for name in names() {
         run.says(&[&name]);
     }
@@ -73,4 +73,13 @@ fn show_prints_a_file_by_its_path_and_no_folder_of_several() {
 #[test]
 fn show_needs_a_name() {
     run(&["policy", "show"], "").exits(2).writes_nothing();
+}
+
+#[test]
+fn an_unknown_name_has_the_nearest_one() {
+    for name in ["aws-eff", "aws"] {
+        let run = run(&["policy", "show", name], "").exits(2);
+        run.writes_nothing().says(&["did you mean `aws-efa`?"]);
+        assert!(!run.stderr.contains("nebius"), "{}", run.stderr);
+    }
 }

@@ -154,7 +154,9 @@ fn update_rewrites_what_cases_declare_and_nothing_else() {
     let cases = [
         "  # A comment.\n  - name: patch   # kept\n    expect:\n      outcome: refused   # wrong\n      patch: []\n\n",
         "  - name: object\n    with: {spec: {containers: [{name: main, env: [{name: FABRIC, value: own}]}]}}\n    expect:\n      warnings: []   # none\n      object:\n        spec: {}\n      # The end.\n",
-        "  - {name: flow, expect: {outcome: unchanged, reason: opted_out, warnings: [a, b]}}\n",
+        "  - {name: flow, expect: {outcome: unchanged, reason: opted_out, warnings: [replaced, kept_env]}}\n",
+        "  - name: patch in braces\n    expect: {patch: [{op: test, path: /a}]}   # braces\n",
+        "  - {name: fields, expect: {lacks: [metadata.name], has: {spec: {hostNetwork: true}}}}\n",
     ];
     let folder = lab(&cases);
     let path = folder.path().join("tests/lab.yaml");
@@ -165,18 +167,90 @@ fn update_rewrites_what_cases_declare_and_nothing_else() {
     for kept in [
         "  # A comment.\n  - name: patch   # kept\n",
         "      outcome: mutated   # wrong\n",
-        "      warnings: [kept_env]   # none\n",
+        "      warnings:   # none\n        - kept_env\n",
         "      # The end.\n",
     ] {
         assert!(after.contains(kept), "no `{kept}` in\n{after}");
     }
     assert!(after.starts_with(before.split("cases:").next().unwrap()), "{after}");
     assert!(after.contains("        fabric-injector.io/injected: lab@*\n"), "{after}");
-    // A reason in braces cannot be removed; the case fails as before.
-    assert!(run.exits(1).text().contains("ok    tests/lab.yaml: object\n"));
+    assert!(after.contains("  - {name: flow, expect: {outcome: mutated, warnings: []}}\n"), "{after}");
+    assert!(after.contains("   # braces\n"), "{after}");
+    let run = run.exits(1);
+    assert!(run.text().ends_with("4 passed, 1 failed\n"), "{}", run.text());
+    run.says(&[": fields: edit `has`, `lacks`"]);
     let again = test(&folder, &["--update"]).exits(1);
-    assert!(again.text().ends_with("2 passed, 1 failed\n"), "{}", again.text());
+    assert!(again.text().ends_with("4 passed, 1 failed\n"), "{}", again.text());
     assert_eq!(fs::read_to_string(&path).unwrap(), after);
+}
+
+#[test]
+fn a_code_that_no_result_has_is_an_error() {
+    for (expect, found, hint) in [
+        ("reason: no_gpu_containr", "no reason has the code `no_gpu_containr`", "`no_gpu_container`"),
+        ("warnings: [kept_enf]", "no warning of these policies has the code `kept_enf`", "`kept_env`"),
+        ("outcome: mutatet", "`outcome` is `mutatet`", "`mutated`"),
+    ] {
+        let case = format!("  - name: code\n    expect:\n      {expect}\n");
+        test(&lab(&[&case]), &[]).exits(2).writes_nothing().says(&[found, hint]);
+    }
+}
+
+#[test]
+fn a_reason_that_differs_is_shown_with_the_one_that_comes_out() {
+    let run = test(&lab(&["  - {name: reason, expect: {reason: opted_out}}\n"]), &[]).exits(1);
+    let shown = "        reason\n      -   opted_out\n      +   no reason, since the pod is mutated\n";
+    assert!(run.text().contains(shown), "{}", run.text());
+    let other =
+        "  - name: reason\n    with: {metadata: {annotations: null}}\n    expect: {reason: opted_out}\n";
+    let run = test(&lab(&[other]), &[]).exits(1);
+    assert!(run.text().contains("      +   no_policy_matches (no policy matches this pod"), "{}", run.text());
+}
+
+#[test]
+fn a_number_is_no_string_of_its_digits() {
+    let number = "{spec: {containers: [{name: main, env: [{name: FABRIC, value: 1}]}]}}";
+    let case = |expect: &str| format!("  - {{name: number, expect: {expect}}}\n");
+    let run = test(&lab(&[&case(&format!("{{has: {number}}}"))]), &[]).exits(2);
+    run.writes_nothing().says(&["a pod has a string here, and this is the number `1`", "put it in quotes"]);
+    let object = format!(
+        "  - name: number\n    with: {}\n    expect: {{object: {number}}}\n",
+        number.replace("value: 1", "value: \"1\"")
+    );
+    let run = test(&lab(&[&object]), &[]).exits(1);
+    assert!(run.text().contains("-   1\n      +   \"1\"\n"), "{}", run.text());
+}
+
+#[test]
+fn coverage_of_an_extension_is_about_its_own_parts() {
+    let extension = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: our-efa}\nspec:\n  extends: aws-efa\n  \
+        warnings:\n    - {code: many_gpus, when: '${totalGpus > 8}', message: many}\n  rules:\n    \
+        - {name: debug, when: '${totalGpus > 4}', container: {env: [{name: A, value: b}]}}\n";
+    let case = |name: &str, gpus: u8, codes: &str| {
+        format!(
+            "  - name: {name}\n    with: {{spec: {{containers: [{{name: main, resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}}}]}}}}\n    \
+             expect: {{outcome: mutated, warnings: [parameter_assumed{codes}]}}\n"
+        )
+    };
+    let folder = lab(&[&case("few", 4, ""), &case("many", 16, ", many_gpus")]);
+    let cases = fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap();
+    write(&folder, "tests/lab.yaml", &cases.replace("../lab.yaml", "../our-efa.yaml"));
+    fs::remove_file(folder.path().join("lab.yaml")).unwrap();
+    write(&folder, "our-efa.yaml", extension);
+    let run = test(&folder, &["--require-coverage"]).exits(0);
+    assert!(run.text().contains("coverage: 6 of 6 values"), "{}", run.text());
+    write(&folder, "our-efa.yaml", &extension.replace("totalGpus > 4", "totalGpus > 2"));
+    test(&folder, &["--require-coverage"]).exits(1).says(&["do not cover"]);
+}
+
+#[test]
+fn a_file_of_another_kind_has_one_error_and_manifests_next_to_policies_none() {
+    let folder = lab(&[PASSES]);
+    test(&folder, &["lab.yaml"]).exits(2).says(&["`kind` is `FabricPolicy`", "name its folder"]);
+    write(&folder, "job.yaml", "apiVersion: batch/v1\nkind: Job\nspec: {}\n");
+    let run = test(&folder, &["job.yaml"]).exits(2);
+    assert_eq!(run.says(&["`kind` is `Job`"]).stderr.matches("error: ").count(), 1, "{}", run.stderr);
+    test(&folder, &[]).exits(0);
 }
 
 #[test]
@@ -216,11 +290,7 @@ fn the_cases_of_transcribed_policies_pass() {
 fn a_policy_in_place_of_cases_has_a_located_error() {
     let folder = super::folder(&[("lab.yaml", POLICY)]);
     let run = test(&folder, &["lab.yaml"]).exits(2);
-    run.writes_nothing().says(&[
-        "`kind` is `FabricPolicy`",
-        "a file of cases has `kind: PolicyTest`",
-        "lab.yaml:2:",
-    ]);
+    run.writes_nothing().says(&["`kind` is `FabricPolicy`", "name its folder", "lab.yaml:2:"]);
 }
 
 /// A broken file of cases, the mark of the line that is shown, and parts of the message.
@@ -304,11 +374,26 @@ fn a_folder_without_cases_is_bad_usage() {
 fn a_new_policy_loads_and_its_cases_pass_and_cover_it() {
     let folder = tempfile::tempdir().unwrap();
     let new = |args: &[&str]| run_in(folder.path(), &[&["policy", "new"], args].concat(), "");
-    assert_eq!(new(&["--provider", "acme"]).exits(0).text(), "acme-rdma.yaml\ntests/acme-rdma.yaml\n");
     assert_eq!(
-        new(&["--provider", "acme", "--name", "acme-2", "sub"]).exits(0).text(),
-        "sub/acme-2.yaml\nsub/tests/acme-2.yaml\n"
+        new(&["--provider", "acme"]).exits(0).text(),
+        "acme-rdma.yaml\ntests/acme-rdma.yaml\nschemas/policy.json\nschemas/cases.json\n"
     );
+    for file in ["acme-2", "acme-3"] {
+        let run = new(&["--provider", "acme", "--name", file, "sub"]).exits(0);
+        assert_eq!(run.text(), format!("sub/{file}.yaml\nsub/tests/{file}.yaml\n"));
+    }
+    for (file, schema) in [
+        ("acme-rdma.yaml", "schemas/policy.json"),
+        ("tests/acme-rdma.yaml", "../schemas/cases.json"),
+        ("sub/acme-2.yaml", "../schemas/policy.json"),
+        ("sub/tests/acme-2.yaml", "../../schemas/cases.json"),
+    ] {
+        let path = folder.path().join(file);
+        let line = format!("# yaml-language-server: $schema={schema}\n");
+        assert!(fs::read_to_string(&path).unwrap().starts_with(&line), "{file}");
+        let schema = fs::read_to_string(path.parent().unwrap().join(schema)).unwrap();
+        assert!(schema.starts_with("{\n"), "{file}");
+    }
     for path in [".", "sub"] {
         run_in(folder.path(), &["policy", "test", path, "--require-coverage"], "").exits(0);
     }

@@ -125,8 +125,8 @@ fn a_policy_is_named_by_the_path_of_its_file() {
 
 #[test]
 fn an_unknown_policy_is_named_and_the_built_in_ones_are_listed() {
-    let run = mutate(&["--policy", "aws-eva"], POD).exits(2);
-    run.writes_nothing().says(&["`aws-eva`"]).says(&BUILT_IN);
+    let run = mutate(&["--policy", "unknown"], POD).exits(2);
+    run.writes_nothing().says(&["`unknown`"]).says(&BUILT_IN);
 }
 
 #[test]

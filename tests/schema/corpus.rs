@@ -28,6 +28,7 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "trial-idempotence-",
             "trial-variable-",
             "variable-of-container-and-pod",
+            "variable-of-env",
             "variable-reads-itself",
             "variable-table-key-unknown",
             "warning-message-unknown-name",

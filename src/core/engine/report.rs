@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
+use crate::core::counted;
 use crate::core::pointer::field_path;
 use crate::core::policy::{Fault, SelectedLabel};
 
@@ -294,7 +295,7 @@ impl fmt::Display for Warning {
             }
             WarningKind::ParameterAssumed { parameter, value, labels, gpus, has_gpus } => {
                 let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
-                let gpus = gpus.map(|count| format!(", with {count} GPUs")).unwrap_or_default();
+                let gpus = gpus.map(|count| format!(", with {}", counted(count, "GPU"))).unwrap_or_default();
                 let remedy = if *has_gpus {
                     "set it, or select nodes that a table knows"
                 } else {

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::core::counted;
+
 use super::condition::{ConditionFact, Operand, Read};
 use super::fate::FieldState;
 use super::fields::{AuthorFact, ResultField};
@@ -73,7 +75,7 @@ fn nodes(fact: &PodFact, text: &mut Text) {
     }
     for container in &fact.containers {
         let kind = if container.list == "containers" { "container" } else { "init container" };
-        rows.push(row(kind, &format!("{}, {} GPUs", container.name, container.gpus)));
+        rows.push(row(kind, &format!("{}, {}", container.name, counted(container.gpus, "GPU"))));
     }
     text.rows(2, &rows);
 }
@@ -96,7 +98,12 @@ fn parameters(fact: &PodFact, text: &mut Text) {
     text.rows(2, &rows);
     let others = fact.parameters.len() - rows.len();
     if others > 0 {
-        text.line(&format!("  {others} others have their defaults and matter to no rule that applies"));
+        let rest = if others == 1 {
+            "1 other has its default and matters".to_owned()
+        } else {
+            format!("{others} others have their defaults and matter")
+        };
+        text.line(&format!("  {rest} to no rule that applies"));
     }
 }
 

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::core::counted;
+
 use super::constants::shown;
 use super::needs::NeedKind;
 use super::parameters::{ParameterFact, SourceKind};
@@ -179,8 +181,9 @@ fn allowed(fact: &ParameterFact) -> Option<String> {
     }
     let (least, most) = match (fact.min_items, fact.max_items) {
         (None, None) => (fact.minimum.as_ref().map(shown), fact.maximum.as_ref().map(shown)),
+        (Some(least), Some(most)) => return Some(format!("{least} to {}", counted(most, "item"))),
         (least, most) => {
-            let items = |count: usize| format!("{count} items");
+            let items = |count: usize| counted(count, "item");
             (least.map(items), most.map(items))
         }
     };
@@ -212,7 +215,7 @@ fn grouped(entries: &serde_json::Map<String, Value>) -> Vec<[String; 2]> {
         for value in values {
             let counts = by_gpus.iter().filter(|(_, other)| *other == value);
             let counts: Vec<&str> = counts.map(|(count, _)| count.as_str()).collect();
-            add(value, format!("{label} with {} GPUs", counts.join("/")));
+            add(value, format!("{label} with {}", counted(counts.join("/"), "GPU")));
         }
     }
     groups

@@ -69,6 +69,8 @@ pub struct Template {
     pub findings: Findings,
     /// True if the template has no annotation of a trigger, and was injected as if it had.
     pub assumed: bool,
+    /// True if the template has the stamp that a policy in use gives it.
+    pub stamped: bool,
     /// True if the template is in a manifest within a text, whose pointer is before the `#`.
     pub(super) in_text: bool,
 }
@@ -224,6 +226,7 @@ pub fn inject(
         let Some(place) = root.pointer_mut(&pointer) else { continue };
         let assumed = wanted.annotation == TriggerAnnotation::Assumed
             && assume_annotated(policies, place, &mut request);
+        let stamped = policies.has_stamped(place);
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
         match &mut mutation.outcome {
@@ -243,6 +246,7 @@ pub fn inject(
             added,
             findings: Findings::default(),
             assumed,
+            stamped,
             in_text: false,
         });
         contexts.push(request);

@@ -41,10 +41,8 @@ impl Policy {
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
             let located = |error: &EvaluationError| {
                 let diagnostic = without_value(error, reads_nodes.then_some(selection));
-                if error.fault.span.line > 0 {
-                    return definition.error(diagnostic);
-                }
-                definition.error_at(diagnostic, &[&error.expression])
+                let located = definition.error_of(&error.fault, diagnostic.clone());
+                located.unwrap_or_else(|| definition.error_at(diagnostic, &[&error.expression]))
             };
             errors.iter().map(located).collect::<Vec<_>>()
         };
@@ -179,6 +177,11 @@ fn first(errors: Vec<EvaluationError>) -> EvaluationError {
 
 /// An error for an expression without a value: for pods that select these nodes, or for all.
 fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnostic {
+    if error.fault.part.is_some() {
+        let message = format!("the value of `{}` is not valid: {}", error.expression, error.message);
+        let hint = error.fault.hint.as_deref().unwrap_or("look at the variables that it reads");
+        return Diagnostic::new(error.fault.span, message).code(NO_VALUE).hint(hint);
+    }
     let Some(nodes) = nodes else {
         let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
         let hint = || "look at the values of the parameters, see docs/policy.md".to_owned();
@@ -192,9 +195,9 @@ fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnost
         "`{}` cannot be evaluated for a pod that selects {selects}: {}",
         error.expression, error.message
     );
-    Diagnostic::new(error.fault.span, message)
-        .code(NO_VALUE)
-        .hint("guard it with `.?` and `orValue(…)`, or its rule with a `when` that reads `node`")
+    let guard = error.fault.hint.as_deref().unwrap_or("guard it with `.?` and `orValue(…)`");
+    let hint = format!("{guard}, or guard its rule with a `when` that reads `node`");
+    Diagnostic::new(error.fault.span, message).code(NO_VALUE).hint(hint)
 }
 
 #[cfg(test)]

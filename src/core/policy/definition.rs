@@ -2,7 +2,7 @@
 
 use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::{Diagnostic, SourceError};
-use super::interpolation::Interpolation;
+use super::interpolation::{Fault, Interpolation};
 use super::matcher::Matcher;
 use super::node::NodeLabels;
 use super::overlay::{Instructions, PodOverlay};
@@ -121,6 +121,19 @@ impl Definition {
         SourceError::new(file, text, diagnostic)
     }
 
+    /// The error of an expression without a value: at the part of a variable that is not valid, if a variable has that.
+    pub(crate) fn error_of(&self, fault: &Fault, mut diagnostic: Diagnostic) -> Option<SourceError> {
+        let part = fault.part.as_ref().and_then(|part| {
+            let nodes = self.variables.iter().rev().filter_map(|variable| variable.node.as_ref());
+            Some((part.code, nodes.into_iter().find_map(|node| part.place_in(node))?))
+        });
+        if let Some((code, span)) = part {
+            (diagnostic.code, diagnostic.span) = (code, span);
+            diagnostic.hint.clone_from(&fault.hint);
+        }
+        (diagnostic.span.line > 0).then(|| self.error(diagnostic))
+    }
+
     /// The annotations that trigger the policy, each with its value.
     pub fn triggers(&self) -> &[(String, String)] {
         &self.matcher.any_annotation
@@ -170,13 +183,23 @@ impl Definition {
     }
 }
 
-/// The first occurrence of a text at or after an offset, in a line that is no comment.
+/// The first occurrence of a text at or after an offset, in a line that is no comment. An occurrence within a longer name
+/// counts only if there is no other.
 fn find(text: &str, from: usize, needle: &str) -> Option<usize> {
     let is_comment = |at: usize| {
         let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
         text[start..].trim_start().starts_with('#')
     };
-    text[from..].match_indices(needle).map(|(at, _)| from + at).find(|at| !is_comment(*at))
+    let is_name = |c: char| c.is_alphanumeric() || "_-./".contains(c);
+    let is_part = |at: usize| {
+        let (before, after) = (&text[..at], &text[at + needle.len()..]);
+        needle.starts_with(is_name) && before.ends_with(is_name)
+            || needle.ends_with(is_name) && after.starts_with(is_name)
+    };
+    let found: Vec<usize> = text[from..].match_indices(needle).map(|(at, _)| from + at).collect();
+    let mut found = found.into_iter().filter(|at| !is_comment(*at));
+    let first = found.clone().next();
+    found.find(|at| !is_part(*at)).or(first)
 }
 
 impl Rule {

@@ -3,6 +3,7 @@
 mod budget;
 mod failure;
 mod formula;
+mod functions;
 mod infer;
 mod reads;
 mod tree;
@@ -51,7 +52,7 @@ pub(crate) struct CompileError {
     /// Byte range within the expression.
     pub(crate) at: usize,
     pub(crate) length: usize,
-    pub(crate) hint: Option<&'static str>,
+    pub(crate) hint: Option<String>,
 }
 
 /// Values by name, for expressions to read.
@@ -175,7 +176,7 @@ impl Expression {
         })?;
         let depth = tree::levels(program.expression()).count();
         if depth > MAX_DEPTH {
-            let hint = Some("split it into `variables`");
+            let hint = Some("split it into `variables`".to_owned());
             let message = format!("an expression has {depth} levels, more than {MAX_DEPTH}");
             return Err(CompileError { hint, ..whole(message) });
         }
@@ -185,7 +186,8 @@ impl Expression {
             if !is_operator(function) && !is_known_function(function) {
                 let at = source.find(function).unwrap_or(0);
                 let message = format!("CEL has no function `{function}`");
-                return Err(CompileError { message, at, length: function.len(), hint: None });
+                let hint = Some(functions::hint(function));
+                return Err(CompileError { message, at, length: function.len(), hint });
             }
         }
         let (names, reads) = (reader.names, Box::new(reader.reads));
@@ -250,10 +252,10 @@ impl Expression {
     /// Evaluates to a JSON value.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
         let result = match &self.counting {
-            Some(counting) => counting.execute(&bindings.0)?,
-            None => self.program.execute(&bindings.0)?,
+            Some(counting) => counting.execute(&bindings.0),
+            None => self.program.execute(&bindings.0),
         };
-        let result = to_json(&result)?;
+        let result = to_json(&result.map_err(|error| Failure::of(error, &self.source))?)?;
         if budget::fits(&result) { Ok(result) } else { Err(Failure::too_large()) }
     }
 }

@@ -8,6 +8,7 @@ use super::diagnostic::{
     DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, SourceError, SourceErrors, suggest,
 };
 use super::extension::extend;
+use super::foreign;
 use super::parse::{self, Header};
 use super::problems::Problems;
 use super::reader;
@@ -36,8 +37,9 @@ impl PolicyFile {
             let root = root.ok_or_else(|| {
                 Diagnostic::new(Span::default(), "the file is empty")
                     .code(MISSING_KEY)
-                    .hint("see docs/policy.md")
+                    .hint("`fabric-injector policy new` writes a policy to start from")
             })?;
+            foreign::check(&root)?;
             let mut header = Header::read(&root)?;
             let duplicates = duplicates.into_iter().map(|error| {
                 Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY).hint("keep one of them")

@@ -8,7 +8,9 @@ use crate::core::yaml::{Node, Span, Text};
 
 use super::diagnostic::{Diagnostic, INVALID_EXPRESSION, UNKNOWN_NAME, suggest};
 use super::expression::{Bindings, Expression, find_name};
+use super::invalid_part::InvalidPart;
 use super::phase::{Names, Phase};
+use super::problems::Problems;
 
 /// The longest text, in bytes.
 const MAX_TEXT: usize = 4 << 20;
@@ -58,6 +60,8 @@ pub struct Fault {
     /// Line 0 for an expression that is in no file.
     pub span: Span,
     pub hint: Option<String>,
+    /// The part of the value that is not valid.
+    pub(crate) part: Option<Box<InvalidPart>>,
 }
 
 impl Interpolation {
@@ -163,8 +167,16 @@ impl Interpolation {
         EvaluationError {
             expression: self.source(),
             message: message.into(),
-            fault: Fault { span: self.span(), hint: None },
+            fault: Fault { span: self.span(), hint: None, part: None },
         }
+    }
+
+    /// An error about its value, which is not valid where it is written.
+    pub(crate) fn invalid(&self, value: &Value, problems: Problems) -> EvaluationError {
+        let Some(first) = problems.into_iter().next() else { return self.failed("") };
+        let part = InvalidPart::of(value, &first).map(Box::new);
+        let failed = self.failed(first.message);
+        EvaluationError { fault: Fault { hint: first.hint, part, ..failed.fault }, ..failed }
     }
 
     /// The place of its first expression; line 0 without one.
@@ -204,7 +216,7 @@ impl PartialEq for Interpolation {
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
     expression.evaluate(bindings).map_err(|failure| EvaluationError {
         expression: format!("${{{}}}", expression.source()),
-        fault: Fault { span: expression.span_of_failure(&failure), hint: failure.hint },
+        fault: Fault { span: expression.span_of_failure(&failure), hint: failure.hint, part: None },
         message: failure.message,
     })
 }
@@ -219,7 +231,7 @@ fn compile(
     let expression = Expression::compile(source).map_err(|error| {
         Diagnostic::new(text.span_of(at + error.at, error.length), error.message)
             .code(INVALID_EXPRESSION)
-            .hint(error.hint.unwrap_or("expressions are CEL, see docs/policy.md"))
+            .hint(error.hint.as_deref().unwrap_or("expressions are CEL, see docs/policy.md"))
     })?;
     for name in expression.names() {
         let place = || text.span_of(at + find_name(source, name).unwrap_or(0), name.len());

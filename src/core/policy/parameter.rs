@@ -2,6 +2,7 @@
 
 use serde_json::{Number, Value};
 
+use crate::core::counted;
 use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node, Text};
@@ -139,7 +140,10 @@ impl Parameter {
             let quotable = matches!(&node.content, Content::Scalar { value, plain: true, .. } if !matches!(value, Scalar::String(_)))
                 && matches!(self.kind, ParameterType::String | ParameterType::Template);
             let diagnostic = Diagnostic::new(node.span, problem);
-            let hint = if quotable {
+            let is_null = matches!(&node.content, Content::Scalar { value: Scalar::Null, .. });
+            let hint = if is_null {
+                "leave the key out: a parameter without a value is `null`".to_owned()
+            } else if quotable {
                 "put it in quotes".to_owned()
             } else {
                 format!("{}: {}", article(self.kind), self.description)
@@ -218,7 +222,7 @@ impl Parameter {
             let (least, most) = (self.min_items.unwrap_or(0), self.max_items);
             let wanted =
                 most.map_or_else(|| format!("at least {least}"), |most| format!("{least} to {most}"));
-            return Err(format!("`{name}` has {} items and has to have {wanted}", items.len()));
+            return Err(format!("`{name}` has {} and has to have {wanted}", counted(items.len(), "item")));
         }
         Ok(())
     }

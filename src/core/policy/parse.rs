@@ -5,7 +5,7 @@ use crate::core::yaml::{Entry, Node, Span};
 
 use super::definition::{Definition, OnConflict, PolicyWarning, Rule};
 use super::device_names::{Fabric, GpuClaims};
-use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY, suggest};
+use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY, closest, suggest};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::message;
@@ -175,8 +175,11 @@ fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
     if seen == wanted {
         return Ok(());
     }
-    Err(Diagnostic::new(node.span, format!("`{field}` is `{seen}`"))
-        .hint(format!("a policy has `{field}: {wanted}`")))
+    let hint = match closest(seen, [wanted]) {
+        Some(_) => format!("did you mean `{field}: {wanted}`?"),
+        None => format!("a policy has `{field}: {wanted}`"),
+    };
+    Err(Diagnostic::new(node.span, format!("`{field}` is `{seen}`")).hint(hint))
 }
 
 /// Returns whether a text can be the name of a policy or of a provider: a DNS label.

@@ -152,7 +152,12 @@ impl ResolvedPolicy {
                 fault: Fault::default(),
             })?;
             let value = VariableValue::Text(compiled);
-            self.pod_variables.push(Variable { name: parameter.name.clone(), value, phase: Phase::Pod });
+            self.pod_variables.push(Variable {
+                name: parameter.name.clone(),
+                value,
+                phase: Phase::Pod,
+                node: None,
+            });
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Slips in YAML: those that the parser reports by their consequences, and those that it accepts.
 
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{self, Content, Node};
+use crate::core::yaml::{self, Content, Node, Span};
 
 use super::diagnostic::{Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
 
@@ -13,8 +13,13 @@ pub(super) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     let (upto, after) = lines.split_at(error.span.line.min(lines.len()));
     // The parser notices some slips on the next line, and a tab on the line before.
     let near = upto.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
-    let hint = near.copied().find_map(hint).or_else(|| after.first().copied().and_then(tab));
-    let diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
+    let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
+    let hint = near.copied().find_map(hint).or(next.map(|(_, hint)| hint));
+    let mut diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
+    if let Some((line, _)) = next.filter(|(_, blank)| hint == Some(*blank)) {
+        let blanks = line.chars().take_while(|blank| *blank == ' ').count();
+        diagnostic.span = Span { line: diagnostic.span.line + 1, column: blanks + 1, length: 1 };
+    }
     match hint {
         Some(hint) => diagnostic.hint(hint),
         None => diagnostic,

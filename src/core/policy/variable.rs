@@ -1,5 +1,7 @@
 //! Variables: named values, computed or constant.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use crate::core::yaml::scalar::Scalar;
@@ -18,6 +20,8 @@ pub(crate) struct Variable {
     pub(crate) name: String,
     pub(crate) value: VariableValue,
     pub(crate) phase: Phase,
+    /// The value in the file; `None` for a variable that is in no file.
+    pub(crate) node: Option<Arc<Node>>,
 }
 
 /// The value of a variable. A map or a list is a table, which expressions look up.
@@ -36,7 +40,7 @@ impl Variable {
         let value = VariableValue::read(node, names)?;
         one_phase(&value, node, names)?;
         let phase = value.phase(names);
-        Ok(Self { name: name.to_owned(), value, phase })
+        Ok(Self { name: name.to_owned(), value, phase, node: Some(Arc::new(node.clone())) })
     }
 }
 

@@ -26,6 +26,12 @@ impl Schema {
         self
     }
 
+    /// Strings that match the pattern. Editors show the form in words, as in "write …", for others.
+    #[must_use]
+    pub(super) fn matching(self, pattern: impl Into<String>, form: &str) -> Self {
+        self.with("pattern", pattern.into()).with("patternErrorMessage", format!("write {form}"))
+    }
+
     #[must_use]
     pub(super) fn example(self, value: impl Into<Value>) -> Self {
         let value = value.into();

@@ -149,15 +149,20 @@ impl Overlays {
                 or_expression(list, "array")
             }
             Shape::Text(Format::OneOf(values)) => {
-                Schema::of(&["string"]).with("anyOf", json!([{"enum": values}, {"pattern": INTERPOLATED}]))
+                let form = Format::OneOf(values).description();
+                let expression = Schema::default().matching(INTERPOLATED, &form);
+                let known = Schema::default().with("enum", values.to_vec());
+                Schema::any_of([known, expression]).with("type", "string")
             }
-            Shape::Text(format) => interpolated(Schema::of(&["string"]), names::pattern(*format)),
-            Shape::Integer(least, most) => number(*least, *most).with("pattern", INTERPOLATED),
-            Shape::Boolean => Schema::of(&["boolean", "string"]).with("pattern", EXPRESSION),
+            Shape::Text(format) => interpolated(Schema::of(&["string"]), *format),
+            Shape::Integer(least, most) => number(*least, *most).matching(INTERPOLATED, NUMBER),
+            Shape::Boolean => Schema::of(&["boolean", "string"])
+                .matching(EXPRESSION, "`true` or `false` without quotes, or one expression: `${…}`"),
             Shape::Quantity => {
-                interpolated(Schema::of(&["string", "number"]), Some(names::QUANTITY.to_owned()))
+                let pattern = format!("{}|{INTERPOLATED}", names::QUANTITY);
+                Schema::of(&["string", "number"]).matching(pattern, "a quantity, such as `64Gi`")
             }
-            Shape::PortNumberOrName => interpolated(number(1, 65535), names::pattern(Format::PortName)),
+            Shape::PortNumberOrName => interpolated(number(1, 65535), Format::PortName),
             Shape::Opaque => Schema::default(),
         }
     }
@@ -173,6 +178,7 @@ impl Overlays {
     }
 }
 
+const NUMBER: &str = "a number without quotes, or an expression: `${…}`";
 const NAMED: &str =
     "A container of the pod by its name. If the pod has none and the overlay has an image, it is added.";
 
@@ -187,14 +193,21 @@ fn object_of(fields: Map<String, Value>) -> Schema {
 
 /// The schema of an object or a list, or one expression that yields it.
 fn or_expression(schema: Schema, kind: &str) -> Schema {
-    schema.with("type", json!([kind, "string"])).with("pattern", EXPRESSION)
+    let form = if kind == "array" {
+        "a list, or one expression: `${…}`"
+    } else {
+        "a map, or one expression: `${…}`"
+    };
+    schema.with("type", json!([kind, "string"])).matching(EXPRESSION, form)
 }
 
 fn map(keys: Format, values: Schema) -> Schema {
     let schema = or_expression(Schema::map(values), "object");
     match names::pattern(keys) {
         Some(pattern) => {
-            schema.with("propertyNames", json!({"pattern": format!("{pattern}|{INTERPOLATED}")}))
+            let names = Schema::default();
+            let pattern = format!("{pattern}|{INTERPOLATED}");
+            schema.with("propertyNames", names.matching(pattern, &keys.description()))
         }
         None => schema,
     }
@@ -215,9 +228,9 @@ fn replaceable(list: Value) -> Schema {
 }
 
 /// A scalar whose text has this form or an expression in it.
-fn interpolated(schema: Schema, pattern: Option<String>) -> Schema {
-    match pattern {
-        Some(pattern) => schema.with("pattern", format!("{pattern}|{INTERPOLATED}")),
+fn interpolated(schema: Schema, format: Format) -> Schema {
+    match names::pattern(format) {
+        Some(pattern) => schema.matching(format!("{pattern}|{INTERPOLATED}"), &format.description()),
         None => schema,
     }
 }

@@ -50,7 +50,7 @@ pub(super) fn parameter(extends: bool) -> Schema {
 pub(super) fn labels() -> Schema {
     let mut form = Schema::default().with("not", json!({"const": "default"}));
     if let Some(pattern) = names::pattern(Format::QualifiedName) {
-        form = form.with("pattern", pattern);
+        form = form.matching(pattern, "the name of a label");
     }
     Schema::of(&["object"]).with("propertyNames", form)
 }
@@ -105,13 +105,13 @@ fn value(kind: ParameterType) -> Schema {
 fn cell(kind: ParameterType) -> Schema {
     let types: Vec<&str> = types(kind).iter().copied().chain(["object"]).collect();
     complete(Schema::of(&types), kind)
-        .with("propertyNames", json!({"pattern": "^(?:0|[1-9][0-9]*)$"}))
+        .with("propertyNames", Schema::default().matching("^(?:0|[1-9][0-9]*)$", "a number of GPUs"))
         .with("additionalProperties", value(kind))
 }
 
 fn complete(schema: Schema, kind: ParameterType) -> Schema {
     match kind {
-        ParameterType::Quantity => schema.with("pattern", names::QUANTITY),
+        ParameterType::Quantity => schema.matching(names::QUANTITY, "a quantity, such as `64Gi`"),
         ParameterType::StringList => schema.with("items", text()),
         _ => schema,
     }

@@ -16,7 +16,10 @@ pub(super) fn file() -> Schema {
     let metadata = Keys::default()
         .required("name", dns_label().example("lab-roce"), "The name of the policy: a DNS label.")
         .schema();
+    let extends = json!({"description": "The name of a policy to extend. No other key is then required."});
     let spec = Schema::of(&["object"])
+        // For editors, which offer the keys of a schema that a file without the key has to match.
+        .with("properties", json!({"extends": extends}))
         .with("if", Schema::has("extends"))
         .with("then", Schema::reference("extension"))
         .with("else", Schema::reference("spec"));
@@ -63,7 +66,7 @@ fn spec() -> Schema {
         );
     let rules = Schema::list(Schema::reference("rule")).with("minItems", 1);
     let keys = keys.required("match", Schema::reference("match"), MATCH).required("rules", rules, RULES);
-    common(keys, "parameter").schema()
+    common(keys, "parameter").schema().with("title", "a policy")
 }
 
 fn extension() -> Schema {
@@ -72,7 +75,7 @@ fn extension() -> Schema {
         .optional("description", text(), "One sentence, which replaces that of the base.")
         .optional("match", Schema::reference("matchOfExtension"), "Each key replaces that key of the base.")
         .optional("rules", Schema::list(Schema::reference("rule")), "Rules after those of the base.");
-    common(keys, "parameterOfExtension").schema()
+    common(keys, "parameterOfExtension").schema().with("title", "an extension of a policy")
 }
 
 const MATCH: &str = "The pods that the policy matches. Every key that is present has to hold, and at least one has to be present.";
@@ -108,15 +111,19 @@ fn common(keys: Keys, parameter: &str) -> Keys {
         )
 }
 
-/// A map from names that expressions can read.
+/// A map from names that expressions can read. An editor says that the names are not allowed which have a value already.
 fn named(values: Schema, others: &[&str]) -> Schema {
-    let taken: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).chain(others.iter().copied()).collect();
-    Schema::map(values)
-        .with("propertyNames", json!({"pattern": "^[A-Za-z][A-Za-z0-9_]*$", "not": {"enum": taken}}))
+    let taken = BUILT_IN.iter().map(|(name, _)| *name).chain(others.iter().copied());
+    let taken: Map<String, Value> = taken.map(|name| (name.to_owned(), Value::Bool(false))).collect();
+    let names =
+        Schema::default().matching("^[A-Za-z][A-Za-z0-9_]*$", "letters, digits and `_`, a letter first");
+    Schema::map(values).with("properties", taken).with("propertyNames", names)
 }
 
 fn gpu_claims() -> Schema {
-    let gpus = Schema::of(&["integer", "string"]).with("minimum", 0).with("pattern", r"^\s*\$\{");
+    let gpus = Schema::of(&["integer", "string"])
+        .with("minimum", 0)
+        .matching(r"^\s*\$\{", "a number, or an expression: `${…}`");
     Keys::default()
         .required(
             "names",
@@ -142,7 +149,8 @@ fn fabric() -> Schema {
 
 fn matcher(complete: bool) -> Schema {
     let other_than_any = text().with("not", json!({"const": "*"}));
-    let kind = matching(r"^[A-Za-z][A-Za-z0-9]*(?:\.[-.a-z0-9]+)?$");
+    let kind =
+        matching(r"^[A-Za-z][A-Za-z0-9]*(?:\.[-.a-z0-9]+)?$", "`Kind`, or `Kind.group` such as `Job.batch`");
     let schema = Keys::default()
         .optional(
             "anyAnnotation",
@@ -183,7 +191,7 @@ fn message() -> Schema {
     Keys::default()
         .required(
             "code",
-            matching("^[a-z0-9_]{1,63}$").example("small_shm"),
+            matching("^[a-z0-9_]{1,63}$", "at most 63 lower-case letters, digits and `_`").example("small_shm"),
             "The code in reports and metrics.",
         )
         .required(
@@ -202,11 +210,14 @@ fn message() -> Schema {
 }
 
 fn settings() -> Schema {
-    let name = matching("^[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?$");
+    let name = matching(
+        "^[a-z0-9](?:[-a-z0-9]{0,38}[a-z0-9])?$",
+        "at most 40 lower-case letters, digits and hyphens",
+    );
     let file = Keys::default()
         .required(
             "path",
-            matching(r"^/[^:,]*$").example("/etc/nccl.conf"),
+            matching(r"^/[^:,]*$", "an absolute path without `:` and `,`").example("/etc/nccl.conf"),
             "The absolute path that the library reads.",
         )
         .optional(
@@ -218,12 +229,17 @@ fn settings() -> Schema {
     let commands = Schema::list(text().with("minLength", 1)).with("minItems", 1);
     let launcher = Keys::default()
         .required("commands", commands.example(json!(["mpirun"])), "The commands that start the ranks.")
-        .required("option", matching("^-").example("-x"), "The option that names a variable to hand on.");
+        .required(
+            "option",
+            matching("^-", "an option, such as `-x`").example("-x"),
+            "The option that names a variable to hand on.",
+        );
     Keys::default()
         .required("name", name.example("nccl"), "A DNS label of at most 40 characters, for reports.")
         .required(
             "variables",
-            Schema::list(matching(r"^[A-Za-z0-9_]+\*?$")).example(json!(["NCCL_*"])),
+            Schema::list(matching(r"^[A-Za-z0-9_]+\*?$", "the name of a variable, or its beginning and `*`"))
+                .example(json!(["NCCL_*"])),
             "Names of variables, or beginnings of names and `*`.",
         )
         .optional("when", condition(), "The condition for the pod.")
@@ -286,7 +302,7 @@ fn dns_label() -> Schema {
 }
 
 fn of_form(format: Format) -> Schema {
-    names::pattern(format).map_or_else(text, |pattern| matching(&pattern))
+    names::pattern(format).map_or_else(text, |pattern| matching(&pattern, &format.description()))
 }
 
 /// A map whose keys have this form.

@@ -15,9 +15,9 @@ pub(super) fn texts() -> Schema {
     Schema::list(text())
 }
 
-/// A string that a pattern matches.
-pub(super) fn matching(pattern: &str) -> Schema {
-    text().with("pattern", pattern)
+/// A string that a pattern matches, and its form in words.
+pub(super) fn matching(pattern: &str, form: &str) -> Schema {
+    text().matching(pattern, form)
 }
 
 /// One of these strings.
@@ -27,11 +27,11 @@ pub(super) fn one_of<'a>(values: impl IntoIterator<Item = &'a str>) -> Schema {
 
 /// One expression, and white space around it.
 pub(super) fn condition() -> Schema {
-    matching(r"^\s*\$\{[\s\S]*\}\s*$")
+    matching(r"^\s*\$\{[\s\S]*\}\s*$", "one expression: `${…}`")
 }
 
 /// The names of devices: a list, or one expression that yields it. A name has one `*` at most.
 pub(super) fn device_names() -> Schema {
-    let name = matching(&format!(r"^[^*]+$|^[^*]*\*[^*]*$|{INTERPOLATED}"));
+    let name = matching(&format!(r"^[^*]+$|^[^*]*\*[^*]*$|{INTERPOLATED}"), "a name with one `*` at most");
     Schema::any_of([Schema::list(name), condition()])
 }

@@ -4,15 +4,18 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::core::policy::diagnostic::suggest;
+use crate::core::engine::{Reason, Warning};
+use crate::core::policy;
+use crate::core::policy::diagnostic::{closest, suggest};
 use crate::core::policy::problems::{Checked, Problems, all};
 use crate::core::policy::reader::{self, Fields};
-use crate::core::policy::{Definition, Diagnostic, Setting, SourceError, SourceErrors};
+use crate::core::policy::{Definition, Diagnostic, Policy, Setting, SourceError, SourceErrors};
+use crate::core::policy_set::PolicySet;
 use crate::core::schema::{self, Shape};
 use crate::core::values::Values;
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
-use super::expectation::{Expectation, checks_nothing, expectation, known_fields};
+use super::expectation::{Code, Expectation, checks_nothing, expectation, known_fields};
 use super::strategic;
 
 /// The `kind` of a file of cases.
@@ -99,6 +102,34 @@ impl CaseFile {
         SourceError::new(&self.file, &self.text, Diagnostic::new(span, message).hint(hint))
     }
 
+    /// Fails for an expected code that no result of these policies has.
+    pub fn check_codes(&self, case: &Case, policies: &PolicySet) -> Result<(), SourceErrors> {
+        let definitions = || policies.policies().iter().map(Policy::definition);
+        let reasons: Vec<&str> = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS]
+            .concat()
+            .into_iter()
+            .chain(definitions().flat_map(Definition::refusal_codes))
+            .collect();
+        let warnings: Vec<&str> =
+            Warning::CODES.iter().copied().chain(definitions().flat_map(Definition::warning_codes)).collect();
+        let known = |what: &str, code: &Code, known: &[&str]| {
+            if known.contains(&code.text.as_str()) {
+                return Ok(());
+            }
+            let message = format!("no {what} has the code `{}`", code.text);
+            Err(Diagnostic::new(code.span, message).hint(suggest(&code.text, known.iter().copied())))
+        };
+        let checked = case.expectations.iter().flat_map(|expectation| {
+            let warned = expectation.warnings.iter().flatten();
+            let of_warnings = warned.map(|code| known("warning of these policies", code, &warnings));
+            let of_reason = expectation.reason.iter().map(|code| known("reason", code, &reasons));
+            of_warnings.chain(of_reason).collect::<Vec<_>>()
+        });
+        all::<_, _, Vec<()>>(checked)
+            .map(|_| ())
+            .map_err(|problems| errors_in(&self.file, &self.text, problems))
+    }
+
     /// The operator's settings of a case for each of its policies.
     pub fn settings(
         &self,
@@ -155,6 +186,7 @@ fn read(text: &str) -> Checked<Vec<Case>> {
             .hint("see docs/testing-policies.md")
             .into());
     };
+    another_kind(&root)?;
     let mut fields = Fields::of(&root, "a file of cases")?;
     for (key, wanted) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         let _ = fields.required(key, |node| header(node, key, wanted));
@@ -180,6 +212,22 @@ fn read(text: &str) -> Checked<Vec<Case>> {
         problems.add(Diagnostic::new(list.span, "the file has no case").hint("see docs/testing-policies.md"));
     }
     problems.result(cases)
+}
+
+/// The error of a file of another kind, in place of one for each of its fields.
+fn another_kind(root: &Node) -> Result<(), Diagnostic> {
+    let Content::Map(entries) = &root.content else { return Ok(()) };
+    let node = entries.iter().find(|entry| entry.key == "kind").map(|entry| &entry.value);
+    let Some((node, kind)) = node.and_then(|node| Some((node, node.text()?.text))) else { return Ok(()) };
+    if closest(kind, [KIND]).is_some() {
+        return Ok(());
+    }
+    let hint = if kind == policy::KIND {
+        "the cases of a policy are in the folder `tests` next to it: name its folder".to_owned()
+    } else {
+        format!("a file of cases has `kind: {KIND}`")
+    };
+    Err(Diagnostic::new(node.span, format!("`kind` is `{kind}`, so that the file has no cases")).hint(hint))
 }
 
 fn header(node: &Node, key: &str, wanted: &str) -> Result<(), Diagnostic> {

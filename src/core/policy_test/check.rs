@@ -167,6 +167,14 @@ impl Actual {
         Self { outcome, reason, warnings, patch: masked(&patch), pod: pod.as_ref().map(masked) }
     }
 
+    /// The reason with its message.
+    fn explained(&self) -> String {
+        match &self.reason {
+            Some(reason) => format!("{} ({reason})", reason.code()),
+            None => format!("no reason, since the pod is {}", self.outcome),
+        }
+    }
+
     fn described(&self) -> String {
         match &self.reason {
             Some(reason) => format!("{} ({}: {reason})", self.outcome, reason.code()),
@@ -181,18 +189,18 @@ fn compare(expectation: &Expectation, actual: &Actual) -> Vec<Difference> {
         found.push(Difference { at: at.to_owned(), expected, actual });
     };
     if let Some(outcome) = &expectation.outcome
-        && outcome.value != actual.outcome
+        && *outcome != actual.outcome
     {
-        differ("outcome", Some(outcome.value.clone()), Some(actual.described()));
+        differ("outcome", Some(outcome.clone()), Some(actual.described()));
     }
     let code = actual.reason.as_ref().map(Reason::code);
     if let Some(reason) = &expectation.reason
-        && Some(reason.value.as_str()) != code
+        && Some(reason.text.as_str()) != code
     {
-        differ("reason", Some(reason.value.clone()), code.map(str::to_owned));
+        differ("reason", Some(reason.text.clone()), Some(actual.explained()));
     }
     if let Some(warnings) = &expectation.warnings {
-        let mut expected = warnings.value.clone();
+        let mut expected: Vec<String> = warnings.iter().map(|code| code.text.clone()).collect();
         expected.sort();
         expected.dedup();
         if expected != actual.warnings {
@@ -201,7 +209,7 @@ fn compare(expectation: &Expectation, actual: &Actual) -> Vec<Difference> {
         }
     }
     if let Some(patch) = &expectation.patch {
-        let expected = masked(&patch.value);
+        let expected = masked(patch);
         if expected != actual.patch {
             let (expected, actual) = different_lines(&expected, &actual.patch);
             differ("patch", expected, actual);
@@ -211,9 +219,7 @@ fn compare(expectation: &Expectation, actual: &Actual) -> Vec<Difference> {
         expectation.object.is_some() || expectation.has.is_some() || !expectation.lacks.is_empty();
     match &actual.pod {
         Some(pod) => found.extend(compare_pod(expectation, pod)),
-        None if needs_pod
-            && expectation.outcome.as_ref().is_none_or(|outcome| outcome.value != "refused") =>
-        {
+        None if needs_pod && expectation.outcome.as_ref().is_none_or(|outcome| outcome != "refused") => {
             differ("outcome", Some("a pod".to_owned()), Some(actual.described()));
         }
         None if needs_pod => {
@@ -229,7 +235,7 @@ fn compare_pod(expectation: &Expectation, pod: &Value) -> Vec<Difference> {
     let shape = Shape::Object(schema::pod());
     let mut found = Vec::new();
     if let Some(object) = &expectation.object {
-        found.extend(differences(&masked(&object.value), pod, &shape));
+        found.extend(differences(&masked(object), pod, &shape));
     }
     if let Some(has) = &expectation.has {
         found.extend(missing(&masked(has), pod, &shape));

@@ -132,6 +132,9 @@ impl Comparison {
     }
 
     fn differ(&mut self, expected: Option<&Value>, actual: Option<&Value>) {
+        // A number and a string of its digits differ by the quotes only.
+        let alike = expected.zip(actual).is_some_and(|(one, other)| shown(one) == shown(other));
+        let shown = if alike { Value::to_string } else { shown };
         self.differences.push(Difference {
             at: self.path.clone(),
             expected: expected.map(shown),

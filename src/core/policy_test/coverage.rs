@@ -7,6 +7,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::{About, Definition, PodContext, Policy, VALUE};
 use crate::core::policy_set::PolicySet;
+use crate::core::yaml;
 
 /// The values that the cases have seen of the rules and conditions of policies.
 #[derive(Debug, Default)]
@@ -152,11 +153,35 @@ impl Coverage {
     }
 }
 
+/// The parts that a file of a policy has itself, apart from those of the policy that it extends.
+struct Own(Option<Value>);
+
+impl Own {
+    fn of(definition: &Definition) -> Self {
+        let text = definition.extends.as_ref().map(|_| &definition.text);
+        Self(text.and_then(|text| yaml::read_value(text).ok()?.root))
+    }
+
+    fn has(&self, kind: Kind, name: &str) -> bool {
+        let Some(root) = &self.0 else { return true };
+        let (list, key) = match kind {
+            Kind::Match => return !root["spec"]["match"]["when"].is_null(),
+            Kind::Rule | Kind::When | Kind::Containers => ("rules", "name"),
+            Kind::SettingsWhen | Kind::SettingsContainers => ("settings", "name"),
+            Kind::Refusal => ("refusals", "code"),
+            Kind::Warning => ("warnings", "code"),
+        };
+        let items = root["spec"][list].as_array();
+        items.is_some_and(|items| items.iter().any(|item| item[key] == name))
+    }
+}
+
 impl PolicyCoverage {
     fn new(definition: &Definition) -> Self {
         let mut seen = Vec::new();
+        let own = Own::of(definition);
         let mut add = |kind, name: &str, is_there: bool| {
-            if is_there {
+            if is_there && own.has(kind, name) {
                 seen.push(Seen::new(kind, name));
             }
         };
@@ -205,10 +230,11 @@ impl PolicyCoverage {
         }
     }
 
-    /// Records the value of a warning or refusal, of which several can have one code.
-    fn see_message(&mut self, kind: Kind, at: usize, value: Option<bool>) {
+    /// Records the value of a warning or refusal by its place from the end. Several can have one code, and those of a
+    /// base, which are not counted, come first.
+    fn see_message(&mut self, kind: Kind, from_end: usize, value: Option<bool>) {
         if let Some(value) = value
-            && let Some(seen) = self.seen.iter_mut().filter(|seen| seen.kind == kind).nth(at)
+            && let Some(seen) = self.seen.iter_mut().rev().filter(|seen| seen.kind == kind).nth(from_end - 1)
         {
             seen.record(value);
         }
@@ -311,7 +337,7 @@ impl Run<'_> {
                 if let Some(value) = value {
                     bindings.set(VALUE, &value);
                 }
-                self.coverage.see_message(kind, at, message.when.holds(&bindings).ok());
+                self.coverage.see_message(kind, messages.len() - at, message.when.holds(&bindings).ok());
             }
         }
     }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::core::policy::Diagnostic;
 use crate::core::policy::diagnostic::suggest;
-use crate::core::policy::problems::{Checked, Problems, all};
+use crate::core::policy::problems::{Checked, all};
 use crate::core::policy::reader::{self, Fields};
 use crate::core::schema::{self, Shape};
 use crate::core::yaml::scalar::Scalar;
@@ -19,48 +19,46 @@ pub(super) struct Expectation {
     pub(super) document: Option<usize>,
     /// JSON Pointer to the template in the document.
     pub(super) template: Option<String>,
-    pub(super) outcome: Option<Declared<String>>,
-    pub(super) reason: Option<Declared<String>>,
-    pub(super) warnings: Option<Declared<Vec<String>>>,
-    pub(super) patch: Option<Declared<Value>>,
-    pub(super) object: Option<Declared<Value>>,
+    pub(super) outcome: Option<String>,
+    pub(super) reason: Option<Code>,
+    pub(super) warnings: Option<Vec<Code>>,
+    pub(super) patch: Option<Value>,
+    pub(super) object: Option<Value>,
     pub(super) has: Option<Value>,
     pub(super) lacks: Vec<FieldPath>,
 }
 
-/// A value of the file, with the positions of its key and of the value itself.
-#[derive(Debug)]
-pub(super) struct Declared<T> {
-    pub(super) key: Span,
-    pub(super) at: Span,
-    pub(super) value: T,
+/// A code of a reason or of a warning, with its position.
+#[derive(Debug, Clone)]
+pub(super) struct Code {
+    pub(super) text: String,
+    pub(super) span: Span,
+}
+
+impl Code {
+    fn read(node: &Node, what: &str) -> Result<Self, Diagnostic> {
+        Ok(Self { text: reader::text(node, what)?.to_owned(), span: node.span })
+    }
 }
 
 pub(crate) const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
 
 pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
-    let Content::Map(entries) = &node.content else {
+    if !matches!(node.content, Content::Map(_)) {
         return Err(reader::expected(node, "`expect` to be a map, or a list of them").into());
-    };
-    let key =
-        |name: &str| entries.iter().find(|entry| entry.key == name).map_or(node.span, |entry| entry.span);
+    }
     let mut fields = Fields::of(node, "`expect`")?;
     let document = fields.optional("document", number);
     let template = fields.optional("template", |node| reader::text(node, "`template`").map(str::to_owned));
-    let outcome = fields.optional("outcome", |node| one_of(node, key("outcome")));
-    let reason = fields.optional("reason", |node| {
-        let value = reader::text(node, "`reason`")?.to_owned();
-        Ok::<_, Diagnostic>(Declared { key: key("reason"), at: node.span, value })
-    });
+    let outcome = fields.optional("outcome", outcome);
+    let reason = fields.optional("reason", |node| Code::read(node, "`reason`"));
     let warnings = fields.optional("warnings", |node| {
-        let value = reader::texts(node, "`warnings`")?;
-        Ok::<_, Problems>(Declared { key: key("warnings"), at: node.span, value })
+        all::<_, _, Vec<Code>>(
+            reader::items(node, "`warnings`")?.iter().map(|item| Code::read(item, "`warnings`")),
+        )
     });
-    let value =
-        |name: &'static str, node: &Node| Declared { key: key(name), at: node.span, value: node.to_value() };
-    let patch = fields.optional("patch", |node| reader::items(node, "`patch`").map(|_| value("patch", node)));
-    let object =
-        fields.optional("object", |node| reader::entries(node, "`object`").map(|_| value("object", node)));
+    let patch = fields.optional("patch", |node| reader::items(node, "`patch`").map(|_| node.to_value()));
+    let object = fields.optional("object", |node| reader::entries(node, "`object`").map(|_| node.to_value()));
     let has = fields.optional("has", has);
     let lacks = fields.optional("lacks", lacks);
     fields.finish()?;
@@ -97,14 +95,14 @@ fn number(node: &Node) -> Result<usize, Diagnostic> {
         .ok_or_else(|| reader::expected(node, "`document` to be a number from 1"))
 }
 
-fn one_of(node: &Node, key: Span) -> Result<Declared<String>, Diagnostic> {
+fn outcome(node: &Node) -> Result<String, Diagnostic> {
     let text = reader::text(node, "`outcome`")?;
     if !OUTCOMES.contains(&text) {
         return Err(
             Diagnostic::new(node.span, format!("`outcome` is `{text}`")).hint(suggest(text, OUTCOMES))
         );
     }
-    Ok(Declared { key, at: node.span, value: text.to_owned() })
+    Ok(text.to_owned())
 }
 
 fn has(node: &Node) -> Checked<Value> {
@@ -113,6 +111,7 @@ fn has(node: &Node) -> Checked<Value> {
     }
     known_fields(node, &Shape::Object(schema::pod()))?;
     says_something(node)?;
+    strings(node, &Shape::Object(schema::pod()))?;
     Ok(node.to_value())
 }
 
@@ -126,6 +125,27 @@ fn says_something(node: &Node) -> Result<(), Diagnostic> {
         Content::List(items) if items.is_empty() => Err(checks_nothing(node.span)),
         Content::List(items) => items.iter().try_for_each(says_something),
         Content::Map(entries) => entries.iter().try_for_each(|entry| says_something(&entry.value)),
+    }
+}
+
+/// Fails for a number or a boolean where every pod has a string.
+fn strings(node: &Node, shape: &Shape) -> Checked<()> {
+    match (shape, &node.content) {
+        (Shape::Text(_), Content::Scalar { value: Scalar::Bool(_) | Scalar::Number(_), .. }) => {
+            let message = format!("a pod has a string here, and this is {}", node.describe());
+            Err(Diagnostic::new(node.span, message).hint("put it in quotes").into())
+        }
+        (Shape::Object(object) | Shape::Atomic(object), Content::Map(entries)) => {
+            let known = entries.iter().filter_map(|entry| Some((entry, object.field(&entry.key)?)));
+            all(known.map(|(entry, field)| strings(&entry.value, &field.shape)))
+        }
+        (Shape::Map { values, .. }, Content::Map(entries)) => {
+            all(entries.iter().map(|entry| strings(&entry.value, values)))
+        }
+        (Shape::List { items, .. }, Content::List(nodes)) => {
+            all(nodes.iter().map(|node| strings(node, items)))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -110,7 +110,7 @@ impl Format {
     }
 
     /// The form in words, to be read after "is not".
-    fn description(self) -> String {
+    pub(crate) fn description(self) -> String {
         let words = match self {
             Self::Any => "a string",
             Self::NonEmpty => "a string with at least one character",

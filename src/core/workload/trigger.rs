@@ -111,27 +111,21 @@ fn describe(
         path if path.is_empty() => "the root of the document".to_owned(),
         path => format!("`{path}`"),
     };
+    let change = if key == trigger && value.as_str() == Some(wanted) {
+        format!("move {seen} from {from} to `{to}`")
+    } else {
+        format!("add {annotation} to `{to}`, in place of {seen} in {from}")
+    };
     match place {
         Place::Annotations => (
             "misspelled_trigger",
             format!("write {annotation} for {seen} in `{to}`: no policy reads an annotation of that name"),
         ),
-        Place::Labels => (
-            "trigger_as_label",
-            format!(
-                "add {annotation} to `{to}`, in place of {seen} in {from}: policies read annotations, not labels"
-            ),
-        ),
-        Place::Enclosing(kind) => (
-            "trigger_on_workload",
-            format!(
-                "add {annotation} to `{to}`, in place of {seen} in {from}: pods do not get the annotations of a {kind}"
-            ),
-        ),
-        Place::Other => (
-            "misplaced_trigger",
-            format!("add {annotation} to `{to}`, in place of {seen} in {from}, where it is no annotation"),
-        ),
+        Place::Labels => ("trigger_as_label", format!("{change}: policies read annotations, not labels")),
+        Place::Enclosing(kind) => {
+            ("trigger_on_workload", format!("{change}: pods do not get the annotations of a {kind}"))
+        }
+        Place::Other => ("misplaced_trigger", format!("{change}: it is no annotation where it is")),
     }
 }
 

@@ -98,8 +98,9 @@ impl Fold<'_, '_, '_> {
                 if expression.phase(self.names) != Phase::Fixed {
                     return Ok(Some(instruction.clone()));
                 }
-                let compiled = compile_computed(&expression.evaluate(self.fixed)?, field, object);
-                return compiled.map_err(|error| expression.failed(error.summary()));
+                let value = expression.evaluate(self.fixed)?;
+                let compiled = compile_computed(&value, field, object);
+                return compiled.map_err(|error| expression.invalid(&value, error));
             }
         }))
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::core::counted;
 use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
@@ -44,7 +45,7 @@ impl NetworksEdit {
             (&networks, &count, source.get("$count"))
             && let Some(message) = too_many(count, names.len())
         {
-            return Err(Diagnostic::new(node.span, message).hint("add networks, or lower `$count`").into());
+            return Err(Diagnostic::new(node.span, message).hint(FEWER).into());
         }
         Ok(Self { networks, count })
     }
@@ -112,7 +113,9 @@ impl NetworksEdit {
             None => return Ok(Vec::new()),
         };
         if let Some(message) = count.as_ref().and_then(|count| too_many(count, names.len())) {
-            return Err(self.failed(message));
+            let mut error = self.failed(message);
+            error.fault.hint = Some(FEWER.to_owned());
+            return Err(error);
         }
         names.truncate(number.unwrap_or(usize::MAX));
         Ok(names.into_iter().map(|name| (name, 1)).collect())
@@ -192,8 +195,14 @@ fn name(source: &Source, listed: bool) -> Checked<Interpolation> {
     let text = text(source)?;
     if let Interpolation::Literal(name) = &text {
         check(name, listed).map_err(|problem| {
-            Diagnostic::new(source.span, format!("`{name}`: {problem}"))
-                .hint("name a network as `name` or `namespace/name`, in a list also as `name@interface`")
+            let hint = if name.starts_with('$') {
+                "an expression is written as `${…}`"
+            } else {
+                "name a network as `name` or `namespace/name`, in a list also as `name@interface`"
+            };
+            let says_name = problem.starts_with(&format!("`{name}`"));
+            let message = if says_name { problem } else { format!("`{name}`: {problem}") };
+            Diagnostic::new(source.span, message).hint(hint)
         })?;
     }
     Ok(text)
@@ -224,7 +233,10 @@ fn check(network: &str, listed: bool) -> Result<(), String> {
     Format::DnsSubdomain.check(name)
 }
 
+/// The remedy for a number of attachments for which there are too few networks.
+const FEWER: &str = "add networks, or lower `$count`";
+
 fn too_many(count: &Value, listed: usize) -> Option<String> {
     let fits = count.as_u64().is_some_and(|count| usize::try_from(count).is_ok_and(|count| count <= listed));
-    (!fits).then(|| format!("{count} networks are to be attached, and the list has {listed}"))
+    (!fits).then(|| format!("the list has {}, and `$count` is {count}", counted(listed, "network")))
 }

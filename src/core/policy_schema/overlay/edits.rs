@@ -45,10 +45,13 @@ fn list() -> Schema {
 fn networks() -> Schema {
     let network = |interface: &str| {
         let name = "[a-z0-9](?:[-.a-z0-9]*[a-z0-9])?";
-        text().with("pattern", format!("^(?:{name}/)?{name}{interface}$|{INTERPOLATED}"))
+        let form = "the name of a network, with or without its namespace, as in `team/rail-0`";
+        text().matching(format!("^(?:{name}/)?{name}{interface}$|{INTERPOLATED}"), form)
     };
     let several = Schema::list(network("(?:@[-_.A-Za-z0-9]{1,15})?")).with("minItems", 1);
-    let count = Schema::of(&["integer", "string"]).with("minimum", 0).with("pattern", INTERPOLATED);
+    let count = Schema::of(&["integer", "string"])
+        .with("minimum", 0)
+        .matching(INTERPOLATED, "a number without quotes, or an expression: `${…}`");
     Keys::default()
         .required(
             "$networks",
@@ -65,7 +68,7 @@ fn networks() -> Schema {
 
 fn entries() -> Schema {
     let list = Schema::of(&["array", "string"])
-        .with("pattern", EXPRESSION)
+        .matching(EXPRESSION, "a list, or one expression: `${…}`")
         .with("items", Schema::of(&["object"]))
         .with("minItems", 1);
     Keys::default()

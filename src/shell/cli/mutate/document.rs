@@ -62,7 +62,7 @@ pub(super) fn process<'a>(
     };
     let mut document = match Document::read(raw) {
         Ok(document) => document,
-        Err(error) => return bad(error),
+        Err(error) => return bad(with_hint(error, raw)),
     };
     let object = document.value.as_ref().map(object_name).unwrap_or_default();
     let before = match arguments.output {
@@ -108,6 +108,15 @@ pub(super) fn process<'a>(
     }));
     let verdict = Verdict::of(location, &injected);
     Processed { content, lines, error: None, status, verdict }
+}
+
+/// The error of a document, with the remedy if that is a template of a chart.
+fn with_hint(error: DocumentError, raw: &RawDocument) -> DocumentError {
+    let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
+    let hint =
+        "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`";
+    let message = if is_template { format!("{}{hint}", error.message) } else { error.message };
+    DocumentError { message, ..error }
 }
 
 fn render(

@@ -132,8 +132,10 @@ impl Verdict {
 fn is_injected(template: &Template) -> bool {
     match &template.mutation.outcome {
         Outcome::Mutated(_) => true,
-        Outcome::Unchanged { reason, .. } => *reason == Reason::NothingToAdd,
-        Outcome::Skipped { .. } | Outcome::Refused { .. } => false,
+        Outcome::Unchanged { reason: Reason::NothingToAdd, .. } => true,
+        // An earlier run assumed the annotation.
+        Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. } => template.stamped,
+        Outcome::Unchanged { .. } | Outcome::Skipped { .. } | Outcome::Refused { .. } => false,
     }
 }
 

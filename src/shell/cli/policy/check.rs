@@ -4,10 +4,12 @@ mod formats;
 
 use std::path::Path;
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 
 use crate::core::check::{check, has_errors};
-use crate::core::policy::{Severity, SourceError};
+use crate::core::counted;
+use crate::core::policy::{Foreign, Severity, SourceError};
 use crate::shell::builtin;
 use crate::shell::policy_sources::policy_texts;
 
@@ -43,13 +45,17 @@ enum Format {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let mut files: Vec<(String, String)> = Vec::new();
+    let mut skipped = Vec::new();
     for name in &arguments.policies {
-        for (file, text) in policy_texts(name)? {
+        for (file, text) in policies_of(name, &mut skipped)? {
             // A file can be named twice, by itself and by its folder.
             if !files.iter().any(|(known, _)| Path::new(known) == Path::new(&file)) {
                 files.push((file, text));
             }
         }
+    }
+    for message in notes(&skipped) {
+        output.message(&message);
     }
     let found = check(&files, &builtin::files()?);
     output.data(formats::shown(arguments.output, &found)?.as_bytes())?;
@@ -61,9 +67,58 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     })
 }
 
+/// The texts of a file or of a built-in policy, and those of a folder that are no other files.
+fn policies_of(name: &str, skipped: &mut Vec<(String, Foreign)>) -> anyhow::Result<Vec<(String, String)>> {
+    let texts = policy_texts(name)?;
+    if !Path::new(name).is_dir() {
+        return Ok(texts);
+    }
+    let before = skipped.len();
+    let mut policies = Vec::new();
+    for (file, text) in texts {
+        match Foreign::of(&text) {
+            Some(foreign) => skipped.push((file, foreign)),
+            None => policies.push((file, text)),
+        }
+    }
+    if policies.is_empty() {
+        let notes = notes(&skipped[before..]).join("\n");
+        bail!("{name} has no policy in it; a policy has `kind: FabricPolicy`\n{notes}");
+    }
+    Ok(policies)
+}
+
+/// A note about the files of cases, and one about the other files that are no policies.
+fn notes(skipped: &[(String, Foreign)]) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let (cases, others): (Vec<_>, Vec<_>) = skipped.iter().partition(|(_, foreign)| foreign.is_cases());
+    let listed = |files: &[&(String, Foreign)]| {
+        let kind =
+            |foreign: &Foreign| foreign.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        let mut shown: Vec<String> =
+            files.iter().take(SHOWN).map(|(file, foreign)| format!("{file}{}", kind(foreign))).collect();
+        if files.len() > SHOWN {
+            shown.push(format!("{} more", files.len() - SHOWN));
+        }
+        shown.join(", ")
+    };
+    let mut notes = Vec::new();
+    if let [(first, _), ..] = cases.as_slice() {
+        let folder = Path::new(first).parent().unwrap_or(Path::new("."));
+        notes.push(format!(
+            "not checked, cases: {}; run `fabric-injector policy test {}`",
+            listed(&cases),
+            folder.display()
+        ));
+    }
+    if !others.is_empty() {
+        notes.push(format!("not checked, no policies: {}", listed(&others)));
+    }
+    notes
+}
+
 fn summary(found: &[SourceError], files: usize) -> String {
     let of = |severity| found.iter().filter(|error| error.diagnostic.severity == severity).count();
-    let counted = |count: usize, one: &str| format!("{count} {one}{}", if count == 1 { "" } else { "s" });
     format!(
         "{} and {} in {}",
         counted(of(Severity::Error), "error"),

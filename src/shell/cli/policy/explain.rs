@@ -1,6 +1,6 @@
 //! `fabric-injector policy explain`: what a policy adds, and why a pod comes out as it does.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use crate::core::engine::Mutation;
 use crate::core::explain::{self, Explainer, PodFact, Sources, VERSION};
 use crate::core::manifest::{Document, Found, RawDocument, find};
+use crate::core::policy::Foreign;
 use crate::core::policy_set::{PolicySet, mutate};
 use crate::core::workload::{self, CheckedPod, Findings, NearMiss};
+use crate::shell::builtin;
 use crate::shell::cli::ExitStatus;
 use crate::shell::cli::mutate::{files_of, object_name};
 use crate::shell::cli::output::Output;
@@ -33,10 +35,13 @@ pub(in crate::shell::cli) struct Arguments {
     #[arg(
         value_name = "POLICY",
         value_delimiter = ',',
-        env = "FABRIC_INJECTOR_POLICY",
+        env = POLICY_VARIABLE,
         hide_env_values = true
     )]
     policies: Vec<String>,
+    /// The same as an argument, as for `mutate`
+    #[arg(long = "policy", value_name = "NAME|PATH|DIR", value_delimiter = ',')]
+    named: Vec<String>,
     /// Explain the pods of a manifest, a folder of them, or `-` for standard input; may be given several times
     #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
     files: Vec<String>,
@@ -52,6 +57,32 @@ pub(in crate::shell::cli) struct Arguments {
     /// The form of the output
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
+}
+
+const POLICY_VARIABLE: &str = "FABRIC_INJECTOR_POLICY";
+
+impl Arguments {
+    /// The policies of the arguments and of the option, which take the place of those of the environment.
+    fn policies(&self) -> Vec<String> {
+        let of_environment =
+            std::env::var(POLICY_VARIABLE).is_ok_and(|names| names == self.policies.join(","));
+        let arguments = if of_environment && !self.named.is_empty() { &[] } else { self.policies.as_slice() };
+        arguments.iter().chain(&self.named).cloned().collect()
+    }
+}
+
+/// Fails for a manifest that is named as a policy.
+fn no_manifest(name: &str, policies: &[String]) -> anyhow::Result<()> {
+    let path = Path::new(name);
+    let text =
+        if builtin::find(name).is_none() && path.is_file() { fs::read_to_string(path).ok() } else { None };
+    let Some(foreign) = text.and_then(|text| Foreign::of(&text)) else { return Ok(()) };
+    let kind = foreign.kind.as_deref().unwrap_or("file without a kind");
+    let others: Vec<&str> = policies.iter().map(String::as_str).filter(|other| *other != name).collect();
+    let others = if others.is_empty() { "POLICY".to_owned() } else { others.join(" ") };
+    bail!(
+        "{name} is a {kind}, and no policy\nhint: `fabric-injector policy explain {others} -f {name}` explains its pods"
+    )
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -79,12 +110,16 @@ struct PodOf {
 }
 
 pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let Arguments { policies, values, sets, .. } = arguments;
+    let Arguments { values, sets, .. } = arguments;
+    let policies = &arguments.policies();
     if policies.is_empty() && values.is_none() {
         bail!(
             "no policy is named; write `policy explain NAME`, or `--values FILE` with a provider enabled\n{}",
             available()?
         );
+    }
+    for name in policies {
+        no_manifest(name, policies)?;
     }
     let (policies, values, sets) = (policies.clone(), values.clone(), sets.clone());
     let loaded = PolicySources { policies, values, sets }.load_with_origins()?;

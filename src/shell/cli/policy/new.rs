@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 
 use crate::core::policy::is_policy_name;
+use crate::core::policy_schema;
 use crate::core::yaml::scalar::{self, Scalar};
 
 use super::super::ExitStatus;
@@ -18,10 +19,11 @@ const CASES: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/
 
 /// Write a commented policy for a provider to start from, and its first cases
 ///
-/// The files are NAME.yaml and tests/NAME.yaml. An existing file stays as it is.
+/// The files are NAME.yaml and tests/NAME.yaml, and the schemas of both for editors, in the folder `schemas`, unless the
+/// folder above has one. An existing file stays as it is.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "Exit status: 0 both files were written; 2 bad usage, or a file that cannot be written."
+    after_long_help = "Exit status: 0 the files were written; 2 bad usage, or a file that cannot be written."
 )]
 pub(super) struct Arguments {
     /// The provider: lower-case letters, digits and hyphens
@@ -53,14 +55,29 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let folder = Path::new(if arguments.folder == "." { "" } else { &arguments.folder });
     let tests = folder.join("tests");
     let file = format!("{policy}.yaml");
-    let filled = |text: &str| text.replace("{provider}", provider).replace("{name}", &policy);
-    let files = [(folder.join(&file), filled(POLICY)), (tests.join(&file), filled(CASES))];
+    let above =
+        folder.parent().map(|parent| parent.join("schemas")).filter(|path| path.join("policy.json").exists());
+    let (schemas, up) = above.map_or_else(|| (folder.join("schemas"), ""), |above| (above, "../"));
+    let filled = |schema: &str, text: &str| {
+        let line = format!("# yaml-language-server: $schema={up}schemas/{schema}.json\n");
+        line + &text.replace("{provider}", provider).replace("{name}", &policy)
+    };
+    let cases = filled("cases", CASES).replacen("$schema=", "$schema=../", 1);
+    let mut files = vec![(folder.join(&file), filled("policy", POLICY)), (tests.join(&file), cases)];
     for (path, _) in &files {
         if path.exists() {
             bail!("{} exists already; give the policy another name with `--name`", path.display());
         }
     }
-    fs::create_dir_all(&tests).with_context(|| format!("{} cannot be created", tests.display()))?;
+    for (schema, name) in [(policy_schema::policy(), "policy.json"), (policy_schema::cases(), "cases.json")] {
+        let path = schemas.join(name);
+        if !path.exists() {
+            files.push((path, format!("{schema:#}\n")));
+        }
+    }
+    for folder in [&tests, &schemas] {
+        fs::create_dir_all(folder).with_context(|| format!("{} cannot be created", folder.display()))?;
+    }
     for (path, text) in &files {
         let shown = path.display();
         let file = File::create_new(path).with_context(|| format!("{shown} cannot be created"));

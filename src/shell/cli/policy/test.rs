@@ -29,7 +29,7 @@ pub(super) struct Arguments {
     /// The form of the results
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
-    /// Write the codes, patches and objects that come out into the cases that declare them
+    /// Write the codes, patches and objects that come out into the cases that declare them. `has` and `lacks` stay
     #[arg(long)]
     update: bool,
     /// Print the rules and conditions of which the cases have not seen both values
@@ -116,6 +116,15 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
                     differences: result.differences,
                 });
             }
+        }
+    }
+    if arguments.update {
+        for CaseReport { file, line, name, .. } in
+            report.cases.iter().filter(|case| !case.differences.is_empty())
+        {
+            output.message(&format!(
+                "not updated: {file}:{line}: {name}: edit `has`, `lacks` and what is expected of several pods yourself"
+            ));
         }
     }
     let text = match arguments.output {

@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::core::manifest::Document;
-use crate::core::policy::{Definition, PolicyFile, definitions};
+use crate::core::policy::{Definition, Foreign, PolicyFile, definitions};
 use crate::core::policy_set::PolicySet;
 use crate::core::policy_test::{Case, CaseFile, KIND, Reference, Subject};
 use crate::shell::builtin;
@@ -50,7 +50,13 @@ pub(super) fn load(paths: &[String]) -> anyhow::Result<Tests> {
             let folder = if tests_of.is_dir() { tests_of } else { given.to_owned() };
             if folder != given {
                 let files = policy_files(given).with_context(|| format!("{path} cannot be read"))?;
-                tests.policies.extend(files.iter().map(|file| shown(Path::new(file))));
+                for file in files {
+                    let text = fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?;
+                    // Manifests next to policies have no rules to cover.
+                    if Foreign::of(&text).is_none_or(|foreign| foreign.is_cases()) {
+                        tests.policies.push(shown(Path::new(&file)));
+                    }
+                }
             }
             collect(&folder, &mut found).with_context(|| format!("{} cannot be read", folder.display()))?;
         } else {
@@ -182,11 +188,13 @@ impl PolicySets {
         }
         let key = format!("{files:?} {}", case.given());
         if let Some(known) = self.known.get(&key) {
+            file.cases.check_codes(case, known)?;
             return Ok(Arc::clone(known));
         }
         let with_settings = file.cases.settings(case, definitions_of(&files)?, self.built_in(case)?)?;
         let set = PolicySet::new(with_settings)
             .with_context(|| format!("{}:{}: {}", file.cases.file, case.span.line, case.name))?;
+        file.cases.check_codes(case, &set)?;
         let set = Arc::new(set);
         self.known.insert(key, Arc::clone(&set));
         Ok(set)
