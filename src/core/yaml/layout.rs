@@ -1,5 +1,6 @@
 //! The nodes of a YAML or JSON text with their byte ranges, for edits that keep the rest of the text.
 
+mod comments;
 mod events;
 mod json;
 mod plain;
@@ -72,7 +73,7 @@ pub(super) enum ScalarForm {
 pub(super) enum Form {
     Block,
     Flow,
-    /// A form that is written again if it changes, such as a map with explicit keys.
+    /// A form that is written again if it changes: a map of one entry in a flow list, without braces.
     Other,
 }
 
@@ -88,6 +89,8 @@ pub(super) struct Entry {
     pub(super) key: String,
     /// True for the merge key `<<`.
     pub(super) merges: bool,
+    /// The position of the key, or of the `?` before it.
+    pub(super) start: usize,
     pub(super) key_range: Range<usize>,
     /// The position after the colon. `None` for a key of a flow map without one.
     pub(super) colon: Option<usize>,

@@ -106,7 +106,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         for entry in entries.iter().filter(|entry| !entry.merges) {
             let place = match (form, entry.colon) {
                 (Form::Block, Some(colon)) => {
-                    Place::Entry { column: self.layout.column(entry.key_range.start), colon }
+                    Place::Entry { column: self.layout.column(entry.start), colon }
                 }
                 _ => Place::Flow,
             };

@@ -125,7 +125,8 @@ impl<'t> Reader<'t> {
             let colon = self.at;
             // A list can be at the column of its key.
             let node = self.value(column, colon, column)?;
-            entries.push(Entry { key, merges: false, key_range, colon: Some(colon), node });
+            let start = key_range.start;
+            entries.push(Entry { key, merges: false, start, key_range, colon: Some(colon), node });
         }
         self.ends_block(column)?;
         Some(Kind::Map { form: Form::Block, entries })
