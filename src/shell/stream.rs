@@ -61,11 +61,11 @@ impl<R: BufRead> RawDocuments<R> {
                 break;
             }
             let added = &bytes[start..];
-            if start > 0 && !only_head && is_marker(added, b"---") {
+            if start > 0 && !only_head && is_marker(added, *b"---") {
                 self.pending = bytes.split_off(start);
                 break;
             }
-            if is_marker(added, b"...") {
+            if is_marker(added, *b"...") {
                 marked_end = Some(bytes.len());
             } else if let Some(marked_end) = marked_end
                 && (is_directive(added) || !is_head(added))
@@ -86,7 +86,7 @@ impl<R: BufRead> RawDocuments<R> {
         if end.is_some() {
             let last_line = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
             let before = if bytes.contains(&b'\n') { 0 } else { after_json.unwrap_or_default() };
-            self.after_json = Some(before + String::from_utf8_lossy(last_line).chars().count());
+            self.after_json = Some(before + String::from_utf8_lossy(without_mark(last_line)).chars().count());
         }
         self.line += bytes.iter().filter(|byte| **byte == b'\n').count();
         Ok((!bytes.is_empty()).then_some(RawDocument { bytes, line, after_json }))
@@ -105,7 +105,7 @@ impl<R: BufRead> RawDocuments<R> {
                 self.done = true;
                 return Ok(());
             }
-            if line_start && is_marker(&part, b"---") {
+            if line_start && is_marker(&part, *b"---") {
                 self.pending = part;
                 return Ok(());
             }
@@ -155,8 +155,8 @@ impl<R: BufRead> Iterator for RawDocuments<R> {
 
 /// Returns true for a line that begins or ends a YAML document: `---` or `...`, then nothing or a blank. No YAML scalar
 /// can contain such a line, so finding it needs no parser.
-fn is_marker(line: &[u8], marker: &[u8; 3]) -> bool {
-    let rest = without_mark(line).strip_prefix(marker);
+fn is_marker(line: &[u8], marker: [u8; 3]) -> bool {
+    let rest = without_mark(line).strip_prefix(&marker);
     rest.is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }
 
@@ -258,7 +258,10 @@ mod tests {
             pieces("a: 1\n...\n# c\n%TAG ! x:\n# d\n---\nb: 2\n...\n---\nc: 3\n... # e\n\n"),
             ["a: 1\n...\n", "# c\n%TAG ! x:\n# d\n---\nb: 2\n...\n", "---\nc: 3\n... # e\n\n"]
         );
-        assert_eq!(pieces("a: 1\n...\n# c\nb: 2\n---\nc: 3\n"), ["a: 1\n...\n", "# c\nb: 2\n", "---\nc: 3\n"]);
+        assert_eq!(
+            pieces("a: 1\n...\n# c\nb: 2\n---\nc: 3\n"),
+            ["a: 1\n...\n", "# c\nb: 2\n", "---\nc: 3\n"]
+        );
         assert_eq!(pieces("a: |\n  ...\n%x\n"), ["a: |\n  ...\n%x\n"]);
     }
 

@@ -50,7 +50,6 @@ pub struct Document {
 /// The text of a document after its edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EditedDocument {
-    /// The text.
     pub bytes: Vec<u8>,
     /// The comments that it no longer has. Their lines are those in the stream.
     pub lost: Vec<yaml::Comment>,
@@ -82,19 +81,17 @@ impl Document {
         if piece.after_json.is_some() {
             follows_json(text).map_err(error_at)?;
         }
-        if text.trim_start().starts_with('{') {
-            match serde_json::from_str(text) {
-                Ok(value) => {
-                    return Ok(Self { syntax: Syntax::Json, value: Some(value), duplicate_key: None, mark });
-                }
-                // JSON, with a number or a string that has no value.
-                Err(error) if serde_json::from_str::<IgnoredAny>(text).is_ok() => {
-                    return Err(error_at(json_error(&error)));
-                }
-                Err(_) => {}
-            }
+        let json = text.trim_start().starts_with('{').then(|| serde_json::from_str(text));
+        if let Some(Ok(value)) = json {
+            return Ok(Self { syntax: Syntax::Json, value: Some(value), duplicate_key: None, mark });
         }
         let manifest = yaml::read_value(text).map_err(error_at)?;
+        // JSON with a number that has no value, which YAML reads as a string.
+        if let Some(Err(error)) = json
+            && serde_json::from_str::<IgnoredAny>(text).is_ok()
+        {
+            return Err(error_at(json_error(&error)));
+        }
         let duplicate_key = manifest.duplicate_key;
         let value = manifest.root.filter(|root| !root.is_null());
         Ok(Self { syntax: Syntax::Yaml, value, duplicate_key, mark })
@@ -184,7 +181,13 @@ fn lines(text: &str) -> usize {
 pub(super) fn located(error: yaml::Error, piece: &RawDocument, before: &str) -> DocumentError {
     let yaml::Span { line, mut column, .. } = error.span;
     if line == 1 {
-        column += before.rsplit('\n').next().unwrap_or_default().trim_start_matches(BYTE_ORDER_MARK).chars().count();
+        column += before
+            .rsplit('\n')
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches(BYTE_ORDER_MARK)
+            .chars()
+            .count();
     }
     let line = lines(before) + line;
     if line == 1 {

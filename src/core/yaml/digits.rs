@@ -47,7 +47,7 @@ fn inexact(text: &str, json: bool) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for node in &layout.nodes {
         let Kind::Scalar { value: Scalar::Number(number), .. } = &node.kind else { continue };
-        let written = &text[node.content..node.range.end];
+        let written = text[node.content..node.range.end].trim_end();
         if !is_exact(written, number) {
             found.push((node.content, written));
         }
@@ -84,7 +84,22 @@ mod tests {
 
     #[test]
     fn a_number_is_exact_if_it_is_the_one_that_is_written() {
-        for text in ["0.1", "-2.50", "1e3", "1.5E+10", "0.0", "-0.0", "1e21", "08", "1_0.5", "5.", ".5", "1E-7", "10e-8", "0.00012e-3"] {
+        for text in [
+            "0.1",
+            "-2.50",
+            "1e3",
+            "1.5E+10",
+            "0.0",
+            "-0.0",
+            "1e21",
+            "08",
+            "1_0.5",
+            "5.",
+            ".5",
+            "1E-7",
+            "10e-8",
+            "0.00012e-3",
+        ] {
             assert_eq!(inexact_number(&format!("a: {text}\n"), false), None, "{text}");
         }
         for text in ["123456789012345678901", "-18446744073709551616.5", "0.1000000000000000055", "1e-400"] {

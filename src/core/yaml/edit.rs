@@ -35,7 +35,6 @@ struct Edit {
 /// A text after its edits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edited {
-    /// The text.
     pub text: String,
     /// The comments that it no longer has.
     pub lost: Vec<Comment>,
@@ -50,10 +49,8 @@ pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<Edited> {
         let edits = Editor::new(&layout, &style, &rewritten).edits(after)?;
         let has_comment = edits.iter().any(|edit| text[edit.range.clone()].contains('#'));
         let edited = apply(text, edits)?;
-        let different = match json || !Layout::reads_as(&edited, after) {
-            true => difference(&read(&edited, json)?, after),
-            false => None,
-        };
+        let is_right = !json && Layout::reads_as(&edited, after);
+        let different = if is_right { None } else { difference(&read(&edited, json)?, after) };
         let Some(different) = different else {
             let lost = if has_comment && !json { comments::lost(text, &edited) } else { Vec::new() };
             return Some(Edited { text: edited, lost });

@@ -27,16 +27,22 @@ pub(super) enum Format {
 pub(super) struct Before {
     /// True if there is no output yet.
     pub(super) nothing: bool,
-    /// True if the last document is JSON.
-    pub(super) json: bool,
+    pub(super) last: LastDocument,
     /// True if the last line is complete.
     pub(super) line_ended: bool,
-    /// True if the last document ends with a `...` line.
-    pub(super) marked_end: bool,
+}
+
+/// The form of the last document of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastDocument {
+    Json,
+    Yaml,
+    /// YAML with a `...` line at its end.
+    EndedYaml,
 }
 
 impl Before {
-    pub(super) const NOTHING: Self = Self { nothing: true, json: false, line_ended: true, marked_end: false };
+    pub(super) const NOTHING: Self = Self { nothing: true, last: LastDocument::Yaml, line_ended: true };
 }
 
 /// A document in the format of the output.
@@ -55,17 +61,18 @@ impl Rendered {
     /// The text between the output so far and this document.
     pub(super) fn separator(&self, format: Option<Format>, before: Before) -> &'static [u8] {
         // JSON values need no marker between them, except in YAML output.
-        let follows =
-            (self.json && before.json && format != Some(Format::Yaml)) || format == Some(Format::Json);
+        let follows = (self.json && before.last == LastDocument::Json && format != Some(Format::Yaml))
+            || format == Some(Format::Json);
         if before.nothing || self.content.is_empty() || follows {
             return b"";
         }
         // Directives belong to the document after them only if the one before has an end.
-        let marker: &[u8; 5] = match (self.marked, self.has_directives() && !before.marked_end) {
-            (false, _) => b"\n---\n",
-            (true, true) => b"\n...\n",
-            (true, false) => return if before.line_ended { b"" } else { b"\n" },
-        };
+        let marker: &[u8; 5] =
+            match (self.marked, self.has_directives() && before.last != LastDocument::EndedYaml) {
+                (false, _) => b"\n---\n",
+                (true, true) => b"\n...\n",
+                (true, false) => return if before.line_ended { b"" } else { b"\n" },
+            };
         if before.line_ended { &marker[1..] } else { marker }
     }
 
@@ -80,12 +87,12 @@ impl Rendered {
         let Some(last) = self.content.last() else { return before };
         let mut lines = self.content.rsplit(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
         let last_line = lines.find(|line| !matches!(line.first(), None | Some(b'#')));
-        Before {
-            nothing: false,
-            json: self.json,
-            line_ended: *last == b'\n',
-            marked_end: last_line.is_some_and(|line| line.starts_with(b"...")),
-        }
+        let document = match last_line {
+            _ if self.json => LastDocument::Json,
+            Some(line) if line.starts_with(b"...") => LastDocument::EndedYaml,
+            _ => LastDocument::Yaml,
+        };
+        Before { nothing: false, last: document, line_ended: *last == b'\n' }
     }
 
     fn has_directives(&self) -> bool {

@@ -23,7 +23,8 @@ pub(super) fn lost(before: &str, after: &str) -> Vec<Comment> {
         }
         None => true,
     });
-    let comment = |(at, text): (usize, &str)| Comment { line: span_at(before, at).line, text: text.to_owned() };
+    let comment =
+        |(at, text): (usize, &str)| Comment { line: span_at(before, at).line, text: text.to_owned() };
     lost.into_iter().map(comment).collect()
 }
 

@@ -51,8 +51,7 @@ impl Editor<'_, '_> {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
         if form == Form::Flow {
             let margin = self.margin(last.start);
-            let last_entry =
-                last.start..self.layout.node(last.node).range.end.max(last.key_range.end);
+            let last_entry = last.start..self.layout.node(last.node).range.end.max(last.key_range.end);
             let flow = self.flow_after(node, &last_entry);
             let texts = added.iter().map(|(key, value)| {
                 let mut text = String::new();
@@ -83,12 +82,16 @@ impl Editor<'_, '_> {
             return false;
         };
         let column = self.layout.column(merge.start);
+        let end = self.layout.node(merge.node).range.end;
         let mut lines = String::new();
+        for (_, comment) in self.layout.comments(merge.start..end) {
+            lines.push_str(&format!("{comment}\n"));
+            write::blanks(&mut lines, column);
+        }
         for (at, (key, value)) in old.iter().enumerate() {
             write::blanks(&mut lines, if at > 0 { column } else { 0 });
             write::write_entry(&mut lines, key, value, column, self.style.indent);
         }
-        let end = self.layout.node(merge.node).range.end;
         self.edit(merge.start..end, without_line_end(lines));
         true
     }

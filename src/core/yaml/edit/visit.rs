@@ -39,6 +39,10 @@ impl<'l, 'v> Editor<'l, 'v> {
         let node = self.layout.node(id);
         let kept = !self.rewritten.contains(&self.path)
             && match (&node.kind, after) {
+                // A key with an anchor does not change.
+                (Kind::Alias { node, .. }, _) if self.layout.node(*node).anchor == 0 => {
+                    self.layout.to_value(*node) == *after
+                }
                 (Kind::Alias { anchor, .. }, _) => {
                     self.anchors.get(anchor).is_some_and(|value| *value == after)
                 }
@@ -105,9 +109,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         };
         for entry in entries.iter().filter(|entry| !entry.merges) {
             let place = match (form, entry.colon) {
-                (Form::Block, Some(colon)) => {
-                    Place::Entry { column: self.layout.column(entry.start), colon }
-                }
+                (Form::Block, Some(colon)) => Place::Entry { column: self.layout.column(entry.start), colon },
                 _ => Place::Flow,
             };
             self.visit_child(&entry.key, entry.node, place, &after[&entry.key])?;

@@ -214,14 +214,17 @@ impl Builder<'_> {
             && matches!(self.nodes[*node].kind, Kind::Map { .. })
         {
             let Kind::Scalar { value, form, .. } = kind else { return None };
-            // An alias of a key is too rare to be followed.
             if anchor > 0 {
-                return None;
+                // For aliases of the key. The node is in no list and no map.
+                let value = Kind::Scalar { value: value.clone(), form, empty: false };
+                self.anchors.insert(anchor, self.nodes.len());
+                self.nodes.push(Node { content: range.start, range: range.clone(), anchor: 0, kind: value });
             }
             let plain = form == ScalarForm::Plain && !properties;
             let (text, _) = key_text(value);
             let merges = plain && text == "<<";
-            *key = Some(Entry { key: text, merges, start: range.start, key_range: range, colon: None, node: 0 });
+            *key =
+                Some(Entry { key: text, merges, start: range.start, key_range: range, colon: None, node: 0 });
             return Some(());
         }
         self.add(range, anchor, kind, properties).map(drop)

@@ -124,7 +124,8 @@ pub(super) fn process<'a>(
     let lost = content.lost().iter().map(|comment| (String::new(), comment)).chain(inner);
     lines.extend(lost.filter(|_| !arguments.quiet).map(|(pointer, comment)| {
         let Comment { line, text } = comment;
-        let message = format!("{pointer}line {line}: the comment `{text}` is not kept");
+        let reason = "because the lines around it are written again";
+        let message = format!("{pointer}line {line}: the comment `{text}` is not kept, {reason}");
         let document = Some(number);
         let warning = Failure { file: Some(file), document, ..Failure::new("comment_lost", message) };
         match arguments.report {
