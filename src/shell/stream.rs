@@ -73,19 +73,16 @@ impl<R: BufRead> RawDocuments<R> {
                 self.pending = bytes.split_off(marked_end);
                 break;
             }
-            let added = &bytes[start..];
             only_head &= is_head(added);
             end = json.feed(added).map(|end| start + end);
         }
-        // The JSON value ends here; the rest of the line belongs to the next document.
-        if let Some(end) = end
-            && !bytes[end..].iter().all(u8::is_ascii_whitespace)
-        {
-            self.pending = bytes.split_off(end);
-        }
-        if end.is_some() {
+        if let Some(end) = end {
+            // The JSON value ends here; the rest of the line belongs to the next document.
+            if !bytes[end..].iter().all(u8::is_ascii_whitespace) {
+                self.pending = bytes.split_off(end);
+            }
             let last_line = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
-            let before = if bytes.contains(&b'\n') { 0 } else { after_json.unwrap_or_default() };
+            let before = if last_line.len() == bytes.len() { after_json.unwrap_or_default() } else { 0 };
             self.after_json = Some(before + String::from_utf8_lossy(without_mark(last_line)).chars().count());
         }
         self.line += bytes.iter().filter(|byte| **byte == b'\n').count();

@@ -210,3 +210,23 @@ fn comments_in_flow_maps_and_explicit_keys_stay() {
         assert_eq!(limits(&run.documents()[0])["vpc.amazonaws.com/efa"], "8");
     }
 }
+
+/// The line end after the last line of a block is a part of the string, if it is there.
+#[test]
+fn a_block_at_the_end_of_a_file_without_a_line_end_has_none() {
+    for (text, value) in [
+        ("a: |\n  x", "x"),
+        ("a: |+\n  ü", "ü"),
+        ("a: |\n  x\n", "x\n"),
+        ("a: |\n  x\n ", "x\n"),
+        ("a: |\n  x\n#", "x\n"),
+    ] {
+        assert_eq!(aws(&["-o", "json"], text).exits(0).values()[0]["a"], value, "{text:?}");
+    }
+    let pod = POD.replace("metadata:\n  name: trainer\n", "metadata:\n  name: trainer\n  labels: {a: b}\n");
+    let (head, rest) = pod.split_at(pod.find("metadata:").unwrap());
+    let (metadata, spec) = rest.split_at(rest.find("spec:").unwrap());
+    let last = format!("{head}{spec}{}", metadata.trim_end());
+    let run = aws(&[], &last).exits(0);
+    assert_eq!(run.documents()[0], aws(&["-o", "json"], &last).exits(0).values()[0]);
+}

@@ -121,9 +121,9 @@ fn apply(text: &str, mut edits: Vec<Edit>) -> Option<String> {
     for Edit { range, text: inserted } in edits {
         out.push_str(text.get(at..range.start)?);
         if range.start == text.len() && !out.is_empty() && !out.ends_with('\n') && inserted.ends_with('\n') {
-            // The last line has no end, and still has none afterwards.
+            // The last line has no end, and still has none afterwards, if it is not that of a block scalar.
             out.push_str(line_end);
-            missing_end = true;
+            missing_end = !write::ends_in_block(&inserted);
         }
         if line_end == "\n" {
             out.push_str(&inserted);

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::super::read::{key_text, scalar_value};
+use super::super::read::{key_text, scalar_value, without_added_end};
 use super::super::span::Span;
 use super::{
     Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm, header, quoted_end, skip_blank,
@@ -22,7 +22,13 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     let mut builder =
         Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.ok()?;
+        let (mut event, span) = event.ok()?;
+        if let Event::Scalar(scalar, style, ..) = &mut event {
+            let read = without_added_end(scalar, *style, text, span.end.index());
+            if read.len() < scalar.len() {
+                *scalar = read.to_owned().into();
+            }
+        }
         builder.event(event, offsets.byte(span.start.index())..offsets.byte(span.end.index()))?;
     }
     let root = builder.root?;

@@ -96,6 +96,9 @@ impl Writer {
                     writer.flow(item, column);
                 });
             }
+            Value::String(text) if self.choose(3) == 0 && !text.contains(char::is_control) => {
+                self.out.push_str(&format!("'{}'", text.replace('\'', "''")));
+            }
             scalar => Flow::YAML.write(&mut self.out, scalar, ""),
         }
     }
@@ -131,13 +134,39 @@ impl Writer {
             Value::Array(items) => !items.is_empty(),
             _ => false,
         };
-        if is_block && self.choose(3) > 0 {
+        if let Value::String(text) = value
+            && text.contains('\n')
+            && write::is_block_safe(text)
+        {
+            self.literal(value, column - 2);
+        } else if is_block && self.choose(3) > 0 {
             self.end(column);
             self.block(value, column);
         } else {
             self.flow(value, column);
             self.end(column);
         }
+    }
+
+    /// A string of several lines, in a map or list at `column`.
+    fn literal(&mut self, value: &Value, column: usize) {
+        let mut block = String::new();
+        write::write_scalar(&mut block, value, column);
+        if let Some((header, lines)) = block.split_once('\n') {
+            self.out.push_str(header);
+            if self.choose(2) == 0 {
+                self.out.push(' ');
+                self.comment();
+            }
+            self.out.push_str(&format!("\n{lines}"));
+        } else {
+            self.out.push_str(&block);
+        }
+        if self.choose(3) == 0 {
+            self.line(column);
+            self.comment();
+        }
+        self.out.push('\n');
     }
 
     fn block(&mut self, value: &Value, column: usize) {
@@ -177,7 +206,12 @@ fn written(value: &Value, seed: u64) -> (String, usize) {
     } else {
         writer.block(value, 0);
     }
-    (writer.out, writer.comments)
+    let crlf = writer.choose(6) == 0;
+    if writer.choose(6) == 0 && !writer.out.contains('|') {
+        writer.out.pop();
+    }
+    let text = if crlf { writer.out.replace('\n', "\r\n") } else { writer.out };
+    (text, writer.comments)
 }
 
 /// The numbers of the comments that a text has, in rising order.
@@ -200,6 +234,11 @@ proptest! {
         assert_reads(&edited.text, &after)?;
         prop_assert_eq!(comments(&edited.text), (1..=count).collect::<Vec<_>>(), "{}\nfrom\n{}", edited.text, text);
         prop_assert!(edited.lost.is_empty(), "{:?}", edited.lost);
+        let is_block = edited.text.contains('|');
+        prop_assert!(edited.text.ends_with('\n') == text.ends_with('\n') || is_block, "{}", edited.text);
+        if text.contains("\r\n") {
+            prop_assert_eq!(edited.text.matches('\n').count(), edited.text.matches("\r\n").count(), "{:?}", edited.text);
+        }
     }
 
     #[test]
@@ -220,7 +259,8 @@ proptest! {
         if anchored.trim_start().starts_with('&') {
             return Ok(());
         }
-        let text = format!("a: &x{anchored}b: *x # same\nc: {{<<: *x, # merged\n z: 1}}\n");
+        let line_end = if anchored.ends_with('\n') { "" } else { "\n" };
+        let text = format!("a: &x{anchored}{line_end}b: *x # same\nc: {{<<: *x, # merged\n z: 1}}\n");
         let both = |shared: &Value| {
             let mut merged = shared.clone();
             merged["z"] = json!(1);
