@@ -122,9 +122,13 @@ impl<'t> Layout<'t> {
                 items.len() == values.len() && pairs.all(|(item, value)| self.is(item.node, value))
             }
             (Kind::Map { entries, .. }, Value::Object(map)) => {
-                let mut entries = entries.iter().map(|entry| (entry.node, map.get(&entry.key)));
+                let mut pairs = entries.iter().zip(map);
+                // Most keys are in the same order, and need no look-up.
                 entries.len() == map.len()
-                    && entries.all(|(node, value)| value.is_some_and(|value| self.is(node, value)))
+                    && pairs.all(|(entry, (key, value))| {
+                        let value = if entry.key == *key { Some(value) } else { map.get(&entry.key) };
+                        value.is_some_and(|value| self.is(entry.node, value))
+                    })
             }
             _ => false,
         }

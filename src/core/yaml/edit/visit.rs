@@ -87,9 +87,12 @@ impl<'l, 'v> Editor<'l, 'v> {
         if form == Form::Other {
             return Some(self.layout.to_value(id) == Value::Object(after.clone()));
         }
-        let own: HashSet<&str> =
-            entries.iter().filter(|entry| !entry.merges).map(|entry| entry.key.as_str()).collect();
-        let is_own = |key: &str| own.contains(key);
+        let own_keys = || entries.iter().filter(|entry| !entry.merges).map(|entry| entry.key.as_str());
+        // A set is faster only for large maps.
+        let own: Option<HashSet<&str>> = (entries.len() > 16).then(|| own_keys().collect());
+        let is_own = |key: &str| {
+            own.as_ref().map_or_else(|| own_keys().any(|own| own == key), |own| own.contains(key))
+        };
         let Some(merged) = self.merged(entries) else { return Some(false) };
         let goes = |entry: &Entry| !entry.merges && !after.contains_key(&entry.key);
         if entries.iter().any(goes) {

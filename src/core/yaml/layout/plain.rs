@@ -20,7 +20,9 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     if !text.ends_with('\n') || !text.bytes().all(is_plain) {
         return None;
     }
-    let mut reader = Reader { text, at: 0, line: 0, depth: 0, nodes: Vec::new() };
+    // A line of a manifest has about 20 characters and one node.
+    let nodes = Vec::with_capacity(text.len() / 20);
+    let mut reader = Reader { text, at: 0, line: 0, depth: 0, nodes };
     reader.skip_blank();
     if text[reader.at..].starts_with("---") {
         reader.at += 3;

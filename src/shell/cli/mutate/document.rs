@@ -120,21 +120,33 @@ pub(super) fn process<'a>(
         ReportFormat::Text => report::note_text(location, note),
         ReportFormat::Json => report::note_json(location, note),
     }));
-    let inner = injected.lost.iter().map(|(pointer, comment)| (format!("{pointer}: "), comment));
-    let lost = content.lost().iter().map(|comment| (String::new(), comment)).chain(inner);
-    lines.extend(lost.filter(|_| !arguments.quiet).map(|(pointer, comment)| {
-        let Comment { line, text } = comment;
+    if !arguments.quiet {
+        lines.extend(lost_comments(location, &content, &injected, arguments.report));
+    }
+    let verdict = Verdict::of(location, &injected);
+    Processed { content, lines, error: None, status, verdict }
+}
+
+/// The warnings about comments that the edits have lost.
+fn lost_comments(
+    location: Location<'_>,
+    content: &Content,
+    injected: &InjectedDocument,
+    format: ReportFormat,
+) -> Vec<String> {
+    let of_texts = injected.lost.iter().map(|(pointer, comment)| (format!("{pointer}: "), comment));
+    let lost = content.lost().iter().map(|comment| (String::new(), comment)).chain(of_texts);
+    let line = |(pointer, Comment { line, text }): (String, &Comment)| {
         let reason = "because the lines around it are written again";
         let message = format!("{pointer}line {line}: the comment `{text}` is not kept, {reason}");
-        let document = Some(number);
-        let warning = Failure { file: Some(file), document, ..Failure::new("comment_lost", message) };
-        match arguments.report {
+        let (file, document) = (Some(location.file), Some(location.document));
+        let warning = Failure { file, document, ..Failure::new("comment_lost", message) };
+        match format {
             ReportFormat::Text => report::warning_text(&warning),
             ReportFormat::Json => report::warning_json(&warning),
         }
-    }));
-    let verdict = Verdict::of(location, &injected);
-    Processed { content, lines, error: None, status, verdict }
+    };
+    lost.map(line).collect()
 }
 
 fn render(
