@@ -3,6 +3,7 @@
 //! `saphyr-parser` implements the grammar. The meaning of a scalar is defined here, because kubectl reads YAML 1.1
 //! and the libraries read YAML 1.2 (see [`scalar`]).
 
+mod digits;
 mod edit;
 mod flow;
 mod layout;
@@ -17,6 +18,9 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+pub use digits::{changed_number, has_float, inexact_number};
+pub(crate) use edit::head;
+pub use edit::{Comment, Edited};
 pub use read::{Entry, Error};
 pub use source_map::SourceMap;
 pub use span::Span;
@@ -41,16 +45,16 @@ pub fn read_value(text: &str) -> Result<Manifest, Error> {
     Ok(Manifest { root: document.root, duplicate_key: document.duplicate_key })
 }
 
-/// Edits the text of a YAML document so that it reads as `after`, and keeps its comments and its layout. `None` if the
-/// whole document has to be written again.
-pub fn edit(text: &str, after: &Value) -> Option<String> {
-    edit::edit(text, after, false)
+/// Edits the text of a YAML document so that it reads as `after`, and keeps its comments and its layout. If that is not
+/// possible, the whole document is written again below its leading comments.
+pub fn edit(text: &str, after: &Value) -> Edited {
+    edit::edit(text, after, false).unwrap_or_else(|| edit::rewrite(text, after))
 }
 
 /// Edits a JSON text so that it reads as `after`, and keeps its layout. If that is not possible, the text is written
 /// again with the same indentation.
 pub fn edit_json(text: &str, after: &Value) -> String {
-    edit::edit(text, after, true).unwrap_or_else(|| flow::write_json_like(text, after))
+    edit::edit(text, after, true).map_or_else(|| flow::write_json_like(text, after), |edited| edited.text)
 }
 
 /// Reads a document with a repeated key, and gives the key its first value; all other readers take the last one. `None`

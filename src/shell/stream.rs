@@ -26,23 +26,27 @@ pub struct RawDocuments<R> {
     /// The beginning of the next document, if it was read together with the one before.
     pending: Vec<u8>,
     line: usize,
+    /// After a JSON value, the number of characters of that on the current line.
+    after_json: Option<usize>,
     done: bool,
 }
 
 impl<R: BufRead> RawDocuments<R> {
     /// Creates an iterator over the documents of `reader`.
     pub fn new(reader: R) -> Self {
-        Self { reader, pending: Vec::new(), line: 1, done: false }
+        Self { reader, pending: Vec::new(), line: 1, after_json: None, done: false }
     }
 
     fn next_document(&mut self) -> Result<Option<RawDocument>, ReadError> {
         let mut bytes = std::mem::take(&mut self.pending);
-        let line = self.line;
+        let (line, after_json) = (self.line, self.after_json.take());
         let mut json = Json::default();
         // If a line has several JSON values, `bytes` can already hold the whole next value.
         let mut end = json.feed(&bytes);
         // Comments and directives before the first `---` belong to the document after it.
-        let mut only_head = bytes.is_empty() || is_head(&bytes);
+        let mut only_head = lines(&bytes).all(is_head);
+        // The position after a `...` line, if nothing but comments follows it so far.
+        let mut marked_end = None;
         while end.is_none() {
             let start = bytes.len();
             let budget = (MAX_DOCUMENT + 1).saturating_sub(start) as u64;
@@ -57,21 +61,32 @@ impl<R: BufRead> RawDocuments<R> {
                 break;
             }
             let added = &bytes[start..];
-            if start > 0 && !only_head && is_separator(added) {
+            if start > 0 && !only_head && is_marker(added, *b"---") {
                 self.pending = bytes.split_off(start);
+                break;
+            }
+            if is_marker(added, *b"...") {
+                marked_end = Some(bytes.len());
+            } else if let Some(marked_end) = marked_end
+                && (is_directive(added) || !is_head(added))
+            {
+                self.pending = bytes.split_off(marked_end);
                 break;
             }
             only_head &= is_head(added);
             end = json.feed(added).map(|end| start + end);
         }
-        // The JSON value ends here; the rest of the line belongs to the next document.
-        if let Some(end) = end
-            && !bytes[end..].iter().all(u8::is_ascii_whitespace)
-        {
-            self.pending = bytes.split_off(end);
+        if let Some(end) = end {
+            // The JSON value ends here; the rest of the line belongs to the next document.
+            if !bytes[end..].iter().all(u8::is_ascii_whitespace) {
+                self.pending = bytes.split_off(end);
+            }
+            let last_line = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
+            let before = if last_line.len() == bytes.len() { after_json.unwrap_or_default() } else { 0 };
+            self.after_json = Some(before + String::from_utf8_lossy(without_mark(last_line)).chars().count());
         }
         self.line += bytes.iter().filter(|byte| **byte == b'\n').count();
-        Ok((!bytes.is_empty()).then_some(RawDocument { bytes, line }))
+        Ok((!bytes.is_empty()).then_some(RawDocument { bytes, line, after_json }))
     }
 }
 
@@ -87,7 +102,7 @@ impl<R: BufRead> RawDocuments<R> {
                 self.done = true;
                 return Ok(());
             }
-            if line_start && is_separator(&part) {
+            if line_start && is_marker(&part, *b"---") {
                 self.pending = part;
                 return Ok(());
             }
@@ -97,9 +112,22 @@ impl<R: BufRead> RawDocuments<R> {
     }
 }
 
+fn lines(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    bytes.split_inclusive(|byte| *byte == b'\n')
+}
+
+/// A byte order mark can begin any document.
+fn without_mark(line: &[u8]) -> &[u8] {
+    line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line)
+}
+
 /// Returns true for a line that is blank, a comment or a directive.
 fn is_head(line: &[u8]) -> bool {
-    matches!(line.trim_ascii().first(), None | Some(b'#' | b'%'))
+    matches!(without_mark(line).trim_ascii().first(), None | Some(b'#' | b'%'))
+}
+
+fn is_directive(line: &[u8]) -> bool {
+    without_mark(line).starts_with(b"%")
 }
 
 impl<R: BufRead> Iterator for RawDocuments<R> {
@@ -122,10 +150,11 @@ impl<R: BufRead> Iterator for RawDocuments<R> {
     }
 }
 
-/// Returns true for a line that begins a YAML document: `---`, then nothing or a blank. No YAML scalar can contain
-/// such a line, so finding it needs no parser.
-fn is_separator(line: &[u8]) -> bool {
-    line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
+/// Returns true for a line that begins or ends a YAML document: `---` or `...`, then nothing or a blank. No YAML scalar
+/// can contain such a line, so finding it needs no parser.
+fn is_marker(line: &[u8], marker: [u8; 3]) -> bool {
+    let rest = without_mark(line).strip_prefix(&marker);
+    rest.is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
 }
 
 /// Counts the braces of a stream that begins like JSON, to find the end of its first value.
@@ -156,7 +185,8 @@ impl Json {
         for (at, byte) in bytes.iter().enumerate() {
             match self.state {
                 State::Over => return None,
-                State::Blank if byte.is_ascii_whitespace() => {}
+                // The last three bytes are a byte order mark.
+                State::Blank if byte.is_ascii_whitespace() || b"\xef\xbb\xbf".contains(byte) => {}
                 State::Blank if *byte == b'{' => {
                     self.state = State::Opened;
                     self.depth = 1;
@@ -216,6 +246,20 @@ mod tests {
             ["# head\n%YAML 1.1\n---\na: 1\n", "---\n# c\n", "---\nb: 2\n"]
         );
         assert_eq!(pieces(""), Vec::<String>::new());
+        assert_eq!(pieces("\u{feff}a: 1\n\u{feff}---\nb: 2\n"), ["\u{feff}a: 1\n", "\u{feff}---\nb: 2\n"]);
+    }
+
+    #[test]
+    fn the_end_of_a_document_is_before_the_directives_of_the_next_one() {
+        assert_eq!(
+            pieces("a: 1\n...\n# c\n%TAG ! x:\n# d\n---\nb: 2\n...\n---\nc: 3\n... # e\n\n"),
+            ["a: 1\n...\n", "# c\n%TAG ! x:\n# d\n---\nb: 2\n...\n", "---\nc: 3\n... # e\n\n"]
+        );
+        assert_eq!(
+            pieces("a: 1\n...\n# c\nb: 2\n---\nc: 3\n"),
+            ["a: 1\n...\n", "# c\nb: 2\n", "---\nc: 3\n"]
+        );
+        assert_eq!(pieces("a: |\n  ...\n%x\n"), ["a: |\n  ...\n%x\n"]);
     }
 
     #[test]
@@ -228,6 +272,7 @@ mod tests {
         assert_eq!(pieces("{}\n---\na: 1\n"), ["{}\n", "---\na: 1\n"]);
         assert_eq!(pieces("{\"a\":1}{\"b\":2} {}\n"), ["{\"a\":1}", "{\"b\":2}", " {}\n"]);
         assert_eq!(pieces("{a: '}', b: 1}\n"), ["{a: '}', b: 1}\n"]);
+        assert_eq!(pieces("\u{feff}{}\n\u{feff}{}{}"), ["\u{feff}{}\n", "\u{feff}{}", "{}"]);
     }
 
     #[test]
@@ -240,7 +285,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
         #[test]
-        fn the_pieces_are_the_stream(text in "[-a:{}\"\\\\\n #]{0,60}") {
+        fn the_pieces_are_the_stream(text in "([-a:{}\"\\\\\n #%.\u{feff}]|---\n|\\.\\.\\.\n){0,40}") {
             prop_assert_eq!(pieces(&text).concat(), text);
         }
     }

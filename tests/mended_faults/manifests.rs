@@ -17,7 +17,7 @@ use crate::support::{self, EVERY_POLICY, TRIGGER, policy_set, serve_as, worker};
 
 /// Serves a document as the command does.
 fn serve(policy: &str, document: &Value) -> InjectedDocument {
-    let piece = RawDocument { bytes: document.to_string().into_bytes(), line: 1 };
+    let piece = RawDocument::new(document.to_string().into_bytes());
     let mut document = Document::read(&piece).unwrap();
     manifest::inject(
         &policy_set(policy, &[]),

@@ -152,7 +152,7 @@ pub(crate) fn review(policies: &Loaded, pod: &Value, context: &Context) -> Value
 
 /// The command's result for a document: the document as it is now, and the result for each template with its path.
 pub(crate) fn command(policies: &Loaded, document: &str) -> (Value, Vec<(String, Injection)>) {
-    let raw = RawDocument { bytes: document.as_bytes().to_vec(), line: 1 };
+    let raw = RawDocument::new(document.as_bytes().to_vec());
     let mut read = Document::read(&raw).unwrap();
     let before = read.value.clone().unwrap_or_default();
     let served = manifest::inject(

@@ -1,4 +1,4 @@
-//! One document of a stream: reads it and injects its pod templates.
+//! Injects the pod templates of a document.
 
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
@@ -10,50 +10,8 @@ use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE};
 use crate::core::yaml;
 
 use super::inline;
+use super::read::{Document, DocumentError, RawDocument, Syntax, located};
 use super::templates::{self, Found};
-
-/// The bytes of one document, with its `---` line and its comments. All raw documents of a stream, concatenated, are
-/// the stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RawDocument {
-    /// The bytes, with the `---` line before them.
-    pub bytes: Vec<u8>,
-    /// The line of the stream on which the document begins, counted from 1.
-    pub line: usize,
-}
-
-const BYTE_ORDER_MARK: &str = "\u{feff}";
-
-/// The syntax of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Syntax {
-    /// YAML, as kubectl reads it.
-    Yaml,
-    /// JSON, which is also written as JSON.
-    Json,
-}
-
-/// A document after parsing.
-#[derive(Debug)]
-pub struct Document {
-    /// The syntax in which the document was read and is written.
-    pub syntax: Syntax,
-    /// The value; `None` for a document of blanks and comments.
-    pub value: Option<Value>,
-    duplicate_key: Option<yaml::Error>,
-}
-
-/// The reason why a document cannot be read or written, with its position in the stream.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column}: {message}")]
-pub struct DocumentError {
-    /// The reason, without the position.
-    pub message: String,
-    /// The line in the stream.
-    pub line: usize,
-    /// The column in that line.
-    pub column: usize,
-}
 
 /// The result of the injection of one pod template.
 #[derive(Debug)]
@@ -117,6 +75,8 @@ pub struct InjectedDocument {
     pub notes: Vec<Note>,
     /// The changed texts that have manifests, each with its JSON Pointer.
     pub(super) texts: Vec<(String, String)>,
+    /// The comments that these texts no longer have, each with the JSON Pointer of its text and its line there.
+    pub lost: Vec<(String, yaml::Comment)>,
 }
 
 impl InjectedDocument {
@@ -140,72 +100,6 @@ impl InjectedDocument {
     pub fn refused(&self) -> bool {
         self.templates.iter().any(|template| matches!(template.mutation.outcome, Outcome::Refused { .. }))
     }
-}
-
-impl Document {
-    /// Parses a raw document.
-    pub fn read(piece: &RawDocument) -> Result<Self, DocumentError> {
-        let text = std::str::from_utf8(&piece.bytes).map_err(|error| {
-            let before = String::from_utf8_lossy(&piece.bytes[..error.valid_up_to()]);
-            let span = yaml::span_at(&before, before.len());
-            DocumentError {
-                message: "is not UTF-8 text".to_owned(),
-                line: piece.line + span.line - 1,
-                column: span.column,
-            }
-        })?;
-        let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-        if text.trim_start().starts_with('{')
-            && let Ok(value) = serde_json::from_str(text)
-        {
-            return Ok(Self { syntax: Syntax::Json, value: Some(value), duplicate_key: None });
-        }
-        let manifest = yaml::read_value(text).map_err(|error| at_line(error, piece.line))?;
-        let duplicate_key = manifest.duplicate_key;
-        let value = manifest.root.filter(|root| !root.is_null());
-        Ok(Self { syntax: Syntax::Yaml, value, duplicate_key })
-    }
-
-    /// The text of the document with the smallest edits after which it reads as `after`. Comments and layout are kept.
-    ///
-    /// If such edits are not possible, the whole document is written again below its leading comments.
-    pub fn edited(&self, piece: &RawDocument, after: &Value) -> Vec<u8> {
-        let text = std::str::from_utf8(&piece.bytes).unwrap_or_default();
-        let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
-            Some(rest) => (BYTE_ORDER_MARK, rest),
-            None => ("", text),
-        };
-        let edited = match self.syntax {
-            Syntax::Json => yaml::edit_json(text, after),
-            Syntax::Yaml => yaml::edit(text, after).unwrap_or_else(|| {
-                let written = format!("{}{}", &text[..head(text.as_bytes())], yaml::write(after));
-                if text.contains("\r\n") {
-                    written.replace("\r\n", "\n").replace('\n', "\r\n")
-                } else {
-                    written
-                }
-            }),
-        };
-        format!("{mark}{edited}").into_bytes()
-    }
-}
-
-fn at_line(error: yaml::Error, first: usize) -> DocumentError {
-    DocumentError { message: error.message, line: first + error.span.line - 1, column: error.span.column }
-}
-
-/// The length of the leading lines that have only a `---`, directives, blanks or a comment, in bytes.
-fn head(bytes: &[u8]) -> usize {
-    let mut length = 0;
-    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-        let trimmed = line.trim_ascii();
-        let marker = trimmed == b"---" || trimmed.starts_with(b"--- #") || trimmed.starts_with(b"%");
-        if !(trimmed.is_empty() || trimmed.starts_with(b"#") || marker) {
-            break;
-        }
-        length += line.len();
-    }
-    length
 }
 
 /// Injects every pod template of a document.
@@ -256,15 +150,17 @@ pub fn inject(
     }
     changed |= inline::inject(policies, &mut root, wanted, &mut injected);
     let repeats = document.syntax == Syntax::Json || document.duplicate_key.is_some();
-    if !(changed || repeats && first_reading_changes(policies, document.syntax, piece)) {
+    if !(changed || repeats && first_reading_changes(policies, document, piece)) {
         document.value = Some(root);
         return Ok(injected);
     }
     if document.syntax == Syntax::Json {
-        document.duplicate_key = duplicate_key_of_json(piece);
+        // As YAML, because the JSON parser accepts a repeated key without an error.
+        let manifest = yaml::read_value(document.split(piece).1);
+        document.duplicate_key = manifest.ok().and_then(|manifest| manifest.duplicate_key);
     }
     if let Some(duplicate) = document.duplicate_key.take() {
-        let error = at_line(duplicate, piece.line);
+        let error = located(duplicate, piece, document.split(piece).0);
         return Err(DocumentError {
             message: format!("{}, and one of the two values would be lost", error.message),
             ..error
@@ -311,10 +207,9 @@ fn add_findings(
 }
 
 /// Returns true if a pod is injected or refused if each repeated key has its first value.
-fn first_reading_changes(policies: &PolicySet, syntax: Syntax, piece: &RawDocument) -> bool {
-    let text = std::str::from_utf8(&piece.bytes).unwrap_or_default();
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let Some(mut root) = yaml::first_reading(text, syntax == Syntax::Json) else { return false };
+fn first_reading_changes(policies: &PolicySet, document: &Document, piece: &RawDocument) -> bool {
+    let text = document.split(piece).1;
+    let Some(mut root) = yaml::first_reading(text, document.syntax == Syntax::Json) else { return false };
     templates::find(&root).into_iter().any(|Found { pointer, request }| {
         let Some(place) = root.pointer_mut(&pointer) else { return false };
         match mutate(policies, place.take(), &request).outcome {
@@ -325,12 +220,6 @@ fn first_reading_changes(policies: &PolicySet, syntax: Syntax, piece: &RawDocume
             Outcome::Refused { .. } => true,
         }
     })
-}
-
-/// Parses JSON as YAML to find a repeated key, which the JSON parser accepts without an error.
-fn duplicate_key_of_json(piece: &RawDocument) -> Option<yaml::Error> {
-    let text = std::str::from_utf8(&piece.bytes).ok()?;
-    yaml::read_value(text).ok()?.duplicate_key
 }
 
 /// The operation with the pointer of its template before its path.

@@ -6,7 +6,8 @@ use crate::core::pointer::{field_path, push_token};
 use crate::core::policy::group_of;
 use crate::core::policy_set::PolicySet;
 
-use super::document::{Document, InjectedDocument, Note, RawDocument, Wanted, inject as inject_document};
+use super::document::{InjectedDocument, Note, Wanted, inject as inject_document};
+use super::read::{Document, RawDocument};
 
 /// The code of a manifest within a text that cannot be read.
 const UNREADABLE: &str = "unreadable_manifest";
@@ -49,19 +50,21 @@ pub(super) fn inject(
     injected: &mut InjectedDocument,
 ) -> bool {
     for (pointer, text) in find(root) {
-        let raw = RawDocument { bytes: text.into_bytes(), line: 1 };
+        let raw = RawDocument::new(text.into_bytes());
         let read = Document::read(&raw).and_then(|mut document| {
             let inner = inject_document(policies, &mut document, &raw, wanted)?;
-            Ok((document, inner))
+            let edited = inner.value.as_ref().map(|after| document.edited(&raw, after)).transpose()?;
+            Ok((edited, inner))
         });
         match read {
-            Ok((document, inner)) => {
-                if let Some(after) = &inner.value {
-                    let text = String::from_utf8_lossy(&document.edited(&raw, after)).into_owned();
+            Ok((edited, inner)) => {
+                if let Some(edited) = edited {
+                    let text = String::from_utf8_lossy(&edited.bytes).into_owned();
                     if let Some(place) = root.pointer_mut(&pointer) {
                         *place = text.clone().into();
                     }
                     injected.texts.push((pointer.clone(), text));
+                    injected.lost.extend(edited.lost.into_iter().map(|comment| (pointer.clone(), comment)));
                 }
                 add_templates(injected, inner, &pointer);
             }

@@ -4,7 +4,9 @@
 //! that encloses the difference is written again, and the next larger one after that.
 
 mod align;
+mod comments;
 mod place;
+mod replace;
 mod visit;
 
 use std::ops::Range;
@@ -15,7 +17,9 @@ use crate::core::pointer::push_token;
 
 use super::flow::Flow;
 use super::layout::{Form, Kind, Layout};
-use super::write::Indent;
+use super::write::{self, Indent};
+pub use comments::Comment;
+pub(crate) use comments::head;
 use visit::Editor;
 
 /// The number of values that are written again before the whole document is.
@@ -28,21 +32,41 @@ struct Edit {
     text: String,
 }
 
+/// A text after its edits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edited {
+    pub text: String,
+    /// The comments that it no longer has.
+    pub lost: Vec<Comment>,
+}
+
 /// Edits the text of one document so that it reads as `after`. `None` if the whole document has to be written again.
-pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<String> {
+pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<Edited> {
     let layout = Layout::read(text, json)?;
     let style = Style::of(&layout, json);
     let mut rewritten: Vec<String> = Vec::new();
     for _ in 0..MAX_ATTEMPTS {
         let edits = Editor::new(&layout, &style, &rewritten).edits(after)?;
+        let has_comment = edits.iter().any(|edit| text[edit.range.clone()].contains('#'));
         let edited = apply(text, edits)?;
-        if !json && Layout::reads_as(&edited, after) {
-            return Some(edited);
-        }
-        let Some(different) = difference(&read(&edited, json)?, after) else { return Some(edited) };
+        let is_right = !json && Layout::reads_as(&edited, after);
+        let different = if is_right { None } else { difference(&read(&edited, json)?, after) };
+        let Some(different) = different else {
+            let lost = if has_comment && !json { comments::lost(text, &edited) } else { Vec::new() };
+            return Some(Edited { text: edited, lost });
+        };
         rewritten = enlarged(rewritten, different)?;
     }
     None
+}
+
+/// Writes a document again below its leading comments.
+pub(super) fn rewrite(text: &str, after: &Value) -> Edited {
+    let mut written = format!("{}{}", &text[..head(text)], write::write(after));
+    if text.contains("\r\n") {
+        written = written.replace("\r\n", "\n").replace('\n', "\r\n");
+    }
+    Edited { lost: comments::lost(text, &written), text: written }
 }
 
 /// The style in which a text is written.
@@ -65,10 +89,10 @@ fn indent_of(layout: &Layout<'_>) -> Indent {
     for node in &layout.nodes {
         let Kind::Map { form: Form::Block, entries } = &node.kind else { continue };
         for entry in entries {
-            let column = layout.column(entry.key_range.start);
+            let column = layout.column(entry.start);
             match &layout.node(entry.node).kind {
                 Kind::Map { form: Form::Block, entries } if map.is_none() => {
-                    let inner = entries.first().map(|first| layout.column(first.key_range.start));
+                    let inner = entries.first().map(|first| layout.column(first.start));
                     map = inner.and_then(|inner| inner.checked_sub(column)).filter(|step| *step > 0);
                 }
                 Kind::List { form: Form::Block, items } if list.is_none() => {
@@ -97,9 +121,9 @@ fn apply(text: &str, mut edits: Vec<Edit>) -> Option<String> {
     for Edit { range, text: inserted } in edits {
         out.push_str(text.get(at..range.start)?);
         if range.start == text.len() && !out.is_empty() && !out.ends_with('\n') && inserted.ends_with('\n') {
-            // The last line has no end, and still has none afterwards.
+            // The last line has no end, and still has none afterwards, if it is not that of a block scalar.
             out.push_str(line_end);
-            missing_end = true;
+            missing_end = !write::ends_in_block(&inserted);
         }
         if line_end == "\n" {
             out.push_str(&inserted);

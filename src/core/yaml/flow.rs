@@ -73,7 +73,11 @@ impl Flow {
     fn string(&self, out: &mut String, text: &str) {
         if self.json {
             out.push_str(&Value::from(text).to_string());
-        } else if write::is_plain_safe(text) && !text.contains([',', '[', ']', '{', '}', ':', '?']) {
+        } else if write::is_plain_safe(text)
+            && !text.contains([',', '[', ']', '{', '}', ':', '?'])
+            // saphyr-parser refuses a `-` between a blank and a bracket.
+            && !text.ends_with(" -")
+        {
             out.push_str(text);
         } else {
             write::write_quoted(out, text);

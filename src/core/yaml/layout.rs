@@ -1,5 +1,6 @@
 //! The nodes of a YAML or JSON text with their byte ranges, for edits that keep the rest of the text.
 
+mod comments;
 mod events;
 mod json;
 mod plain;
@@ -72,7 +73,7 @@ pub(super) enum ScalarForm {
 pub(super) enum Form {
     Block,
     Flow,
-    /// A form that is written again if it changes, such as a map with explicit keys.
+    /// A form that is written again if it changes: a map of one entry in a flow list, without braces.
     Other,
 }
 
@@ -88,6 +89,8 @@ pub(super) struct Entry {
     pub(super) key: String,
     /// True for the merge key `<<`.
     pub(super) merges: bool,
+    /// The position of the key, or of the `?` before it.
+    pub(super) start: usize,
     pub(super) key_range: Range<usize>,
     /// The position after the colon. `None` for a key of a flow map without one.
     pub(super) colon: Option<usize>,
@@ -119,9 +122,13 @@ impl<'t> Layout<'t> {
                 items.len() == values.len() && pairs.all(|(item, value)| self.is(item.node, value))
             }
             (Kind::Map { entries, .. }, Value::Object(map)) => {
-                let mut entries = entries.iter().map(|entry| (entry.node, map.get(&entry.key)));
+                let mut pairs = entries.iter().zip(map);
+                // Most keys are in the same order, and need no look-up.
                 entries.len() == map.len()
-                    && entries.all(|(node, value)| value.is_some_and(|value| self.is(node, value)))
+                    && pairs.all(|(entry, (key, value))| {
+                        let value = if entry.key == *key { Some(value) } else { map.get(&entry.key) };
+                        value.is_some_and(|value| self.is(entry.node, value))
+                    })
             }
             _ => false,
         }

@@ -90,9 +90,10 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
             Event::Alias(id) => builder.alias(id, span)?,
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain && tag.is_none();
-                let value = scalar_value(&text, style, tag.as_deref(), span)?;
+                let text = without_added_end(&text, style, source, at.end.index());
+                let value = scalar_value(text, style, tag.as_deref(), span)?;
                 let map = if T::MAPPED && text.contains("${") {
-                    SourceMap::of_scalar(&text, span, writing(style), cursor.rest(source, at.start.index()))
+                    SourceMap::of_scalar(text, span, writing(style), cursor.rest(source, at.start.index()))
                 } else {
                     None
                 };
@@ -152,6 +153,16 @@ pub(super) fn span_at(text: &str, offset: usize) -> Span {
     let line_start = before.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let column = String::from_utf8_lossy(&before[line_start..]).chars().count() + 1;
     Span { line, column, length: 1 }
+}
+
+/// The text of a scalar without the line end that saphyr-parser adds to a block at the end of a file without one.
+pub(super) fn without_added_end<'t>(text: &'t str, style: ScalarStyle, source: &str, end: usize) -> &'t str {
+    let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+    let last_line = &source[source.rfind('\n').map_or(0, |at| at + 1)..];
+    if is_block && !last_line.trim().is_empty() && end >= source.chars().count() {
+        return text.strip_suffix('\n').unwrap_or(text);
+    }
+    text
 }
 
 pub(super) fn scalar_value(

@@ -189,6 +189,19 @@ fn write_block(out: &mut String, text: &str, column: usize) {
     }
 }
 
+/// Returns true if the last line of a written text is that of a block whose line end is a part of the string.
+pub(super) fn ends_in_block(text: &str) -> bool {
+    let column = |line: &str| line.len() - line.trim_start().len();
+    let mut lines = text.lines().rev().filter(|line| !line.is_empty());
+    let mut least = usize::MAX;
+    lines.any(|line| {
+        let is_header = line.ends_with(" |") || line.ends_with(" |+");
+        let encloses = is_header && column(line) < least;
+        least = least.min(column(line));
+        encloses
+    })
+}
+
 pub(super) fn write_quoted(out: &mut String, text: &str) {
     out.push('"');
     for c in text.chars() {

@@ -1,18 +1,22 @@
 //! A unified diff of a file, written while its documents are read.
 
 use std::collections::VecDeque;
-use std::path::{Component, Path, PathBuf};
 
 use anstyle::{AnsiColor, Style};
 use similar::{Algorithm, ChangeTag, DiffOp, capture_diff_slices};
 
+mod names;
+
+pub(super) use names::{Names, Target};
+
 /// The number of equal lines around a change.
 const CONTEXT: usize = 3;
 
-/// The diff of one file, for `patch -p1`.
+/// The diff of one file, for `patch -p1` and `git apply`.
 #[derive(Debug)]
 pub(super) struct FileDiff {
-    name: String,
+    /// The path below the folder in which the diff applies.
+    name: Vec<u8>,
     colour: bool,
     /// The number of lines so far, before and after the change.
     old_lines: usize,
@@ -44,9 +48,9 @@ struct Side {
 }
 
 impl FileDiff {
-    pub(super) fn new(name: &str, colour: bool) -> Self {
+    pub(super) fn new(name: Vec<u8>, colour: bool) -> Self {
         Self {
-            name: below_the_root(name),
+            name,
             colour,
             old_lines: 0,
             new_lines: 0,
@@ -159,8 +163,9 @@ impl FileDiff {
         }
         let bold = if self.colour { Style::new().bold() } else { Style::new() };
         for (mark, side) in [("---", "a"), ("+++", "b")] {
-            let name = quoted(&format!("{side}/{}", self.name));
-            self.out.extend_from_slice(format!("{bold}{mark} {name}{bold:#}\n").as_bytes());
+            self.out.extend_from_slice(format!("{bold}{mark} ").as_bytes());
+            self.out.extend(names::quoted(&[side.as_bytes(), b"/", self.name.as_slice()].concat()));
+            self.out.extend_from_slice(format!("{bold:#}\n").as_bytes());
         }
     }
 
@@ -197,26 +202,4 @@ impl Side {
         let first = self.skipped + usize::from(self.length > 0);
         if self.length == 1 { first.to_string() } else { format!("{first},{}", self.length) }
     }
-}
-
-/// The path without a root and without `.`, which `git apply` refuses.
-fn below_the_root(path: &str) -> String {
-    let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_) | Component::ParentDir);
-    Path::new(path).components().filter(is_name).collect::<PathBuf>().display().to_string()
-}
-
-/// A file name as `patch` reads it: with a tab after one that has blanks, in quotes if it has control characters.
-fn quoted(name: &str) -> String {
-    if name.chars().any(|c| c.is_control() || matches!(c, '"' | '\\')) {
-        let mut out = String::from("\"");
-        for byte in name.bytes() {
-            match byte {
-                b'"' | b'\\' => out.push_str(&format!("\\{}", char::from(byte))),
-                b' '..=b'~' => out.push(char::from(byte)),
-                byte => out.push_str(&format!("\\{byte:03o}")),
-            }
-        }
-        return out + "\"";
-    }
-    if name.contains(' ') { format!("{name}\t") } else { name.to_owned() }
 }

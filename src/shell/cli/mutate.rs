@@ -19,7 +19,7 @@ use crate::shell::policy_sources::PolicySources;
 use crate::shell::stream::RawDocuments;
 
 use super::ExitStatus;
-use super::diff::FileDiff;
+use super::diff::{self, FileDiff};
 use super::output::Output;
 use super::policy_sources::PolicyArguments;
 use super::render::{Before, Format};
@@ -83,12 +83,21 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         output,
         status: ExitStatus::Done,
         verdict: Verdict::default(),
-        target: Target::Output(Before { nothing: true, json: false, line_ended: true }),
+        target: Target::Output(Before::NOTHING),
+        names: None,
     };
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
+    if arguments.output == Some(Format::Diff) {
+        let files: Vec<PathBuf> =
+            files.iter().filter_map(|file| files_of(Path::new(file)).ok()).flatten().collect();
+        run.names = Some(diff::Names::new(&files));
+    }
     for file in files {
         run.source(file)?;
+    }
+    if let Some(message) = run.names.as_ref().and_then(diff::Names::elsewhere) {
+        run.warn("diff_root", None, &message);
     }
     for (code, message) in run.verdict.failures(&arguments.exit_policy) {
         run.fail(ExitStatus::Refused, &Failure::new(code, message));
@@ -122,6 +131,8 @@ struct Run<'a> {
     status: ExitStatus,
     verdict: Verdict,
     target: Target,
+    /// The names in a diff.
+    names: Option<diff::Names>,
 }
 
 /// The destination of the documents.
@@ -141,6 +152,7 @@ enum Target {
 impl Run<'_> {
     fn source(&mut self, name: &str) -> anyhow::Result<()> {
         if name == "-" {
+            self.start_diff(b"stdin".to_vec());
             return self.stream("stdin", io::stdin().lock());
         }
         match files_of(Path::new(name)) {
@@ -164,6 +176,14 @@ impl Run<'_> {
             }
             self.target = Target::File { content: Vec::new(), changed: false, complete: true };
         }
+        match self.names.as_mut().map(|names| names.target(path)) {
+            None => {}
+            Some(diff::Target::New(target)) => self.start_diff(target),
+            Some(diff::Target::Repeated) => {
+                self.warn("repeated_file", Some(&name), "is a file that the diff has already");
+                return Ok(());
+            }
+        }
         match File::open(path) {
             Ok(opened) => self.stream(&name, BufReader::with_capacity(64 * 1024, opened))?,
             Err(error) => self.bad(&failure("unreadable_file", format!("cannot be read: {error}"))),
@@ -186,13 +206,25 @@ impl Run<'_> {
         Ok(())
     }
 
+    fn start_diff(&mut self, name: Vec<u8>) {
+        if self.names.is_some() {
+            self.target = Target::Diff(FileDiff::new(name, Output::data_has_colour()));
+        }
+    }
+
+    fn warn(&mut self, code: &'static str, file: Option<&str>, message: &str) {
+        let failure = Failure { file, ..Failure::new(code, message.to_owned()) };
+        let line = match self.arguments.report {
+            ReportFormat::Text => report::warning_text(&failure),
+            ReportFormat::Json => report::warning_json(&failure),
+        };
+        self.output.message(&line);
+    }
+
     /// Injects the documents of a stream in batches, on all processors, and prints them in their order.
     fn stream(&mut self, name: &str, reader: impl BufRead) -> anyhow::Result<()> {
         let mut documents = RawDocuments::new(reader).peekable();
         let mut number = 0;
-        if self.arguments.output == Some(Format::Diff) {
-            self.target = Target::Diff(FileDiff::new(name, Output::data_has_colour()));
-        }
         while documents.peek().is_some() {
             let mut batch = Vec::new();
             let mut failure = None;
@@ -258,11 +290,10 @@ impl Run<'_> {
         let Processed { content, lines, error, status, verdict } = processed;
         match (&mut self.target, content) {
             (Target::Output(before), Content::Rendered(rendered)) => {
+                let content = if before.nothing { &rendered.content } else { rendered.later(raw) };
                 self.output.data(rendered.separator(self.arguments.output, *before))?;
-                self.output.data(&rendered.content)?;
-                if let Some(last) = rendered.content.last() {
-                    *before = Before { nothing: false, json: rendered.json, line_ended: *last == b'\n' };
-                }
+                self.output.data(content)?;
+                *before = rendered.before(*before);
             }
             (Target::Diff(diff), content) => {
                 diff.skip_to(raw.line);

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use crate::core::admission::{OnError, Response, respond};
-use crate::core::manifest::{Document, InjectedDocument, RawDocument, Syntax};
-use crate::core::yaml;
+use crate::core::manifest::{Document, DocumentError, InjectedDocument, RawDocument, Syntax};
+use crate::core::yaml::{self, Comment};
 
 use super::report::Location;
 
@@ -27,10 +27,22 @@ pub(super) enum Format {
 pub(super) struct Before {
     /// True if there is no output yet.
     pub(super) nothing: bool,
-    /// True if the last document is JSON.
-    pub(super) json: bool,
+    pub(super) last: LastDocument,
     /// True if the last line is complete.
     pub(super) line_ended: bool,
+}
+
+/// The form of the last document of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LastDocument {
+    Json,
+    Yaml,
+    /// YAML with a `...` line at its end.
+    EndedYaml,
+}
+
+impl Before {
+    pub(super) const NOTHING: Self = Self { nothing: true, last: LastDocument::Yaml, line_ended: true };
 }
 
 /// A document in the format of the output.
@@ -41,21 +53,59 @@ pub(super) struct Rendered {
     pub(super) json: bool,
     /// True if the content needs no `---` before it: it begins with one, or is empty.
     pub(super) marked: bool,
+    /// The comments that an edit has lost.
+    pub(super) lost: Vec<Comment>,
 }
 
 impl Rendered {
     /// The text between the output so far and this document.
     pub(super) fn separator(&self, format: Option<Format>, before: Before) -> &'static [u8] {
         // JSON values need no marker between them, except in YAML output.
-        let follows =
-            (self.json && before.json && format != Some(Format::Yaml)) || format == Some(Format::Json);
-        match (before.nothing || self.content.is_empty() || follows, before.line_ended, self.marked) {
-            (true, _, _) | (false, true, true) => b"",
-            (false, false, true) => b"\n",
-            (false, true, false) => b"---\n",
-            (false, false, false) => b"\n---\n",
+        let follows = (self.json && before.last == LastDocument::Json && format != Some(Format::Yaml))
+            || format == Some(Format::Json);
+        if before.nothing || self.content.is_empty() || follows {
+            return b"";
         }
+        // Directives belong to the document after them only if the one before has an end.
+        let marker: &[u8; 5] =
+            match (self.marked, self.has_directives() && before.last != LastDocument::EndedYaml) {
+                (false, _) => b"\n---\n",
+                (true, true) => b"\n...\n",
+                (true, false) => return if before.line_ended { b"" } else { b"\n" },
+            };
+        if before.line_ended { &marker[1..] } else { marker }
     }
+
+    /// The content after other output, where a byte order mark would not be the first character.
+    pub(super) fn later(&self, raw: &RawDocument) -> &[u8] {
+        let mark = if raw.line == 1 { BYTE_ORDER_MARK } else { b"" };
+        self.content.strip_prefix(mark).unwrap_or(&self.content)
+    }
+
+    /// The end of the output after this document.
+    pub(super) fn before(&self, before: Before) -> Before {
+        let Some(last) = self.content.last() else { return before };
+        let mut lines = self.content.rsplit(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+        let last_line = lines.find(|line| !matches!(line.first(), None | Some(b'#')));
+        let document = match last_line {
+            _ if self.json => LastDocument::Json,
+            Some(line) if line.starts_with(b"...") => LastDocument::EndedYaml,
+            _ => LastDocument::Yaml,
+        };
+        Before { nothing: false, last: document, line_ended: *last == b'\n' }
+    }
+
+    fn has_directives(&self) -> bool {
+        let mut lines = without_mark(&self.content).split(|byte| *byte == b'\n');
+        let first = lines.find(|line| !matches!(line.trim_ascii().first(), None | Some(b'#')));
+        !self.json && first.is_some_and(|line| line.starts_with(b"%"))
+    }
+}
+
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
+fn without_mark(content: &[u8]) -> &[u8] {
+    content.strip_prefix(BYTE_ORDER_MARK).unwrap_or(content)
 }
 
 /// A document in YAML or JSON, or without a format in that of the input.
@@ -64,26 +114,37 @@ pub(super) fn document(
     raw: &RawDocument,
     document: &Document,
     injected: &InjectedDocument,
-) -> Rendered {
+) -> Result<Rendered, DocumentError> {
     let from_json = document.syntax == Syntax::Json;
     let to_json = format == Some(Format::Json) || (format.is_none() && from_json);
-    let content = match (&injected.value, to_json) {
-        (Some(value), _) if to_json == from_json => document.edited(raw, value),
-        (Some(value), true) => pretty(value, raw),
-        (Some(value), false) => yaml::write(value).into_bytes(),
-        (None, true) if !from_json => {
-            document.value.as_ref().map(|value| pretty(value, raw)).unwrap_or_default()
-        }
+    let is_edited = injected.value.is_some() && to_json == from_json;
+    let is_converted = match &injected.value {
+        Some(_) => !is_edited,
         // kubectl reads these escapes in JSON, but not in YAML.
-        (None, false) if from_json && format == Some(Format::Yaml) && has_escapes(&raw.bytes) => {
-            document.value.as_ref().map(|value| yaml::write(value).into_bytes()).unwrap_or_default()
-        }
-        (None, _) => raw.bytes.clone(),
+        None if from_json => format == Some(Format::Yaml) && has_escapes(&raw.bytes),
+        None => to_json,
     };
+    let (mut content, mut lost) = (Vec::new(), Vec::new());
+    match injected.value.as_ref().or(document.value.as_ref()) {
+        Some(value) if is_edited => {
+            let edited = document.edited(raw, value)?;
+            (content, lost) = (edited.bytes, edited.lost);
+        }
+        Some(value) if is_converted => {
+            document.require_exact_numbers(raw, value)?;
+            content = if to_json { pretty(value, raw) } else { yaml::write(value).into_bytes() };
+        }
+        None if is_converted => {}
+        _ => content.extend_from_slice(&raw.bytes),
+    }
+    if format == Some(Format::Json) && !is_converted {
+        // RFC 8259 forbids a byte order mark.
+        content.drain(..document.mark);
+    }
     // After a marker, empty content would be a document.
     let nothing = injected.value.is_none() && document.value.is_none();
     let marked = nothing || starts_with_marker(&content);
-    Rendered { json: to_json || (from_json && injected.value.is_none()), marked, content }
+    Ok(Rendered { json: to_json || (from_json && injected.value.is_none()), marked, content, lost })
 }
 
 fn has_escapes(json: &[u8]) -> bool {
@@ -92,7 +153,7 @@ fn has_escapes(json: &[u8]) -> bool {
 
 /// Returns whether the first line that is no comment or directive is a `---`.
 fn starts_with_marker(content: &[u8]) -> bool {
-    let mut lines = content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let mut lines = without_mark(content).split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     lines.find(|line| !matches!(line.first(), None | Some(b'#' | b'%'))).is_some_and(|line| {
         line.strip_prefix(b"---").is_some_and(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))
     })

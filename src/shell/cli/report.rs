@@ -106,14 +106,28 @@ impl fmt::Display for Failure<'_> {
 
 /// An error as one JSON object.
 pub(super) fn json_error(failure: &Failure<'_>) -> String {
+    coded("error", failure)
+}
+
+fn coded(outcome: &str, failure: &Failure<'_>) -> String {
     json!({
-        "outcome": "error",
+        "outcome": outcome,
         "file": failure.file,
         "document": failure.document,
         "code": failure.code,
         "message": failure.message,
     })
     .to_string()
+}
+
+/// A warning about the output, which is complete.
+pub(super) fn warning_text(warning: &Failure<'_>) -> String {
+    format!("{warning} ({})", warning.code)
+}
+
+/// The same as one JSON object.
+pub(super) fn warning_json(warning: &Failure<'_>) -> String {
+    coded("warning", warning)
 }
 
 /// The report as one JSON object.

@@ -1,4 +1,4 @@
-//! The text of an edit, in the style of its place.
+//! The text of an addition, in the style of its place.
 
 use std::ops::Range;
 
@@ -36,115 +36,8 @@ impl Editor<'_, '_> {
         self.edits.push(Edit { range, text });
     }
 
-    fn insert(&mut self, at: usize, text: String) {
+    pub(super) fn insert(&mut self, at: usize, text: String) {
         self.edit(at..at, text);
-    }
-
-    /// Writes a value in the place of a node. Its anchor and its tag are lost.
-    pub(super) fn replace(&mut self, node: &Node, place: Place, after: &Value) -> Option<()> {
-        let range = node.range.clone();
-        match place {
-            Place::Root => return None,
-            Place::Entry { column, colon } => self.replace_entry(range, column, colon, after),
-            Place::Item { dash } => {
-                let mut item = String::new();
-                if self.has_comment(range.end) {
-                    item.push_str("- ");
-                    self.style.flow.write(&mut item, after, "");
-                } else {
-                    write::write_item(&mut item, after, self.layout.column(dash), self.style.indent);
-                }
-                self.edit(dash..range.end, without_line_end(item));
-            }
-            Place::Flow => {
-                let mut value = String::new();
-                if range.is_empty() {
-                    let colon = self.layout.text[..range.start].ends_with(':');
-                    value.push_str(if colon { self.style.flow.after_colon } else { ": " });
-                }
-                let margin = self.margin(range.start);
-                self.style.flow.write(&mut value, after, &margin);
-                self.edit(range, value);
-            }
-        }
-        Some(())
-    }
-
-    fn replace_entry(&mut self, range: Range<usize>, column: usize, colon: usize, after: &Value) {
-        let one_line = !self.layout.text[colon..range.end].contains('\n');
-        let mut value = String::new();
-        match after {
-            Value::Object(map) if !map.is_empty() => {
-                let column = column + self.style.indent.map;
-                for (key, after) in map {
-                    write::blanks(&mut value, column);
-                    write::write_entry(&mut value, key, after, column, self.style.indent);
-                }
-            }
-            Value::Array(items) if !items.is_empty() => {
-                let column = column + self.style.indent.list;
-                for item in items {
-                    write::blanks(&mut value, column);
-                    write::write_item(&mut value, item, column, self.style.indent);
-                }
-            }
-            _ if self.has_comment(range.end) => {
-                self.style.flow.write(&mut value, after, "");
-                return self.replace_inline(range, colon, one_line, value);
-            }
-            _ => {
-                write::write_scalar(&mut value, after, column);
-                return self.replace_inline(range, colon, one_line, value);
-            }
-        }
-        if one_line {
-            // The comment after the old value stays after the key.
-            let next_line = self.layout.next_line(range.end);
-            self.edit(colon..range.end, String::new());
-            self.insert(next_line, value);
-        } else {
-            self.edit(colon..range.end, format!("\n{}", without_line_end(value)));
-        }
-    }
-
-    fn replace_inline(&mut self, range: Range<usize>, colon: usize, one_line: bool, value: String) {
-        if one_line && !range.is_empty() {
-            self.edit(range, value);
-        } else {
-            self.edit(colon..range.end, format!(" {value}"));
-        }
-    }
-
-    /// Writes a string as a block in the place of another block. `None` if it cannot be one.
-    pub(super) fn rewrite_block(&mut self, node: &Node, string: &str) -> Option<()> {
-        let text = self.layout.text;
-        let header = layout::header(text, node.content)?;
-        let lines = string.strip_suffix('\n').unwrap_or(string);
-        if header.contains(|c: char| c.is_ascii_digit())
-            || !write::is_block_safe(string)
-            || lines.ends_with('\n')
-            || lines.is_empty()
-        {
-            return None;
-        }
-        let start = node.content + text[node.content..].find('\n')? + 1;
-        let end = start + text.get(start..node.range.end)?.trim_end().len();
-        let first = text[start..end].lines().find(|line| !line.trim().is_empty())?;
-        let column = first.len() - first.trim_start_matches(' ').len();
-        let mut block = String::new();
-        for (at, line) in lines.split('\n').enumerate() {
-            block.push_str(if at > 0 { "\n" } else { "" });
-            if !line.is_empty() {
-                write::blanks(&mut block, column);
-                block.push_str(line);
-            }
-        }
-        let new_header = if lines.len() == string.len() { "|-" } else { "|" };
-        if header != new_header {
-            self.edit(node.content..node.content + header.len(), new_header.to_owned());
-        }
-        self.edit(start..end, block);
-        Some(())
     }
 
     /// Adds entries after the last one of a map.
@@ -157,9 +50,8 @@ impl Editor<'_, '_> {
     ) {
         let (Some(first), Some(last)) = (entries.first(), entries.last()) else { return };
         if form == Form::Flow {
-            let margin = self.margin(last.key_range.start);
-            let last_entry =
-                last.key_range.start..self.layout.node(last.node).range.end.max(last.key_range.end);
+            let margin = self.margin(last.start);
+            let last_entry = last.start..self.layout.node(last.node).range.end.max(last.key_range.end);
             let flow = self.flow_after(node, &last_entry);
             let texts = added.iter().map(|(key, value)| {
                 let mut text = String::new();
@@ -168,7 +60,7 @@ impl Editor<'_, '_> {
             });
             return self.append_flow(node, last_entry, texts.collect());
         }
-        let column = self.layout.column(first.key_range.start);
+        let column = self.layout.column(first.start);
         let mut lines = String::new();
         for (key, value) in added {
             write::blanks(&mut lines, column);
@@ -189,14 +81,18 @@ impl Editor<'_, '_> {
         else {
             return false;
         };
-        let column = self.layout.column(merge.key_range.start);
+        let column = self.layout.column(merge.start);
+        let end = self.layout.node(merge.node).range.end;
         let mut lines = String::new();
+        for (_, comment) in self.layout.comments(merge.start..end) {
+            lines.push_str(&format!("{comment}\n"));
+            write::blanks(&mut lines, column);
+        }
         for (at, (key, value)) in old.iter().enumerate() {
             write::blanks(&mut lines, if at > 0 { column } else { 0 });
             write::write_entry(&mut lines, key, value, column, self.style.indent);
         }
-        let end = self.layout.node(merge.node).range.end;
-        self.edit(merge.key_range.start..end, without_line_end(lines));
+        self.edit(merge.start..end, without_line_end(lines));
         true
     }
 
@@ -306,18 +202,27 @@ impl Editor<'_, '_> {
         self.insert(layout.next_line(end), lines);
     }
 
-    /// The position after a block and the comments that follow it without a blank line at its column or deeper.
-    fn end_of_block(&self, end: usize, column: usize) -> usize {
-        let mut at = self.layout.next_line(end);
-        loop {
+    /// The position after a block and the comments that follow it: those deeper than its column, which a block scalar
+    /// at the end of an addition would take in, and without a blank line those at its column.
+    pub(super) fn end_of_block(&self, end: usize, column: usize) -> usize {
+        let mut block_end = self.layout.next_line(end);
+        let (mut at, mut after_blank) = (block_end, false);
+        while at < self.layout.text.len() {
             let line = self.layout.rest_of_line(at);
             let blanks = line.len() - line.trim_start_matches(' ').len();
-            // At the first column, a comment can be about anything.
-            if column == 0 || blanks < column || !line[blanks..].starts_with('#') {
-                return at;
-            }
             at = self.layout.next_line(at + 1);
+            if blanks == line.len() {
+                after_blank = true;
+                continue;
+            }
+            // At the first column, a comment can be about anything.
+            let can_be_here = blanks > column || (blanks == column && column > 0 && !after_blank);
+            if !can_be_here || !line[blanks..].starts_with('#') {
+                break;
+            }
+            (block_end, after_blank) = (at, false);
         }
+        block_end
     }
 
     /// The beginning of the line of a position, or of the comments above it.
@@ -335,13 +240,8 @@ impl Editor<'_, '_> {
         start
     }
 
-    /// Returns true if a comment follows on the line. A block scalar before it would take it in.
-    fn has_comment(&self, end: usize) -> bool {
-        !self.layout.rest_of_line(end).trim().is_empty()
-    }
-
     /// The indentation of the line of a position.
-    fn margin(&self, at: usize) -> String {
+    pub(super) fn margin(&self, at: usize) -> String {
         let line = &self.layout.text[self.layout.line_start(at)..at];
         line[..line.len() - line.trim_start().len()].to_owned()
     }
@@ -356,7 +256,7 @@ fn flow_items(flow: &Flow, items: &[Value], margin: &str) -> Vec<String> {
     items.iter().map(write).collect()
 }
 
-fn without_line_end(mut text: String) -> String {
+pub(super) fn without_line_end(mut text: String) -> String {
     if text.ends_with('\n') {
         text.pop();
     }

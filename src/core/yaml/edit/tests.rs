@@ -3,11 +3,15 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::super::{edit, edit_json, read_value};
+use super::super::{edit_json, read_value};
+use super::edit;
+
+mod forms;
 
 #[track_caller]
 fn edited(text: &str, after: &Value) -> String {
-    edit(text, after).unwrap_or_else(|| panic!("the whole of this has to be written again:\n{text}"))
+    let edited = edit(text, after, false);
+    edited.unwrap_or_else(|| panic!("the whole of this has to be written again:\n{text}")).text
 }
 
 #[test]
@@ -178,7 +182,7 @@ proptest! {
     fn additions_keep_every_line(before in any_map(), added in any_map(), seed in any::<u64>()) {
         let text = commented(&super::super::write(&before), seed);
         let after = joined(&before, &added);
-        let edited = edit(&text, &after).ok_or_else(|| TestCaseError::fail(format!("{after}\n{text}")))?;
+        let edited = edit(&text, &after, false).ok_or_else(|| TestCaseError::fail(format!("{after}\n{text}")))?.text;
         assert_reads(&edited, &after)?;
         let mut lines = edited.lines();
         for line in text.lines() {
@@ -192,8 +196,8 @@ proptest! {
     #[test]
     fn any_change_reads_as_it_should(before in any_map(), after in any_map(), seed in any::<u64>()) {
         let text = commented(&super::super::write(&before), seed);
-        if let Some(edited) = edit(&text, &after) {
-            assert_reads(&edited, &after)?;
+        if let Some(edited) = edit(&text, &after, false) {
+            assert_reads(&edited.text, &after)?;
         }
         let text = serde_json::to_string_pretty(&before).unwrap();
         prop_assert_eq!(serde_json::from_str::<Value>(&edit_json(&text, &after)).unwrap(), after);

@@ -39,6 +39,10 @@ impl<'l, 'v> Editor<'l, 'v> {
         let node = self.layout.node(id);
         let kept = !self.rewritten.contains(&self.path)
             && match (&node.kind, after) {
+                // A key with an anchor does not change.
+                (Kind::Alias { node, .. }, _) if self.layout.node(*node).anchor == 0 => {
+                    self.layout.to_value(*node) == *after
+                }
                 (Kind::Alias { anchor, .. }, _) => {
                     self.anchors.get(anchor).is_some_and(|value| *value == after)
                 }
@@ -83,9 +87,12 @@ impl<'l, 'v> Editor<'l, 'v> {
         if form == Form::Other {
             return Some(self.layout.to_value(id) == Value::Object(after.clone()));
         }
-        let own: HashSet<&str> =
-            entries.iter().filter(|entry| !entry.merges).map(|entry| entry.key.as_str()).collect();
-        let is_own = |key: &str| own.contains(key);
+        let own_keys = || entries.iter().filter(|entry| !entry.merges).map(|entry| entry.key.as_str());
+        // A set is faster only for large maps.
+        let own: Option<HashSet<&str>> = (entries.len() > 16).then(|| own_keys().collect());
+        let is_own = |key: &str| {
+            own.as_ref().map_or_else(|| own_keys().any(|own| own == key), |own| own.contains(key))
+        };
         let Some(merged) = self.merged(entries) else { return Some(false) };
         let goes = |entry: &Entry| !entry.merges && !after.contains_key(&entry.key);
         if entries.iter().any(goes) {
@@ -105,9 +112,7 @@ impl<'l, 'v> Editor<'l, 'v> {
         };
         for entry in entries.iter().filter(|entry| !entry.merges) {
             let place = match (form, entry.colon) {
-                (Form::Block, Some(colon)) => {
-                    Place::Entry { column: self.layout.column(entry.key_range.start), colon }
-                }
+                (Form::Block, Some(colon)) => Place::Entry { column: self.layout.column(entry.start), colon },
                 _ => Place::Flow,
             };
             self.visit_child(&entry.key, entry.node, place, &after[&entry.key])?;

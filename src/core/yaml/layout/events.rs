@@ -1,14 +1,15 @@
 //! The layout of a YAML text, from the events of the parser.
 //!
 //! The ranges of the parser are not those of the text: a quoted scalar includes the comment after it, a block scalar
-//! the indentation of the next line, and an empty one has no place. [`Layout::locate`] corrects them.
+//! the indentation of the next line, a closing bracket can be at the comma before it, and an empty scalar has no place.
+//! [`Layout::locate`] corrects them.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
-use super::super::read::{key_text, scalar_value};
+use super::super::read::{key_text, scalar_value, without_added_end};
 use super::super::span::Span;
 use super::{
     Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm, header, quoted_end, skip_blank,
@@ -21,7 +22,13 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     let mut builder =
         Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
     for event in Parser::new_from_str(text) {
-        let (event, span) = event.ok()?;
+        let (mut event, span) = event.ok()?;
+        if let Event::Scalar(scalar, style, ..) = &mut event {
+            let read = without_added_end(scalar, *style, text, span.end.index());
+            if read.len() < scalar.len() {
+                *scalar = read.to_owned().into();
+            }
+        }
         builder.event(event, offsets.byte(span.start.index())..offsets.byte(span.end.index()))?;
     }
     let root = builder.root?;
@@ -78,35 +85,43 @@ impl Layout<'_> {
                 }
                 end
             }
-            Kind::Map { form: form @ Form::Block, entries } => {
-                let mut end = *content;
+            Kind::List { form, items } => {
+                let (mut end, form) = (*content + usize::from(*form == Form::Flow), *form);
+                for item in items {
+                    end = self.locate(item.node, self.nodes[item.node].range.start)?;
+                }
+                if form == Form::Flow { self.after_bracket(end)? } else { end }
+            }
+            Kind::Map { entries, form } => {
+                let (mut end, form) = (*content + usize::from(*form == Form::Flow), *form);
                 for entry in entries {
-                    self.locate_key(entry)?;
-                    *form = if self.is_explicit(entry) { Form::Other } else { *form };
+                    self.locate_key(entry, end)?;
                     end = self.locate(entry.node, entry.colon.unwrap_or(entry.key_range.end))?;
                 }
-                end
-            }
-            Kind::List { form, items } => {
-                let (end, form) = (range.end, *form);
-                for item in items {
-                    self.locate(item.node, self.nodes[item.node].range.start)?;
-                }
-                if form == Form::Flow { end } else { trimmed(self.text, 0..end) }
-            }
-            Kind::Map { entries, .. } => {
-                let end = range.end;
-                for entry in entries {
-                    self.locate_key(entry)?;
-                    self.locate(entry.node, entry.colon.unwrap_or(entry.key_range.end))?;
-                }
-                end
+                if form == Form::Flow { self.after_bracket(end)? } else { end }
             }
         };
         Some((kind, end))
     }
 
-    fn locate_key(&self, entry: &mut Entry) -> Option<()> {
+    /// The position after the closing bracket that follows the last entry, a comma and comments.
+    fn after_bracket(&self, from: usize) -> Option<usize> {
+        let at = self.skip_comma(from);
+        self.text[at..].starts_with([']', '}']).then_some(at + 1)
+    }
+
+    /// The position after white space, comments and at most one comma.
+    fn skip_comma(&self, from: usize) -> usize {
+        let at = skip_blank(self.text, from);
+        if self.text[at..].starts_with(',') { skip_blank(self.text, at + 1) } else { at }
+    }
+
+    /// Corrects the range of a key, which is after `from`.
+    fn locate_key(&self, entry: &mut Entry, from: usize) -> Option<()> {
+        let mark = skip_properties(self.text, self.skip_comma(from));
+        if mark < entry.start && self.text[mark..].starts_with('?') {
+            entry.start = mark;
+        }
         let start = skip_properties(self.text, entry.key_range.start);
         entry.key_range.end = match self.text.as_bytes().get(start)? {
             b'"' | b'\'' => quoted_end(self.text, start)?,
@@ -115,11 +130,6 @@ impl Layout<'_> {
         let after = skip_blank(self.text, entry.key_range.end);
         entry.colon = (self.text.as_bytes().get(after) == Some(&b':')).then_some(after + 1);
         Some(())
-    }
-
-    /// Returns true for a key after a `?`, and for one without a colon.
-    fn is_explicit(&self, entry: &Entry) -> bool {
-        entry.colon.is_none() || self.text[..entry.key_range.start].trim_end().ends_with('?')
     }
 }
 
@@ -194,14 +204,7 @@ impl Builder<'_> {
                 self.open(range, anchor, properties, |form| Kind::Map { form, entries: Vec::new() })?;
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                let node = self.stack.pop()?.node;
-                // The range of a closing bracket includes the comment after it.
-                let bracket = self.text[range.start..].starts_with([']', '}'])
-                    && matches!(
-                        self.nodes[node].kind,
-                        Kind::List { form: Form::Flow, .. } | Kind::Map { form: Form::Flow, .. }
-                    );
-                self.nodes[node].range.end = range.start + usize::from(bracket);
+                self.stack.pop()?;
             }
             Event::Nothing
             | Event::StreamStart
@@ -217,14 +220,17 @@ impl Builder<'_> {
             && matches!(self.nodes[*node].kind, Kind::Map { .. })
         {
             let Kind::Scalar { value, form, .. } = kind else { return None };
-            // An alias of a key is too rare to be followed.
             if anchor > 0 {
-                return None;
+                // For aliases of the key. The node is in no list and no map.
+                let value = Kind::Scalar { value: value.clone(), form, empty: false };
+                self.anchors.insert(anchor, self.nodes.len());
+                self.nodes.push(Node { content: range.start, range: range.clone(), anchor: 0, kind: value });
             }
             let plain = form == ScalarForm::Plain && !properties;
             let (text, _) = key_text(value);
             let merges = plain && text == "<<";
-            *key = Some(Entry { key: text, merges, key_range: range, colon: None, node: 0 });
+            *key =
+                Some(Entry { key: text, merges, start: range.start, key_range: range, colon: None, node: 0 });
             return Some(());
         }
         self.add(range, anchor, kind, properties).map(drop)

@@ -53,7 +53,8 @@ impl Reader<'_> {
         let key = serde_json::from_str(&self.text[key_range.clone()]).ok()?;
         let colon = self.next()? + 1;
         self.at = colon;
-        Some(Entry { key, merges: false, key_range, colon: Some(colon), node: self.value()? })
+        let start = key_range.start;
+        Some(Entry { key, merges: false, start, key_range, colon: Some(colon), node: self.value()? })
     }
 
     fn items<T>(&mut self, close: u8, read: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {

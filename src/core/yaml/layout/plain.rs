@@ -20,7 +20,9 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     if !text.ends_with('\n') || !text.bytes().all(is_plain) {
         return None;
     }
-    let mut reader = Reader { text, at: 0, line: 0, depth: 0, nodes: Vec::new() };
+    // A line of a manifest has about 20 characters and one node.
+    let nodes = Vec::with_capacity(text.len() / 20);
+    let mut reader = Reader { text, at: 0, line: 0, depth: 0, nodes };
     reader.skip_blank();
     if text[reader.at..].starts_with("---") {
         reader.at += 3;
@@ -125,7 +127,8 @@ impl<'t> Reader<'t> {
             let colon = self.at;
             // A list can be at the column of its key.
             let node = self.value(column, colon, column)?;
-            entries.push(Entry { key, merges: false, key_range, colon: Some(colon), node });
+            let start = key_range.start;
+            entries.push(Entry { key, merges: false, start, key_range, colon: Some(colon), node });
         }
         self.ends_block(column)?;
         Some(Kind::Map { form: Form::Block, entries })

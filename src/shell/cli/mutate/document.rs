@@ -3,9 +3,10 @@
 use serde_json::Value;
 
 use crate::core::manifest::{
-    self, Document, DocumentError, InjectedDocument, RawDocument, TriggerAnnotation, Wanted,
+    self, Document, DocumentError, EditedDocument, InjectedDocument, RawDocument, TriggerAnnotation, Wanted,
 };
 use crate::core::policy_set::PolicySet;
+use crate::core::yaml::Comment;
 
 use super::super::ExitStatus;
 use super::super::render::{self, Format, Rendered};
@@ -29,13 +30,21 @@ pub(super) enum Content {
     /// In the format of the output.
     Rendered(Rendered),
     /// The text of the document with the edits, for a diff and for `--in-place`. `None` if it does not change.
-    Edited(Option<Vec<u8>>),
+    Edited(Option<EditedDocument>),
 }
 
 impl Content {
+    /// The comments that the edits have lost.
+    fn lost(&self) -> &[Comment] {
+        match self {
+            Content::Edited(edited) => edited.as_ref().map_or(&[], |edited| &edited.lost),
+            Content::Rendered(rendered) => &rendered.lost,
+        }
+    }
+
     pub(super) fn edited(&self) -> Option<&[u8]> {
         match self {
-            Content::Edited(edited) => edited.as_deref(),
+            Content::Edited(edited) => edited.as_ref().map(|edited| edited.bytes.as_slice()),
             Content::Rendered(_) => None,
         }
     }
@@ -84,11 +93,16 @@ pub(super) fn process<'a>(
         Err(error) => return bad(error),
     };
     let location = Location { file, document: number, object: &object };
-    let content = if arguments.in_place || arguments.output == Some(Format::Diff) {
+    let is_edited = arguments.in_place || arguments.output == Some(Format::Diff);
+    let content = if is_edited {
         let after = injected.value.as_ref().filter(|_| !injected.refused());
-        Content::Edited(after.map(|after| document.edited(raw, after)))
+        after.map(|after| document.edited(raw, after)).transpose().map(Content::Edited)
     } else {
-        Content::Rendered(render(arguments.output, location, raw, &document, before.as_ref(), &injected))
+        render(arguments.output, location, raw, &document, before.as_ref(), &injected).map(Content::Rendered)
+    };
+    let content = match content {
+        Ok(content) => content,
+        Err(error) => return bad(error),
     };
     let mut lines = Vec::new();
     let mut status = if injected.refused() { ExitStatus::Refused } else { ExitStatus::Done };
@@ -106,6 +120,9 @@ pub(super) fn process<'a>(
         ReportFormat::Text => report::note_text(location, note),
         ReportFormat::Json => report::note_json(location, note),
     }));
+    if !arguments.quiet {
+        lines.extend(lost_comments(location, &content, &injected, arguments.report));
+    }
     let verdict = Verdict::of(location, &injected);
     Processed { content, lines, error: None, status, verdict }
 }
@@ -119,6 +136,28 @@ fn with_hint(error: DocumentError, raw: &RawDocument) -> DocumentError {
     DocumentError { message, ..error }
 }
 
+/// The warnings about comments that the edits have lost.
+fn lost_comments(
+    location: Location<'_>,
+    content: &Content,
+    injected: &InjectedDocument,
+    format: ReportFormat,
+) -> Vec<String> {
+    let of_texts = injected.lost.iter().map(|(pointer, comment)| (format!("{pointer}: "), comment));
+    let lost = content.lost().iter().map(|comment| (String::new(), comment)).chain(of_texts);
+    let line = |(pointer, Comment { line, text }): (String, &Comment)| {
+        let reason = "because the lines around it are written again";
+        let message = format!("{pointer}line {line}: the comment `{text}` is not kept, {reason}");
+        let (file, document) = (Some(location.file), Some(location.document));
+        let warning = Failure { file, document, ..Failure::new("comment_lost", message) };
+        match format {
+            ReportFormat::Text => report::warning_text(&warning),
+            ReportFormat::Json => report::warning_json(&warning),
+        }
+    };
+    lost.map(line).collect()
+}
+
 fn render(
     format: Option<Format>,
     location: Location<'_>,
@@ -126,16 +165,16 @@ fn render(
     document: &Document,
     before: Option<&Value>,
     injected: &InjectedDocument,
-) -> Rendered {
+) -> Result<Rendered, DocumentError> {
     let before = before.unwrap_or(&Value::Null);
-    let plain = |content| Rendered { content, json: false, marked: true };
-    match (format, &injected.value) {
+    let plain = |content| Rendered { content, marked: true, ..Rendered::default() };
+    Ok(match (format, &injected.value) {
         (Some(Format::Review), _) => plain(render::review(before, injected)),
         _ if injected.refused() => Rendered::default(),
         (Some(Format::Patch), Some(_)) => plain(render::patch(location, injected)),
         (Some(Format::Patch), None) => Rendered::default(),
-        (format, _) => render::document(format, raw, document, injected),
-    }
+        (format, _) => render::document(format, raw, document, injected)?,
+    })
 }
 
 /// The kind and name of a document, such as `Job/train`.

@@ -18,8 +18,8 @@ fn shape(layout: &Layout<'_>, id: NodeId) -> String {
         }
         Kind::Map { form, entries } => {
             let entry = |entry: &Entry| {
-                let Entry { key, key_range, colon, merges, node } = entry;
-                format!("{key} {key_range:?} {colon:?} {merges}{}", shape(layout, *node))
+                let Entry { key, start, key_range, colon, merges, node } = entry;
+                format!("{key} {start} {key_range:?} {colon:?} {merges}{}", shape(layout, *node))
             };
             format!("{form:?} {:?}", entries.iter().map(entry).collect::<Vec<_>>())
         }

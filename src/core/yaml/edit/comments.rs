@@ -1,0 +1,60 @@
+//! The comments that an edit loses.
+
+use super::super::layout::Layout;
+use super::super::read::span_at;
+
+/// A comment of a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Comment {
+    /// The line number, from 1.
+    pub line: usize,
+    /// The comment with its `#`.
+    pub text: String,
+}
+
+/// The comments of a text that another text no longer has.
+pub(super) fn lost(before: &str, after: &str) -> Vec<Comment> {
+    let mut kept: Vec<&str> = all(after).into_iter().map(|(_, comment)| comment).collect();
+    let mut lost = all(before);
+    lost.retain(|(_, comment)| match kept.iter().position(|other| other == comment) {
+        Some(found) => {
+            kept.swap_remove(found);
+            false
+        }
+        None => true,
+    });
+    let comment =
+        |(at, text): (usize, &str)| Comment { line: span_at(before, at).line, text: text.to_owned() };
+    lost.into_iter().map(comment).collect()
+}
+
+/// The comments of a text with their positions. If the text has no layout, also what only looks like a comment.
+fn all(text: &str) -> Vec<(usize, &str)> {
+    if let Some(layout) = Layout::read(text, false) {
+        return layout.comments(0..text.len());
+    }
+    let mut found = Vec::new();
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let begins = |at: &usize| line[..*at].ends_with([' ', '\t']) || *at == 0;
+        if let Some(at) = line.match_indices('#').map(|(at, _)| at).find(begins) {
+            found.push((start + at, line[at..].trim_end()));
+        }
+        start += line.len();
+    }
+    found
+}
+
+/// The length of the leading lines that have only a `---`, directives, blanks or a comment, in bytes.
+pub(crate) fn head(text: &str) -> usize {
+    let mut length = 0;
+    for line in text.split_inclusive('\n') {
+        let trimmed = line.trim_ascii();
+        let marker = trimmed == "---" || trimmed.starts_with("--- #") || trimmed.starts_with('%');
+        if !(trimmed.is_empty() || trimmed.starts_with('#') || marker) {
+            break;
+        }
+        length += line.len();
+    }
+    length
+}
