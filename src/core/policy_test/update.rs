@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::core::engine::Reason;
-use crate::core::yaml;
+use crate::core::yaml::{self, Edited};
 
 use super::case::CaseFile;
 use super::check::{Actual, CaseResult};
@@ -11,7 +11,7 @@ use super::expectation::Expectation;
 
 /// The text of a file with the expectations that its cases declare as `results` has them, one for each case. `None` if
 /// nothing changes.
-pub fn updated(file: &CaseFile, results: &[Option<CaseResult>]) -> Option<String> {
+pub fn updated(file: &CaseFile, results: &[Option<CaseResult>]) -> Option<Edited> {
     let mut root = yaml::read_value(&file.text).ok()?.root?;
     for (at, (case, result)) in file.cases.iter().zip(results).enumerate() {
         let Some(result) = result.as_ref().filter(|result| !result.differences.is_empty()) else { continue };
@@ -23,7 +23,7 @@ pub fn updated(file: &CaseFile, results: &[Option<CaseResult>]) -> Option<String
             }
         }
     }
-    yaml::edit(&file.text, &root).filter(|text| *text != file.text)
+    Some(yaml::edit(&file.text, &root)).filter(|edited| edited.text != file.text)
 }
 
 fn update(written: &mut Map<String, Value>, expectation: &Expectation, actual: &Actual) {

@@ -9,6 +9,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 
 use crate::core::policy_test::{self, Coverage, Difference, Kind, Seen};
+use crate::core::yaml::{Comment, Edited};
 
 use super::super::ExitStatus;
 use super::super::output::Output;
@@ -199,10 +200,13 @@ fn run_file(file: &LoadedFile, filter: Option<&str>) -> anyhow::Result<(OfFile, 
 fn update(tests: &mut Tests, results: &Results, output: &mut Output) -> anyhow::Result<bool> {
     let mut changed = false;
     for (file, results) in tests.files.iter_mut().zip(&results.of_files) {
-        let Some(text) = policy_test::updated(&file.cases, results) else { continue };
+        let Some(Edited { text, lost }) = policy_test::updated(&file.cases, results) else { continue };
         let name = file.cases.file.clone();
         std::fs::write(&name, &text).with_context(|| format!("{name} cannot be written"))?;
         output.message(&format!("updated {name}"));
+        for Comment { line, text } in lost {
+            output.message(&format!("warning: {name}: line {line}: the comment `{text}` is not kept"));
+        }
         *file = LoadedFile::read(&name, &text)?;
         changed = true;
     }
