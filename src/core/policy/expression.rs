@@ -34,7 +34,7 @@ use values::{from_json, to_json};
 #[derive(Debug)]
 pub(crate) struct Expression {
     program: Program,
-    /// What is evaluated in its place, for an expression that can handle much.
+    /// The expression that is evaluated in its place, if it can handle much.
     counting: Option<Counting>,
     source: String,
     /// The places of its characters in the file.

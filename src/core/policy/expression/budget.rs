@@ -18,11 +18,11 @@ use serde_json::Value;
 
 use super::tree::{levels, operands, operands_mut, parts_mut};
 
-/// What one evaluation may handle, in bytes: five times the largest object that an API server accepts.
+/// The values that one evaluation may handle, in bytes: five times the largest object that an API server accepts.
 const BUDGET: u64 = 16 << 20;
 /// The largest result, in bytes. No pod can hold it.
 const MAX_RESULT: u64 = 4 << 20;
-/// What a number, a boolean, or the head of a text, a list or a map counts, and one step of a loop.
+/// The size of a number, a boolean, or the head of a text, a list or a map, and the cost of one step of a loop.
 const SCALAR: u64 = 16;
 /// The largest computed text that `replace` and `join` insert, in bytes.
 const MAX_INSERTED: u64 = 4 << 10;
@@ -42,7 +42,7 @@ const FREE: &[&str] =
 /// Comparisons. With a literal, they read as much of the other operand as the literal has.
 const COMPARISONS: &[&str] = &["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"];
 
-/// What an evaluation may still handle, in bytes.
+/// The values that an evaluation may still handle, in bytes.
 #[derive(Debug, Clone)]
 struct Budget(Arc<AtomicU64>);
 
@@ -133,7 +133,7 @@ fn size_of(value: &dyn Val, most: u64) -> u64 {
     size
 }
 
-/// Whether a result has a size that a pod could hold.
+/// Returns whether a result has a size that a pod could hold.
 pub(super) fn fits(result: &Value) -> bool {
     fn size_of(value: &Value) -> u64 {
         match value {
@@ -182,7 +182,7 @@ impl Counting {
     }
 }
 
-/// Whether the body of a loop reads nothing but the current element, and that into one value, so that all steps together
+/// Returns whether the body of a loop reads nothing but the current element, and that into one value, so that all steps together
 /// cost as much as the list.
 fn is_linear(comprehension: &ComprehensionExpr) -> bool {
     let ComprehensionExpr { loop_cond, loop_step, result, iter_var, .. } = comprehension;
@@ -237,7 +237,7 @@ fn is_free(call: &CallExpr) -> bool {
     FREE.contains(&name) || COMPARISONS.contains(&name) && operands(call).into_iter().any(is_literal)
 }
 
-/// What each element of the first operand costs beyond its size, in steps.
+/// The cost of each element of the first operand beyond its size, in steps.
 fn weight(expression: &Expr) -> u64 {
     let steps = |expression| levels(expression).map(|level| level.len() as u64).sum::<u64>();
     match expression {
