@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::core::check::load;
-use crate::core::policy::diagnostic::closest;
+use crate::core::policy::suggestion::closest;
 use crate::core::policy::{Definition, Setting, definitions};
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;

@@ -23,7 +23,8 @@ mod unused;
 mod volumes;
 
 use super::definition::Definition;
-use super::diagnostic::{Diagnostic, Severity, SourceError};
+use super::diagnostic::{Diagnostic, Severity};
+use super::source_error::SourceError;
 use super::source_file::SourceFile;
 use crate::core::yaml::Span;
 

@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use super::definition::Definition;
 use super::devices::Devices;
-use super::diagnostic::{Diagnostic, NO_VALUE, SourceErrors};
+use super::diagnostic::{Diagnostic, NO_VALUE};
 use super::interpolation::EvaluationError;
 use super::known_nodes::KnownNodes;
 use super::node::{LabelsRead, Selection};
 use super::parameter_values::{ParameterValues, computed_of_node};
 use super::resolved::ResolvedPolicy;
 use super::setting::Setting;
+use super::source_error::SourceErrors;
 
 /// A policy with the values of its parameters.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! A policy file, read and compiled, before its parameters have values.
 
 use super::device_names::{Fabric, GpuClaims};
-use super::diagnostic::{Diagnostic, SourceError};
+use super::diagnostic::Diagnostic;
 use super::interpolation::{Fault, Interpolation};
 use super::matcher::Matcher;
 use super::node::NodeLabels;
@@ -9,6 +9,7 @@ use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::Names;
 use super::settings::Settings;
+use super::source_error::SourceError;
 use super::source_file::SourceFile;
 use super::variable::Variable;
 use crate::core::yaml::{self, Span};

@@ -3,11 +3,12 @@
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
-use super::diagnostic::{DUPLICATE_NAME, Diagnostic, EXTENSION, UNKNOWN_KEY, closest, suggest};
+use super::diagnostic::{DUPLICATE_NAME, Diagnostic, EXTENSION, UNKNOWN_KEY};
 use super::node::NodeLabels;
 use super::parameter::Parameter;
 use super::problems::{Checked, Problems, all};
 use super::reader;
+use super::suggestion::{closest, suggest};
 
 /// The combination of a key of `spec` with the base's.
 #[derive(Debug, Clone, Copy)]

@@ -4,16 +4,16 @@ use crate::core::yaml::{self, Content, Node, Span};
 
 use super::check;
 use super::definition::Definition;
-use super::diagnostic::{
-    DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, SourceError, SourceErrors, suggest,
-};
+use super::diagnostic::{DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY};
 use super::extension::extend;
 use super::foreign;
 use super::parse::{self, Header};
 use super::problems::Problems;
 use super::reader;
 use super::slips;
+use super::source_error::{SourceError, SourceErrors};
 use super::source_file::SourceFile;
+use super::suggestion::suggest;
 
 /// A policy file before it is combined with the policy that it extends.
 #[derive(Debug, Clone)]

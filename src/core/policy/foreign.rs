@@ -2,8 +2,9 @@
 
 use crate::core::yaml::{self, Content, Node};
 
-use super::diagnostic::{Diagnostic, closest};
+use super::diagnostic::Diagnostic;
 use super::parse::{API_VERSION, KIND};
+use super::suggestion::closest;
 
 /// The kind of a file of cases for `policy test`.
 const CASES: &str = "PolicyTest";

@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use crate::core::yaml::{Node, Span, Text};
 
-use super::diagnostic::{Diagnostic, INVALID_EXPRESSION, UNKNOWN_NAME, suggest};
+use super::diagnostic::{Diagnostic, INVALID_EXPRESSION, UNKNOWN_NAME};
 use super::expression::{Bindings, Expression, find_name};
 use super::invalid_part::InvalidPart;
 use super::phase::{Names, Phase};
 use super::problems::Problems;
+use super::suggestion::suggest;
 
 /// The longest text, in bytes.
 const MAX_TEXT: usize = 4 << 20;

@@ -7,13 +7,14 @@ use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node, Text};
 
-use super::diagnostic::{Diagnostic, suggest};
+use super::diagnostic::Diagnostic;
 use super::interpolation::Interpolation;
 use super::node::NodeLabels;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, Problems};
 use super::reader::{self, Fields};
 use super::setting::Setting;
+use super::suggestion::suggest;
 use super::table::{DEFAULT, Table};
 
 /// The type of a parameter.

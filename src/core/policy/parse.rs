@@ -5,7 +5,7 @@ use crate::core::yaml::{Entry, Node, Span};
 
 use super::definition::{Definition, OnConflict, PolicyWarning, Rule};
 use super::device_names::{Fabric, GpuClaims};
-use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY, closest, suggest};
+use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::message;
@@ -17,6 +17,7 @@ use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 use super::settings::{self, Settings};
 use super::source_file::SourceFile;
+use super::suggestion::{closest, suggest};
 use super::variable::Variable;
 
 pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";

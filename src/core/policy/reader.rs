@@ -3,10 +3,9 @@
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Entry, Node, Span, Text};
 
-use super::diagnostic::{
-    AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE, closest, suggest,
-};
+use super::diagnostic::{AMBIGUOUS_SCALAR, Diagnostic, MISSING_KEY, UNKNOWN_KEY, WRONG_TYPE};
 use super::problems::{Checked, Problems, Reported, all};
+use super::suggestion::{closest, suggest};
 
 /// The fields of one map, and the problems of those that were read. [`Fields::finish`] fails for these, and for fields
 /// that were not read.

@@ -3,10 +3,11 @@
 use serde_json::Value;
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest};
+use crate::core::policy::diagnostic::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Element, Instruction, Template};
 use crate::core::policy::parameter::plain;
+use crate::core::policy::suggestion::closest;
 use crate::core::quantity::Quantity;
 
 use super::Finding;

@@ -1,8 +1,9 @@
 //! Policies that match pods that they should leave to another one.
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::{POLICIES_OVERLAP, SourceError};
+use crate::core::policy::diagnostic::POLICIES_OVERLAP;
 use crate::core::policy::matcher::{ANY_VALUE, Matcher, kind_and_group};
+use crate::core::policy::source_error::SourceError;
 
 use super::Finding;
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::{UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE, closest};
+use crate::core::policy::diagnostic::{UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE};
 use crate::core::policy::expression::Expression;
 use crate::core::policy::overlay::{Instruction, Template, Variable};
 use crate::core::policy::settings::includes;
+use crate::core::policy::suggestion::closest;
 
 use super::Finding;
 

@@ -1,6 +1,6 @@
 //! The names of the functions and macros, for hints. `docs/functions.md` has an example of each.
 
-use super::super::diagnostic::closest;
+use super::super::suggestion::closest;
 
 pub(super) const NAMES: &[&str] = &[
     "all",

@@ -1,8 +1,9 @@
 //! Edits: maps with keys such as `$append`, in place of a value.
 
-use crate::core::policy::diagnostic::{Diagnostic, MISPLACED_EDIT, suggest};
+use crate::core::policy::diagnostic::{Diagnostic, MISPLACED_EDIT};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::problems::Checked;
+use crate::core::policy::suggestion::suggest;
 use crate::core::schema::{Format, Shape};
 
 use super::edit_keys::KEYS;

@@ -3,10 +3,11 @@
 use serde_json::{Map, Value};
 
 use crate::core::policy::diagnostic::{
-    CONFLICTING_RULES, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, WRONG_TYPE, suggest,
+    CONFLICTING_RULES, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, WRONG_TYPE,
 };
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::problems::{Checked, Problems, all};
+use crate::core::policy::suggestion::suggest;
 use crate::core::schema::{Default, Field, Format, Invalid, ListMerge, Object, Overlay, Shape, check};
 
 use super::accept::{accept, describe, is_structure};
