@@ -2,6 +2,7 @@
 //!
 //! The facts are read off the policy, off the trace of an injection, and off its conditions, which are evaluated again.
 
+mod additions;
 mod condition;
 mod constants;
 mod fate;
@@ -21,6 +22,7 @@ mod split;
 mod text;
 mod written;
 
+pub use additions::{AdditionFact, RuleFact};
 pub use condition::{ConditionFact, Operand, Read};
 pub use fate::{FieldState, OverlayFact};
 pub use fields::{AuthorFact, ResultField};
@@ -31,8 +33,7 @@ pub use place::Place;
 pub use pod::{ContainerFact, Explainer, NodeFact, PodFact, PodParameter, ReasonFact, WarningFact};
 pub use pod_text::pod_text;
 pub use policy::{
-    AdditionFact, FabricFact, GpuFact, MessageFact, PolicyFact, RuleFact, SettingsFact, TriggerFact,
-    VariableFact, policy,
+    FabricFact, GpuFact, MessageFact, PolicyFact, SettingsFact, TriggerFact, VariableFact, policy,
 };
 pub use policy_text::policy_text;
 pub use rules::{ContainerCondition, RuleResult, SettingsResult, VariableValue};

@@ -54,7 +54,6 @@ pub(crate) use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
 pub(crate) use message::VALUE;
 pub use node::SelectedLabel;
 pub(crate) use own_names::NETWORKS;
-pub(crate) use parameter::plain as parameter_text;
 pub use parameter::{Parameter, ParameterType};
 pub use parse::is_policy_name;
 pub(crate) use parse::{API_VERSION, KIND, ON_CONFLICT};

@@ -149,7 +149,7 @@ fn apply_set(set: &str, policies: &mut [(Definition, BTreeMap<String, Setting>)]
             continue;
         };
         let value = parameter.parse(text).map_err(|problem| anyhow::anyhow!("`--set {set}`: {problem}"))?;
-        overrides.insert(name.to_owned(), value);
+        overrides.insert(name.to_owned(), value.into());
         known = true;
     }
     if known {

@@ -27,7 +27,7 @@ impl Case {
         for set in &self.sets {
             let (key, text) = set.split_once('=').unwrap();
             let parameter = definition.parameters.iter().find(|parameter| parameter.name == key).unwrap();
-            overrides.insert(key.to_owned(), parameter.parse(text).unwrap());
+            overrides.insert(key.to_owned(), parameter.parse(text).unwrap().into());
         }
         PolicySet::new(vec![(definition, overrides)]).unwrap()
     }

@@ -78,7 +78,7 @@ fn load(policy: &str, sets: &[(&str, &str)]) -> PolicySet {
     let definition = builtin::find(policy).unwrap().definition().unwrap();
     let value = |(name, text): &(&str, &str)| {
         let parameter = definition.parameters.iter().find(|parameter| parameter.name == *name);
-        ((*name).to_owned(), parameter.unwrap().parse(text).unwrap())
+        ((*name).to_owned(), parameter.unwrap().parse(text).unwrap().into())
     };
     let overrides = sets.iter().map(value).collect();
     PolicySet::new(vec![(definition, overrides)]).unwrap()

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::interpolation::text_of;
 use crate::core::policy::overlay::{EntriesEdit, ListEdit, NetworksEdit, StringValue, evaluate_key};
-use crate::core::policy::parameter_text;
 use crate::core::schema::{Field, Format};
 
 use super::context::{MAX_ANNOTATIONS, Merge, Settled};
@@ -60,7 +60,7 @@ fn text(
     existing: Option<&str>,
     wanted: &Value,
 ) -> Result<Option<String>, Reason> {
-    let text = parameter_text(wanted);
+    let text = text_of(wanted);
     let Some(existing) = existing else { return Ok(Some(text)) };
     if existing == text {
         return Ok(None);
@@ -74,7 +74,7 @@ fn list(merge: &Merge<'_, '_>, existing: Option<&str>, edit: &ListEdit) -> Resul
     if entry.is_null() {
         return Ok(None);
     }
-    Ok(with_entry(existing.unwrap_or_default(), &parameter_text(&entry), &edit.separator, edit.prepend))
+    Ok(with_entry(existing.unwrap_or_default(), &text_of(&entry), &edit.separator, edit.prepend))
 }
 
 fn networks(

@@ -108,5 +108,5 @@ fn add_to_list(
 
 /// A scalar as text; `None` for `null`.
 fn text_of(value: &Value) -> Option<String> {
-    (!value.is_null()).then(|| crate::core::policy::parameter_text(value))
+    (!value.is_null()).then(|| crate::core::policy::interpolation::text_of(value))
 }

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use crate::core::pointer::at_pointer;
 use crate::core::policy::expression::Resolver;
+use crate::core::policy::interpolation::text_of;
 use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::node::Selection as Nodes;
-use crate::core::policy::parameter_text as plain;
 use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 
 use super::Stop;
@@ -240,7 +240,7 @@ impl Injection<'_> {
             SelectedLabel { label: label.clone(), values }
         };
         for note in self.resolved.notes.iter().filter(|note| matters(&note.parameter)) {
-            let (parameter, value) = (note.parameter.clone(), plain(&note.value));
+            let (parameter, value) = (note.parameter.clone(), text_of(&note.value));
             let kind = match &note.kind {
                 NoteKind::Assumed { labels, reads_gpus } => {
                     let gpus = self.nodes.gpus.filter(|_| *reads_gpus);
@@ -249,7 +249,7 @@ impl Injection<'_> {
                 }
                 NoteKind::Disagree { label } => WarningKind::NodeValuesDisagree { selected: selected(label) },
                 NoteKind::Contradicts { label, table } => {
-                    let (table, selected) = (plain(table), selected(label));
+                    let (table, selected) = (text_of(table), selected(label));
                     WarningKind::ParameterContradicts { parameter, value, table, selected }
                 }
             };

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
-use crate::core::policy::parameter_text as plain;
+use crate::core::policy::interpolation::text_of;
 use crate::core::policy::{About, ActiveWarning, ResolvedPolicy, VALUE};
 
 use super::Stop;
@@ -84,7 +84,8 @@ fn evaluate(
     if !message.when.holds(bindings).map_err(failed)? {
         return Ok(None);
     }
-    let (code, message) = (message.code.clone(), plain(&message.message.evaluate(bindings).map_err(failed)?));
+    let (code, message) =
+        (message.code.clone(), text_of(&message.message.evaluate(bindings).map_err(failed)?));
     if refuses {
         return Err(Reason::Policy { code, message }.into());
     }

@@ -33,5 +33,5 @@ pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
 
 /// A value for people: a string as it is, everything else as JSON.
 pub(super) fn shown(value: &Value) -> String {
-    crate::core::policy::parameter_text(value)
+    crate::core::policy::interpolation::text_of(value)
 }

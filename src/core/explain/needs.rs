@@ -9,8 +9,8 @@ use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::node::LabelsRead;
 use crate::core::policy::{NETWORKS, Policy};
 
+use super::additions::{AdditionFact, RuleFact};
 use super::constants::shown;
-use super::policy::{AdditionFact, RuleFact};
 
 /// Something that a policy needs of the nodes, the cluster or the pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]

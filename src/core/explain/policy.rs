@@ -1,18 +1,15 @@
 //! The facts about a policy: its triggers, parameters, additions and messages, and its needs.
 
 use serde::Serialize;
-use serde_json::Value;
 
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::settings::Way;
-use crate::core::policy::{About, OnConflict, Policy};
+use crate::core::policy::{About, Policy};
 
+use super::additions::{GPU_CONTAINERS, RuleFact, rules};
 use super::condition::source;
-use super::constants::constants;
 use super::needs::{NeedFact, needs};
-use super::overlay::{self, OverlayField};
 use super::parameters::{ParameterFact, Sources, declared};
-use super::path::text;
 use super::place::{Files, Place};
 
 /// A policy with the values of its parameters.
@@ -81,38 +78,6 @@ pub struct VariableFact {
     pub expressions: Vec<String>,
 }
 
-/// A rule, with the fields that it adds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct RuleFact {
-    pub name: String,
-    pub place: Option<Place>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub when: Option<String>,
-    /// The value of `when` if it is the same for every pod with these parameters.
-    pub applies: Option<bool>,
-    /// The condition for each container.
-    pub containers: String,
-    pub requires_pod_network: bool,
-    pub on_conflict: &'static str,
-    /// The fields of each selected container.
-    pub container: Vec<AdditionFact>,
-    /// The fields of the pod.
-    pub pod: Vec<AdditionFact>,
-}
-
-/// A field that a rule adds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct AdditionFact {
-    /// The path from the container or the pod.
-    pub path: String,
-    /// The value as the policy has it.
-    pub value: Value,
-    /// The value with these parameters, if it is the same for every pod; `null` if the field is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub constant: Option<Value>,
-}
-
 /// Variables for processes that do not inherit the environment of their container.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SettingsFact {
@@ -138,9 +103,6 @@ pub struct MessageFact {
     pub about: String,
     pub message: String,
 }
-
-/// The condition of rules and settings without `containers`.
-pub(super) const GPU_CONTAINERS: &str = "gpus > 0";
 
 /// The facts about a policy with the values of its parameters.
 pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
@@ -181,34 +143,6 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
         needs: needs(policy, &rules),
         rules,
     }
-}
-
-fn rules(policy: &Policy, files: &Files<'_>) -> Vec<RuleFact> {
-    let constants = constants(policy);
-    let additions = |fields: Vec<OverlayField>| -> Vec<AdditionFact> {
-        let addition = |field: OverlayField| AdditionFact {
-            path: text(&field.path),
-            value: field.written,
-            constant: field.error.is_none().then(|| field.value.unwrap_or(Value::Null)),
-        };
-        fields.into_iter().map(addition).collect()
-    };
-    let fact = |rule: &crate::core::policy::Rule| RuleFact {
-        name: rule.name.clone(),
-        place: files.item("rules", "name", &rule.name),
-        when: rule.when.as_ref().map(source),
-        applies: rule.when.as_ref().map_or(Some(true), |when| when.holds(&constants).ok()),
-        containers: rule.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
-        requires_pod_network: rule.requires_pod_network,
-        on_conflict: match rule.on_conflict {
-            OnConflict::Keep => "keep",
-            OnConflict::Replace => "replace",
-            OnConflict::Refuse => "refuse",
-        },
-        container: additions(overlay::of_container(&rule.container, Some(&constants))),
-        pod: additions(overlay::of_pod(&rule.pod, Some(&constants))),
-    };
-    policy.definition().rules.iter().map(fact).collect()
 }
 
 fn variables(policy: &Policy) -> Vec<VariableFact> {

@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use crate::core::counted;
 
+use super::additions::{AdditionFact, GPU_CONTAINERS, RuleFact};
 use super::constants::shown;
 use super::needs::NeedKind;
 use super::parameters::{ParameterFact, SourceKind};
-use super::policy::{AdditionFact, GPU_CONTAINERS, MessageFact, PolicyFact, RuleFact};
+use super::policy::{MessageFact, PolicyFact};
 use super::text::{Text, brief, field, value};
 
 /// The text about a policy.

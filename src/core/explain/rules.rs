@@ -10,11 +10,11 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::Phase;
 use crate::core::policy::{About, Policy, Rule, VALUE};
 
+use super::additions::GPU_CONTAINERS;
 use super::condition::{Compiled, ConditionFact, Operand, Read, Reasons};
 use super::fate::{InjectedPod, OverlayFact};
 use super::overlay;
 use super::place::{Files, Place};
-use super::policy::GPU_CONTAINERS;
 
 /// A rule, for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -55,6 +55,18 @@ impl EvaluationError {
     }
 }
 
+/// A value as a person writes it: without the quotes of JSON, whole numbers without fraction.
+pub(crate) fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => {
+            let text = number.to_string();
+            text.strip_suffix(".0").unwrap_or(&text).to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
 /// The place of an expression without a value in the file of the policy, and the remedy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Fault {
@@ -143,7 +155,7 @@ impl Interpolation {
                         Part::Literal(text) => out.push_str(text),
                         Part::Expression(expression) => match run(expression, bindings)? {
                             Value::Null => return Ok(Value::Null),
-                            value => out.push_str(&super::parameter::plain(&value)),
+                            value => out.push_str(&text_of(&value)),
                         },
                     }
                     if out.len() > MAX_TEXT {

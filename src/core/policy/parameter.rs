@@ -8,12 +8,11 @@ use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node, Text};
 
 use super::diagnostic::Diagnostic;
-use super::interpolation::Interpolation;
+use super::interpolation::{Interpolation, text_of};
 use super::node::NodeLabels;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, Problems};
 use super::reader::{self, Fields};
-use super::setting::Setting;
 use super::suggestion::suggest;
 use super::table::{DEFAULT, Table};
 
@@ -154,7 +153,7 @@ impl Parameter {
     }
 
     /// Reads and checks a value from the text of `--set NAME=TEXT`.
-    pub fn parse(&self, text: &str) -> Result<Setting, String> {
+    pub fn parse(&self, text: &str) -> Result<Value, String> {
         let value = match self.kind {
             ParameterType::String | ParameterType::Quantity | ParameterType::Template => {
                 Value::String(text.to_owned())
@@ -171,7 +170,7 @@ impl Parameter {
                 Scalar::Null | Scalar::String(_) => Value::String(text.to_owned()),
             },
         };
-        self.check(&value).map(Setting::Value)
+        self.check(&value)
     }
 
     /// Brings a value into the form of the type and checks its bounds; the error is a sentence.
@@ -205,10 +204,18 @@ impl Parameter {
             bound.as_ref().filter(|bound| compare(self.kind, value, bound) == Some(wrong)).cloned()
         };
         if let Some(minimum) = beyond(&self.minimum, std::cmp::Ordering::Less) {
-            return Err(format!("`{name}` is {}, less than its minimum {}", plain(value), plain(&minimum)));
+            return Err(format!(
+                "`{name}` is {}, less than its minimum {}",
+                text_of(value),
+                text_of(&minimum)
+            ));
         }
         if let Some(maximum) = beyond(&self.maximum, std::cmp::Ordering::Greater) {
-            return Err(format!("`{name}` is {}, more than its maximum {}", plain(value), plain(&maximum)));
+            return Err(format!(
+                "`{name}` is {}, more than its maximum {}",
+                text_of(value),
+                text_of(&maximum)
+            ));
         }
         if let (Some(allowed), Some(text)) = (&self.one_of, value.as_str())
             && !allowed.iter().any(|known| known == text)
@@ -269,7 +276,7 @@ fn read_table(parameter: &Parameter, node: &Node, labels: &NodeLabels) -> Checke
             .hint("write `default:` next to `byNode:`")
             .into());
     }
-    Table::read(parameter, entries, labels)
+    Table::read(&|node| parameter.read_value(node), entries, labels)
 }
 
 fn read_length(node: &Node) -> Result<usize, Diagnostic> {
@@ -300,17 +307,5 @@ fn article(kind: ParameterType) -> &'static str {
         ParameterType::Quantity => "a quantity such as `64Gi`",
         ParameterType::StringList => "a list of strings",
         ParameterType::Template => "a string, in which `${…}` can read the pod",
-    }
-}
-
-/// A value as a person writes it: without the quotes of JSON, whole numbers without fraction.
-pub(crate) fn plain(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => {
-            let text = number.to_string();
-            text.strip_suffix(".0").unwrap_or(&text).to_owned()
-        }
-        other => other.to_string(),
     }
 }

@@ -36,7 +36,7 @@ impl Setting {
         };
         let (defaults, tables): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.key == DEFAULT);
         let default = defaults.first().map(|entry| parameter.read_value(&entry.value)).transpose()?;
-        let table = Table::read(parameter, tables, labels)?;
+        let table = Table::read(&|node| parameter.read_value(node), tables, labels)?;
         Ok(Some(Self::Table(SettingTable { table, default })))
     }
 

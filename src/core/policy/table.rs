@@ -6,12 +6,14 @@ use crate::core::yaml::{Content, Entry, Node};
 
 use super::diagnostic::{DUPLICATE_NAME, Diagnostic};
 use super::node::{self, NodeLabels, Selection};
-use super::parameter::Parameter;
 use super::problems::{Checked, Problems, all};
 use super::reader;
 
 /// The key of a values file's table that replaces the default of the parameter.
 pub(super) const DEFAULT: &str = "default";
+
+/// Reads and checks a value of the parameter.
+type ReadValue<'r> = &'r dyn Fn(&Node) -> Checked<Value>;
 
 /// The values of a parameter by labels, the label of the highest precedence first.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -41,9 +43,9 @@ pub(crate) enum Lookup<'t> {
 }
 
 impl Table {
-    /// Reads a table by label. `check` reads a value of the parameter.
+    /// Reads a table by label.
     pub(super) fn read<'n>(
-        parameter: &Parameter,
+        read_value: ReadValue<'_>,
         entries: impl IntoIterator<Item = &'n Entry<Node>>,
         labels: &NodeLabels,
     ) -> Checked<Self> {
@@ -54,7 +56,7 @@ impl Table {
                 return Err(twice(entry, &format!("the label `{label}` is declared twice")));
             }
             known.push(label);
-            LabelTable::read(parameter, label, &entry.value, labels)
+            LabelTable::read(read_value, label, &entry.value, labels)
         }))
         .map(Self)
     }
@@ -69,7 +71,7 @@ impl Table {
 }
 
 impl LabelTable {
-    fn read(parameter: &Parameter, label: &str, node: &Node, labels: &NodeLabels) -> Checked<Self> {
+    fn read(read_value: ReadValue<'_>, label: &str, node: &Node, labels: &NodeLabels) -> Checked<Self> {
         let what = format!("the table of `{label}`");
         if !matches!(node.content, Content::Map(_)) {
             let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
@@ -85,8 +87,8 @@ impl LabelTable {
             }
             known.push(key.clone());
             let cell = match &entry.value.content {
-                Content::Map(by_gpus) => Cell::ByGpus(read_by_gpus(parameter, by_gpus)?),
-                _ => Cell::Value(parameter.read_value(&entry.value)?),
+                Content::Map(by_gpus) => Cell::ByGpus(read_by_gpus(read_value, by_gpus)?),
+                _ => Cell::Value(read_value(&entry.value)?),
             };
             Ok((key, cell))
         }))?;
@@ -141,7 +143,7 @@ impl LabelTable {
 }
 
 /// Reads the values of a parameter by the GPUs of the pod.
-fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Checked<Vec<(i64, Value)>> {
+fn read_by_gpus(read_value: ReadValue<'_>, entries: &[Entry<Node>]) -> Checked<Vec<(i64, Value)>> {
     all(entries.iter().map(|entry| {
         let count =
             entry.key.parse::<i64>().ok().filter(|count| *count >= 0 && count.to_string() == entry.key);
@@ -153,7 +155,7 @@ fn read_by_gpus(parameter: &Parameter, entries: &[Entry<Node>]) -> Checked<Vec<(
                 .hint("write a value of the parameter, or a map from GPUs of the pod to values")
                 .into());
         };
-        parameter.read_value(&entry.value).map(|value| (count, value))
+        read_value(&entry.value).map(|value| (count, value))
     }))
 }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE};
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::interpolation::text_of;
 use crate::core::policy::overlay::{Element, Instruction, Template};
-use crate::core::policy::parameter::plain;
 use crate::core::policy::suggestion::closest;
 use crate::core::quantity::Quantity;
 
@@ -121,7 +121,7 @@ fn tiny(template: &Template) -> Option<String> {
     let Template::Constant(value @ (Value::String(_) | Value::Number(_))) = template else { return None };
     let (amount, zero, kibibyte) =
         (Quantity::from_value(value)?, Quantity::parse("0")?, Quantity::parse("1Ki")?);
-    (amount > zero && amount < kibibyte).then(|| plain(value))
+    (amount > zero && amount < kibibyte).then(|| text_of(value))
 }
 
 fn capabilities(list: &Template, found: &mut Vec<Finding>) {

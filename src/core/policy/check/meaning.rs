@@ -8,7 +8,8 @@ use crate::core::policy::definition::Definition;
 use crate::core::policy::expression::types::Type;
 use crate::core::policy::expression::{Claim, Constant, Expression, Formula, Meanings, Test};
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::parameter::{ParameterType, plain};
+use crate::core::policy::interpolation::text_of;
+use crate::core::policy::parameter::ParameterType;
 use crate::core::policy::variable::VariableValue;
 
 use super::satisfy::contradiction;
@@ -120,7 +121,7 @@ fn facts(definition: &Definition, scope: &Scope) -> Vec<Formula> {
     for parameter in definition.parameters.iter().filter(|known| known.kind == ParameterType::Number) {
         let name = parameter.name.as_str();
         let number =
-            |bound: &Option<Value>| bound.as_ref().and_then(|bound| Some((bound.as_f64()?, plain(bound))));
+            |bound: &Option<Value>| bound.as_ref().and_then(|bound| Some((bound.as_f64()?, text_of(bound))));
         if let Some((minimum, shown)) = number(&parameter.minimum) {
             let mut at_least = fact(name, Claim::Below(minimum), format!("minimum: {shown}"));
             at_least.negated = true;

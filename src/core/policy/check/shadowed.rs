@@ -9,8 +9,8 @@ use crate::core::policy::diagnostic::{Diagnostic, SHADOWED_VALUE};
 use crate::core::policy::expression::Formula;
 use crate::core::policy::expression::types::Kind;
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::interpolation::text_of;
 use crate::core::policy::overlay::{Element, Instruction, StringValue, Template, Variable};
-use crate::core::policy::parameter::plain;
 
 use super::Finding;
 use super::meaning::Meaning;
@@ -131,7 +131,7 @@ fn finding(
 /// A value for a message and for comparison.
 fn shown(template: &Template) -> String {
     match template {
-        Template::Constant(value) => plain(value),
+        Template::Constant(value) => text_of(value),
         Template::Computed(text, _) => text.source(),
         Template::Object(_, fields) => {
             let fields = fields.iter().map(|(field, value)| format!("{}: {}", field.name, shown(value)));
@@ -220,7 +220,7 @@ impl Walker<'_, '_> {
             Instruction::Keyed { field, keys: [key], entries } => {
                 for Element(entry) in entries {
                     let Some(Template::Constant(value)) = entry.field(key) else { continue };
-                    let step = Some(Step::Entry(key, plain(&value)));
+                    let step = Some(Step::Entry(key, text_of(&value)));
                     self.put(&within(field.name), step, None, entry);
                 }
             }

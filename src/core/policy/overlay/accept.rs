@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::policy::parameter::plain;
+use crate::core::policy::interpolation::text_of;
 use crate::core::quantity::Quantity;
 use crate::core::schema::Shape;
 
@@ -20,7 +20,7 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
         Shape::Text(format) => match value {
             Value::Object(_) | Value::Array(_) => None,
             value => {
-                let text = plain(value);
+                let text = text_of(value);
                 format.check(&text).map_err(|problem| format!("the result is `{text}`: {problem}"))?;
                 Some(Value::String(text))
             }
@@ -31,12 +31,12 @@ pub(super) fn accept(value: &Value, shape: &Shape) -> Result<Option<Value>, Stri
             .filter(|number| (*least..=*most).contains(number))
             .map(Value::from),
         Shape::Boolean => value.as_bool().map(Value::Bool),
-        Shape::Quantity => Quantity::from_value(value).map(|_| Value::String(plain(value))),
+        Shape::Quantity => Quantity::from_value(value).map(|_| Value::String(text_of(value))),
         Shape::PortNumberOrName => (value.is_i64() || value.is_string()).then(|| value.clone()),
         Shape::Opaque => Some(value.clone()),
         _ => None,
     };
-    let wanted = || format!("the result is `{}` where the field needs {}", plain(value), describe(shape));
+    let wanted = || format!("the result is `{}` where the field needs {}", text_of(value), describe(shape));
     accepted.map(Some).ok_or_else(wanted)
 }
 

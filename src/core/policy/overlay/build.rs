@@ -3,8 +3,8 @@
 use serde_json::{Map, Value};
 
 use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::text_of;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::parameter::plain;
 use crate::core::schema::{Field, Format, Object, Shape, check};
 
 use super::accept::{accept, is_structure};
@@ -115,5 +115,5 @@ pub(crate) fn evaluate_key(
     }
     let value = key.evaluate(bindings)?;
     let accepted = accept(&value, &Shape::Text(format));
-    accepted.map(|value| value.map(|value| plain(&value))).map_err(|message| key.failed(message))
+    accepted.map(|value| value.map(|value| text_of(&value))).map_err(|message| key.failed(message))
 }
