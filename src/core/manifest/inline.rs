@@ -4,10 +4,9 @@ use serde_json::Value;
 
 use crate::core::pointer::{field_path, push_token};
 use crate::core::policy::group_of;
-use crate::core::policy_set::PolicySet;
 
-use super::document::{InjectedDocument, Note, Wanted, inject as inject_document};
-use super::read::{Document, RawDocument};
+use super::injected::{InjectedDocument, Note};
+use super::read::{DocumentError, EditedDocument, RawDocument};
 
 /// The code of a manifest within a text that cannot be read.
 const UNREADABLE: &str = "unreadable_manifest";
@@ -42,20 +41,14 @@ fn walk(value: &Value, pointer: &mut String, found: &mut Vec<(String, String)>) 
     }
 }
 
-/// Injects the pod templates of the manifests within texts. Returns whether a text changed.
+/// Injects the pod templates of the manifests within texts, each by `inject`. Returns whether a text changed.
 pub(super) fn inject(
-    policies: &PolicySet,
     root: &mut Value,
-    wanted: Wanted,
     injected: &mut InjectedDocument,
+    inject: impl Fn(&RawDocument) -> Result<(Option<EditedDocument>, InjectedDocument), DocumentError>,
 ) -> bool {
     for (pointer, text) in find(root) {
-        let raw = RawDocument::new(text.into_bytes());
-        let read = Document::read(&raw).and_then(|mut document| {
-            let inner = inject_document(policies, &mut document, &raw, wanted)?;
-            let edited = inner.value.as_ref().map(|after| document.edited(&raw, after)).transpose()?;
-            Ok((edited, inner))
-        });
+        let read = inject(&RawDocument::new(text.into_bytes()));
         match read {
             Ok((edited, inner)) => {
                 if let Some(edited) = edited {

@@ -5,6 +5,7 @@
 
 mod align;
 mod comments;
+mod insert;
 mod place;
 mod replace;
 mod visit;

@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use super::super::layout::{self, Node};
 use super::super::write;
-use super::place::{Place, without_line_end};
+use super::insert::without_line_end;
+use super::place::Place;
 use super::visit::Editor;
 
 impl Editor<'_, '_> {
