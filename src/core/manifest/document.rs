@@ -13,11 +13,25 @@ use super::inline;
 use super::read::{Document, DocumentError, RawDocument, Syntax, located};
 use super::templates::{self, Found};
 
+/// The most manifests around a manifest, each of which is read again with all that is in it.
+const MAX_DEPTH: usize = 8;
+
 /// Injects every pod template of a document.
 ///
 /// Returns an error if a map of a changed document has a key twice, since writing it would lose one of the values, and
 /// if a document with such a map would change with the other value.
 pub fn inject(
+    policies: &PolicySet,
+    document: &mut Document,
+    piece: &RawDocument,
+    wanted: Wanted,
+) -> Result<InjectedDocument, DocumentError> {
+    inject_at(0, policies, document, piece, wanted)
+}
+
+/// Injects a document that is a manifest within so many others.
+fn inject_at(
+    depth: usize,
     policies: &PolicySet,
     document: &mut Document,
     piece: &RawDocument,
@@ -60,8 +74,12 @@ pub fn inject(
         add_findings(policies, &root, &contexts, &mut injected);
     }
     changed |= inline::inject(&mut root, &mut injected, |text| {
+        if depth == MAX_DEPTH {
+            let message = format!("it is within more than {MAX_DEPTH} other manifests");
+            return Err(DocumentError { message, line: 1, column: 1 });
+        }
         let mut document = Document::read(text)?;
-        let inner = inject(policies, &mut document, text, wanted)?;
+        let inner = inject_at(depth + 1, policies, &mut document, text, wanted)?;
         let edited = inner.value.as_ref().map(|after| document.edited(text, after)).transpose()?;
         Ok((edited, inner))
     });
