@@ -309,8 +309,8 @@ fn a_manifest_within_an_argo_workflow_that_cannot_be_read_is_reported() {
     run.says(&["/spec/templates/0/resource/manifest: unchanged: the manifest in `spec.templates[train].resource.manifest`", "(unreadable_manifest)"]);
     let annotated = job("", &format!("annotations: {{{TRIGGER}: \"true\"}}"), GPUS);
     let nested = |times| (0..times).fold(annotated.clone(), |inner, _| workflow(&inner));
-    assert_ne!(mutate(&["--policy", "aws-efa"], &nested(8)).exits(0).text(), nested(8));
-    let run = mutate(&["--policy", "aws-efa"], &nested(9)).exits(0);
+    assert_ne!(mutate(&["--policy", "aws-efa"], nested(8)).exits(0).text(), nested(8));
+    let run = mutate(&["--policy", "aws-efa"], nested(9)).exits(0);
     assert_eq!(run.text(), nested(9));
     run.says(&["it is within more than 8 other manifests (unreadable_manifest)"]);
     let own = "apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: w}\nspec:\n  templates:\n  - name: a\n    \

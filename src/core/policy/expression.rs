@@ -1,6 +1,7 @@
 //! CEL. Only this folder knows the library behind it.
 
 mod budget;
+mod environment;
 mod failure;
 mod formula;
 mod functions;
@@ -11,11 +12,9 @@ pub(crate) mod types;
 mod values;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use cel::common::types::{CelDouble, CelInt};
-use cel::common::value::CowVal;
-use cel::{Context, Env, ExecutionError, Program};
+use cel::{Context, Program};
 use serde_json::Value;
 
 use crate::core::yaml::{SourceMap, Span};
@@ -27,6 +26,7 @@ pub(crate) use reads::{Compared, Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
 use budget::Counting;
+use environment::{ENV, is_known_function, is_operator};
 use reads::Reader;
 use values::{from_json, to_json};
 
@@ -91,70 +91,10 @@ impl std::fmt::Debug for Bindings<'_, '_> {
     }
 }
 
-static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
-    let mut env = Env::stdlib();
-    // Each fails only if a function is declared twice, which the test below would show.
-    let _ = env.add_extension(cel::extensions::math);
-    let _ = env.add_extension(cel::extensions::strings);
-    let _ = env.add_extension(cel::extensions::lists);
-    let _ = budget::extension(&mut env);
-    let args = |ratio| vec![cel::common::types::INT_TYPE, ratio];
-    let _ = env.add_overload("devices", "devices_int_double", args(cel::common::types::DOUBLE_TYPE), devices);
-    let _ = env.add_overload("devices", "devices_int_int", args(cel::common::types::INT_TYPE), devices);
-    Arc::new(env)
-});
-
-/// `devices(gpus, ratio)`: how many devices so many GPUs need, rounded up.
-#[expect(clippy::needless_pass_by_value, reason = "the library's type of a function")]
-fn devices<'b, 'v>(args: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, ExecutionError> {
-    let gpus = args.first().and_then(|value| value.downcast_ref::<CelInt>()).map(|value| *value.inner());
-    let ratio = args.get(1).and_then(|value| {
-        let whole = value.downcast_ref::<CelInt>().map(|value| to_f64(*value.inner()));
-        whole.or_else(|| value.downcast_ref::<CelDouble>().map(|value| *value.inner()))
-    });
-    let (Some(gpus), Some(ratio)) = (gpus, ratio) else {
-        return Err(ExecutionError::function_error("devices", "takes an integer and a number"));
-    };
-    device_count(gpus, ratio)
-        .map(|count| CowVal::owned(CelInt::from(count)))
-        .ok_or_else(|| ExecutionError::function_error("devices", "is beyond any device count"))
-}
-
-/// GPUs times ratio, rounded up; a ratio such as 0.07 must not gain a device by binary rounding.
-fn device_count(gpus: i64, ratio: f64) -> Option<i64> {
-    const BILLION: f64 = 1e9;
-    let product = to_f64(gpus) * ratio;
-    let count = ((product * BILLION).round() / BILLION).ceil();
-    #[expect(clippy::cast_possible_truncation, reason = "checked to be within 2^53")]
-    (0.0..9e15).contains(&count).then_some(count as i64)
-}
-
-#[expect(clippy::cast_precision_loss, reason = "GPU counts are far below 2^53")]
-fn to_f64(value: i64) -> f64 {
-    value as f64
-}
-
 /// Expressions are parsed and evaluated by recursion, so there must be an end to them.
 const MAX_LENGTH: usize = 4_096;
 /// The deepest expression: `a + b + c` has three levels.
 const MAX_DEPTH: usize = 100;
-
-/// Names that CEL itself gives a meaning.
-const TYPE_NAMES: &[&str] = &[
-    "int",
-    "uint",
-    "double",
-    "bool",
-    "string",
-    "bytes",
-    "list",
-    "map",
-    "null_type",
-    "type",
-    "optional_type",
-];
-/// Namespaces of functions, as in `math.ceil(x)`.
-const NAMESPACES: &[&str] = &["math", "optional", "lists", "strings", "cel"];
 
 impl Expression {
     /// Compiles CEL and finds out what it reads.
@@ -271,26 +211,6 @@ pub(super) fn find_name(source: &str, name: &str) -> Option<usize> {
         .find(|at| !source[..*at].ends_with(is_name) && !source[*at + name.len()..].starts_with(is_name))
 }
 
-fn is_operator(function: &str) -> bool {
-    function.contains(['_', '@', '!']) && !function.starts_with(|c: char| c.is_ascii_alphabetic())
-}
-
-/// Asks the library: calling a function without the right arguments fails in another way than calling one
-/// that does not exist.
-fn is_known_function(function: &str) -> bool {
-    let missing = |source: String| match ENV.compile(&source) {
-        Ok(program) => {
-            matches!(program.execute(&Bindings::new().0), Err(ExecutionError::UndeclaredReference(_)))
-        }
-        // Macros check their arguments when they are compiled.
-        Err(_) => false,
-    };
-    let plain = !missing(format!("{function}()"));
-    plain
-        || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()")))
-        || !missing(format!("''.{function}()"))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -385,27 +305,6 @@ mod tests {
             Expression::compile(&("1+".repeat(101) + "1")).unwrap_err().message.contains("more than 100")
         );
         assert!(Expression::compile(&"1+".repeat(4_000)).unwrap_err().message.contains("4096"));
-    }
-
-    #[test]
-    fn devices_are_rounded_up_and_never_gained_by_binary_fractions() {
-        for (gpus, ratio, expected) in [
-            (8, 4.0, 32),
-            (8, 0.5, 4),
-            (1, 0.5, 1),
-            (3, 0.5, 2),
-            (8, 0.125, 1),
-            (9, 0.125, 2),
-            (100, 0.07, 7),
-            (3, 0.333_333_333_333, 1),
-            (0, 4.0, 0),
-            (8, 0.0, 0),
-        ] {
-            assert_eq!(device_count(gpus, ratio), Some(expected), "{gpus} x {ratio}");
-        }
-        assert_eq!(device_count(i64::MAX, 1e9), None);
-        assert_eq!(device_count(8, f64::NAN), None);
-        assert_eq!(device_count(8, -1.0), None);
     }
 
     #[test]

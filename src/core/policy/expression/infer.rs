@@ -13,8 +13,9 @@ mod samples;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, MapExpr};
 
+use super::Expression;
+use super::environment::TYPE_NAMES;
 use super::types::{Kind, Member, Texts, Type};
-use super::{Expression, TYPE_NAMES};
 
 pub(crate) use lookups::Part;
 

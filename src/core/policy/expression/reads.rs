@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
-use super::{NAMESPACES, TYPE_NAMES};
+use super::environment::TYPE_NAMES;
+use super::tree::operands;
 
 /// The parts of an object that an expression reads. Only they are converted for it: the whole of a pod costs ten times
 /// as much as parsing it.
@@ -183,13 +184,9 @@ impl Reader {
 
     fn call(&mut self, call: &CallExpr) {
         self.compare(call);
-        if let Some(target) = &call.target {
-            let namespace = matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()));
-            if !namespace {
-                self.expression(target);
-            }
+        for operand in operands(call) {
+            self.expression(operand);
         }
-        call.args.iter().for_each(|argument| self.expression(argument));
     }
 
     fn entry(&mut self, entry: &EntryExpr) {

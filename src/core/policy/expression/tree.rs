@@ -2,7 +2,7 @@
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr};
 
-use super::NAMESPACES;
+use super::environment::NAMESPACES;
 
 /// The parts of an expression that have values, to read or to replace.
 macro_rules! parts {
@@ -47,7 +47,8 @@ macro_rules! parts {
 parts!(parts, operands);
 parts!(parts_mut, operands_mut, mut);
 
-fn is_namespace(target: &IdedExpr) -> bool {
+/// Returns whether the target of a call is the first half of a function's name.
+pub(super) fn is_namespace(target: &IdedExpr) -> bool {
     matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()))
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::super::{Bindings, Expression, is_known_function};
+use super::super::environment::is_known_function;
+use super::super::{Bindings, Expression};
 use super::NAMES;
 
 const PAGE: &str = include_str!("../../../../../docs/functions.md");

@@ -1,8 +1,8 @@
 //! Functions and operators.
 
-use cel::common::ast::{CallExpr, Expr, IdedExpr};
+use cel::common::ast::{CallExpr, IdedExpr};
 
-use super::super::NAMESPACES;
+use super::super::tree::is_namespace;
 use super::super::types::{Kind, Texts, Type};
 use super::samples::{Answer, Sample, ask, samples};
 use super::{Walker, value_of};
@@ -214,10 +214,6 @@ fn sum(args: &[Type]) -> Option<Type> {
         }
         _ => None,
     }
-}
-
-fn is_namespace(target: &IdedExpr) -> bool {
-    matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()))
 }
 
 /// An operator as an expression writes it.

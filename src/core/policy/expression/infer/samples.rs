@@ -6,7 +6,7 @@ use cel::common::ast::{CallExpr, Expr, IdedExpr};
 use cel::{Context, ExecutionError};
 use serde_json::{Value, json};
 
-use super::super::ENV;
+use super::super::environment::ENV;
 use super::super::types::{Kind, Type};
 use super::super::values::{from_json, to_json};
 
