@@ -54,7 +54,7 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     found.extend(networks::findings(definition));
     found.extend(literals::findings(definition, &meaning));
     found.extend(amounts::findings(definition));
-    found.extend(environment::findings(definition));
+    found.extend(environment::findings(definition, &meaning));
     found.extend(tables::findings(definition));
     found.extend(names::findings(definition));
     found.extend(volumes::findings(definition, &meaning));

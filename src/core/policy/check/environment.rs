@@ -5,6 +5,7 @@ use crate::core::policy::diagnostic::{Diagnostic, UNRESOLVED_REFERENCE};
 use crate::core::policy::overlay::{Element, Instruction, Template, Variable};
 
 use super::Finding;
+use super::meaning::Meaning;
 use super::places::{Places, Step};
 
 /// A variable that a rule sets in the containers that it selects.
@@ -14,7 +15,7 @@ struct Set<'d> {
     value: Option<String>,
 }
 
-pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Finding> {
     let Some(all) = definition.rules.iter().map(variables).collect::<Option<Vec<_>>>() else {
         return Vec::new();
     };
@@ -25,7 +26,11 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
         let Some(value) = &set.value else { continue };
         let problem = own(set.name, value).or_else(|| {
             let later = references(value).find(|name| {
-                let is_set = |sets: &[Set<'_>]| sets.iter().any(|other| other.name == *name);
+                let meets = |other: &Set<'_>| {
+                    !meaning.excludes(&[&meaning.of_rule(set.rule), &meaning.of_rule(other.rule)])
+                };
+                let is_set =
+                    |sets: &[Set<'_>]| sets.iter().any(|other| other.name == *name && meets(other));
                 is_set(&all[at + 1..]) && !is_set(&all[..at])
             })?;
             let message = format!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::core::policy::definition::Definition;
+use crate::core::policy::definition::{Definition, Rule};
 use crate::core::policy::expression::types::Type;
 use crate::core::policy::expression::{Claim, Constant, Expression, Formula, Meanings, Test};
 use crate::core::policy::interpolation::Interpolation;
@@ -21,6 +21,10 @@ pub(super) struct Meaning<'d> {
     scope: &'d Scope,
     /// The statements about values that hold whatever the conditions are.
     pub(super) facts: Formula,
+    /// The condition of a rule without `containers`.
+    default_containers: Option<Expression>,
+    /// The condition of a rule with `requiresPodNetwork`.
+    pod_network: Option<Expression>,
 }
 
 impl Meanings for Meaning<'_> {
@@ -39,7 +43,13 @@ impl Meanings for Meaning<'_> {
 
 impl<'d> Meaning<'d> {
     pub(super) fn of(definition: &'d Definition, scope: &'d Scope) -> Self {
-        Self { definition, scope, facts: Formula::All(facts(definition, scope)) }
+        Self {
+            definition,
+            scope,
+            facts: Formula::All(facts(definition, scope)),
+            default_containers: Expression::compile("gpus > 0").ok(),
+            pod_network: Expression::compile("!hostNetwork").ok(),
+        }
     }
 
     /// A condition; one that is no expression can hold.
@@ -48,6 +58,20 @@ impl<'d> Meaning<'d> {
             Some(Interpolation::Expression(expression)) => expression.formula(self),
             _ => Formula::Constant(true),
         }
+    }
+
+    /// The condition on which a rule applies to a container.
+    pub(super) fn of_rule(&self, rule: &Rule) -> Formula {
+        let implied = |expression: &Option<Expression>| {
+            expression.as_ref().map_or(Formula::Constant(true), |expression| expression.formula(self))
+        };
+        let containers = match &rule.containers {
+            Some(condition) => self.formula(Some(condition)),
+            None => implied(&self.default_containers),
+        };
+        let network = rule.requires_pod_network.then(|| implied(&self.pod_network));
+        let all = [self.formula(rule.when.as_ref()), containers].into_iter().chain(network);
+        Formula::All(all.collect())
     }
 
     /// Returns whether no pod that the policy matches meets all of the conditions.

@@ -43,15 +43,25 @@ pub(super) fn surely_meet(one: &Formula, other: &Formula, depends: &impl Fn(&Tes
     let (Some(ones), Some(others)) = (alternatives(&[one]), alternatives(&[other])) else { return false };
     ones.iter().any(|one| {
         others.iter().any(|other| {
-            let apart = |one: &&Test| {
-                other.iter().all(|other| {
+            // A test of both conditions says nothing about the rest of either.
+            let only = |tests: &[&'_ Test], rest: &[&'_ Test]| -> Vec<usize> {
+                (0..tests.len()).filter(|at| !rest.iter().any(|test| is_same(test, tests[*at]))).collect()
+            };
+            let others = only(other, one);
+            let apart = |at: usize| {
+                others.iter().all(|other_at| {
+                    let (one, other) = (one[at], other[*other_at]);
                     if one.term == other.term { is_understood(one, other) } else { !depends(one, other) }
                 })
             };
             let together: Vec<&Test> = one.iter().chain(other).copied().collect();
-            one.iter().all(apart) && is_possible(&together)
+            only(one, other).into_iter().all(apart) && is_possible(&together)
         })
     })
+}
+
+fn is_same(one: &Test, other: &Test) -> bool {
+    one.term == other.term && one.claim == other.claim && one.negated == other.negated
 }
 
 /// Returns whether two tests of one value tell what there is to know.

@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use crate::core::policy::definition::{Definition, OnConflict, Rule};
 use crate::core::policy::diagnostic::{Diagnostic, SHADOWED_VALUE};
-use crate::core::policy::expression::Formula;
 use crate::core::policy::expression::types::Kind;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::interpolation::text_of;
@@ -69,13 +68,9 @@ pub(super) fn findings(definition: &Definition, scope: &Scope, meaning: &Meaning
 /// Returns whether both rules are sure to apply to some pod together.
 fn meet(earlier: &Written<'_>, later: &Written<'_>, meaning: &Meaning<'_>) -> bool {
     let conditions = |written: &Written<'_>| {
-        let rule = written.rule;
-        let mut all = vec![meaning.formula(rule.when.as_ref())];
+        let condition = meaning.of_rule(written.rule);
         // Outside of the containers, two rules can apply by different containers.
-        if written.in_container {
-            all.push(meaning.formula(rule.containers.as_ref()));
-        }
-        Formula::All(all)
+        if written.in_container { condition } else { condition.without(&["container", "gpus", "gpuCounts"]) }
     };
     let depends = |one: &_, other: &_| meaning.depends(one, other);
     let (one, other) = (conditions(earlier), conditions(later));

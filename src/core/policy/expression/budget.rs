@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use super::tree::{levels, operands, operands_mut, parts_mut};
 
-/// The values that one evaluation may handle, in bytes: five times the largest object that an API server accepts.
-const BUDGET: u64 = 16 << 20;
+/// The values that one evaluation may handle, in bytes: ten times the largest object that an API server accepts.
+const BUDGET: u64 = 32 << 20;
 /// The largest result, in bytes. No pod can hold it.
 const MAX_RESULT: u64 = 4 << 20;
 /// The size of a number, a boolean, or the head of a text, a list or a map, and the cost of one step of a loop.
@@ -85,7 +85,7 @@ fn exhausted() -> ExecutionError {
 }
 
 /// The reason for which an evaluation ends when its budget is used up.
-pub(super) const EXHAUSTED: &str = "it handles more than 16 MiB of values";
+pub(super) const EXHAUSTED: &str = "it handles more than 32 MiB of values";
 
 /// Adds the functions with which expressions count.
 pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
@@ -227,6 +227,8 @@ fn count(expression: &mut IdedExpr) {
             operands.next().into_iter().for_each(|first| charge(first, CHARGE, weight));
             operands.for_each(|operand| charge(operand, CHARGE, 0));
         }
+        // The field of a value is borrowed from it, or moved out of it.
+        Expr::Select(_) => {}
         parent => parts_mut(parent).into_iter().for_each(|part| charge(part, CHARGE, 0)),
     }
 }

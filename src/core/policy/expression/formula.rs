@@ -90,6 +90,11 @@ impl Test {
         }
     }
 
+    /// Returns whether the value depends on one of these names.
+    fn depends_on(&self, names: &[&str]) -> bool {
+        self.roots.iter().any(|root| names.contains(&root.split('\u{0}').next().unwrap_or_default()))
+    }
+
     /// The opposite of the test.
     #[must_use]
     pub(crate) fn opposite(self) -> Self {
@@ -98,6 +103,17 @@ impl Test {
 }
 
 impl Formula {
+    /// The condition without its tests of these names, as if they held.
+    pub(crate) fn without(self, roots: &[&str]) -> Self {
+        let all = |parts: Vec<Self>| parts.into_iter().map(|part| part.without(roots)).collect();
+        match self {
+            Self::Test(test) if test.depends_on(roots) => Self::Constant(true),
+            Self::All(parts) => Self::All(all(parts)),
+            Self::Any(parts) => Self::Any(all(parts)),
+            other => other,
+        }
+    }
+
     #[must_use]
     pub(crate) fn negated(self) -> Self {
         match self {

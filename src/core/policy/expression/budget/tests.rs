@@ -35,21 +35,42 @@ fn an_expression_that_would_not_end_fails() {
         nested("map", 12, "1") + " == [] || true",
         format!("lists.range(1000000).map(x, {})", vec!["1"; 80].join("+")),
         "lists.range(1000).map(x, lists.range(1000000))".to_owned(),
-        "lists.range(100000).map(x, pod)".to_owned(),
-        "lists.range(100000).exists(x, pod.?spec.?containers.hasValue() && x < 0)".to_owned(),
-        "lists.range(100000).map(x, [pod, pod])".to_owned(),
-        "lists.range(100000).map(x, {'a': pod})".to_owned(),
-        "lists.range(100000).map(x, true ? pod : text)".to_owned() + ".map(y, y == pod)",
+        "lists.range(300000).map(x, pod)".to_owned(),
+        "lists.range(300000).exists(x, pod.?spec.?containers.hasValue() && x < 0)".to_owned(),
+        "lists.range(300000).map(x, [pod, pod])".to_owned(),
+        "lists.range(300000).map(x, {'a': pod})".to_owned(),
+        "lists.range(300000).map(x, true ? pod : text)".to_owned() + ".map(y, y == pod)",
         chained(".replace('', 'aaaaaaaaaa')", 30),
         chained(".replace('', text)", 30),
         format!("size({doubled}[0]) > 0"),
         format!("size({paired}) > 0"),
-        "size(lists.range(100000).map(x, 'a').join(text + text + text + text + text)) > 0".to_owned(),
+        "size(lists.range(300000).map(x, 'a').join(text + text + text + text + text)) > 0".to_owned(),
         "lists.range(20000).sortBy(x, lists.range(20000))".to_owned(),
     ] {
         let result = evaluate(&Expression::compile(&source).unwrap());
         let error = result.err().unwrap_or_else(|| panic!("{source} has a value"));
-        assert!(error.contains("more than 16 MiB"), "{source}: {error}");
+        assert!(error.contains("more than 32 MiB"), "{source}: {error}");
+    }
+}
+
+#[test]
+fn the_largest_pods_are_within_the_budget() {
+    let env: Vec<_> =
+        (0..200).map(|at| json!({"name": format!("VAR_{at}"), "value": "x".repeat(12)})).collect();
+    let containers: Vec<_> =
+        (0..200).map(|at| json!({"name": format!("c{at}"), "env": env.clone()})).collect();
+    let mut bindings = Bindings::new();
+    bindings.set("container", &containers[0]);
+    bindings.set("pod", &json!({"spec": {"containers": containers}}));
+    for source in [
+        "pod.spec.containers.filter(c, c.name != container.name).size() > 0",
+        "pod.spec.containers.map(c, c.?env.orValue([]).filter(e, e.name.startsWith('VAR_1'))).flatten().size() > 3",
+        "!pod.spec.containers.exists(c, c.?env.orValue([]).exists(e, e.name == 'NOPE'))",
+        "size(pod.spec.containers.map(c, c.?env.orValue([]).map(e, e.name)).flatten()) > 0",
+        "container.env.filter(e, container.env.exists(f, f.name == e.name)).size() > 0",
+    ] {
+        let result = Expression::compile(source).unwrap().evaluate(&bindings);
+        assert_eq!(result.map_err(|failure| failure.message), Ok(json!(true)), "{source}");
     }
 }
 
