@@ -158,11 +158,13 @@ pub(super) fn span_at(text: &str, offset: usize) -> Span {
 /// The text of a scalar without the line end that saphyr-parser adds to a block at the end of a file without one.
 pub(super) fn without_added_end<'t>(text: &'t str, style: ScalarStyle, source: &str, end: usize) -> &'t str {
     let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-    let last_line = &source[source.rfind('\n').map_or(0, |at| at + 1)..];
-    if is_block && !last_line.trim().is_empty() && end >= source.chars().count() {
-        return text.strip_suffix('\n').unwrap_or(text);
+    if !is_block || source.ends_with('\n') {
+        return text;
     }
-    text
+    let last_line = source[source.rfind('\n').map_or(0, |at| at + 1)..].trim();
+    // Only the last block of the text has to know its length.
+    let may_be_last = !last_line.is_empty() && text.trim_end().ends_with(last_line);
+    if may_be_last && end >= source.chars().count() { text.strip_suffix('\n').unwrap_or(text) } else { text }
 }
 
 pub(super) fn scalar_value(
