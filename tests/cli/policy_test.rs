@@ -90,6 +90,10 @@ fn a_filter_selects_cases_by_file_and_name() {
     let folder = lab(&[PASSES, FAILS]);
     assert!(test(&folder, &["--filter", "eight"]).exits(0).text().ends_with("1 passed, 0 failed\n"));
     assert!(test(&folder, &["--filter", "tests/lab"]).exits(1).text().ends_with("1 passed, 1 failed\n"));
+    test(&folder, &["--filter", "nine"]).exits(2).says(&["no case has `nine` in its file and name"]);
+    run_in(folder.path(), &["policy", "explain", "tests/lab.yaml"], "")
+        .exits(2)
+        .says(&["tests/lab.yaml has cases of policies", "policy test tests/lab.yaml"]);
 }
 
 #[test]

@@ -73,7 +73,7 @@ impl Document {
         let text = std::str::from_utf8(&piece.bytes).map_err(|error| {
             let before = String::from_utf8_lossy(&piece.bytes[..error.valid_up_to()]);
             let span = yaml::span_at(&before, before.len());
-            located(yaml::Error { message: "is not UTF-8 text".to_owned(), span }, piece, "")
+            located(yaml::Error { message: "the document is not UTF-8 text".to_owned(), span }, piece, "")
         })?;
         let mark = mark(text);
         let (before, text) = text.split_at(mark);

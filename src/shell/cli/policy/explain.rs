@@ -14,6 +14,7 @@ use crate::core::explain::{self, Explainer, PodFact, Sources, VERSION};
 use crate::core::manifest::{Document, Found, RawDocument, find};
 use crate::core::policy::Foreign;
 use crate::core::policy_set::{PolicySet, mutate};
+use crate::core::policy_test;
 use crate::core::workload::{self, CheckedPod, Findings, NearMiss};
 use crate::shell::builtin;
 use crate::shell::cli::ExitStatus;
@@ -78,6 +79,9 @@ fn no_manifest(name: &str, policies: &[String]) -> anyhow::Result<()> {
         if builtin::find(name).is_none() && path.is_file() { fs::read_to_string(path).ok() } else { None };
     let Some(foreign) = text.and_then(|text| Foreign::of(&text)) else { return Ok(()) };
     let kind = foreign.kind.as_deref().unwrap_or("file without a kind");
+    if kind == policy_test::KIND {
+        bail!("{name} has cases of policies\nhint: `fabric-injector policy test {name}` runs them");
+    }
     let others: Vec<&str> = policies.iter().map(String::as_str).filter(|other| *other != name).collect();
     let others = if others.is_empty() { "POLICY".to_owned() } else { others.join(" ") };
     bail!(
@@ -262,7 +266,7 @@ impl Pods<'_> {
             if value["kind"] != "AdmissionReview" {
                 let kind = value["kind"].as_str().unwrap_or("object without a kind").to_owned();
                 bail!(
-                    "{name}: document {} is {kind}, no AdmissionReview; give manifests with `-f`",
+                    "{name}: document {} is of kind {kind}, and no AdmissionReview; give manifests with `-f`",
                     index + 1
                 );
             }

@@ -119,6 +119,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             }
         }
     }
+    if let (Some(filter), true) = (&arguments.filter, report.cases.is_empty()) {
+        anyhow::bail!("no case has `{filter}` in its file and name");
+    }
     if arguments.update {
         for CaseReport { file, line, name, .. } in
             report.cases.iter().filter(|case| !case.differences.is_empty())
