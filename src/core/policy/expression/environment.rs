@@ -6,6 +6,8 @@ use cel::common::types::{CelDouble, CelInt};
 use cel::common::value::CowVal;
 use cel::{Context, Env, ExecutionError};
 
+use super::tree::NAMESPACES;
+
 /// Names that CEL itself gives a meaning.
 pub(super) const TYPE_NAMES: &[&str] = &[
     "int",
@@ -20,8 +22,6 @@ pub(super) const TYPE_NAMES: &[&str] = &[
     "type",
     "optional_type",
 ];
-/// Namespaces of functions, as in `math.ceil(x)`.
-pub(super) const NAMESPACES: &[&str] = &["math", "optional", "lists", "strings", "cel"];
 
 /// The functions and macros of expressions.
 pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {

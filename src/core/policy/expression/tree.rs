@@ -2,7 +2,8 @@
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr};
 
-use super::environment::NAMESPACES;
+/// Namespaces of functions, as in `math.ceil(x)`.
+pub(super) const NAMESPACES: &[&str] = &["math", "optional", "lists", "strings", "cel"];
 
 /// The parts of an expression that have values, to read or to replace.
 macro_rules! parts {
