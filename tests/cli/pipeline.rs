@@ -46,7 +46,7 @@ fn a_pipeline_fails_until_the_manifests_are_injected_and_committed() {
     fs::write(path.join("manifests/pod.yaml"), &pod).unwrap();
     let commit = "git add -A; git -c user.name=a -c user.email=a@example.com commit -qm manifests";
     assert!(shell(path, &format!("git init -q; {commit}")).0);
-    // Nobody committed the edits.
+    // The edits are not committed, which the second command finds.
     let (done, said) = shell(path, &recipe());
     assert!(!done && said.contains('+') && said.contains("vpc.amazonaws.com/efa"), "{said}");
     assert!(shell(path, commit).0);
