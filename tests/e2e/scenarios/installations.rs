@@ -33,6 +33,10 @@ async fn comes_and_goes(cluster: &Cluster, source: &[&str]) {
     })
     .await;
     cluster.serves().await;
+    // Servers have written what they write.
+    for manager in ["kubectl", "another"] {
+        cluster.applies_without_change(manager, source).await;
+    }
     let (succeeded, said) = outcome(&mut cluster.kubectl(&[&["delete"], source].concat())).await;
     assert!(succeeded, "{said}");
     release::assert_nothing_is_left(cluster).await;
@@ -54,6 +58,18 @@ pub(super) async fn kubectl_applies_what_manifests_prints(cluster: &Cluster) {
 pub(super) async fn kubectl_applies_the_kustomization(cluster: &Cluster) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests");
     comes_and_goes(cluster, &["-k", folder]).await;
+}
+
+pub(super) async fn kubectl_applies_a_kustomization_of_another_cloud(cluster: &Cluster) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    let (succeeded, printed) = outcome(command.args(["manifests", "--policy", "oci-sriov"])).await;
+    assert!(succeeded, "{printed}");
+    std::fs::write(folder.path().join("fabric-injector.yaml"), printed).unwrap();
+    let page = include_str!("../../../docs/install.md");
+    let kustomization = page.split_once("# kustomization.yaml\n").unwrap().1.split_once("```").unwrap().0;
+    std::fs::write(folder.path().join("kustomization.yaml"), kustomization).unwrap();
+    comes_and_goes(cluster, &["-k", folder.path().to_str().unwrap()]).await;
 }
 
 /// A Secret with a new certificate of an authority.
