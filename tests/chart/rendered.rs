@@ -7,7 +7,7 @@ use fabric_injector::core::yaml;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, providers};
-use crate::helm::Helm;
+use crate::helm::{Helm, IMAGE};
 use crate::objects::{Objects, identity, is_test, read_objects};
 use crate::{compare_or_write, read, root};
 
@@ -99,6 +99,7 @@ pub(crate) fn the_documented_patch_enables_each_provider(helm: &Helm) {
     let page = read(&root().join("docs/install.md"));
     let (_, example) = page.split_once("```yaml\n# kustomization.yaml\n").unwrap();
     let example = yaml::read_value(example.split_once("```").unwrap().0).unwrap().root.unwrap();
+    assert_eq!(example["images"][0]["name"], IMAGE);
     let patch = example["patches"][0]["patch"].as_str().unwrap();
     assert!(patch.contains("oci:"), "{patch}");
     for provider in providers().keys() {

@@ -63,7 +63,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     release::uninstalled_it_leaves_nothing,
     installations::a_certificate_of_the_operator_is_served_and_replaced,
     installations::kubectl_applies_what_manifests_prints,
-    installations::kubectl_applies_the_kustomization,
+    installations::kubectl_applies_the_documented_kustomization,
 ];
 
 /// All of them, as something that can be run.

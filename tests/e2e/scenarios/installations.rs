@@ -1,5 +1,7 @@
 //! The other ways to an installation: without Helm, and with a certificate that the operator brings.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -11,6 +13,7 @@ use tokio::process::Command;
 use super::{release, values};
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
+use crate::kubelet::image::REPOSITORY;
 use crate::processes::outcome;
 use crate::workloads::{annotated_template, is_injected, pod};
 
@@ -41,19 +44,36 @@ async fn comes_and_goes(cluster: &Cluster, source: &[&str]) {
 
 pub(super) async fn kubectl_applies_what_manifests_prints(cluster: &Cluster) {
     let values_file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(values_file.path(), values().to_string()).unwrap();
+    fs::write(values_file.path(), values().to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
     let (succeeded, printed) =
-        outcome(command.arg("manifests").arg("--values").arg(values_file.path())).await;
+        outcome(command.args(["manifests", "--image", &image()]).arg("--values").arg(values_file.path()))
+            .await;
     assert!(succeeded, "{printed}");
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
-    std::fs::write(file.path(), printed).unwrap();
+    fs::write(file.path(), printed).unwrap();
     comes_and_goes(cluster, &["-f", file.path().to_str().unwrap()]).await;
 }
 
-pub(super) async fn kubectl_applies_the_kustomization(cluster: &Cluster) {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests");
-    comes_and_goes(cluster, &["-k", folder]).await;
+/// The example of the documentation, with the image of the scenarios. It keeps AWS, whose devices the nodes have.
+pub(super) async fn kubectl_applies_the_documented_kustomization(cluster: &Cluster) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let page = fs::read_to_string(root.join("docs/install.md")).unwrap();
+    let (_, example) = page.split_once("```yaml\n# kustomization.yaml\n").unwrap();
+    let example = example.split_once("```").unwrap().0;
+    let example = example.replace("registry.example.com/fabric-injector", REPOSITORY).replace("oci:", "aws:");
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("deploy/manifests");
+    fs::create_dir_all(&base).unwrap();
+    for file in ["kustomization.yaml", "fabric-injector.yaml"] {
+        fs::copy(root.join("deploy/manifests").join(file), base.join(file)).unwrap();
+    }
+    fs::write(folder.path().join("kustomization.yaml"), example).unwrap();
+    comes_and_goes(cluster, &["-k", folder.path().to_str().unwrap()]).await;
+}
+
+fn image() -> String {
+    format!("{REPOSITORY}:{}", env!("CARGO_PKG_VERSION"))
 }
 
 /// A Secret with a new certificate of an authority.
