@@ -41,8 +41,8 @@ pub(crate) enum GuardAction {
 #[derive(Debug, Clone)]
 pub(crate) struct Installation {
     pub(crate) namespace: String,
-    /// The image, if not that of this version.
-    pub(crate) image: Option<String>,
+    /// The image of the server.
+    pub(crate) image: String,
     /// `Fail` or `Ignore`.
     pub(crate) failure_policy: &'static str,
     pub(crate) guard: GuardAction,
@@ -141,9 +141,7 @@ impl Installation {
     fn put_server(&self, deployment: &mut Value) {
         let pod = &mut deployment["spec"]["template"]["spec"];
         let server = &mut pod["containers"][0];
-        if let Some(image) = &self.image {
-            server["image"] = json!(image);
-        }
+        server["image"] = json!(self.image);
         if let Some(arguments) = server["args"].as_array_mut() {
             // The same response, whether injection fails or the API server reaches no replica.
             let on_error = if self.failure_policy == "Ignore" { "allow" } else { "deny" };

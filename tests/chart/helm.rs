@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::policy_list::listed;
 use fabric_injector::shell::builtin;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::objects::read_objects;
 use crate::{chart, programs};
@@ -16,6 +16,8 @@ use crate::{chart, programs};
 /// The release in all tests. The plain manifests have the same names.
 pub(crate) const RELEASE: &str = "fabric-injector";
 pub(crate) const NAMESPACE: &str = "fabric-injector";
+/// The repository of the image in all tests and in the plain manifest, of a name that no registry can have (RFC 2606).
+pub(crate) const IMAGE: &str = "registry.invalid/fabric-injector";
 
 #[derive(Debug)]
 pub(crate) struct Helm {
@@ -104,8 +106,12 @@ impl Helm {
         files.next().unwrap().unwrap().path()
     }
 
-    /// Runs `helm` on a chart with values on its standard input.
+    /// Runs `helm` on a chart with values on its standard input, and with an image unless they say which.
     fn run(&self, chart: &Path, arguments: &[&str], values: &Value) -> Output {
+        let mut values = values.clone();
+        if values.is_object() && values["image"]["repository"].is_null() {
+            values["image"]["repository"] = json!(IMAGE);
+        }
         let mut command = Command::new(&self.binary);
         command.args(arguments).arg(chart).env_remove("KUBECONFIG");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

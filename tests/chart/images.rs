@@ -1,7 +1,11 @@
 //! The container image, as far as it can be told without building it.
 
 use fabric_injector::core::yaml;
+use serde_json::json;
 
+use crate::cases::{enabled, render, with};
+use crate::helm::{Helm, IMAGE};
+use crate::objects::is_test;
 use crate::{chart, read, root};
 
 /// The instructions of the last stage, continued lines joined.
@@ -41,8 +45,30 @@ pub(crate) fn the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_ne
     assert!(parts(version) >= parts(needed), "{version} {needed}");
 }
 
-pub(crate) fn the_chart_takes_the_image_of_its_version() {
+/// A name that the repository brought along would be one that somebody else can push to.
+pub(crate) fn the_chart_of_a_checkout_has_no_image(helm: &Helm) {
     let values = yaml::read_value(&read(&chart().join("values.yaml"))).unwrap().root.unwrap();
-    assert_eq!(values["image"]["tag"], "");
-    assert_eq!(values["image"]["digest"], "");
+    for key in ["repository", "tag", "digest"] {
+        assert_eq!(values["image"][key], "", "{key}");
+    }
+    let none = with(enabled("aws"), &json!({"image": {"repository": ""}}));
+    let error = helm.template(&none).unwrap_err();
+    for text in ["image: `repository` is empty", "hint: build an image", "docs/image.md", "--set image.repository="] {
+        assert!(error.contains(text), "`{text}` is not in\n{error}");
+    }
+}
+
+pub(crate) fn an_image_has_the_version_of_the_chart_or_what_is_set(helm: &Helm) {
+    let digest = format!("sha256:{}", "0".repeat(64));
+    let version = env!("CARGO_PKG_VERSION");
+    for (image, wanted) in [
+        (json!({}), format!("{IMAGE}:{version}")),
+        (json!({"repository": "localhost:5000/a/b", "tag": "x"}), "localhost:5000/a/b:x".to_owned()),
+        (json!({"digest": digest}), format!("{IMAGE}:{version}@{digest}")),
+    ] {
+        let objects = render(helm, &with(enabled("aws"), &json!({"image": image})));
+        assert_eq!(objects.server()["image"], wanted);
+        let mut test = objects.of_kind("Pod").filter(|pod| is_test(pod));
+        assert_eq!(test.next().unwrap()["spec"]["containers"][0]["image"], wanted);
+    }
 }

@@ -174,6 +174,8 @@ pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
         (json!({"webhook": {"failurePolicy": "fail"}}), "must be one of 'Fail', 'Ignore'"),
         (json!({"webhook": {"timeoutSeconds": 31}}), "/webhook/timeoutSeconds"),
         (json!({"image": {"digest": "sha256:abc"}}), "/image/digest"),
+        (json!({"image": {"repository": "registry.example/fi:1"}}), "/image/repository"),
+        (json!({"image": {"repository": "registry.example/fi@sha256:abc"}}), "/image/repository"),
         (json!({"certificates": {"duration": "30 days"}}), "/certificates/duration"),
         (json!({"certificates": {"caDuration": "1d12h"}}), "/certificates/caDuration"),
         (json!({"certificates": {"caOverlap": "1w"}}), "/certificates/caOverlap"),

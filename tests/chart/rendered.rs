@@ -7,7 +7,7 @@ use fabric_injector::core::yaml;
 use serde_json::{Value, json};
 
 use crate::cases::enabled;
-use crate::helm::Helm;
+use crate::helm::{Helm, IMAGE};
 use crate::objects::{identity, is_test, read_objects};
 use crate::{compare_or_write, read, root};
 
@@ -77,4 +77,12 @@ pub(crate) fn the_kustomization_has_the_file() {
     let kustomization = yaml::read_value(&text).unwrap().root.unwrap();
     assert_eq!(kustomization["kind"], "Kustomization");
     assert_eq!(kustomization["resources"], json!(["fabric-injector.yaml"]));
+}
+
+pub(crate) fn the_documented_overlay_replaces_the_image_of_the_file() {
+    let page = read(&root().join("docs/install.md"));
+    let (_, example) = page.split_once("# kustomization.yaml of an overlay\n").unwrap();
+    let example = yaml::read_value(example.split_once("```").unwrap().0).unwrap().root.unwrap();
+    assert_eq!(example["images"][0]["name"], IMAGE);
+    assert!(read(&plain()).contains(&format!("image: {IMAGE}:")));
 }

@@ -1,13 +1,22 @@
 //! `manifests`: the objects that install the webhook.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Run, run, run_in};
+use super::{ROOT, Run, run, run_in};
+
+/// The command, without the options that differ.
+const MANIFESTS: [&str; 3] = ["manifests", "--image", IMAGE];
+const IMAGE: &str = "registry.example/fi:1";
 
 fn manifests(args: &[&str]) -> Vec<Value> {
-    run(&[&["manifests"], args].concat(), "").exits(0).documents()
+    manifests_in(Path::new(ROOT), args)
+}
+
+fn manifests_in(folder: &Path, args: &[&str]) -> Vec<Value> {
+    run_in(folder, &[&MANIFESTS, args].concat(), "").exits(0).documents()
 }
 
 fn of_kind<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
@@ -92,8 +101,7 @@ fn the_webhook_is_registered_for_the_policies_in_use() {
         "anyAnnotation:\n      example.com/fabric: \"yes\"\n",
     );
     fs::write(folder.path().join("ours.yaml"), own).unwrap();
-    let args = ["manifests", "--policy", "aws-efa", "--policy", "ours.yaml"];
-    let objects = run_in(folder.path(), &args, "").exits(0).documents();
+    let objects = manifests_in(folder.path(), &["--policy", "aws-efa", "--policy", "ours.yaml"]);
     let webhook = &of_kind(&objects, "MutatingWebhookConfiguration")["webhooks"][0];
     let expression = condition(webhook, "policy-matches-pod");
     assert!(expression.contains("\"example.com/fabric\" in object.metadata.annotations"), "{expression}");
@@ -124,8 +132,8 @@ fn values_and_settings_reach_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let values = "image: {tag: x}\nmultinodeNetworking:\n  azure: {enabled: true, rdmaDevicesPerGPU: 1, rdmaDeviceName: hca}\n";
     fs::write(folder.path().join("values.yaml"), values).unwrap();
-    let args = ["manifests", "--values", "values.yaml", "--set", "rdmaDevicesPerGPU=2"];
-    let objects = run_in(folder.path(), &args, "").exits(0).documents();
+    let args = ["--values", "values.yaml", "--set", "rdmaDevicesPerGPU=2"];
+    let objects = manifests_in(folder.path(), &args);
     assert_eq!(
         settings(&objects),
         json!({"multinodeNetworking": {"azure": {"enabled": true, "rdmaDevicesPerGPU": 2.0, "rdmaDeviceName": "hca"}}})
@@ -133,7 +141,7 @@ fn values_and_settings_reach_the_server() {
     // What the server gets says the same once more.
     let again = settings(&objects).to_string();
     fs::write(folder.path().join("again.yaml"), again).unwrap();
-    let same = run_in(folder.path(), &["manifests", "--values", "again.yaml"], "").exits(0).documents();
+    let same = manifests_in(folder.path(), &["--values", "again.yaml"]);
     assert_eq!(same, objects);
 }
 
@@ -166,18 +174,15 @@ fn what_happens_without_a_server_is_for_the_operator_to_say() {
     assert_eq!(of_kind(&none, "ValidatingAdmissionPolicy")["metadata"]["name"], "fabric-injector-token");
 }
 
+/// A name that the program brought along would be one that somebody else can push to.
 #[test]
-fn the_image_can_be_another() {
-    let image = |objects: &[Value]| {
-        of_kind(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"].clone()
-    };
-    let version = env!("CARGO_PKG_VERSION");
-    let default = image(&manifests(&["--policy", "aws-efa"]));
-    assert!(default.as_str().unwrap().ends_with(&format!(":{version}")), "{default}");
-    assert_eq!(
-        image(&manifests(&["--policy", "aws-efa", "--image", "registry.example/fi:1"])),
-        "registry.example/fi:1"
-    );
+fn the_image_is_the_one_that_is_given_and_none_is_without() {
+    let objects = manifests(&["--policy", "aws-efa"]);
+    let image = &of_kind(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["image"];
+    assert_eq!(*image, IMAGE);
+    let run = run(&["manifests", "--policy", "aws-efa"], "").exits(2);
+    assert!(run.stdout.is_empty());
+    assert!(run.stderr.contains("required arguments were not provided:\n  --image <IMAGE>"), "{}", run.stderr);
 }
 
 #[test]
@@ -200,7 +205,7 @@ fn every_object_has_what_it_takes_to_be_one_and_none_is_there_twice() {
 
 #[track_caller]
 fn refused(args: &[&str], sentence: &str) -> Run {
-    let refused = run(&[&["manifests"], args].concat(), "").exits(2);
+    let refused = run(&[&MANIFESTS, args].concat(), "").exits(2);
     assert!(refused.stdout.is_empty());
     assert!(refused.stderr.contains(sentence), "{}", refused.stderr);
     refused

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tokio::process::Command;
 
+use super::kubelet::image::REPOSITORY;
 use super::processes::outcome;
 
 /// The release, its namespace, and what its objects are called.
@@ -45,7 +46,9 @@ impl Helm {
         std::fs::create_dir_all(&self.folder).unwrap();
         let file = self.folder.join("values.json");
         std::fs::write(&file, values.to_string()).unwrap();
-        outcome(self.command(arguments).arg(chart()).arg("--values").arg(file)).await
+        let image = format!("image.repository={REPOSITORY}");
+        let mut command = self.command(arguments);
+        outcome(command.arg(chart()).args(["--set", &image]).arg("--values").arg(file)).await
     }
 
     /// Installs the chart or upgrades the release, and waits until its pods are ready.

@@ -8,7 +8,7 @@
 //! listen on `0.0.0.0` is told its pod's address instead.
 
 mod container;
-mod image;
+pub(crate) mod image;
 mod probes;
 mod status;
 mod volumes;

@@ -67,7 +67,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     release::uninstalled_it_leaves_nothing,
     installations::a_certificate_of_the_operator_is_served_and_replaced,
     installations::kubectl_applies_what_manifests_prints,
-    installations::kubectl_applies_the_kustomization,
+    installations::kubectl_applies_the_documented_overlay,
     installations::kubectl_applies_a_kustomization_of_another_cloud,
     broken_policies::with_managed_certificates_plain_pods_start_whatever_the_policies_are,
     broken_policies::with_a_secret_of_the_operator_plain_pods_start_whatever_the_policies_are,

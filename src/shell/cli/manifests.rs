@@ -21,7 +21,7 @@ use super::policy_sources::PolicyArguments;
 /// `docs/install.md` explain each choice.
 #[derive(Debug, Args)]
 #[command(
-    after_long_help = "To install: fabric-injector manifests --values values.yaml | kubectl apply -f -"
+    after_long_help = "To install: fabric-injector manifests --values values.yaml --image IMAGE | kubectl apply -f -"
 )]
 pub(super) struct Arguments {
     #[command(flatten)]
@@ -30,9 +30,10 @@ pub(super) struct Arguments {
     /// one has to exist
     #[arg(long, value_name = "NAME", default_value = "fabric-injector", value_parser = own_namespace)]
     namespace: String,
-    /// The image of the server [default: that of this version]
+    /// The image of the server, such as `registry.example.com/fabric-injector:0.1.0`; `docs/image.md` describes how to
+    /// build and push one
     #[arg(long, value_name = "IMAGE", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    image: Option<String>,
+    image: String,
     /// The response for a pod that asks for multi-node networking when no replica answers
     #[arg(long, value_enum, default_value = "fail", ignore_case = true)]
     failure_policy: FailurePolicy,

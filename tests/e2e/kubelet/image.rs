@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The repository that the chart names.
-const REPOSITORY: &str = "ghcr.io/fabric-injector/fabric-injector";
+/// The repository of the image in all scenarios.
+pub(crate) const REPOSITORY: &str = "registry.example/fabric-injector";
 /// The program in the image.
 pub(super) const ENTRYPOINT: &str = "/fabric-injector";
 

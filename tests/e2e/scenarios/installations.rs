@@ -1,5 +1,7 @@
 //! The other ways to an installation: without Helm, and with a certificate that the operator brings.
 
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
@@ -11,6 +13,7 @@ use tokio::process::Command;
 use super::{release, values};
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
+use crate::kubelet::image::REPOSITORY;
 use crate::processes::outcome;
 use crate::workloads::{annotated_template, is_injected, pod};
 
@@ -45,30 +48,50 @@ async fn comes_and_goes(cluster: &Cluster, source: &[&str]) {
 
 pub(super) async fn kubectl_applies_what_manifests_prints(cluster: &Cluster) {
     let values_file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(values_file.path(), values().to_string()).unwrap();
+    fs::write(values_file.path(), values().to_string()).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
     let (succeeded, printed) =
-        outcome(command.arg("manifests").arg("--values").arg(values_file.path())).await;
+        outcome(command.args(["manifests", "--image", &image()]).arg("--values").arg(values_file.path()))
+            .await;
     assert!(succeeded, "{printed}");
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
-    std::fs::write(file.path(), printed).unwrap();
+    fs::write(file.path(), printed).unwrap();
     comes_and_goes(cluster, &["-f", file.path().to_str().unwrap()]).await;
 }
 
-pub(super) async fn kubectl_applies_the_kustomization(cluster: &Cluster) {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests");
-    comes_and_goes(cluster, &["-k", folder]).await;
+/// The text of the example in docs/install.md that begins with this comment.
+fn documented(comment: &str) -> &'static str {
+    let page = include_str!("../../../docs/install.md");
+    let (_, example) = page.split_once(&format!("```yaml\n{comment}\n")).unwrap();
+    example.split_once("```").unwrap().0
+}
+
+pub(super) async fn kubectl_applies_the_documented_overlay(cluster: &Cluster) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let example = documented("# kustomization.yaml of an overlay");
+    let example = example.replace("registry.example.com/fabric-injector", REPOSITORY);
+    let folder = tempfile::tempdir().unwrap();
+    let base = folder.path().join("deploy/manifests");
+    fs::create_dir_all(&base).unwrap();
+    for file in ["kustomization.yaml", "fabric-injector.yaml"] {
+        fs::copy(root.join("deploy/manifests").join(file), base.join(file)).unwrap();
+    }
+    fs::write(folder.path().join("kustomization.yaml"), example).unwrap();
+    comes_and_goes(cluster, &["-k", folder.path().to_str().unwrap()]).await;
+}
+
+fn image() -> String {
+    format!("{REPOSITORY}:{}", env!("CARGO_PKG_VERSION"))
 }
 
 pub(super) async fn kubectl_applies_a_kustomization_of_another_cloud(cluster: &Cluster) {
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
-    let (succeeded, printed) = outcome(command.args(["manifests", "--policy", "oci-sriov"])).await;
+    let command = command.args(["manifests", "--policy", "oci-sriov", "--image", &image()]);
+    let (succeeded, printed) = outcome(command).await;
     assert!(succeeded, "{printed}");
-    std::fs::write(folder.path().join("fabric-injector.yaml"), printed).unwrap();
-    let page = include_str!("../../../docs/install.md");
-    let kustomization = page.split_once("# kustomization.yaml\n").unwrap().1.split_once("```").unwrap().0;
-    std::fs::write(folder.path().join("kustomization.yaml"), kustomization).unwrap();
+    fs::write(folder.path().join("fabric-injector.yaml"), printed).unwrap();
+    fs::write(folder.path().join("kustomization.yaml"), documented("# kustomization.yaml")).unwrap();
     comes_and_goes(cluster, &["-k", folder.path().to_str().unwrap()]).await;
 }
 
