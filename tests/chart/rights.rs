@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{enabled, render, with};
+use crate::cases::{enabled, render};
 use crate::helm::Helm;
 use crate::objects::{Objects, identity, is_test, strings};
 
