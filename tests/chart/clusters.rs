@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use fabric_injector::core::admission::sample_review;
-use fabric_injector::core::policy::Policy;
+use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::policy::PodContext;
+use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
@@ -146,8 +148,12 @@ pub(crate) fn another_priority_is_another_class(helm: &Helm) {
 pub(crate) fn the_nodes_of_sample_pods_are_those_of_the_program() {
     let mut samples = BTreeMap::new();
     for policy in builtin::POLICIES {
-        let policy = Policy::new(policy.definition().unwrap(), BTreeMap::new()).unwrap();
-        let pod = &sample_review(&policy)["request"]["object"];
+        let set = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
+        let policy = &set.policies()[0];
+        let pod = &sample_review(policy)["request"]["object"];
+        let context = PodContext { namespace: Some("default".to_owned()), ..PodContext::default() };
+        let injected = mutate(&set, pod.clone(), &context).outcome;
+        assert!(matches!(injected, Outcome::Mutated(_)), "{}: {injected:?}", policy.name());
         let nodes = pod["spec"]["nodeSelector"].as_object().cloned().unwrap_or_default();
         samples.insert(policy.name().to_owned(), nodes);
     }

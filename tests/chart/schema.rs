@@ -92,9 +92,9 @@ const SET_BY_THE_CHART: [&str; 20] = [
 pub(crate) fn an_option_of_the_server_is_set_by_the_chart_or_a_further_argument() {
     let output = Command::new(env!("CARGO_BIN_EXE_fabric-injector")).args(["serve", "--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
-    let words = help.lines().filter_map(|line| line.trim_start().split_once("--").filter(|(short, _)| {
-        short.is_empty() || short.starts_with('-')
-    }));
+    // `--long`, or `-s, --long`.
+    let begins = |(short, _): &(&str, &str)| short.is_empty() || short.len() == "-s, ".len();
+    let words = help.lines().filter_map(|line| line.trim_start().split_once("--").filter(begins));
     let options: BTreeSet<&str> = words.map(|(_, rest)| rest.split(' ').next().unwrap()).collect();
     let server = &schema()["properties"]["server"]["properties"];
     let pattern = server["extraArgs"]["items"]["pattern"].as_str().unwrap();

@@ -50,6 +50,8 @@ impl Mode {
     }
 }
 
+/// The beginning of messages and warnings.
+const NAME: &str = "fabric-injector: ";
 /// The beginning of a warning about a pod that [`Mode::Audit`] leaves unchanged.
 pub(crate) const UNCHANGED: &str = "fabric-injector: audit mode, the pod is unchanged: ";
 /// The continuation for a pod that would be injected, before its stamp.
@@ -109,7 +111,7 @@ impl Response {
 
     /// Denies the object; `reason` is the API's name for the HTTP status `code`.
     pub(super) fn deny(uid: &str, code: u16, reason: &'static str, why: &dyn Display) -> Self {
-        let message = cut(format!("fabric-injector: {why}"), MAX_MESSAGE);
+        let message = cut(format!("{NAME}{why}"), MAX_MESSAGE);
         let status = Some(ResponseStatus { status: "Failure", message, reason, code });
         Self { allowed: false, status, ..Self::allow(uid) }
     }
@@ -133,7 +135,7 @@ impl Response {
             return self;
         }
         let warnings = match &self.status {
-            Some(status) => within_limits([would_be_denied(&status.message)]),
+            Some(status) => within_limits([would_be_denied(&status.message.trim_start_matches(NAME))]),
             None => self.warnings,
         };
         let outcome = |(key, text)| (key, if key == "outcome" { format!("audit: {text}") } else { text });
