@@ -9,7 +9,8 @@ mod review;
 
 pub(crate) use answer::answer_without_evaluation;
 pub use answer::{Answer, Evaluate, Record, answer};
-pub use response::{OnError, Response, respond};
+pub use response::{Mode, OnError, Response, respond};
+pub(crate) use response::{UNCHANGED, WOULD_BE_INJECTED};
 pub(crate) use review::creates_pod;
 pub use review::{BadReview, sample as sample_review};
 

@@ -44,7 +44,7 @@ mod warnings;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::Value;
 
-pub(crate) use condition::{condition_holds, stamp_for};
+pub(crate) use condition::condition_holds;
 pub(crate) use node::selected as selected_nodes;
 pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};

@@ -97,7 +97,7 @@ fn the_end(objects: &Objects) {
     assert!(grace > takes, "{grace} {takes}");
 }
 
-fn probes(objects: &Objects) {
+pub(crate) fn probes(objects: &Objects) {
     let server = objects.server();
     for (probe, path) in
         [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")]

@@ -236,50 +236,35 @@ pub(crate) fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_
     }
 }
 
-pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
+pub(crate) fn further_arguments_are_options_that_the_chart_does_not_set(helm: &Helm) {
     let argument = |argument: &str| json!({"server": {"extraArgs": ["--max-in-flight=64", argument]}});
     let variable = |name: &str| json!({"server": {"extraEnv": [{"name": name, "value": "x"}]}});
-    for option in [
-        "policy",
-        "values",
-        "set",
-        "manage-webhook",
-        "manage-secret",
-        "tls-cert",
-        "tls-key",
-        "tls-dir",
-        "listen",
-        "admin-listen",
-        "on-error",
-        "shutdown-delay",
-        "drain-timeout",
-        "certificate-duration",
-        "ca-duration",
-        "ca-overlap",
+    for text in [
+        "--policy=x", "--tls-dir=x", "--manage-guard=x", "--listen=x", "--on-error=allow", "--mode=audit", "--log=debug",
+        // Unknown ones, which would keep the servers from starting.
+        "--max-inflight=64", "--verbose", "max-connections=9", "--max-connections", "--max-connections=", "-v", "",
     ] {
-        for text in [format!("--{option}"), format!("--{option}=x")] {
-            refused_with_aws(helm, &argument(&text), &["/server/extraArgs/1"]);
-        }
+        refused_with_aws(helm, &argument(text), &["/server/extraArgs/1"]);
     }
-    for name in [
-        "POLICY",
-        "VALUES",
-        "SET",
-        "MANAGE_WEBHOOK",
-        "MANAGE_SECRET",
-        "TLS_CERT",
-        "TLS_KEY",
-        "TLS_DIR",
-        "LISTEN",
-        "ADMIN_LISTEN",
-    ] {
+    for name in ["POLICY", "TLS_DIR", "MANAGE_GUARD", "LISTEN", "ON_ERROR", "MODE", "LOG", "MAX_INFLIGHT"] {
         let name = format!("FABRIC_INJECTOR_{name}");
         refused_with_aws(helm, &variable(&name), &["/server/extraEnv/0/name"]);
     }
     for values in
-        [argument("--max-connections=9"), argument("--log"), variable("FABRIC_INJECTOR_MAX_IN_FLIGHT")]
+        [argument("--max-connections=9"), variable("FABRIC_INJECTOR_MAX_IN_FLIGHT"), variable("OTEL_SERVICE_NAME")]
     {
         assert!(helm.template(&with(enabled("aws"), &values)).is_ok(), "{values}");
+    }
+}
+
+pub(crate) fn a_budget_that_no_drain_survives(helm: &Helm) {
+    let budget = |most: Value| json!({"podDisruptionBudget": {"maxUnavailable": most}});
+    for most in [json!(0), json!(-1), json!("0"), json!("0%"), json!("1"), json!("101%")] {
+        refused_with_aws(helm, &budget(most), &["/podDisruptionBudget/maxUnavailable"]);
+    }
+    for most in [json!(2), json!("1%"), json!("50%"), json!("100%")] {
+        let objects = crate::cases::render(helm, &with(enabled("aws"), &budget(most.clone())));
+        assert_eq!(objects.the("PodDisruptionBudget")["spec"]["maxUnavailable"], most);
     }
 }
 

@@ -10,7 +10,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::api::Api;
 use super::binaries::Binaries;
-use super::control_plane::ControlPlane;
+use super::control_plane::{ControlPlane, Oldest};
 use super::discovery::objects;
 use super::helm::{Helm, RELEASE};
 use super::kubelet::Kubelet;
@@ -118,6 +118,18 @@ impl Cluster {
         objects["items"].take()
     }
 
+    /// The program as an administrator of the cluster.
+    pub(crate) fn program(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+        command.env_clear().env("KUBECONFIG", &self.control_plane.kubeconfig).args(arguments);
+        command
+    }
+
+    /// An API server of the oldest release, for as long as it is kept.
+    pub(crate) async fn start_oldest(&self) -> Oldest {
+        self.control_plane.start_oldest().await
+    }
+
     /// A namespace for a scenario, with these labels; pods can be made in it at once.
     pub(crate) async fn namespace(&self, name: &str) -> String {
         let metadata = json!({"name": name});
@@ -174,12 +186,14 @@ impl Cluster {
         *installed = Some(values.clone());
     }
 
-    /// Waits until annotated pods are injected: API servers hear of a registration a moment after it was written.
+    /// Waits until annotated pods are injected, or reported in audit mode: API servers hear of a registration a moment after
+    /// it was written.
     pub(crate) async fn serves(&self) {
         let asked = workloads::pod("default", "asked", &workloads::annotated_template());
         eventually("annotated pods are injected", async || {
             let reply = self.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
-            reply.status == 201 && workloads::is_injected(&reply.body)
+            let audited = reply.warnings.iter().any(|warning| warning.contains("it would be injected by"));
+            reply.status == 201 && (workloads::is_injected(&reply.body) || audited)
         })
         .await;
     }

@@ -19,13 +19,24 @@ use super::processes::Process;
 /// Where pods and clients find the API server; loopback would not do for what it says of itself.
 pub(crate) const ADDRESS: &str = "198.18.0.1";
 pub(crate) const PORT: u16 = 6443;
+const OLDEST_PORT: u16 = 6444;
 const ETCD: &str = "http://127.0.0.1:2379";
 
 /// The processes, and how to get at them.
 pub(crate) struct ControlPlane {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) api: Api,
+    files: Files,
+    logs: PathBuf,
+    oldest: PathBuf,
     _processes: Vec<Process>,
+}
+
+/// An API server of the oldest release, beside the others. Its objects are its own, and no controller works on them.
+pub(crate) struct Oldest {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) api: Api,
+    _process: Process,
 }
 
 impl ControlPlane {
@@ -35,7 +46,7 @@ impl ControlPlane {
         let start = |name: &str, command: &mut Command| Process::start(command, &logs.join(name));
         let mut processes = vec![
             start("etcd.log", &mut etcd(binaries, folder)),
-            start("kube-apiserver.log", &mut apiserver(binaries, &files, logs)),
+            start("kube-apiserver.log", &mut apiserver(&binaries.apiserver, &files, logs)),
         ];
         let api = Api::new(&files.kubeconfig("admin")).await;
         eventually("the API server is ready", async || {
@@ -55,7 +66,36 @@ impl ControlPlane {
                 && api.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt").await.status == 200
         })
         .await;
-        Self { kubeconfig: files.path("admin.kubeconfig"), api, _processes: processes }
+        Self {
+            kubeconfig: files.path("admin.kubeconfig"),
+            api,
+            files,
+            logs: logs.to_owned(),
+            oldest: binaries.oldest_apiserver.clone(),
+            _processes: processes,
+        }
+    }
+
+    /// Starts an API server of the oldest release on the same etcd, and waits until it is ready.
+    pub(crate) async fn start_oldest(&self) -> Oldest {
+        let mut command = apiserver(&self.oldest, &self.files, &self.logs);
+        // A later option takes the place of an earlier one.
+        command.args(["--secure-port", &OLDEST_PORT.to_string(), "--etcd-prefix", "/oldest"]);
+        command.arg("--audit-log-path").arg(self.logs.join("oldest-audit.log"));
+        // There is no controller to make the service account of a namespace.
+        command.args(["--disable-admission-plugins", "ServiceAccount"]);
+        let mut process = Process::start(&mut command, &self.logs.join("kube-apiserver-oldest.log"));
+        let text = self.files.kubeconfig_for("admin", OLDEST_PORT);
+        let kubeconfig = self.files.path("oldest.kubeconfig");
+        fs::write(&kubeconfig, &text).unwrap();
+        let api = Api::new(&text).await;
+        eventually("the API server of the oldest release is ready", async || {
+            assert!(process.ended().is_none(), "the API server of the oldest release ended");
+            let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
+            ready.is_ok_and(|reply| reply.status == 200)
+        })
+        .await;
+        Oldest { kubeconfig, api, _process: process }
     }
 }
 
@@ -69,8 +109,8 @@ fn etcd(binaries: &Binaries, folder: &Path) -> Command {
     command
 }
 
-fn apiserver(binaries: &Binaries, files: &Files, logs: &Path) -> Command {
-    let mut command = Command::new(&binaries.apiserver);
+fn apiserver(program: &Path, files: &Files, logs: &Path) -> Command {
+    let mut command = Command::new(program);
     command.args(["--etcd-servers", ETCD, "--advertise-address", ADDRESS]);
     command.args(["--secure-port", &PORT.to_string(), "--service-cluster-ip-range", "10.0.0.0/16"]);
     // Some workloads have privileged containers.
@@ -158,8 +198,12 @@ impl Files {
     }
 
     fn kubeconfig(&self, token: &str) -> String {
+        self.kubeconfig_for(token, PORT)
+    }
+
+    fn kubeconfig_for(&self, token: &str, port: u16) -> String {
         let cluster: Value = json!({
-            "server": format!("https://{ADDRESS}:{PORT}"),
+            "server": format!("https://{ADDRESS}:{port}"),
             "certificate-authority-data": BASE64_STANDARD.encode(&self.ca),
         });
         json!({

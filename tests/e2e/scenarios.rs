@@ -1,5 +1,6 @@
 //! What is shown. The order is the one in which they run: what takes the servers away comes last.
 
+mod audit;
 mod broken_policies;
 mod certificates;
 mod claims;
@@ -8,6 +9,8 @@ mod controllers;
 mod dry_runs;
 mod generated_pairs;
 mod installations;
+mod namespaces;
+mod oldest;
 mod outages;
 mod pools;
 mod release;
@@ -48,6 +51,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     release::its_test_passes,
     release::an_upgrade_with_the_same_values_changes_nothing,
     release::another_field_manager_applies_the_release_without_a_conflict,
+    release::another_priority_is_an_upgrade,
     certificates::a_server_is_killed_and_every_pod_is_injected,
     certificates::servers_roll_and_every_pod_is_injected,
     certificates::an_emptied_bundle_and_a_deleted_secret_heal,
@@ -61,6 +65,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     settings::the_file_of_a_container_has_the_settings_of_its_environment,
     dry_runs::every_workload_comes_out_as_mutate_says,
     generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
+    namespaces::a_label_of_the_namespace_opts_in,
+    audit::pods_are_as_without_the_webhook_and_the_reports_as_with_it,
+    oldest::the_oldest_release_takes_the_manifests_and_injects,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
     outages::the_guard_reports_pods_that_were_not_injected,
     outages::the_guard_denies_pods_that_were_not_injected,

@@ -55,13 +55,13 @@ pub(super) fn inject(
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
     if log.is_empty()
-        && annotations.get(STAMP).is_some_and(|stamp| *stamp == resolved.stamp)
+        && annotations.get(STAMP).is_some_and(|stamp| stamp == policy.stamp())
         && annotations.get(SKIPPED).is_none()
     {
         return Err(Stop::Leave(Reason::NothingToAdd));
     }
-    stamp(&resolved.stamp, pod, log)?;
-    Ok(resolved.stamp.clone())
+    stamp(policy.stamp(), pod, log)?;
+    Ok(policy.stamp().to_owned())
 }
 
 fn resolve(policy: &Policy, nodes: &Nodes) -> Result<Arc<ResolvedPolicy>, Stop> {
@@ -97,7 +97,7 @@ impl Injection<'_> {
             }
             if !applies {
                 pass.warn_alone(pod, log)?;
-                let mark = self.resolved.stamp.clone();
+                let mark = self.policy.stamp().to_owned();
                 let is_injected = pod["metadata"]["annotations"][STAMP].as_str() == Some(&*mark);
                 return Err(if gpus && is_injected {
                     Stop::Leave(Reason::NothingToAdd)
@@ -198,7 +198,7 @@ impl Injection<'_> {
         let (before, reported) = (pod.clone(), log.warnings.len());
         Injection { resolved: &resolved, nodes: &nodes, ..*self }.pass(pod, log, |_, _, _, _| Ok(()))?;
         log.warnings.truncate(reported);
-        if *pod == before && resolved.stamp == self.resolved.stamp {
+        if *pod == before {
             return Ok(());
         }
         Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }))
@@ -218,7 +218,7 @@ impl Injection<'_> {
         let resolver = Resolver(&scope);
         let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, |_| true)?;
         check(&pass, pod, containers.iter().any(|container| container.gpus > 0), log)?;
-        let mut facts = PodFacts::take(pod, self.context, &self.resolved.stamp)?;
+        let mut facts = PodFacts::take(pod, self.context, self.policy.stamp())?;
         let result = pass.inject(pod, &mut facts, log);
         facts.give_back_volumes(pod);
         result?;

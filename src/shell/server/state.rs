@@ -6,7 +6,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::core::admission::{Evaluate, OnError};
+use crate::core::admission::{Evaluate, Mode, OnError};
 use crate::core::policy_set;
 use crate::core::policy_set::PolicySet;
 use crate::shell::telemetry::Metrics;
@@ -42,6 +42,7 @@ const RESPONSE_BYTES: usize = 32 << 20;
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct State {
     pub(super) policies: ArcSwap<PolicySet>,
+    pub(super) mode: Mode,
     pub(super) on_error: OnError,
     pub(super) metrics: Arc<Metrics>,
     pub(super) readiness: Readiness,
@@ -64,10 +65,11 @@ impl std::fmt::Debug for State {
 impl State {
     /// The state of a server with these policies.
     pub fn new(policies: PolicySet, on_error: OnError, limits: Limits) -> Self {
-        let metrics = Metrics::default();
+        let metrics = Metrics::new(Mode::Inject);
         metrics.policies_in_use(&policies);
         Self {
             policies: ArcSwap::from_pointee(policies),
+            mode: Mode::Inject,
             on_error,
             metrics: Arc::new(metrics),
             readiness: Readiness::default(),
@@ -78,6 +80,15 @@ impl State {
             response_bytes: Arc::new(Semaphore::new(RESPONSE_BYTES)),
             large: Arc::new(Semaphore::new(1)),
         }
+    }
+
+    /// Chooses the mode. [`Mode::Audit`] allows every pod, also one on which the policy or the program fails.
+    #[must_use]
+    pub fn in_mode(self, mode: Mode) -> Self {
+        let on_error = if mode == Mode::Audit { OnError::Allow } else { self.on_error };
+        let metrics = Metrics::new(mode);
+        metrics.policies_in_use(&self.policies.load());
+        Self { mode, on_error, metrics: Arc::new(metrics), ..self }
     }
 
     /// Replaces the engine, for tests of its failures.

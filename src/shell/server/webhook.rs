@@ -10,7 +10,7 @@ use axum::routing::any;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use tokio::time::{Duration, timeout_at};
 
-use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome};
+use crate::core::admission::{self, Answer, BadReview, Mode, OnError, Record, ReviewOutcome};
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
@@ -104,7 +104,7 @@ async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) ->
 
 fn answer(state: &State, bytes: &[u8]) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
-    admission::answer(&policies, state.evaluate(), state.on_error, bytes).map_err(bad_review)
+    admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes).map_err(bad_review)
 }
 
 /// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning.
@@ -113,9 +113,9 @@ fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
     match state.on_error {
         OnError::Allow => {
             let policies = state.policies.load();
-            let answer =
-                admission::answer_without_evaluation(&policies, state.on_error, bytes, overload(why));
-            answer.map_err(bad_review)
+            let why = overload(why);
+            admission::answer_without_evaluation(&policies, state.mode, state.on_error, bytes, why)
+                .map_err(bad_review)
         }
         OnError::Deny => Err(Rejection::overloaded(why)),
     }
@@ -154,12 +154,14 @@ fn log(record: &Record, took: Duration) {
     let reason = record.reason.as_deref().unwrap_or_default();
     // Not `message`, which is the key of the line itself in JSON.
     let detail = record.message.as_deref().unwrap_or_default();
+    // None for a review that changes the pod, as those of most servers do.
+    let mode = (record.mode == Mode::Audit).then_some(record.mode.name());
     match record.outcome {
         ReviewOutcome::Mutated => {
-            tracing::info!(uid, namespace, name, policy, operations, microseconds, "pod mutated");
+            tracing::info!(uid, namespace, name, policy, operations, microseconds, mode, "pod mutated");
         }
         ReviewOutcome::Refused => {
-            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, "pod refused");
+            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod refused");
         }
         ReviewOutcome::Failed => {
             tracing::error!(
@@ -171,14 +173,15 @@ fn log(record: &Record, took: Duration) {
                 detail,
                 allowed,
                 microseconds,
+                mode,
                 "pod not injected"
             );
         }
         ReviewOutcome::Skipped => {
-            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, "pod skipped");
+            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod skipped");
         }
         ReviewOutcome::Unchanged => {
-            tracing::debug!(uid, namespace, name, policy, reason, detail, microseconds, "pod unchanged");
+            tracing::debug!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod unchanged");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tokio::time::Duration;
 
-use crate::core::admission::OnError;
+use crate::core::admission::{Mode, OnError};
 use crate::shell::server::Limits;
 
 use super::super::cluster::ClusterArguments;
@@ -63,6 +63,15 @@ pub(crate) struct Arguments {
     /// The CA of client certificates, PEM; other clients are rejected
     #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA", hide_env_values = true)]
     pub(super) client_ca: Option<PathBuf>,
+    /// Whether pods are changed
+    #[arg(
+        long,
+        value_enum,
+        default_value = "inject",
+        env = "FABRIC_INJECTOR_MODE",
+        hide_env_values = true
+    )]
+    pub(super) mode: ModeArgument,
     /// The response for a pod that cannot be injected because of a fault in the policy or in this program
     #[arg(
         long,
@@ -93,6 +102,23 @@ pub(crate) struct Arguments {
     /// `trace` logs whole pods [default: `RUST_LOG`, else info]
     #[arg(long, value_name = "FILTER", env = "FABRIC_INJECTOR_LOG", hide_env_values = true)]
     pub(super) log: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ModeArgument {
+    /// Inject pods
+    Inject,
+    /// Allow every pod unchanged, and report what would change; `--on-error` is `allow`
+    Audit,
+}
+
+impl From<ModeArgument> for Mode {
+    fn from(argument: ModeArgument) -> Self {
+        match argument {
+            ModeArgument::Inject => Self::Inject,
+            ModeArgument::Audit => Self::Audit,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
