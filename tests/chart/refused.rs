@@ -206,6 +206,9 @@ pub(crate) fn there_is_one_certificate_and_its_ca_is_known(helm: &Helm) {
     let said = refused_with_aws(helm, &key, &["`caBundle` is not a certificate in PEM"]);
     assert!(!said.contains("SECRET"), "{said}");
     refused_with_aws(helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
+    let key = json!({"server": {"clientCaBundle": "-----BEGIN PRIVATE KEY-----\nSECRET"}});
+    let said = refused_with_aws(helm, &key, &["`clientCaBundle` is not a certificate in PEM", "--set-file"]);
+    assert!(!said.contains("SECRET"), "{said}");
 }
 
 pub(crate) fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on(helm: &Helm) {
@@ -247,6 +250,7 @@ pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
         "tls-cert",
         "tls-key",
         "tls-dir",
+        "client-ca",
         "listen",
         "admin-listen",
         "on-error",

@@ -8,12 +8,13 @@ use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
 use crate::workloads::{TRIGGER, annotated_template, is_injected, job, plain_template, pod, template};
 
-const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
+pub(super) const WEBHOOK: &str =
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
 /// The guard's message about a pod that was not injected.
 const NOT_INJECTED: &str = "this pod asks for multi-node networking and fabric-injector did not inject it";
 
 /// Has the Deployment run so many servers, and waits until those that are too many are gone.
-async fn scale(cluster: &Cluster, replicas: u64) {
+pub(super) async fn scale(cluster: &Cluster, replicas: u64) {
     cluster.api.merge(DEPLOYMENT, &json!({"spec": {"replicas": replicas}})).await.ok();
     eventually("the servers are as many as they should be", async || {
         let all = cluster.api.list(crate::cluster::SERVERS).await.len() as u64;

@@ -23,6 +23,9 @@
 {{- else }}
 - --tls-dir=/etc/fabric-injector/tls
 {{- end }}
+{{- if .Values.server.clientCaBundle }}
+- --client-ca=/etc/fabric-injector/values/clients.crt
+{{- end }}
 # The same response, whether injection fails or the API server reaches no replica.
 - --on-error={{ eq .Values.webhook.failurePolicy "Ignore" | ternary "allow" "deny" }}
 - --shutdown-delay={{ .Values.server.shutdownDelaySeconds }}s
