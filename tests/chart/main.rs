@@ -95,6 +95,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     invariants::values_for_oci_give_objects_that_belong_together,
     invariants::two_servers_are_spread_over_zones_and_nodes,
     invariants::servers_reach_the_api_server_only_if_they_manage_their_certificate,
+    invariants::the_ports_are_open_to_the_clients_that_the_operator_names,
     invariants::every_object_is_in_the_namespace_of_the_release_but_what_the_test_may_do_elsewhere,
     metrics::every_alert_has_known_metrics_and_a_description,
     metrics::the_alert_on_reconciliation_exists_with_managed_certificates_only,

@@ -208,6 +208,9 @@ pub(crate) fn there_is_one_certificate_and_its_ca_is_known(helm: &Helm) {
     let said = refused_with_aws(helm, &key, &["`caBundle` is not a certificate in PEM"]);
     assert!(!said.contains("SECRET"), "{said}");
     refused_with_aws(helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
+    let key = json!({"server": {"clientCaBundle": "-----BEGIN PRIVATE KEY-----\nSECRET"}});
+    let said = refused_with_aws(helm, &key, &["`clientCaBundle` is not a certificate in PEM", "--set-file"]);
+    assert!(!said.contains("SECRET"), "{said}");
 }
 
 pub(crate) fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on(helm: &Helm) {
@@ -240,7 +243,7 @@ pub(crate) fn further_arguments_are_options_that_the_chart_does_not_set(helm: &H
     let argument = |argument: &str| json!({"server": {"extraArgs": ["--max-in-flight=64", argument]}});
     let variable = |name: &str| json!({"server": {"extraEnv": [{"name": name, "value": "x"}]}});
     for text in [
-        "--policy=x", "--tls-dir=x", "--manage-guard=x", "--listen=x", "--on-error=allow", "--mode=audit", "--log=debug",
+        "--policy=x", "--tls-dir=x", "--client-ca=x", "--listen=x", "--on-error=allow", "--mode=audit", "--log=debug",
         // Unknown ones, which would keep the servers from starting.
         "--max-inflight=64", "--verbose", "max-connections=9", "--max-connections", "--max-connections=", "-v", "",
     ] {

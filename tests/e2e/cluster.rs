@@ -20,6 +20,7 @@ use super::{eventually, kubelet, nodes, workloads};
 /// Where the servers are.
 pub(crate) const SERVERS: &str =
     "/api/v1/namespaces/fabric-injector/pods?labelSelector=app.kubernetes.io/component%3Dwebhook";
+const VALUES: &str = "/api/v1/namespaces/fabric-injector/configmaps/fabric-injector-values";
 pub(crate) const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/fabric-injector/deployments/fabric-injector";
 
 /// A control plane, nodes, and Helm.
@@ -61,6 +62,11 @@ impl Cluster {
         };
         cluster.make_release_namespace().await;
         Self { before: objects(&api, &[]).await, ..cluster }
+    }
+
+    /// The CA of the certificate with which the API server calls webhooks.
+    pub(crate) fn client_ca(&self) -> &str {
+        &self.control_plane.client_ca
     }
 
     /// Makes the namespace of the release, once the one before is gone.
@@ -174,16 +180,32 @@ impl Cluster {
         self.helm.install(values).await;
         assert!(!self.servers().await.is_empty(), "the servers are found by their labels");
         if reloads {
-            eventually("the servers have loaded the new values", async || {
-                let now = self.loads().await;
-                now.iter().all(|(uid, loads)| {
-                    before.iter().find(|(old, _)| old == uid).is_none_or(|(_, before)| loads > before)
-                })
-            })
-            .await;
+            self.loaded_since(&before).await;
         }
         self.serves().await;
         *installed = Some(values.clone());
+    }
+
+    /// Sets the parameters of the provider in the ConfigMap, which takes less time than an upgrade of the release, and
+    /// waits until the servers go by them.
+    pub(crate) async fn reload(&self, networking: &Value) {
+        let mut installed = self.installed.lock().await;
+        let before = self.loads().await;
+        let file = json!({"multinodeNetworking": networking}).to_string();
+        self.api.merge(VALUES, &json!({"data": {"values.yaml": file}})).await.ok();
+        self.loaded_since(&before).await;
+        installed.as_mut().unwrap()["multinodeNetworking"] = networking.clone();
+    }
+
+    /// Waits until the servers have loaded their policies again.
+    async fn loaded_since(&self, before: &[(String, u64)]) {
+        eventually("the servers have loaded the new values", async || {
+            let now = self.loads().await;
+            now.iter().all(|(uid, loads)| {
+                before.iter().find(|(old, _)| old == uid).is_none_or(|(_, before)| loads > before)
+            })
+        })
+        .await;
     }
 
     /// Waits until annotated pods are injected, or reported in audit mode: API servers hear of a registration a moment after

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use fabric_injector::shell::authority::Authority;
+use fabric_injector::shell::authority::{Authority, KeyPair};
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -26,6 +27,8 @@ const ETCD: &str = "http://127.0.0.1:2379";
 pub(crate) struct ControlPlane {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) api: Api,
+    /// The CA of the certificate with which the API server calls webhooks.
+    pub(crate) client_ca: String,
     files: Files,
     logs: PathBuf,
     oldest: PathBuf,
@@ -69,6 +72,7 @@ impl ControlPlane {
         Self {
             kubeconfig: files.path("admin.kubeconfig"),
             api,
+            client_ca: files.client_ca.clone(),
             files,
             logs: logs.to_owned(),
             oldest: binaries.oldest_apiserver.clone(),
@@ -125,6 +129,7 @@ fn apiserver(program: &Path, files: &Files, logs: &Path) -> Command {
         ("--service-account-key-file", "service-accounts.crt"),
         ("--token-auth-file", "tokens.csv"),
         ("--audit-policy-file", "audit.json"),
+        ("--admission-control-config-file", "admission.yaml"),
     ] {
         command.arg(option).arg(files.path(file));
     }
@@ -148,10 +153,33 @@ fn scheduler(binaries: &Binaries, files: &Files) -> Command {
     command
 }
 
+/// A client's certificate of a CA.
+fn client_certificate(ca: &Authority) -> KeyPair {
+    let issuer = Issuer::from_ca_cert_pem(&ca.cert, rcgen::KeyPair::from_pem(&ca.key).unwrap()).unwrap();
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let key = rcgen::KeyPair::generate().unwrap();
+    let cert = params.signed_by(&key, &issuer).unwrap();
+    KeyPair { cert: cert.pem(), key: key.serialize_pem() }
+}
+
+/// The two files by which the API server shows that certificate, as the page on certificates has them.
+fn documented_configuration(folder: &Path) -> [String; 2] {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("certs/README.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, page) = page.split_once("## Client certificates").unwrap();
+    let mut examples = page.split("```yaml\n").skip(1);
+    [(); 2].map(|()| {
+        let (example, _) = examples.next().unwrap().split_once("```").unwrap();
+        example.replace("/etc/kubernetes/admission", folder.to_str().unwrap())
+    })
+}
+
 /// Certificates, keys and who may call.
 struct Files {
     folder: PathBuf,
     ca: String,
+    client_ca: String,
 }
 
 impl Files {
@@ -170,7 +198,10 @@ impl Files {
         let serving = ca.issue(&names, &addresses, now, day).unwrap();
         // Of this pair, tokens are signed with the key; a certificate is one of the forms of a public key.
         let service_accounts = Authority::new(now).unwrap();
-        let files = Self { folder: folder.to_owned(), ca: ca.cert.clone() };
+        let client_ca = Authority::new(now).unwrap();
+        let client = client_certificate(&client_ca);
+        let [admission, webhooks] = documented_configuration(folder);
+        let files = Self { folder: folder.to_owned(), ca: ca.cert.clone(), client_ca: client_ca.cert };
         let tokens = Self::USERS.map(|(token, user, group)| format!("{token},{user},{token},\"{group}\"\n"));
         let audit = json!({
             "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
@@ -184,6 +215,10 @@ impl Files {
             ("service-accounts.key", &service_accounts.key),
             ("tokens.csv", &tokens.concat()),
             ("audit.json", &audit.to_string()),
+            ("client.crt", &client.cert),
+            ("client.key", &client.key),
+            ("admission.yaml", &admission),
+            ("webhooks.kubeconfig", &webhooks),
         ] {
             fs::write(files.path(name), text).unwrap();
         }

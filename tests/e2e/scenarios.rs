@@ -8,6 +8,7 @@ mod clients;
 mod controllers;
 mod dry_runs;
 mod generated_pairs;
+mod hostile_clients;
 mod installations;
 mod namespaces;
 mod oldest;
@@ -71,6 +72,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
     outages::the_guard_reports_pods_that_were_not_injected,
     outages::the_guard_denies_pods_that_were_not_injected,
+    hostile_clients::clients_without_a_certificate_are_refused_and_the_api_server_is_not,
+    hostile_clients::pods_are_injected_while_a_client_sends_no_request_to_its_end,
     release::uninstalled_it_leaves_nothing,
     installations::a_certificate_of_the_operator_is_served_and_replaced,
     installations::kubectl_applies_what_manifests_prints,

@@ -39,8 +39,9 @@ impl Busy {
         let mut connection = site.client(server).connect().await.unwrap();
         let slow = review("slow", &slow_pod());
         // The one that comes second tells that the other has the place.
-        let answers =
-            [(); 2].map(|()| tokio::spawn(connection.begin(Method::POST, "/mutate", slow.clone().into())));
+        let answers = [(); 2].map(|()| {
+            tokio::spawn(connection.begin(Method::POST, "/mutate?timeout=30s", slow.clone().into()))
+        });
         eventually("the place is held", async || server.metric(SHED).await == 1).await;
         Self { connection, answers }
     }

@@ -9,7 +9,8 @@ use crate::eventually;
 use crate::processes::outcome;
 use crate::workloads::{TRIGGER, annotated_template, is_injected, job, plain_template, pod, template};
 
-const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
+pub(super) const WEBHOOK: &str =
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
 /// What `check` says when the API server ignored a failed call.
 const NO_REPLICA: &str = "the Service `fabric-injector/fabric-injector` has no ready replica";
 /// The guard's message about a pod that was not injected.

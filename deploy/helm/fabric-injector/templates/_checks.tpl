@@ -106,6 +106,11 @@
     "tls: `caBundle` is not a certificate in PEM"
     "use `--set-file tls.caBundle=ca.crt`") -}}
 {{- end -}}
+{{- if and .Values.server.clientCaBundle (not (hasPrefix "-----BEGIN CERTIFICATE-----" (trim .Values.server.clientCaBundle))) -}}
+{{- include "fabric-injector.refuse" (list
+    "server: `clientCaBundle` is not a certificate in PEM"
+    "use `--set-file server.clientCaBundle=clients.crt`") -}}
+{{- end -}}
 {{- if and .Values.tls.secretName (not .Values.tls.caBundle) -}}
 {{- include "fabric-injector.refuse" (list
     "tls: `secretName` is given without `caBundle`, but API servers need the CA of the certificate"

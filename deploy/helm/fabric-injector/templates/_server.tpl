@@ -23,6 +23,9 @@
 - --listen=0.0.0.0:{{ .Values.ports.webhook }}
 - --admin-listen=0.0.0.0:{{ .Values.ports.admin }}
 - --mode={{ .Values.webhook.mode }}
+{{- if .Values.server.clientCaBundle }}
+- --client-ca=/etc/fabric-injector/values/clients.crt
+{{- end }}
 # The same response, whether injection fails or the API server reaches no replica.
 - --on-error={{ eq (include "fabric-injector.failurePolicy" .) "Ignore" | ternary "allow" "deny" }}
 - --shutdown-delay={{ .Values.server.shutdownDelaySeconds }}s
