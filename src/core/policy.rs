@@ -42,7 +42,6 @@ pub(crate) use active::{ActiveRule, ActiveWarning};
 pub use compiled::Policy;
 pub(crate) use definition::{About, PolicyWarning, Rule};
 pub use definition::{Definition, OnConflict};
-pub(crate) use device_names::ClaimedGpus;
 pub(crate) use devices::Devices;
 pub use diagnostic::{Diagnostic, ERRORS, Severity, WARNINGS};
 pub(crate) use feedback::Feedback;

@@ -158,12 +158,16 @@ impl LabelTable {
 
 fn read_key(entry: &Entry<Node>, normalized: &str) -> Result<Pattern, Diagnostic> {
     let hint = "write a value of the label, or one with a `*` for any text";
-    match Pattern::parse(normalized) {
-        Ok(pattern) if !pattern.is_any() => Ok(pattern),
-        Ok(_) => Err(Diagnostic::new(entry.span, "`*` is every value of the label")
-            .hint(format!("{hint}; the value for all others is the `default`"))),
-        Err(message) => Err(Diagnostic::new(entry.span, message).hint(hint)),
+    if normalized == "*" {
+        return Err(Diagnostic::new(entry.span, "`*` is every value of the label")
+            .hint(format!("{hint}; the value for all others is the `default`")));
     }
+    let pattern = Pattern::new(normalized);
+    if pattern.stars() > 1 {
+        let message = format!("`{}` has more than one `*`", entry.key);
+        return Err(Diagnostic::new(entry.span, message).hint(hint));
+    }
+    Ok(pattern)
 }
 
 /// Reads the values of a parameter by the GPUs of the pod.
