@@ -23,6 +23,7 @@ mod own_names;
 mod parameter;
 mod parameter_values;
 mod parse;
+mod pattern;
 pub(crate) mod phase;
 pub(crate) mod problems;
 pub(crate) mod reader;

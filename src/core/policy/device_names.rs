@@ -1,7 +1,5 @@
 //! The names that GPUs and the devices of a fabric go by: `gpuClaims` and `fabric` of a policy.
 
-use std::fmt;
-
 use serde_json::Value;
 
 use crate::core::yaml::scalar::Scalar;
@@ -11,6 +9,7 @@ use super::diagnostic::{Diagnostic, MISSING_KEY, TOO_EARLY};
 use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
 use super::overlay::Wanted;
+use super::pattern::Pattern;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, all};
 use super::reader::{self, Fields};
@@ -53,14 +52,6 @@ pub(crate) struct FabricNames {
     pub(crate) resources: Vec<Pattern>,
     pub(crate) networks: Vec<Pattern>,
     pub(crate) claims: Vec<Pattern>,
-}
-
-/// A name in which one `*` matches any text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern {
-    start: String,
-    /// The text after the `*`; `None` without one.
-    end: Option<String>,
 }
 
 impl Default for NameList {
@@ -186,7 +177,7 @@ impl NameList {
             let Value::String(name) = value else {
                 return Err(text.failed(format!("the result is `{value}` where a name is needed")));
             };
-            Pattern::parse(name).map_err(|message| text.failed(message))
+            parse(name).map_err(|message| text.failed(message))
         };
         match self {
             Self::Written(texts) => {
@@ -226,7 +217,7 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
     let compiled = Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?;
     if compiled.phase(names) == Phase::Fixed {
         if let Interpolation::Literal(name) = &compiled {
-            Pattern::parse(name).map_err(|message| {
+            parse(name).map_err(|message| {
                 Diagnostic::new(node.span, message).hint("write a name, or a name with one `*` in it")
             })?;
         }
@@ -237,61 +228,6 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 
-impl fmt::Display for Pattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.start)?;
-        self.end.as_ref().map_or(Ok(()), |end| write!(f, "*{end}"))
-    }
-}
-
-impl Pattern {
-    fn parse(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
-            return Err("a name is empty".to_owned());
-        }
-        let (start, end) = match text.split_once('*') {
-            Some((_, end)) if end.contains('*') => return Err(format!("`{text}` has more than one `*`")),
-            Some((start, end)) => (start, Some(end.to_owned())),
-            None => (text, None),
-        };
-        Ok(Self { start: start.to_owned(), end })
-    }
-
-    pub(crate) fn matches(&self, name: &str) -> bool {
-        match &self.end {
-            None => name == self.start,
-            Some(end) => {
-                name.strip_prefix(self.start.as_str()).is_some_and(|rest| rest.ends_with(end.as_str()))
-            }
-        }
-    }
-
-    /// Returns whether the pattern names a namespace, too.
-    pub(crate) fn has_namespace(&self) -> bool {
-        self.start.contains('/') || self.end.as_ref().is_some_and(|end| end.contains('/'))
-    }
-
-    /// A name that matches.
-    pub(crate) fn example(&self) -> String {
-        self.end.as_ref().map_or_else(|| self.start.clone(), |end| format!("{}x{end}", self.start))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_star_matches_any_text() {
-        let matches = |pattern: &str, name: &str| Pattern::parse(pattern).unwrap().matches(name);
-        assert!(matches("rdma/ib", "rdma/ib") && !matches("rdma/ib", "rdma/ib0"));
-        assert!(
-            matches("rdma/*", "rdma/ib")
-                && matches("rdma/*", "rdma/")
-                && !matches("rdma/*", "nvidia.com/rdma")
-        );
-        assert!(matches("*-channel", "job-channel") && !matches("*-channel", "channel"));
-        assert!(matches("a*b", "ab") && matches("a*b", "a-b") && !matches("ab*ba", "aba"));
-        assert!(Pattern::parse("a*b*").is_err() && Pattern::parse("").is_err());
-    }
+fn parse(name: &str) -> Result<Pattern, String> {
+    if name.is_empty() { Err("a name is empty".to_owned()) } else { Pattern::parse(name) }
 }
