@@ -132,12 +132,9 @@ impl Injection<'_> {
 
     fn no_gpus(&self) -> Reason {
         let devices = &self.resolved.devices;
-        let claims =
-            devices.gpu_claims.as_ref().map(|claims| claims.names.iter().map(ToString::to_string).collect());
-        Reason::NoGpuContainer {
-            resources: devices.gpu_resources.clone(),
-            claims: claims.unwrap_or_default(),
-        }
+        let known = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
+        let claims = known.filter(|known| known.gpus.is_none()).map(|known| known.pattern.to_string());
+        Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims: claims.collect() }
     }
 
     /// Returns whether the rules select nothing, now that they are injected, that they did not select before, and none of

@@ -54,7 +54,8 @@ pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container
         for (index, item) in items.iter().enumerate() {
             object(item, &format!("spec.{list}[{index}]"))?;
             let gpus = gpus(item, &devices.gpu_resources, || format!("spec.{list}[{}]", label(item, index)))?;
-            let claimed = claims.gpus_of(item);
+            // Devices of one kind are offered by a device plugin or by claim: what else the container claims is no GPU.
+            let claimed = if gpus > 0 { 0 } else { claims.gpus_of(item) };
             containers.push(Container { list, index, gpus: gpus.saturating_add(claimed), claimed });
         }
     }
@@ -125,8 +126,9 @@ pub(super) fn total_gpus(pod: &Value, containers: &[Container], devices: &Device
         .map(|container| ((container.list, container.index), container.gpus - container.claimed))
         .collect();
     let scheduled = scheduled(pod, |list, index, _| gpus.get(&(list, index)).copied().unwrap_or_default());
-    let all = LISTS.iter().flat_map(|list| items(pod, list));
-    scheduled.saturating_add(GpuClaims::of(pod, devices).gpus_of_all(all))
+    let by_claim = containers.iter().filter(|container| container.claimed > 0);
+    let by_claim = by_claim.map(|container| &pod["spec"][container.list][container.index]);
+    scheduled.saturating_add(GpuClaims::of(pod, devices).gpus_of_all(by_claim))
 }
 
 /// The GPUs of a container by resource, and those by claim under `claims`.
