@@ -1,5 +1,7 @@
 //! The claims of a pod, and the GPUs that they bring.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::core::policy::{ClaimedGpus, Devices};
@@ -22,7 +24,7 @@ pub(super) fn names(pod: &Value) -> Value {
 /// The claims of a pod that bring GPUs.
 pub(super) struct GpuClaims<'p> {
     /// The names within the pod.
-    names: Vec<&'p str>,
+    names: HashSet<&'p str>,
     /// The GPUs of one claim.
     gpus: i64,
 }
@@ -30,7 +32,7 @@ pub(super) struct GpuClaims<'p> {
 impl<'p> GpuClaims<'p> {
     pub(super) fn of(pod: &'p Value, devices: &Devices) -> Self {
         let Some(ClaimedGpus { names: patterns, gpus }) = &devices.gpu_claims else {
-            return Self { names: Vec::new(), gpus: 0 };
+            return Self { names: HashSet::new(), gpus: 0 };
         };
         let brings_gpus = |target: &str| patterns.iter().any(|pattern| pattern.matches(target));
         let names = claims(pod).filter(|(_, target)| brings_gpus(target)).map(|(name, _)| name);
@@ -47,14 +49,11 @@ impl<'p> GpuClaims<'p> {
         if self.names.is_empty() {
             return 0;
         }
-        let mut found: Vec<&str> = Vec::new();
+        let mut found: HashSet<&str> = HashSet::new();
         for container in containers {
             let claims = container["resources"]["claims"].as_array().into_iter().flatten();
-            for name in claims.filter_map(|claim| claim["name"].as_str()) {
-                if self.names.contains(&name) && !found.contains(&name) {
-                    found.push(name);
-                }
-            }
+            let names = claims.filter_map(|claim| claim["name"].as_str());
+            found.extend(names.filter(|name| self.names.contains(name)));
         }
         i64::try_from(found.len()).unwrap_or(i64::MAX).saturating_mul(self.gpus)
     }
@@ -68,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_claim_that_containers_share_counts_once() {
-        let claims = GpuClaims { names: vec!["a", "b"], gpus: 4 };
+        let claims = GpuClaims { names: HashSet::from(["a", "b"]), gpus: 4 };
         let container = |names: &[&str]| {
             let claims: Vec<Value> = names.iter().map(|name| json!({"name": name, "request": "r"})).collect();
             json!({"resources": {"claims": claims}})
