@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::core::pointer::push_token;
 
 use super::log::{ChangeLog, Part};
-use super::report::{Reason, Warning, WarningKind};
+use super::report::{Reason, WarningKind};
 use super::trace::Author;
 
 /// An object of the pod.
@@ -244,11 +244,6 @@ impl ListCursor<'_> {
         let before = self.log.enter_index(index);
         self.log.warn(kind, rule);
         self.log.leave(before);
-    }
-
-    /// Drops warnings for which a better one is known.
-    pub(super) fn drop_warnings(&mut self, is_dropped: impl Fn(&Warning) -> bool) {
-        self.log.warnings.retain(|warning| !is_dropped(warning));
     }
 
     /// Adds a warning about the list.

@@ -1,5 +1,6 @@
 //! Injecting one pod by one policy.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -167,12 +168,13 @@ impl Injection<'_> {
             let repeated = log.warnings.split_off(reported);
             let settled = *pod == before;
             if settled {
+                let repeated: HashSet<&Warning> = repeated.iter().collect();
                 log.warnings.retain(|warning| !warning.kind.is_left_out() || repeated.contains(warning));
             }
+            let mut known: HashSet<Warning> = log.warnings.iter().cloned().collect();
             for warning in repeated {
-                if !log.warnings.contains(&warning)
-                    && (!settled || warning.kind.is_kept() || warning.kind.is_left_out())
-                {
+                let matters = !settled || warning.kind.is_kept() || warning.kind.is_left_out();
+                if matters && known.insert(warning.clone()) {
                     log.warnings.push(warning);
                 }
             }

@@ -88,8 +88,7 @@ fn use_volume(merge: &mut Merge<'_, '_>, volume: &str) -> Option<String> {
         facts.volumes.mark_used(volume);
         return Some(resolved);
     }
-    let own = facts.own_volumes.iter().any(|existing| existing["name"].as_str() == Some(volume));
-    own.then(|| volume.to_owned())
+    facts.own_volumes.get(volume).map(|_| volume.to_owned())
 }
 
 /// Merges a mount at a path at which the container mounts something.
@@ -105,8 +104,7 @@ fn keep(
     let facts = &mut *merge.pod;
     let resolved = facts.volumes.resolve(&volume, &facts.own_volumes);
     let is_same = |wanted: &Value| {
-        let named = |existing: &&Value| existing["name"].as_str() == Some(&mounted);
-        facts.own_volumes.iter().filter(named).any(|existing| is_volume(existing, wanted))
+        facts.own_volumes.get(&mounted).is_some_and(|existing| is_volume(existing, wanted))
     };
     let same_volume = mounted == volume && resolved.is_none()
         || resolved.as_deref() == Some(&*mounted)

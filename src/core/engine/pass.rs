@@ -186,7 +186,7 @@ impl<'a> Pass<'a> {
             for volume in &rule.pod.volumes {
                 let volume = volume.build(bindings).map_err(|error| failed(self.scope, rule, error))?;
                 if let Some(volume) = volume {
-                    facts.volumes.declare(Author::Rule(rule.name.clone()), volume);
+                    facts.volumes.declare(&rule.name, volume);
                 }
             }
         }

@@ -156,7 +156,7 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// A fact about a pod that its author should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Warning {
     /// Field path within the pod, as in `spec.containers[nim].env[UCX_TLS]`; empty for the whole pod.
     pub path: String,
@@ -166,7 +166,7 @@ pub struct Warning {
 }
 
 /// The kinds of [`Warning`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
     /// The pod's value stays. The code names the kind of value.
@@ -264,7 +264,7 @@ impl WarningKind {
 }
 
 /// The kinds of values of the pod that can be kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kept {
     Env,
     Mount,

@@ -1,5 +1,7 @@
 //! The warnings and refusals that a policy declares.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
@@ -41,6 +43,8 @@ pub(super) fn about_containers<'s>(
     if messages().next().is_none() {
         return Ok(());
     }
+    // The warnings for which a better one is known.
+    let mut replaced: HashSet<String> = HashSet::new();
     for (container, scope) in selected {
         let resolver = Resolver(scope);
         let bindings = bindings(policy, &resolver);
@@ -56,10 +60,17 @@ pub(super) fn about_containers<'s>(
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
             if let Some(kind) = evaluate(message, scope, &bindings)? {
-                warn_about_variable(&mut cursor, at, kind)?;
+                let path = cursor.list("env", |env| {
+                    env.warn(at, kind, "");
+                    Ok(env.pointer_to(at))
+                })?;
+                replaced.insert(path);
             }
         }
     }
+    log.warnings.retain(|warning| {
+        !matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. }) || !replaced.contains(&warning.path)
+    });
     Ok(())
 }
 
@@ -101,17 +112,4 @@ fn own_variable(container: &mut Cursor<'_>, name: &str) -> Option<(usize, Value)
         entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))?;
     let own = container.list("env", |env| Ok(!env.was_added(at))).unwrap_or(false);
     own.then_some((at, value))
-}
-
-/// Warns about a variable. The warning says more than that the variable stays.
-fn warn_about_variable(container: &mut Cursor<'_>, at: usize, kind: WarningKind) -> Result<(), Stop> {
-    container.list("env", |env| {
-        let path = env.pointer_to(at);
-        env.drop_warnings(|warning| {
-            warning.path == path && matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. })
-        });
-        env.warn(at, kind, "");
-        Ok(())
-    })?;
-    Ok(())
 }
