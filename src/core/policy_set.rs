@@ -202,9 +202,7 @@ impl PolicySet {
                 outcome: Outcome::Unchanged { pod, reason: reason @ Reason::NoGpuContainer { .. } },
                 policy: name,
                 warnings,
-            } if self.may_have_gpus(&pod) => {
-                skip(pod, policy.stamp().to_owned(), reason, name, warnings)
-            }
+            } if self.may_have_gpus(&pod) => skip(pod, policy.stamp().to_owned(), reason, name, warnings),
             other => other,
         }
     }

@@ -6,23 +6,29 @@ use fabric_injector::core::admission::sample_review;
 use fabric_injector::core::engine::Outcome;
 use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::{PolicySet, mutate};
+use fabric_injector::core::yaml;
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
 use crate::cases::{enabled, render, with};
 use crate::helm::Helm;
 use crate::objects::{Objects, strings};
-use crate::{chart, compare_or_write, pods};
+use crate::{chart, compare_or_write, pods, read, root};
 
-const NAMESPACE_LABEL: &str = "fabric-injector.io/inject";
+/// The values that a page has below a heading.
+fn documented(page: &str, heading: &str) -> Value {
+    let text = read(&root().join("docs").join(page));
+    let (_, section) = text.split_once(&format!("# {heading}\n")).unwrap_or_else(|| panic!("no `{heading}`"));
+    let (_, block) = section.split_once("```yaml\n# values.yaml\n").unwrap();
+    yaml::read_value(block.split_once("```").unwrap().0).unwrap().root.unwrap()
+}
 
 fn with_aws(helm: &Helm, values: &Value) -> Objects {
     render(helm, &with(enabled("aws"), values))
 }
 
 pub(crate) fn aks_leaves_a_configuration_with_the_annotation_alone(helm: &Helm) {
-    let annotation = json!({"admissions.enforcer/disabled": "true"});
-    let values = json!({"webhook": {"annotations": annotation}});
+    let values = documented("clusters.md", "AKS");
     for certificate in crate::cases::certificates() {
         let objects = render(helm, &with(with(enabled("azure"), &values), &certificate));
         let annotations = &objects.the("MutatingWebhookConfiguration")["metadata"]["annotations"];
@@ -38,7 +44,7 @@ pub(crate) fn aks_leaves_a_configuration_with_the_annotation_alone(helm: &Helm) 
 }
 
 pub(crate) fn openshift_chooses_the_users(helm: &Helm) {
-    let values = json!({"podSecurityContext": {"runAsUser": null, "runAsGroup": null, "fsGroup": null}});
+    let values = documented("clusters.md", "OpenShift");
     let objects = with_aws(helm, &values);
     let wanted = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
     assert_eq!(objects.pod()["spec"]["securityContext"], wanted);
@@ -57,7 +63,8 @@ pub(crate) fn openshift_chooses_the_users(helm: &Helm) {
 }
 
 pub(crate) fn eks_with_a_network_plugin_of_its_own_reaches_ports_of_the_nodes(helm: &Helm) {
-    let values = json!({"hostNetwork": true, "ports": {"webhook": 9443, "admin": 9080}});
+    let values = documented("clusters.md", "EKS with another network plugin");
+    let values = with(values, &json!({"ports": {"webhook": 9443, "admin": 9080}}));
     for certificate in crate::cases::certificates() {
         let objects = with_aws(helm, &with(values.clone(), &certificate));
         let spec = &objects.pod()["spec"];
@@ -93,9 +100,18 @@ pub(crate) fn eks_with_a_network_plugin_of_its_own_reaches_ports_of_the_nodes(he
     }
 }
 
+pub(crate) fn gke_reaches_the_port_of_the_kubelet_in_pods_too(helm: &Helm) {
+    let objects = render(helm, &with(enabled("gcp"), &documented("clusters.md", "GKE")));
+    assert!(objects.arguments().contains(&"--listen=0.0.0.0:10250"));
+    assert_eq!(objects.server()["ports"][0], json!({"name": "https", "containerPort": 10250}));
+    assert_eq!(objects.pod()["spec"]["hostNetwork"], Value::Null);
+    assert!(objects.find("NetworkPolicy").is_some());
+}
+
 pub(crate) fn in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard(helm: &Helm) {
     for certificate in crate::cases::certificates() {
-        let values = with(json!({"webhook": {"mode": "audit"}, "prometheusRule": {"enabled": true}}), &certificate);
+        let values =
+            with(json!({"webhook": {"mode": "audit"}, "prometheusRule": {"enabled": true}}), &certificate);
         let objects = with_aws(helm, &values);
         let arguments = objects.arguments();
         for wanted in ["--mode=audit", "--on-error=allow"] {
@@ -107,18 +123,28 @@ pub(crate) fn in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard(
         let test = objects.of_kind("Pod").next().unwrap();
         assert!(strings(&test["spec"]["containers"][0]["args"]).contains(&"--audit"));
         let notes = helm.notes(&with(enabled("aws"), &values));
-        assert!(notes.contains("reports on pods") && notes.contains("no pod is changed or rejected"), "{notes}");
+        assert!(
+            notes.contains("reports on pods") && notes.contains("no pod is changed or rejected"),
+            "{notes}"
+        );
         assert!(!notes.contains("The guard"), "{notes}");
     }
     let injecting = with_aws(helm, &json!({}));
     assert!(injecting.arguments().contains(&"--mode=inject"));
-    assert!(!strings(&injecting.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"]).contains(&"--audit"));
+    assert!(
+        !strings(&injecting.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"])
+            .contains(&"--audit")
+    );
     assert!(!helm.notes(&enabled("aws")).contains("audit"));
 }
 
 pub(crate) fn a_label_of_the_namespace_opts_in(helm: &Helm) {
-    let label = json!({"key": NAMESPACE_LABEL, "operator": "In", "values": ["true"]});
-    let objects = with_aws(helm, &json!({"webhook": {"namespaceSelectorExpressions": [label]}}));
+    let mut values = documented("install.md", "Trying it in one namespace first");
+    let label = values["webhook"]["namespaceSelectorExpressions"][0].clone();
+    assert_eq!(label, json!({"key": "fabric-injector.io/inject", "operator": "In", "values": ["true"]}));
+    assert_eq!(values["webhook"]["mode"], "audit");
+    values["webhook"]["mode"] = json!("inject");
+    let objects = with_aws(helm, &values);
     let webhook = &objects.the("MutatingWebhookConfiguration")["webhooks"][0]["namespaceSelector"];
     let guard = &objects.the("ValidatingAdmissionPolicy")["spec"]["matchConstraints"]["namespaceSelector"];
     for selector in [webhook, guard] {

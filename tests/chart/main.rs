@@ -82,6 +82,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     clusters::aks_leaves_a_configuration_with_the_annotation_alone,
     clusters::openshift_chooses_the_users,
     clusters::eks_with_a_network_plugin_of_its_own_reaches_ports_of_the_nodes,
+    clusters::gke_reaches_the_port_of_the_kubelet_in_pods_too,
     clusters::in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard,
     clusters::a_label_of_the_namespace_opts_in,
     clusters::another_priority_is_another_class,

@@ -243,9 +243,21 @@ pub(crate) fn further_arguments_are_options_that_the_chart_does_not_set(helm: &H
     let argument = |argument: &str| json!({"server": {"extraArgs": ["--max-in-flight=64", argument]}});
     let variable = |name: &str| json!({"server": {"extraEnv": [{"name": name, "value": "x"}]}});
     for text in [
-        "--policy=x", "--tls-dir=x", "--client-ca=x", "--listen=x", "--on-error=allow", "--mode=audit", "--log=debug",
+        "--policy=x",
+        "--tls-dir=x",
+        "--client-ca=x",
+        "--listen=x",
+        "--on-error=allow",
+        "--mode=audit",
+        "--log=debug",
         // Unknown ones, which would keep the servers from starting.
-        "--max-inflight=64", "--verbose", "max-connections=9", "--max-connections", "--max-connections=", "-v", "",
+        "--max-inflight=64",
+        "--verbose",
+        "max-connections=9",
+        "--max-connections",
+        "--max-connections=",
+        "-v",
+        "",
     ] {
         refused_with_aws(helm, &argument(text), &["/server/extraArgs/1"]);
     }
@@ -253,9 +265,11 @@ pub(crate) fn further_arguments_are_options_that_the_chart_does_not_set(helm: &H
         let name = format!("FABRIC_INJECTOR_{name}");
         refused_with_aws(helm, &variable(&name), &["/server/extraEnv/0/name"]);
     }
-    for values in
-        [argument("--max-connections=9"), variable("FABRIC_INJECTOR_MAX_IN_FLIGHT"), variable("OTEL_SERVICE_NAME")]
-    {
+    for values in [
+        argument("--max-connections=9"),
+        variable("FABRIC_INJECTOR_MAX_IN_FLIGHT"),
+        variable("OTEL_SERVICE_NAME"),
+    ] {
         assert!(helm.template(&with(enabled("aws"), &values)).is_ok(), "{values}");
     }
 }
@@ -321,6 +335,8 @@ pub(crate) fn conditions_are_given_where_the_chart_cannot_generate_them_and_nowh
     );
     let webhook = with(kept.clone(), &json!({"webhook": {"matchConditions": ours}}));
     refused(helm, &webhook, &["`guard.matchConditions` has to say", "or set `guard.enabled=false`"]);
+    let audit = json!({"webhook": {"mode": "audit"}});
+    assert!(helm.template(&with(webhook.clone(), &audit)).is_ok(), "there is no guard in audit mode");
     let both = with(kept, &json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}}));
     refused(helm, &both, &["`extraPolicies` and `extraPoliciesConfigMap` are both given"]);
     for values in

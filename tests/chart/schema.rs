@@ -90,7 +90,8 @@ const SET_BY_THE_CHART: [&str; 20] = [
 
 /// An argument that the program does not know would keep every replica from starting.
 pub(crate) fn an_option_of_the_server_is_set_by_the_chart_or_a_further_argument() {
-    let output = Command::new(env!("CARGO_BIN_EXE_fabric-injector")).args(["serve", "--help"]).output().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_fabric-injector")).args(["serve", "--help"]).output().unwrap();
     let help = String::from_utf8(output.stdout).unwrap();
     // `--long`, or `-s, --long`.
     let begins = |(short, _): &(&str, &str)| short.is_empty() || short.len() == "-s, ".len();
@@ -98,9 +99,13 @@ pub(crate) fn an_option_of_the_server_is_set_by_the_chart_or_a_further_argument(
     let options: BTreeSet<&str> = words.map(|(_, rest)| rest.split(' ').next().unwrap()).collect();
     let server = &schema()["properties"]["server"]["properties"];
     let pattern = server["extraArgs"]["items"]["pattern"].as_str().unwrap();
-    let further: Vec<&str> = pattern.split_once('(').unwrap().1.split_once(')').unwrap().0.split('|').collect();
+    let further: Vec<&str> =
+        pattern.split_once('(').unwrap().1.split_once(')').unwrap().0.split('|').collect();
     let known: BTreeSet<&str> = further.iter().copied().chain(SET_BY_THE_CHART).collect();
-    assert_eq!(options, known, "an option belongs to `extraArgs` and `extraEnv` of the schema, or to the chart");
+    assert_eq!(
+        options, known,
+        "an option belongs to `extraArgs` and `extraEnv` of the schema, or to the chart"
+    );
     let variables = further.iter().map(|option| option.to_uppercase().replace('-', "_"));
     let variables = variables.collect::<Vec<_>>().join("|");
     let pattern = &server["extraEnv"]["items"]["properties"]["name"]["anyOf"][1]["pattern"];

@@ -47,6 +47,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     controllers::pods_of_excluded_namespaces_are_left_alone,
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
+    clients::the_pods_of_a_policy_are_found_by_its_digest,
     rights::servers_may_do_what_they_need_and_nothing_else,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,

@@ -56,7 +56,8 @@ async fn the_metrics_are_those_of_the_webhook() {
     assert_eq!(reply.status, 200);
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(reply.header("content-type"), media_type);
-    let line = "fabric_injector_reviews_total{policy=\"lab\",outcome=\"mutated\",reason=\"\",mode=\"inject\"} 1\n";
+    let line =
+        "fabric_injector_reviews_total{policy=\"lab\",outcome=\"mutated\",reason=\"\",mode=\"inject\"} 1\n";
     assert!(reply.text().contains(line), "{}", reply.text());
     assert!(reply.text().ends_with("# EOF\n"));
 }

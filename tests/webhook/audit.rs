@@ -23,7 +23,10 @@ fn auditing() -> Server {
 /// The texts of the warnings without the name of the program, and the outcome in the audit log.
 async fn told(server: &Server, pod: &Value) -> (Vec<String>, String) {
     let response = server.review(&review_of(pod)).await;
-    assert_eq!((&response["allowed"], response.get("patch"), response.get("status")), (&json!(true), None, None));
+    assert_eq!(
+        (&response["allowed"], response.get("patch"), response.get("status")),
+        (&json!(true), None, None)
+    );
     let warnings = warnings(&response).into_iter();
     let texts = warnings.map(|text| text.trim_start_matches("fabric-injector: ").to_owned());
     (texts.collect(), audit(&response)["outcome"].as_str().unwrap_or_default().to_owned())
@@ -38,7 +41,8 @@ async fn a_pod_that_would_be_injected_is_unchanged_and_the_warnings_say_by_what(
         let before = server.scrape();
         let (texts, outcome) = told(&server, &pod).await;
         assert_eq!(texts[0], format!("audit mode, the pod is unchanged: it would be injected by {stamp}"));
-        let as_if = |text: &&str| text.trim_start_matches("fabric-injector: ").replacen("added", "would add", 1);
+        let as_if =
+            |text: &&str| text.trim_start_matches("fabric-injector: ").replacen("added", "would add", 1);
         assert_eq!(texts[1..], warnings(&injected).iter().map(as_if).collect::<Vec<_>>());
         assert!(texts.iter().any(|text| text.starts_with("would add to ")), "{texts:?}");
         assert_eq!(outcome, format!("audit: mutated by {stamp}"));
@@ -79,13 +83,17 @@ async fn a_fault_denies_no_pod() {
     }
     let beta = with(review_of(&pod()), "/apiVersion", json!("admission.k8s.io/v1beta1"));
     let response = auditing().post(beta.to_string()).await.response_in("admission.k8s.io/v1beta1", UID);
-    assert_unchanged(&response, &["it would be denied: AdmissionReview `admission.k8s.io/v1beta1` is not supported"]);
+    assert_unchanged(
+        &response,
+        &["it would be denied: AdmissionReview `admission.k8s.io/v1beta1` is not supported"],
+    );
 }
 
 #[tokio::test]
 async fn a_pod_that_would_be_left_alone_is_not_marked_either() {
     let when = LAB.replacen("  match:\n", "  match:\n    when: ${totalGpus > 8}\n", 1);
-    let server = Server::new(State::new(policies(&[&when]), OnError::Deny, Limits::default()).in_mode(Mode::Audit));
+    let server =
+        Server::new(State::new(policies(&[&when]), OnError::Deny, Limits::default()).in_mode(Mode::Audit));
     let (texts, outcome) = told(&server, &pod()).await;
     assert!(texts[0].starts_with("left alone: "), "{texts:?}");
     assert_eq!(outcome, "audit: skipped: condition_false");
@@ -95,7 +103,9 @@ async fn a_pod_that_would_be_left_alone_is_not_marked_either() {
 async fn what_is_no_affair_of_a_policy_is_answered_as_ever() {
     let (server, injecting) = (auditing(), Server::lab());
     let wrong_value = pod_with("/metadata/annotations", json!({"lab.example/fabric": "off"}));
-    for review in [review_of(&other_pod()), review_of(&wrong_value), review_with("operation", json!("UPDATE"))] {
+    for review in
+        [review_of(&other_pod()), review_of(&wrong_value), review_with("operation", json!("UPDATE"))]
+    {
         assert_eq!(server.review(&review).await, injecting.review(&review).await);
     }
 }

@@ -68,9 +68,7 @@ pub(crate) fn reviews(policy: &str, outcome: &str, reason: &str) -> String {
 
 /// The same in another mode.
 pub(crate) fn reviews_in(mode: &str, policy: &str, outcome: &str, reason: &str) -> String {
-    format!(
-        "reviews_total{{policy=\"{policy}\",outcome=\"{outcome}\",reason=\"{reason}\",mode=\"{mode}\"}}"
-    )
+    format!("reviews_total{{policy=\"{policy}\",outcome=\"{outcome}\",reason=\"{reason}\",mode=\"{mode}\"}}")
 }
 
 /// The series of what was asked and is no review.

@@ -176,12 +176,7 @@ fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
     Verdict { response, record }
 }
 
-fn failed<O>(
-    request: &AdmissionRequest<O>,
-    on_error: OnError,
-    reason: &'static str,
-    why: String,
-) -> Verdict {
+fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Verdict {
     let mut response = Response::fault(&request.uid, on_error, &why);
     response.audit_annotations.insert("outcome", format!("failed: {reason}"));
     let record = Record { message: Some(why), ..Record::new(request, &response, ReviewOutcome::Failed) };

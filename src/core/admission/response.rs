@@ -30,7 +30,7 @@ pub enum OnError {
     Allow,
 }
 
-/// What a server does to pods.
+/// The use of an answer: to change the pod, or to report only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
     /// It injects them.

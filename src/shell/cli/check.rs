@@ -97,7 +97,9 @@ fn in_audit_mode(arguments: &Arguments, audited: &str, output: &mut Output) -> a
         return Ok(ExitStatus::Refused);
     };
     if !arguments.audit {
-        output.message("error: the pod would not be injected: the webhook is in audit mode, and changes no pod");
+        output.message(
+            "error: the pod would not be injected: the webhook is in audit mode, and changes no pod",
+        );
         output.message("hint: use `--audit` to check what it would do");
         return Ok(ExitStatus::Refused);
     }
@@ -118,8 +120,7 @@ fn pod(arguments: &Arguments) -> anyhow::Result<Value> {
     let gpus = arguments.gpu_resource.as_ref().or(default).context("there is no resource name for GPUs")?;
     let limits = Map::from_iter([(gpus.clone(), json!(GPUS))]);
     let labels = arguments.node_selector.iter();
-    let node_selector: Map<String, Value> =
-        labels.map(|(key, value)| (key.clone(), json!(value))).collect();
+    let node_selector: Map<String, Value> = labels.map(|(key, value)| (key.clone(), json!(value))).collect();
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Pod",

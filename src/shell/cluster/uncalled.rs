@@ -1,7 +1,7 @@
-//! What is known about a pod for which the API server does not show a call of the webhook.
+//! The causes for which a pod has no trace of the webhook.
 //!
-//! The API server does not tell a client which webhooks it called, nor that it ignored a failed call. What it would do is
-//! in the registration, as far as the client may read that.
+//! The API server does not report to a client which webhooks it called, nor that it ignored a failed call. The registration
+//! shows what it does, as far as the client may read that.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const WEBHOOK: &str = "pods.fabric-injector.io";
 /// The time within which the API server has to answer each request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What the client may read about the webhook.
+/// The registration of the webhook, as far as the client may read it.
 #[derive(Debug)]
 struct Registration {
     /// The name of the configuration.
@@ -32,7 +32,7 @@ struct Registration {
     replicas: Option<usize>,
 }
 
-/// Why the webhook was probably not called for a pod in a namespace, and what to do.
+/// Returns the known causes for a pod in a namespace, and what to do.
 pub(crate) async fn uncalled(namespace: &str) -> String {
     match registration(namespace).await {
         Ok(Some(registration)) => registration.explain(namespace),
@@ -70,7 +70,9 @@ impl Registration {
             service["namespace"].as_str().unwrap_or_default(),
             service["name"].as_str().unwrap_or_default()
         );
-        let ignored = format!("so that the API server ignores the failed call (`failurePolicy: Ignore` of `{configuration}`)");
+        let ignored = format!(
+            "so that the API server ignores the failed call (`failurePolicy: Ignore` of `{configuration}`)"
+        );
         if webhook["clientConfig"]["caBundle"].as_str().is_none_or(str::is_empty) {
             return format!("`caBundle` is empty, {ignored}; see the log of the replicas");
         }
@@ -143,13 +145,28 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_that_can_be_told_is_told() {
+    fn each_known_cause_is_reported() {
         for (explained, wanted) in [
-            (explained("Ignore", "Y2E=", "web", Some(0)), "the `namespaceSelector` of `fabric` excludes the namespace `jobs`"),
-            (explained("Fail", "Y2E=", "gpu", Some(0)), "a failed call would have been an error (`failurePolicy: Fail`)"),
-            (explained("Ignore", "", "gpu", Some(2)), "`caBundle` is empty, so that the API server ignores the failed call"),
-            (explained("Ignore", "Y2E=", "gpu", Some(0)), "the Service `system/fabric` has no ready replica, so that"),
-            (explained("Ignore", "Y2E=", "gpu", Some(2)), "either the pod does not meet the `matchConditions`"),
+            (
+                explained("Ignore", "Y2E=", "web", Some(0)),
+                "the `namespaceSelector` of `fabric` excludes the namespace `jobs`",
+            ),
+            (
+                explained("Fail", "Y2E=", "gpu", Some(0)),
+                "a failed call would have been an error (`failurePolicy: Fail`)",
+            ),
+            (
+                explained("Ignore", "", "gpu", Some(2)),
+                "`caBundle` is empty, so that the API server ignores the failed call",
+            ),
+            (
+                explained("Ignore", "Y2E=", "gpu", Some(0)),
+                "the Service `system/fabric` has no ready replica, so that",
+            ),
+            (
+                explained("Ignore", "Y2E=", "gpu", Some(2)),
+                "either the pod does not meet the `matchConditions`",
+            ),
             (explained("Ignore", "Y2E=", "gpu", None), "or the API server ignored a failed call"),
         ] {
             assert!(explained.contains(wanted), "{explained}");

@@ -39,7 +39,7 @@ pub struct Config {
     pub tls: TlsSource,
     /// The policies and values, which are reloaded when they change.
     pub policy_sources: PolicySources,
-    /// Whether pods are changed.
+    /// The use of the answers.
     pub mode: Mode,
     /// The response for a pod on which the policy or the program fails.
     pub on_error: OnError,

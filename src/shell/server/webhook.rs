@@ -193,7 +193,17 @@ fn log(record: &Record, took: Duration) {
             tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod skipped");
         }
         ReviewOutcome::Unchanged => {
-            tracing::debug!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod unchanged");
+            tracing::debug!(
+                uid,
+                namespace,
+                name,
+                policy,
+                reason,
+                detail,
+                microseconds,
+                mode,
+                "pod unchanged"
+            );
         }
     }
 }

@@ -142,7 +142,7 @@ const REJECTED: &[Answered] = &[
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    /// That of the server, which tells injected pods from those that would be.
+    /// The label by which injected pods differ from those that would be.
     mode: Mode,
     reviews: Family<ReviewLabels, Counter>,
     duration: Histogram,

@@ -40,7 +40,8 @@ pub(super) async fn pods_are_as_without_the_webhook_and_the_reports_as_with_it(c
         !reply.warnings.iter().any(|warning| warning.contains("did not inject it"))
     })
     .await;
-    let series = "fabric_injector_reviews_total{policy=\"aws-efa\",outcome=\"mutated\",reason=\"\",mode=\"audit\"}";
+    let series =
+        "fabric_injector_reviews_total{policy=\"aws-efa\",outcome=\"mutated\",reason=\"\",mode=\"audit\"}";
     let before = cluster.metric(series).await;
     let audited = cluster.api.post(PODS, &asked()).await;
     let begin = "fabric-injector: audit mode, the pod is unchanged: it would be injected by aws-efa@";

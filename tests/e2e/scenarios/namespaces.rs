@@ -21,7 +21,8 @@ pub(super) async fn a_label_of_the_namespace_opts_in(cluster: &Cluster) {
     cluster.ensure(&values).await;
     for (namespace, injected) in [("default", true), (&namespace, false)] {
         let asked = pod(namespace, "asked", &annotated_template());
-        let reply = cluster.api.post(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &asked).await;
+        let reply =
+            cluster.api.post(&format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"), &asked).await;
         assert_eq!(is_injected(&reply.body), injected, "{reply:?}");
         // The guard has the same selector.
         assert!(!reply.warnings.iter().any(|warning| warning.contains("did not inject it")), "{reply:?}");

@@ -54,7 +54,8 @@ pub(super) async fn the_oldest_release_takes_the_manifests_and_injects(cluster: 
     let kubeconfig = oldest.kubeconfig.to_str().unwrap();
     let kustomization = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/manifests");
     // Of an option that is given twice, the second one counts.
-    let arguments = ["--kubeconfig", kubeconfig, "apply", "--server-side", "--validate=strict", "-k", kustomization];
+    let arguments =
+        ["--kubeconfig", kubeconfig, "apply", "--server-side", "--validate=strict", "-k", kustomization];
     let (succeeded, said) = outcome(&mut cluster.kubectl(&arguments)).await;
     assert!(succeeded && !said.contains("Warning"), "{said}");
 

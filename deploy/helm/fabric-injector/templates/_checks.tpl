@@ -74,7 +74,7 @@
 {{- if not .Values.webhook.matchConditions -}}
 {{- include "fabric-injector.refuse" (list (printf $reason "webhook.matchConditions") $hint) -}}
 {{- end -}}
-{{- if and .Values.guard.enabled (not .Values.guard.matchConditions) -}}
+{{- if and (include "fabric-injector.hasGuard" .) (not .Values.guard.matchConditions) -}}
 {{- include "fabric-injector.refuse" (list
     (printf $reason "guard.matchConditions")
     (print $hint "; or set `guard.enabled=false`")) -}}

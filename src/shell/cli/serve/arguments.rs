@@ -63,14 +63,8 @@ pub(crate) struct Arguments {
     /// The CA of client certificates, PEM; other clients are rejected
     #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA", hide_env_values = true)]
     pub(super) client_ca: Option<PathBuf>,
-    /// Whether pods are changed
-    #[arg(
-        long,
-        value_enum,
-        default_value = "inject",
-        env = "FABRIC_INJECTOR_MODE",
-        hide_env_values = true
-    )]
+    /// The use of the answers: to change pods, or to report only
+    #[arg(long, value_enum, default_value = "inject", env = "FABRIC_INJECTOR_MODE", hide_env_values = true)]
     pub(super) mode: ModeArgument,
     /// The response for a pod that cannot be injected because of a fault in the policy or in this program
     #[arg(
