@@ -3,7 +3,6 @@
 //! The module is pure: [`crate::shell::server`] transports the bytes, logs and counts.
 
 mod answer;
-mod object;
 mod response;
 mod review;
 

@@ -6,12 +6,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::core::json::RequestObject;
 use crate::core::engine::{self, Mutation};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
 use super::ReviewOutcome;
-use super::object::RequestObject;
 use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 

@@ -15,6 +15,7 @@ use crate::core::schema::{Field, Object, Shape, covers};
 use super::STAMP;
 use super::cursor::{Cursor, ListCursor, malformed, shorten};
 use super::report::{Kept, Reason, WarningKind};
+use super::security::refused_by_kubelet;
 use super::volumes::{OwnVolumes, PolicyVolumes};
 
 /// The API server refuses more bytes of annotations than this, keys and values together.
@@ -67,6 +68,8 @@ pub(super) struct PodFacts {
     pub(super) files: SettingsFiles,
     /// The parts of the pod that exclusions of other parts name.
     pub(super) outside: Value,
+    /// The pod's own security context.
+    security_context: Value,
 }
 
 /// The decision about a value of the pod that differs from the policy's.
@@ -98,6 +101,7 @@ impl PodFacts {
             ..Self::default()
         };
         facts.note_outside(pod);
+        facts.security_context = pod["spec"]["securityContext"].clone();
         facts.own_volumes = match pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
             Some(Value::Array(volumes)) => OwnVolumes::new(std::mem::take(volumes)),
             None | Some(Value::Null) => OwnVolumes::default(),
@@ -253,6 +257,11 @@ impl<'a, 'p> Merge<'a, 'p> {
             Some(exclusion) => exclusion.describe(),
             None if needs_sidecar(field.name) && is_plain_init_container(cursor) => {
                 "no restartPolicy: Always".to_owned()
+            }
+            None if let Some(against) =
+                refused_by_kubelet(cursor, field.name, wanted, &self.pod.security_context) =>
+            {
+                against.to_owned()
             }
             None if field.name == "restartPolicy" && is_container_of_the_pod(cursor, wanted) => {
                 "this container, whose restartPolicy its author chose".to_owned()

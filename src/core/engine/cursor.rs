@@ -64,6 +64,7 @@ impl<'a> Cursor<'a> {
     /// Sets a field.
     pub(super) fn put(&mut self, key: &str, value: Value) {
         let may_grow = value.is_object() || value.is_array();
+        self.log.count(&value);
         self.log.emptied |= value.as_array().is_some_and(Vec::is_empty);
         let before = self.log.enter(key);
         if let Some(existing) = self.map.get_mut(key) {
@@ -203,6 +204,7 @@ impl ListCursor<'_> {
 
     /// Appends an entry.
     pub(super) fn push(&mut self, entry: Value) {
+        self.log.count(&entry);
         self.log.appended(self.list.len());
         self.list.push(entry);
     }
@@ -210,6 +212,7 @@ impl ListCursor<'_> {
     /// Replaces an entry.
     pub(super) fn replace(&mut self, index: usize, entry: Value) {
         let before = self.log.enter_index(index);
+        self.log.count(&entry);
         let may_grow = entry.is_object();
         let replaced = std::mem::replace(&mut self.list[index], entry);
         self.log.changed(Some(replaced), may_grow);

@@ -146,7 +146,7 @@ impl Injection<'_> {
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
         let pass =
-            Pass::new(self.resolved, &scope, &resolver, &containers, pod, |rule| rule.reads_own_changes)?;
+            Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, |rule| rule.reads_own_changes)?;
         let selected = pass.selection();
         let rules = &self.resolved.rules;
         let may_differ = |(list, index, rule): &(&'static str, usize, usize)| {
@@ -215,7 +215,7 @@ impl Injection<'_> {
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
-        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, |_| true)?;
+        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, |_| true)?;
         check(&pass, pod, containers.iter().any(|container| container.gpus > 0), log)?;
         let mut facts = PodFacts::take(pod, self.context, self.policy.stamp())?;
         let result = pass.inject(pod, &mut facts, log);

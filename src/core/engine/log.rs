@@ -7,8 +7,11 @@ use serde_json::Value;
 use crate::core::pointer::{at_pointer, push_token, unescape};
 use crate::core::schema::{Shape, same, shape_at};
 
-use super::report::{Warning, WarningKind};
+use super::report::{Reason, Warning, WarningKind};
 use super::trace::{Author, Trace};
+
+/// The API server reads no request of more than 3 MiB, and etcd by default stores no object of more than 1.5 MiB.
+const MAX_WRITTEN: usize = 3 * 1024 * 1024;
 
 /// One change that was made to the pod.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,7 +61,9 @@ pub(super) struct ChangeLog {
     /// Index of the current part in `containers`; none outside of containers.
     container: Option<usize>,
     /// The number of changes so far.
-    count: usize,
+    changes: usize,
+    /// The size of the values that were written, in bytes.
+    written: usize,
     /// JSON Pointer to the current value.
     pointer: String,
     /// The depth of values that are being built, and that no change has added to the pod yet.
@@ -101,8 +106,8 @@ impl ChangeLog {
     }
 
     fn record(&mut self, before: Option<Value>) {
-        let change = Change { order: self.count, pointer: self.pointer.clone(), before };
-        self.count += 1;
+        let change = Change { order: self.changes, pointer: self.pointer.clone(), before };
+        self.changes += 1;
         self.part_mut().changes.push(change);
     }
 
@@ -146,6 +151,18 @@ impl ChangeLog {
 
     pub(super) fn stop_building(&mut self) {
         self.building -= 1;
+    }
+
+    /// Counts a value that is written into the pod.
+    pub(super) fn count(&mut self, value: &Value) {
+        if self.building == 0 {
+            self.written = self.written.saturating_add(size_of(value));
+        }
+    }
+
+    /// Returns an error if the values that were written are larger than a pod can be.
+    pub(super) fn check_size(&self) -> Result<(), Reason> {
+        if self.written > MAX_WRITTEN { Err(Reason::PodLimit) } else { Ok(()) }
     }
 
     /// Records that the current value was added, or replaced another one.
@@ -288,6 +305,16 @@ impl ChangeLog {
     pub(super) fn finish(&mut self) -> (Changes, Vec<Warning>) {
         let operations = self.take_changes().into_iter().map(|change| (change.pointer, change.before.is_some()));
         (Changes(operations.collect()), std::mem::take(&mut self.warnings))
+    }
+}
+
+/// The size of a value as JSON, without its punctuation.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size_of).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + size_of(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::settings::Settings;
-use crate::core::policy::{ActiveRule, ResolvedPolicy};
+use crate::core::policy::{ActiveRule, PodContext, ResolvedPolicy};
 
 use super::Stop;
 use super::bindings::{PodScope, Source, bindings};
@@ -31,6 +31,7 @@ pub(super) struct Pass<'a> {
     scope: &'a PodScope<'a>,
     resolver: &'a Resolver<'a>,
     containers: &'a [Container],
+    context: &'a PodContext,
     host_network: bool,
     /// One scope for each container.
     container_scopes: Vec<PodScope<'a>>,
@@ -50,6 +51,7 @@ impl<'a> Pass<'a> {
         resolver: &'a Resolver<'a>,
         containers: &'a [Container],
         pod: &Value,
+        context: &'a PodContext,
         looked_at: impl Fn(&ActiveRule) -> bool,
     ) -> Result<Self, Stop> {
         let inner = |container| PodScope::new(Source::container(policy, pod, container), policy, Some(scope));
@@ -58,6 +60,7 @@ impl<'a> Pass<'a> {
             scope,
             resolver,
             containers,
+            context,
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             container_scopes: containers.iter().map(inner).collect(),
             selected: Vec::with_capacity(containers.len()),
@@ -66,10 +69,16 @@ impl<'a> Pass<'a> {
         };
         let active = pass.active_rules(looked_at)?;
         for (row, container) in containers.iter().enumerate() {
+            pass.go_on()?;
             let selected = pass.select(row, container, &active)?;
             pass.selected.push(selected);
         }
         Ok(pass)
+    }
+
+    /// Ends the pass if the caller says so. A pod may have thousands of containers.
+    fn go_on(&self) -> Result<(), Stop> {
+        if self.context.is_stopped() { Err(Stop::Refuse(Reason::Stopped)) } else { Ok(()) }
     }
 
     /// The rules whose `when` holds.
@@ -214,6 +223,8 @@ impl<'a> Pass<'a> {
     ) -> Result<(), Stop> {
         let settings = self.settings()?;
         for (row, container) in self.containers.iter().enumerate() {
+            self.go_on()?;
+            log.check_size()?;
             if !self.selected[row].contains(&true) {
                 continue;
             }

@@ -42,6 +42,8 @@ pub enum Reason {
     ConditionFalse { policies: Vec<String> },
     /// With the additions of the policy, the annotations would exceed the API server's limit.
     AnnotationLimit { key: String },
+    /// The additions of the policy alone are larger than the objects that the API server accepts.
+    PodLimit,
     /// A value of the pod has the wrong type, for which the API server refuses the pod.
     MalformedPod { path: String, wanted: &'static str, seen: String },
     /// More than one policy matches the pod.
@@ -55,6 +57,8 @@ pub enum Reason {
         /// JSON Pointer to a value that changes again.
         path: String,
     },
+    /// The caller ended the evaluation.
+    Stopped,
     /// An expression of the policy has no value for this pod.
     EvaluationFailed {
         place: String,
@@ -119,6 +123,9 @@ impl fmt::Display for Reason {
                     "with `{key}`, the pod's annotations would be larger than the 256 KiB that they may have"
                 )
             }
+            Self::PodLimit => {
+                write!(f, "with the additions of the policy, the pod would be larger than the 3 MiB that it may have")
+            }
             Self::MalformedPod { path, wanted, seen } => {
                 write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")
             }
@@ -143,6 +150,7 @@ impl fmt::Display for Reason {
                     "the policy is not idempotent for this pod: `{path}` changes each time that it is applied"
                 )
             }
+            Self::Stopped => write!(f, "the evaluation took too long"),
             Self::EvaluationFailed { place, expression, message, .. } => {
                 write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
             }

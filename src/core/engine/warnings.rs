@@ -1,6 +1,6 @@
 //! The warnings and refusals that a policy declares.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -72,6 +72,36 @@ pub(super) fn about_containers<'s>(
         !matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. }) || !replaced.contains(&warning.path)
     });
     Ok(())
+}
+
+/// The warnings with one for each value that rules replace: other rules may have kept it before, or replace it again.
+pub(super) fn reconciled(warnings: Vec<Warning>) -> Vec<Warning> {
+    let mut result: Vec<Warning> = Vec::with_capacity(warnings.len());
+    // The values of each path before and after a replacement, and the index of the warning about it.
+    let mut values: HashMap<(String, String), usize> = HashMap::new();
+    for warning in warnings {
+        if let WarningKind::Replaced { seen, wanted } = &warning.kind {
+            let value = |text: &String| (warning.path.clone(), text.clone());
+            let known = values.get(&value(seen)).copied();
+            let at = known.unwrap_or(result.len());
+            values.extend([(value(seen), at), (value(wanted), at)]);
+            if let Some(WarningKind::Replaced { wanted: last, .. }) =
+                known.and_then(|at| result.get_mut(at)).map(|first| &mut first.kind)
+            {
+                last.clone_from(wanted);
+                result[at].rule = warning.rule;
+                continue;
+            }
+        }
+        result.push(warning);
+    }
+    result.retain(|warning| match &warning.kind {
+        WarningKind::Kept { seen, .. } => {
+            values.is_empty() || !values.contains_key(&(warning.path.clone(), seen.clone()))
+        }
+        _ => true,
+    });
+    result
 }
 
 /// The refusals and warnings of a policy.
