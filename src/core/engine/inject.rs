@@ -10,7 +10,7 @@ use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::node::Selection as Nodes;
-use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
+use crate::core::policy::{ActiveRule, Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 
 use super::Stop;
 use super::bindings::{PodScope, Source};
@@ -38,6 +38,7 @@ pub(super) fn inject(
     let nodes = node::selected(policy, pod)?;
     let resolved = resolve(policy, &nodes)?;
     let injection = Injection { policy, resolved: &resolved, context, nodes: &nodes };
+    injection.join_host(pod, log)?;
     let gpus = injection.counted_gpus(pod)?;
     let selection = injection.first_pass(pod, log)?;
     let may_change = match resolved.feedback {
@@ -78,6 +79,19 @@ struct Injection<'a> {
 }
 
 impl Injection<'_> {
+    /// Rules that set `hostNetwork` come before the others, whose conditions and values depend on the network.
+    fn join_host(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        let joins = |rule: &ActiveRule| rule.pod.host_network().is_some();
+        if !self.resolved.rules.iter().any(joins) {
+            return Ok(());
+        }
+        let containers = pod::containers(pod, &self.resolved.devices)?;
+        let source = Source::pod(self.resolved, pod, &containers, self.context);
+        let scope = PodScope::new(source, self.resolved, None);
+        let resolver = Resolver(&scope);
+        Pass::new(self.resolved, &scope, &resolver, &containers, pod, joins)?.join_host(pod, log)
+    }
+
     fn first_pass(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<Selection, Stop> {
         let mut selection = Selection::new();
         let own_fabric = self.own_fabric(pod);

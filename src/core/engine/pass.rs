@@ -7,7 +7,12 @@ use serde_json::Value;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::settings::Settings;
+<<<<<<< HEAD
 use crate::core::policy::{ActiveRule, PodContext, ResolvedPolicy};
+=======
+use crate::core::policy::{ActiveRule, ResolvedPolicy};
+use crate::core::schema;
+>>>>>>> facts-b
 
 use super::Stop;
 use super::bindings::{PodScope, Source, bindings};
@@ -17,7 +22,7 @@ use super::log::ChangeLog;
 use super::merge::apply_rule;
 use super::named_container::inject_named;
 use super::pod::Container;
-use super::report::Reason;
+use super::report::{Reason, Warning, WarningKind};
 use super::settings::SettingsOf;
 use super::trace::{Applied, Author, Trace};
 use super::warnings;
@@ -41,6 +46,12 @@ pub(super) struct Pass<'a> {
     pub(super) applied: Vec<bool>,
     /// The rules that are left out because the pod uses the host network.
     pub(super) left_out: Vec<bool>,
+    /// The rules that bring a pod with a network of its own into that of the host.
+    joins_host: Vec<bool>,
+    /// The value of the pod that excludes the host network.
+    off_host: Option<String>,
+    /// The rules that are left out because of it.
+    kept_off: Vec<bool>,
 }
 
 impl<'a> Pass<'a> {
@@ -66,8 +77,16 @@ impl<'a> Pass<'a> {
             selected: Vec::with_capacity(containers.len()),
             applied: vec![false; policy.rules.len()],
             left_out: vec![false; policy.rules.len()],
+            joins_host: vec![false; policy.rules.len()],
+            off_host: None,
+            kept_off: vec![false; policy.rules.len()],
         };
         let active = pass.active_rules(looked_at)?;
+        if !pass.host_network {
+            pass.joins_host = pass.rules_that_join_the_host(&active)?;
+            pass.off_host =
+                if pass.joins_host.contains(&true) { schema::excludes_host_network(pod) } else { None };
+        }
         for (row, container) in containers.iter().enumerate() {
             pass.go_on()?;
             let selected = pass.select(row, container, &active)?;
@@ -90,6 +109,18 @@ impl<'a> Pass<'a> {
             None => Ok(true),
         };
         self.policy.rules.iter().map(holds).collect()
+    }
+
+    fn rules_that_join_the_host(&self, active: &[bool]) -> Result<Vec<bool>, Stop> {
+        let bindings = bindings(self.policy, self.resolver);
+        let joins = |(rule, active): (&ActiveRule, &bool)| match rule.pod.host_network() {
+            Some(template) if *active => {
+                let value = template.build(&bindings).map_err(|error| failed(self.scope, rule, error))?;
+                Ok(value == Some(Value::Bool(true)))
+            }
+            _ => Ok(false),
+        };
+        self.policy.rules.iter().zip(active).map(joins).collect()
     }
 
     /// The active rules that select a container.
@@ -115,6 +146,8 @@ impl<'a> Pass<'a> {
             }
             if rule.requires_pod_network && self.host_network {
                 self.left_out[column] = true;
+            } else if self.off_host.is_some() && self.joins_host[column] {
+                self.kept_off[column] = true;
             } else {
                 selected[column] = true;
                 self.applied[column] = true;
@@ -155,6 +188,30 @@ impl<'a> Pass<'a> {
         self.policy.rules.iter().enumerate().filter(|(at, _)| self.applied[*at])
     }
 
+    /// Brings the pod into the network of the host if a rule that applies does, so that all rules see it there.
+    pub(super) fn join_host(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        let joining = self.applied_rules().find(|(at, _)| self.joins_host[*at]);
+        let Some((_, rule)) = joining else { return Ok(()) };
+        let mut cursor = Cursor::pod(pod, log)?;
+        cursor.written_by_rule(&rule.name);
+        Ok(cursor.within("spec", |spec| {
+            spec.put("hostNetwork", Value::Bool(true));
+            Ok(())
+        })?)
+    }
+
+    fn warn_of_rules_kept_off_the_host(&self, log: &mut ChangeLog) {
+        let Some(against) = &self.off_host else { return };
+        for (rule, _) in self.policy.rules.iter().zip(&self.kept_off).filter(|(_, kept_off)| **kept_off) {
+            let kind = WarningKind::Excluded {
+                setting: "hostNetwork: true".to_owned(),
+                against: against.clone(),
+            };
+            let path = "/spec/hostNetwork".to_owned();
+            log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
+        }
+    }
+
     /// Injects the rules: claims, containers, and the rest of the pod.
     pub(super) fn inject(
         &self,
@@ -163,6 +220,7 @@ impl<'a> Pass<'a> {
         log: &mut ChangeLog,
     ) -> Result<(), Stop> {
         let pod_bindings = bindings(self.policy, self.resolver);
+        self.warn_of_rules_kept_off_the_host(log);
         self.declare_volumes(facts, &pod_bindings)?;
         for (_, rule) in self.applied_rules().filter(|(_, rule)| !rule.pod.claims.is_empty()) {
             let mut merge = Merge::new(rule, &pod_bindings, facts);
@@ -256,6 +314,7 @@ impl<'a> Pass<'a> {
 
     /// Evaluates the refusals and warnings for a pod that no rule applies to.
     pub(super) fn warn_alone(&self, pod: &Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        self.warn_of_rules_kept_off_the_host(log);
         let scope = PodScope::new(Source::injected(self.policy, pod), self.policy, Some(self.scope));
         let resolver = Resolver(&scope);
         warnings::about_pod(self.policy, &scope, &bindings(self.policy, &resolver), log)
