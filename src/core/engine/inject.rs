@@ -10,7 +10,9 @@ use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::node::Selection as Nodes;
-use crate::core::policy::{ActiveRule, Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
+use crate::core::policy::{
+    ActiveRule, Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel,
+};
 
 use super::Stop;
 use super::bindings::{PodScope, Source};
@@ -159,8 +161,9 @@ impl Injection<'_> {
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
-        let pass =
-            Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, |rule| rule.reads_own_changes)?;
+        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, |rule| {
+            rule.reads_own_changes
+        })?;
         let selected = pass.selection();
         let rules = &self.resolved.rules;
         let may_differ = |(list, index, rule): &(&'static str, usize, usize)| {

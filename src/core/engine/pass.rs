@@ -7,12 +7,8 @@ use serde_json::Value;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::settings::Settings;
-<<<<<<< HEAD
 use crate::core::policy::{ActiveRule, PodContext, ResolvedPolicy};
-=======
-use crate::core::policy::{ActiveRule, ResolvedPolicy};
 use crate::core::schema;
->>>>>>> facts-b
 
 use super::Stop;
 use super::bindings::{PodScope, Source, bindings};
@@ -203,10 +199,8 @@ impl<'a> Pass<'a> {
     fn warn_of_rules_kept_off_the_host(&self, log: &mut ChangeLog) {
         let Some(against) = &self.off_host else { return };
         for (rule, _) in self.policy.rules.iter().zip(&self.kept_off).filter(|(_, kept_off)| **kept_off) {
-            let kind = WarningKind::Excluded {
-                setting: "hostNetwork: true".to_owned(),
-                against: against.clone(),
-            };
+            let kind =
+                WarningKind::Excluded { setting: "hostNetwork: true".to_owned(), against: against.clone() };
             let path = "/spec/hostNetwork".to_owned();
             log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
         }
