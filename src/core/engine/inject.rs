@@ -91,7 +91,8 @@ impl Injection<'_> {
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
-        Pass::new(self.resolved, &scope, &resolver, &containers, pod, joins)?.join_host(pod, log)
+        Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, joins)?
+            .join_host(pod, log)
     }
 
     fn first_pass(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<Selection, Stop> {
