@@ -54,8 +54,13 @@ fn the_listing_for_programs_has_what_each_policy_matches_and_takes() {
             }
             for field in ["minimum", "maximum"] {
                 // The bound of a quantity is a text.
-                let number = |value: &serde_json::Value| value.as_f64().or_else(|| value.as_str()?.parse().ok());
-                assert_eq!(number(&entry["parameters"][key][field]), number(&parameter[field]), "{name}: {key}.{field}");
+                let number =
+                    |value: &serde_json::Value| value.as_f64().or_else(|| value.as_str()?.parse().ok());
+                assert_eq!(
+                    number(&entry["parameters"][key][field]),
+                    number(&parameter[field]),
+                    "{name}: {key}.{field}"
+                );
             }
         }
     }
