@@ -3,7 +3,8 @@
 //! The tests that render the chart need `helm`; `tests/control-plane/README.md` lists where they find one. Without it
 //! they are reported as ignored, or fail if `CI_REQUIRE_CONTROL_PLANE=1` is set. The other tests always run.
 //!
-//! `UPDATE_DEPLOY=1 cargo test --test chart` renders the plain manifest again. Read the difference before committing it.
+//! `UPDATE_DEPLOY=1 cargo test --test chart` writes the plain manifest and the table of policies. Read the difference
+//! before committing it.
 
 #![allow(
     clippy::unwrap_used,

@@ -157,12 +157,18 @@ pub(crate) fn helm_and_the_program_take_the_same_values_of_parameters(helm: &Hel
 }
 
 pub(crate) fn an_extension_narrows_the_values_of_a_parameter(helm: &Helm) {
-    let ours = json!({"extraPolicies": {"ours.yaml": "{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, \
-        metadata: {name: ours}, spec: {extends: aws-efa, parameters: {efaDevicesPerGPU: {maximum: 2}}}}"}});
     let aws = |devices: u64| json!({"multinodeNetworking": {"aws": {"efaDevicesPerGPU": devices}}});
     assert!(helm.template(&with(enabled("aws"), &aws(4))).is_ok());
-    assert!(helm.template(&with(with(enabled("aws"), &ours), &aws(2))).is_ok());
-    refused_with_aws(helm, &with(ours, &aws(4)), &["has to be at most 2", "policy show ours"]);
+    for maximum in [2, 0] {
+        let ours = format!(
+            "{{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, metadata: {{name: ours}}, spec: \
+             {{extends: aws-efa, parameters: {{efaDevicesPerGPU: {{maximum: {maximum}}}}}}}}}"
+        );
+        let ours = json!({"extraPolicies": {"ours.yaml": ours}});
+        assert!(helm.template(&with(with(enabled("aws"), &ours), &aws(maximum))).is_ok());
+        let says = format!("has to be at most {maximum}");
+        refused_with_aws(helm, &with(ours, &aws(maximum + 1)), &[&says, "policy show ours"]);
+    }
 }
 
 pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
