@@ -193,7 +193,11 @@ fn every_log_line_stands_in_the_table_with_its_fields() {
 const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("age: Duration::from_mins(5)", None, "| `5m` |"),
     ("MAX_HEAD: u32 = 16 << 10", Some("head of a request"), "16 KiB"),
-    ("MAX_STREAMS: u32 = 256", Some("concurrent requests on a connection (HTTP/2)"), "256"),
+    ("MAX_STREAMS: u32 = 8", Some("concurrent requests on a connection (HTTP/2)"), "8"),
+    ("STALLED: Duration = Duration::from_millis(100)", None, "without progress for 100ms"),
+    ("EVICTION: Duration = Duration::from_millis(100)", None, "waits up to 100ms"),
+    ("MAX_WARNING: usize = 256", None, "at most 256 bytes"),
+    ("MAX_WARNINGS: usize = 4_096", None, "all together 4,096"),
     (
         "PING: Duration = Duration::from_secs(20)",
         Some("time for the response to a ping (HTTP/2), and between two pings"),
@@ -227,8 +231,11 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ),
     ("MAX_BODY: usize = 7 << 20", Some("body of a request"), "7 MiB"),
     ("BODY_TIMEOUT: Duration = Duration::from_secs(10)", Some("time for a body"), "10s"),
+    ("PART_TIMEOUT: Duration = Duration::from_secs(2)", Some("time for a body"), "2s for each part"),
+    ("PART: usize = 16 << 10", Some("time for a body"), "16 KiB"),
     ("MAX_DRAINED: usize = 64 << 20", Some("part of an unused body that is read"), "64 MiB"),
-    ("LARGE: usize = 128 << 10", Some("concurrent evaluations of reviews larger than 128 KiB"), "1"),
+    ("LARGE: usize = 32 << 10", Some("concurrent evaluations"), "another one of a review larger than 32 KiB"),
+    ("EVALUATIONS: usize = 8", Some("concurrent evaluations"), "8"),
     ("handshake: Duration::from_secs(5)", Some("TLS handshake"), "5s"),
     ("head: Duration::from_secs(10)", Some("time for a head, and idle time before it"), "10s for HTTP/1.1"),
     ("idle: Duration::from_mins(1)", Some("idle time of a connection"), "1m"),
@@ -259,7 +266,10 @@ fn every_limit_of_the_server_is_told() {
     let text = file("docs/serve.md").split_whitespace().collect::<Vec<_>>().join(" ");
     let rows = table("| what | limit | beyond it |");
     let code: String = sources("shell/server").iter().map(|file| fs::read_to_string(file).unwrap()).collect();
+    let response = file("src/core/admission/response.rs");
+    let warnings = response.lines().filter(|line| line.contains("const MAX_WARNING")).collect::<Vec<_>>();
     let code = code
+        + &warnings.join("\n")
         + &file("src/shell/pem.rs")
         + &file("src/shell/cluster/reconciler.rs")
         + file("src/core/rotation.rs").split("#[cfg(test)]").next().unwrap();

@@ -47,7 +47,7 @@ const EVICTION: Duration = Duration::from_millis(100);
 pub(crate) const EVALUATIONS: usize = 8;
 
 /// Larger reviews are evaluated one at a time.
-const LARGE: usize = 128 << 10;
+const LARGE: usize = 32 << 10;
 
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct State {
