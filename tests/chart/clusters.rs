@@ -90,6 +90,9 @@ pub(crate) fn eks_with_a_network_plugin_of_its_own_reaches_ports_of_the_nodes(he
         assert_eq!(*rolling, json!({"maxUnavailable": 1, "maxSurge": 0}));
         assert!(objects.find("NetworkPolicy").is_none());
     }
+    let values = json!({"hostNetwork": true, "ports": {"webhook": 10250}});
+    let error = helm.template(&with(enabled("aws"), &values)).unwrap_err();
+    assert!(error.contains("10250 is the port of the kubelet"), "{error}");
     for (ports, says) in [
         (json!({"admin": 8443}), "`webhook` and `admin` are both 8443"),
         (json!({"webhook": 443}), "/ports/webhook"),
@@ -147,6 +150,11 @@ pub(crate) fn a_label_of_the_namespace_opts_in(helm: &Helm) {
     let objects = with_aws(helm, &values);
     let webhook = &objects.the("MutatingWebhookConfiguration")["webhooks"][0]["namespaceSelector"];
     let guard = &objects.the("ValidatingAdmissionPolicy")["spec"]["matchConstraints"]["namespaceSelector"];
+    let notes = helm.notes(&with(enabled("aws"), &values));
+    assert!(
+        notes.contains("Only pods in namespaces that meet `webhook.namespaceSelectorExpressions`"),
+        "{notes}"
+    );
     for selector in [webhook, guard] {
         let expressions = selector["matchExpressions"].as_array().unwrap();
         assert_eq!((expressions.len(), &expressions[1]), (2, &label), "{selector}");

@@ -49,7 +49,9 @@ pub(crate) fn the_page_on_installing_has_every_value() {
         assert!(page.contains(&format!("`{key}")), "docs/install.md has no `{key}`");
         for inner in value.as_object().into_iter().flatten().map(|(inner, _)| inner) {
             let documented = [format!("`{key}.{inner}"), format!(".{inner}`")];
-            let block = ["multinodeNetworking", "resources", "nodeSelector"].contains(&key.as_str());
+            let blocks =
+                ["multinodeNetworking", "resources", "nodeSelector", "podSecurityContext", "securityContext"];
+            let block = blocks.contains(&key.as_str());
             assert!(
                 block || documented.iter().any(|name| page.contains(name.as_str())),
                 "docs/install.md has no `{key}.{inner}`"

@@ -133,6 +133,7 @@ fn a_review_is_a_span_in_the_trace_of_its_request() {
         ("http.request.method", "POST"),
         ("http.response.status_code", "200"),
         ("http.route", "/mutate"),
+        ("mode", "inject"),
         ("name", "coder-*"),
         ("namespace", "chat"),
         ("outcome", "mutated"),

@@ -77,7 +77,7 @@ async fn at_info_there_is_one_line_for_each_pod_that_was_changed_or_refused() {
         assert_eq!((&line["name"], &line["policy"]), (&name.into(), &"aws-efa".into()), "{line}");
         assert!(line["operations"].as_u64().is_some_and(|count| count > 0), "{line}");
         assert!(line["microseconds"].as_u64().is_some_and(|time| time > 0), "{line}");
-        assert_eq!(line.get("mode"), None, "{line}");
+        assert_eq!(line["mode"], "inject", "{line}");
     }
     let refused = server.logged("pod refused", 1).await.remove(0);
     assert_eq!((&refused["level"], &refused["uid"]), (&"INFO".into(), &"refused".into()), "{refused}");

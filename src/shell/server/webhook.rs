@@ -10,7 +10,7 @@ use axum::routing::any;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use tokio::time::{Duration, timeout_at};
 
-use crate::core::admission::{self, Answer, BadReview, Mode, OnError, Record, ReviewOutcome};
+use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome};
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
@@ -166,8 +166,7 @@ fn log(record: &Record, took: Duration) {
     let reason = record.reason.as_deref().unwrap_or_default();
     // Not `message`, which is the key of the line itself in JSON.
     let detail = record.message.as_deref().unwrap_or_default();
-    // None for a review that changes the pod, as those of most servers do.
-    let mode = (record.mode == Mode::Audit).then_some(record.mode.name());
+    let mode = record.mode.name();
     match record.outcome {
         ReviewOutcome::Mutated => {
             tracing::info!(uid, namespace, name, policy, operations, microseconds, mode, "pod mutated");

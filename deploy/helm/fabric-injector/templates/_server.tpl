@@ -54,4 +54,9 @@
     (printf "ports: `webhook` and `admin` are both %d" (int .Values.ports.admin))
     "choose another port for one of them") -}}
 {{- end -}}
+{{- if and .Values.hostNetwork (has 10250 (list (int .Values.ports.webhook) (int .Values.ports.admin))) -}}
+{{- include "fabric-injector.refuse" (list
+    "ports: with `hostNetwork`, 10250 is the port of the kubelet"
+    "choose another port, or set `hostNetwork: false`") -}}
+{{- end -}}
 {{- end -}}
