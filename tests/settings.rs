@@ -184,6 +184,47 @@ fn a_value_that_a_file_cannot_hold_is_in_the_environment_only() {
 }
 
 #[test]
+fn a_file_has_the_value_that_the_container_sees() {
+    let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "a$$b"}]}));
+    let (pod, warnings) = inject(&policies(POLICY, &[]), pod(vec![own]));
+    assert!(file(&pod, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=a$b\n"));
+    assert!(warnings.iter().all(|(code, _)| code != "not_in_file"), "{warnings:?}");
+}
+
+#[test]
+fn settings_do_not_share_a_volume_with_rules_or_with_other_settings() {
+    let rule = "  rules:\n    - name: cache\n      pod: {spec: {volumes: [{name: nccl-settings, emptyDir: {}}]}}\n      \
+                container: {volumeMounts: [{name: nccl-settings, mountPath: /cache}]}\n";
+    let (with_volume, _) =
+        inject(&policies(&POLICY.replace("  rules:\n", rule), &[]), pod(vec![worker(json!({}))]));
+    assert!(file(&with_volume, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
+    let volume = with_volume["spec"]["volumes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|volume| !volume["emptyDir"].is_null());
+    let mounts = with_volume["spec"]["containers"][0]["volumeMounts"].as_array().unwrap();
+    assert_eq!(
+        mounts.iter().find(|mount| mount["mountPath"] == "/cache").unwrap()["name"],
+        volume.unwrap()["name"]
+    );
+
+    // The first container has the file `nccl-2` of the settings of that name, the third one the second file of `nccl`.
+    let other = "  settings:\n    - name: nccl-2\n      variables: [NCCL_*, FI_PROVIDER]\n      \
+                 containers: ${container.name == 'other'}\n      file: {path: /etc/rccl.conf}\n";
+    let text = POLICY.replace("  settings:\n", other).replace(
+        "${gpus > 0 || container.name == 'launcher'}\n      file",
+        "${container.name != 'other'}\n      file",
+    );
+    let own = worker(json!({"name": "own", "env": [{"name": "NCCL_NET", "value": "Socket"}]}));
+    let containers = vec![worker(json!({"name": "other"})), own, worker(json!({}))];
+    let (pod, _) = inject(&policies(&text, &[]), pod(containers));
+    assert!(file(&pod, 0, "/etc/rccl.conf").unwrap().contains("NCCL_NET=IB\n"));
+    assert!(file(&pod, 1, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
+    assert!(file(&pod, 2, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
+}
+
+#[test]
 fn a_parameter_turns_the_file_off() {
     let (pod, _) = inject(&policies(POLICY, &[("file", json!(false))]), pod(vec![worker(json!({}))]));
     assert_eq!(file(&pod, 0, "/etc/nccl.conf"), None);
@@ -241,6 +282,12 @@ fn a_value_that_defeats_the_fabric_is_reported_as_such() {
 fn mistakes_in_settings_are_found_at_their_line() {
     for (from, to, message) in [
         ("path: /etc/nccl.conf", "path: etc/nccl.conf", "test.yaml:22:15"),
+        // The kubelet reserves names that begin with `..` in a volume.
+        (
+            "path: /etc/nccl.conf",
+            "path: /etc/..nccl.conf",
+            "the path of a settings file is `/etc/..nccl.conf`",
+        ),
         ("maxValue: 1023", "maxValue: 0", "test.yaml:23:19"),
         ("[UCX_*, LD", "[UCX-*, LD", "`UCX-*` is not the name of a variable"),
         ("option: -x", "option: x", "`option` is `x`"),

@@ -250,6 +250,74 @@ fn a_workload_without_a_pod_template_is_reported() {
 }
 
 #[test]
+fn a_kind_whose_operator_makes_the_pods_is_reported_with_the_place_of_the_annotation() {
+    let annotated = format!("annotations: {{{TRIGGER}: \"true\"}}");
+    for (api, kind, spec, place) in [
+        (
+            "nvidia.com/v1alpha1",
+            "DynamoGraphDeployment",
+            "services: {w: {resources: {limits: {gpu: '8'}}}}",
+            "`annotations` of each of its `spec.services`",
+        ),
+        ("nvidia.com/v1alpha1", "DynamoComponentDeployment", "serviceName: w", "`spec.annotations`"),
+        (
+            "apps.nvidia.com/v1alpha1",
+            "NIMService",
+            &format!("{annotated}, resources: {{limits: {{nvidia.com/gpu: 8}}}}"),
+            "`spec.annotations`",
+        ),
+        (
+            "apps.nvidia.com/v1alpha1",
+            "NIMPipeline",
+            "services: []",
+            "`spec.annotations` of each of its `spec.services`",
+        ),
+        (
+            "sparkoperator.k8s.io/v1beta2",
+            "SparkApplication",
+            "executor: {gpu: {name: nvidia.com/gpu, quantity: 8}}",
+            "`annotations` of `spec.driver` and `spec.executor`",
+        ),
+        (
+            "sparkoperator.k8s.io/v1beta2",
+            "ScheduledSparkApplication",
+            "schedule: '@daily'",
+            "`annotations` of `spec.template.driver`",
+        ),
+        (
+            "tekton.dev/v1",
+            "Task",
+            "steps: [{name: a, image: b, computeResources: {limits: {nvidia.com/gpu: 8}}}]",
+            "`metadata.annotations`",
+        ),
+        (
+            "serving.kserve.io/v1beta1",
+            "InferenceService",
+            &format!("predictor: {{{annotated}}}"),
+            "`spec.predictor.annotations`",
+        ),
+    ] {
+        let text = format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: n}}\nspec: {{{spec}}}\n");
+        let run = mutate(&["--policy", "aws-efa"], &text).exits(0);
+        assert_eq!(run.text(), text);
+        run.says(&[
+            &format!("stdin: document 1: {kind}/n: unchanged: `mutate` cannot see the pods of a {kind}, which has no pod template"),
+            &format!("the webhook injects them if they get the annotation, from {place}"),
+            "(no_pod_template)",
+        ]);
+    }
+    let pipeline = format!(
+        "apiVersion: tekton.dev/v1\nkind: PipelineRun\nmetadata: {{name: n, {annotated}}}\nspec: {{pipelineRef: {{name: p}}}}\n"
+    );
+    mutate(&["--policy", "aws-efa"], pipeline)
+        .exits(0)
+        .says(&[&format!("and has `metadata.annotations[{TRIGGER}]`; the webhook injects them")]);
+    let ci =
+        "apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: n}\nspec: {steps: [{name: a, image: b}]}\n";
+    assert_eq!(mutate(&["--policy", "aws-efa"], ci).exits(0).stderr, "");
+}
+
+#[test]
 fn other_documents_are_not_reported() {
     let nodes = "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: n}\nspec: {limits: {nvidia.com/gpu: 8}}\n";
     let quota = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q}\nspec: {hard: {requests.nvidia.com/gpu: 8}}\n";

@@ -22,6 +22,43 @@ const NO_WORKLOADS: [&str; 7] = [
     "policies.kyverno.io",
 ];
 
+/// Kinds whose operators annotate the pods that they make: group, kind, and where the annotations come from.
+const ANNOTATED: [(&str, &str, &str); 16] = [
+    ("apps.nvidia.com", "NIMPipeline", "`spec.annotations` of each of its `spec.services`"),
+    ("apps.nvidia.com", "NIMService", "`spec.annotations`"),
+    ("argoproj.io", "ClusterWorkflowTemplate", ARGO),
+    ("argoproj.io", "CronWorkflow", ARGO),
+    ("argoproj.io", "Workflow", ARGO),
+    ("argoproj.io", "WorkflowTemplate", ARGO),
+    (
+        "nvidia.com",
+        "DynamoComponentDeployment",
+        "`spec.annotations`, or `metadata.annotations` of its `podTemplate` in `v1beta1`",
+    ),
+    (
+        "nvidia.com",
+        "DynamoGraphDeployment",
+        "`annotations` of each of its `spec.services`, or `metadata.annotations` of each `podTemplate` in `v1beta1`",
+    ),
+    ("serving.kserve.io", "InferenceService", "`spec.predictor.annotations`"),
+    (
+        "sparkoperator.k8s.io",
+        "ScheduledSparkApplication",
+        "`annotations` of `spec.template.driver` and `spec.template.executor`",
+    ),
+    ("sparkoperator.k8s.io", "SparkApplication", "`annotations` of `spec.driver` and `spec.executor`"),
+    (TEKTON, "ClusterTask", "`metadata.annotations`"),
+    (TEKTON, "Pipeline", "`metadata.annotations`"),
+    (TEKTON, "PipelineRun", "`metadata.annotations`"),
+    (TEKTON, "Task", "`metadata.annotations`"),
+    (TEKTON, "TaskRun", "`metadata.annotations`"),
+];
+const ARGO: &str = "`metadata.annotations` of each of its `templates`";
+const TEKTON: &str = "tekton.dev";
+
+/// Groups whose kinds request GPUs in a form of their own, so that no sign of them is in the document.
+const GPU_GROUPS: [&str; 3] = ["apps.nvidia.com", "nvidia.com", "sparkoperator.k8s.io"];
+
 /// The signs of a workload in a document.
 #[derive(Default)]
 struct Signs {
@@ -48,14 +85,22 @@ pub fn podless(policies: &PolicySet, document: &Value) -> Option<String> {
         return Some(of_train_job(runtime, annotated.as_deref()));
     }
     let container = signs.container.as_ref().map(path);
-    let sign = annotated.as_ref().or(container.as_ref())?;
-    let how = match group {
-        "argoproj.io" => {
-            "; annotate the pods by `metadata.annotations` of each of its `templates`, and the webhook injects them"
+    let sign = annotated.as_ref().or(container.as_ref());
+    let known = ANNOTATED.iter().find(|(of, name, _)| (*of, *name) == (group, kind));
+    match (known, sign) {
+        (Some((.., place)), _) if sign.is_some() || GPU_GROUPS.contains(&group) => {
+            let has = sign.map(|sign| format!(" and has `{sign}`")).unwrap_or_default();
+            Some(format!(
+                "`mutate` cannot see the pods of a {kind}, which has no pod template{has}; the webhook injects them if \
+                 they get the annotation, from {place}"
+            ))
         }
-        _ => ", a map with `spec.containers`; the webhook injects its pods if they get the annotation",
-    };
-    Some(format!("no pod template is found in this {kind}, which has `{sign}`{how}"))
+        (_, Some(sign)) => Some(format!(
+            "no pod template is found in this {kind}, which has `{sign}`, a map with `spec.containers`; the webhook \
+             injects its pods if they get the annotation"
+        )),
+        (_, None) => None,
+    }
 }
 
 fn of_train_job(runtime: Option<&str>, annotated: Option<&str>) -> String {
@@ -111,7 +156,9 @@ fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Si
 fn is_container(sought: &Sought<'_>, pointer: &str, map: &Map<String, Value>) -> bool {
     let mut names = pointer.rsplit('/').filter(|token| token.parse::<usize>().is_err());
     let (name, parent) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
-    let in_resources = ["limits", "requests"].contains(&name) && parent.starts_with("resources");
+    // Such as `resourcesPerNode`, or `computeResources` of a step of Tekton.
+    let in_resources =
+        ["limits", "requests"].contains(&name) && parent.to_ascii_lowercase().contains("resources");
     let has_gpus = in_resources && sought.gpus.iter().any(|gpu| map.contains_key(*gpu));
     let is_container = ["container", "containers", "script"].contains(&name) && map.contains_key("image");
     has_gpus || is_container
