@@ -116,8 +116,11 @@ fn a_claim_that_containers_share_counts_once() {
 #[test]
 fn the_first_name_that_matches_a_claim_has_its_number_of_gpus() {
     let gpus = |names: &str| {
-        let injected = inject(&by_claim(&format!("  gpuClaims: {{names: [{names}], gpus: 8}}\n")), &claiming(&["mine"]));
-        injected.report["reason"].as_str().map_or_else(|| shown(&injected.pod, 0)[0].to_owned(), str::to_owned)
+        let injected =
+            inject(&by_claim(&format!("  gpuClaims: {{names: [{names}], gpus: 8}}\n")), &claiming(&["mine"]));
+        injected.report["reason"]
+            .as_str()
+            .map_or_else(|| shown(&injected.pod, 0)[0].to_owned(), str::to_owned)
     };
     assert_eq!(gpus("'team-*=2', '*gpus*'"), "2 of 2");
     assert_eq!(gpus("'*gpus*', 'team-*=2'"), "8 of 8");

@@ -9,7 +9,9 @@ use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::node::Selection as Nodes;
-use crate::core::policy::{ActiveRule, Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
+use crate::core::policy::{
+    ActiveRule, Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel,
+};
 
 use super::Stop;
 use super::bindings::{PodScope, Source};

@@ -190,10 +190,8 @@ impl<'a> Pass<'a> {
     fn warn_of_rules_kept_off_the_host(&self, log: &mut ChangeLog) {
         let Some(against) = &self.off_host else { return };
         for (rule, _) in self.policy.rules.iter().zip(&self.kept_off).filter(|(_, kept_off)| **kept_off) {
-            let kind = WarningKind::Excluded {
-                setting: "hostNetwork: true".to_owned(),
-                against: against.clone(),
-            };
+            let kind =
+                WarningKind::Excluded { setting: "hostNetwork: true".to_owned(), against: against.clone() };
             let path = "/spec/hostNetwork".to_owned();
             log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
         }

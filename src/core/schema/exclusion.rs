@@ -175,7 +175,8 @@ mod tests {
     #[test]
     fn the_node_has_each_port_once_and_under_its_own_number() {
         let excluded = |first: Value, second: Value| {
-            let spec = json!({"containers": [{"name": "a", "ports": [first]}, {"name": "b", "ports": [second]}]});
+            let spec =
+                json!({"containers": [{"name": "a", "ports": [first]}, {"name": "b", "ports": [second]}]});
             PORTS.excluded_by(&json!(true), fields(&spec), &json!({})).is_some()
         };
         assert!(!excluded(json!({"containerPort": 1}), json!({"containerPort": 2, "hostPort": 2})));
