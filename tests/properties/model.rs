@@ -66,6 +66,10 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     // Expressions see the pod with the API server's defaults, whether it has been there or not.
     let mut completed = pod.clone();
     defaults::complete(&mut completed);
+    // Rules that set it come first.
+    if after["spec"]["hostNetwork"] == true {
+        completed["spec"]["hostNetwork"] = json!(true);
+    }
     let pod = &completed;
     let resources: Vec<String> =
         items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
@@ -73,8 +77,12 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     let mut fixed = Names::new(fixed(policy, pod, total));
     policy.add_variables(Phase::Fixed, &mut fixed);
     let all = pods::containers(pod).map(|(_, _, container)| container);
-    let total = scheduled(pod, |container| gpus(container, &resources)) + claimed(spec, pod, all);
-    let gpus = |container: &Value| gpus(container, &resources) + claimed(spec, pod, [container]);
+    let by_claim = all.filter(|container| gpus(container, &resources) == 0);
+    let total = scheduled(pod, |container| gpus(container, &resources)) + claimed(spec, pod, by_claim);
+    let gpus = |container: &Value| match gpus(container, &resources) {
+        0 => claimed(spec, pod, [container]),
+        of_plugin => of_plugin,
+    };
     let mut of_pod = Names::within(
         &fixed,
         vec![
@@ -122,6 +130,10 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
             continue;
         }
         let pod = policy.build(&rule["pod"], &finished).unwrap_or_default();
+        // It is left out whole for a pod that cannot be in the network of the host.
+        if pod["spec"]["hostNetwork"] == true && after["spec"]["hostNetwork"] != true {
+            continue;
+        }
         demand.asked.push(Asked { rule: name, containers, pod });
     }
     demand

@@ -14,9 +14,13 @@ impl Refusals {
         let mut taken = BTreeSet::new();
         for container in items(&spec["containers"]) {
             for port in items(&container["ports"]) {
-                let (host, inner) = (&port["hostPort"], &port["containerPort"]);
+                let (mut host, inner) = (&port["hostPort"], &port["containerPort"]);
                 if host.is_null() || *host == 0 {
-                    continue;
+                    if spec["hostNetwork"] != true {
+                        continue;
+                    }
+                    // The API server sets it.
+                    host = inner;
                 }
                 let place = format!("{}/{}/{host}", text(&port["protocol"]), text(&port["hostIP"]));
                 if !taken.insert(place.clone()) {

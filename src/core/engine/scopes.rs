@@ -1,6 +1,8 @@
 //! The values that the expressions of a policy read for a pod, for commands that explain a policy or measure its
 //! coverage. An injection evaluates fewer of them: those that its expressions need with the parameters as they are.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
@@ -31,6 +33,12 @@ pub(crate) fn each_scope(
     context: &PodContext,
     visit: &mut dyn FnMut(Scope, &ResolvedPolicy, &Bindings<'_, '_>),
 ) -> Result<(), Reason> {
+    let mut seen = Cow::Borrowed(pod);
+    // The rules see a pod in the network of the host into which one of them brings it.
+    if injected["spec"]["hostNetwork"] == true && pod["spec"]["hostNetwork"] != true {
+        seen.to_mut()["spec"]["hostNetwork"] = Value::Bool(true);
+    }
+    let pod = &*seen;
     let nodes = node::selected(policy, pod)?;
     let resolved = policy.complete(&nodes).map_err(|error| evaluation_failed("the policy", error))?;
     let containers = pod::containers(pod, &resolved.devices)?;

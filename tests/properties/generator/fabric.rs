@@ -137,7 +137,9 @@ pub(crate) fn claimed<'c>(spec: &Value, pod: &Value, containers: impl IntoIterat
             let claim =
                 items(&pod["spec"]["resourceClaims"]).iter().find(|claim| claim["name"] == used["name"]);
             let brings = claim.is_some_and(|claim| {
-                brings(&claim["resourceClaimName"]) || brings(&claim["resourceClaimTemplateName"])
+                ["name", "resourceClaimName", "resourceClaimTemplateName"]
+                    .iter()
+                    .any(|key| brings(&claim[*key]))
             });
             if brings && !names.contains(&&used["name"]) {
                 names.push(&used["name"]);
