@@ -53,7 +53,9 @@ pub(crate) fn the_chart_of_a_checkout_has_no_image(helm: &Helm) {
     }
     let none = with(enabled("aws"), &json!({"image": {"repository": ""}}));
     let error = helm.template(&none).unwrap_err();
-    for text in ["image: `repository` is empty", "hint: build an image", "docs/image.md", "--set image.repository="] {
+    for text in
+        ["image: `repository` is empty", "hint: build an image", "docs/image.md", "--set image.repository="]
+    {
         assert!(error.contains(text), "`{text}` is not in\n{error}");
     }
 }

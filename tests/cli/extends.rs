@@ -215,7 +215,8 @@ fn a_base_has_one_extension_and_is_there() {
 #[test]
 fn an_installation_has_the_files_of_an_extension_and_of_its_base() {
     let folder = folder(&[("lab.yaml", POLICY), ("ours.yaml", EXTENSION)]);
-    let run = run_in(folder.path(), &["manifests", "--policy", "lab.yaml,ours.yaml", "--image", "fi:1"], "").exits(0);
+    let run = run_in(folder.path(), &["manifests", "--policy", "lab.yaml,ours.yaml", "--image", "fi:1"], "")
+        .exits(0);
     let documents = run.documents();
     let policies =
         documents.iter().find(|one| one["metadata"]["name"] == "fabric-injector-policies").unwrap();

@@ -162,7 +162,11 @@ fn the_image_is_the_one_that_is_given_and_none_is_without() {
     assert_eq!(*image, IMAGE);
     let run = run(&["manifests", "--policy", "aws-efa"], "").exits(2);
     assert!(run.stdout.is_empty());
-    assert!(run.stderr.contains("required arguments were not provided:\n  --image <IMAGE>"), "{}", run.stderr);
+    assert!(
+        run.stderr.contains("required arguments were not provided:\n  --image <IMAGE>"),
+        "{}",
+        run.stderr
+    );
 }
 
 #[test]

@@ -248,7 +248,8 @@ fn a_mistake_in_a_table_of_the_values_is_shown_at_its_place() {
 fn manifests_keep_the_tables_of_the_values() {
     let values = "multinodeNetworking: {aws: {enabled: true, efaDevicesPerGPU: {pool: {b: 2, a: {8: 1}}, default: 3}}}";
     let folder = folder(&[("values.yaml", values)]);
-    let run = run_in(folder.path(), &["manifests", "--values", "values.yaml", "--image", "fi:1"], "").exits(0);
+    let run =
+        run_in(folder.path(), &["manifests", "--values", "values.yaml", "--image", "fi:1"], "").exits(0);
     let maps = run.documents();
     let mut texts = maps.iter().filter_map(|object| object["data"]["values.yaml"].as_str());
     let text = texts.next_back().unwrap_or_else(|| panic!("no values in {maps:?}"));

@@ -8,6 +8,7 @@ mod dry_runs;
 mod generated_pairs;
 mod installations;
 mod outages;
+mod pod_security;
 mod pools;
 mod release;
 mod rights;
@@ -55,6 +56,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     claims::pods_carry_the_claim_of_a_policy_and_keep_their_own,
     claims::the_template_of_a_compute_domain_is_that_of_the_job,
     settings::the_file_of_a_container_has_the_settings_of_its_environment,
+    pod_security::the_exception_admits_injected_pods_and_forbids_the_rest_of_baseline,
     dry_runs::every_workload_comes_out_as_mutate_says,
     generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
