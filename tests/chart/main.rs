@@ -28,6 +28,7 @@ mod pods;
 mod programs;
 mod refused;
 mod registration;
+mod release;
 mod rendered;
 mod rights;
 mod schema;
@@ -58,6 +59,10 @@ const ALWAYS: &[(&str, fn())] = tests![
     metrics::the_panels_of_the_dashboard_have_their_place,
     metrics::reasons_in_alerts_are_reasons_of_the_program,
     package::the_policies_of_the_chart_are_a_link_to_those_of_the_program,
+    release::a_release_has_the_programs_their_sboms_and_the_chart_with_checksums,
+    release::the_tag_of_a_release_is_the_version_of_program_and_chart,
+    release::the_workflows_have_pinned_actions_and_few_rights,
+    release::the_workflows_run_the_checks_and_the_scripts,
     rendered::the_objects_have_the_labels_of_the_chart_and_none_of_helm,
     rendered::the_kustomization_has_the_file,
     schema::every_value_is_in_the_schema_and_every_block_is_closed,
@@ -105,6 +110,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused::conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else,
     refused::an_extension_has_one_base_and_a_base_one_extension,
     registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
+    release::the_chart_of_a_release_has_its_image_by_digest,
     rendered::the_file_is_what_the_chart_renders,
     rendered::the_documented_patch_enables_each_provider,
     rights::a_server_may_write_three_objects_and_no_other,
