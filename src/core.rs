@@ -11,6 +11,7 @@ pub(crate) mod installation;
 pub mod manifest;
 mod pointer;
 pub mod policy;
+pub mod policy_list;
 pub mod policy_schema;
 pub mod policy_set;
 pub mod policy_test;

@@ -1,4 +1,4 @@
-//! Which pods the API server asks about, and what a server changes in the objects that it looks after.
+//! Which pods the API server asks about, and what a server changes in its webhook configuration.
 //!
 //! Whether the API server understands the text is seen in the end-to-end tests.
 
@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::registration::{
-    Condition, ConditionOwner, MATCHES, ca_bundle, guard_changes, guard_conditions, service, webhook_changes,
-    webhook_condition,
+    ASKS, MATCHES, ca_bundle, ca_bundle_changes, guard_conditions, service, webhook_conditions,
 };
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
@@ -36,14 +35,25 @@ fn set(definitions: Vec<Definition>) -> PolicySet {
 }
 
 fn webhook(r#match: &Value) -> String {
-    webhook_condition(&set(vec![policy("one", r#match)])).expression
+    let [_, matches] = webhook_conditions(&set(vec![policy("one", r#match)]));
+    matches.expression
+}
+
+/// The first condition of the webhook and of the guard.
+fn asks(definitions: Vec<Definition>) -> String {
+    let policies = set(definitions);
+    let ([asks, _], [asks_of_guard, ..]) = (webhook_conditions(&policies), guard_conditions(&policies));
+    assert_eq!(asks, asks_of_guard);
+    assert_eq!(asks.name, ASKS);
+    asks.expression
 }
 
 #[test]
 fn the_built_in_policies_ask_for_pods_with_either_annotation_that_did_not_opt_out() {
     for policy in builtin::POLICIES {
-        let condition = webhook_condition(&set(vec![policy.definition().unwrap()]));
-        assert_eq!(condition.name, MATCHES);
+        let [asks, condition] = webhook_conditions(&set(vec![policy.definition().unwrap()]));
+        assert_eq!((asks.name, condition.name), (ASKS, MATCHES));
+        assert!(condition.expression.starts_with(&format!("{} && !(", asks.expression)), "{asks:?}");
         assert_eq!(
             condition.expression,
             "has(object.metadata.annotations) && (\"nhx.nvidia.com/enable-multi-node-networking\" in \
@@ -52,6 +62,21 @@ fn the_built_in_policies_ask_for_pods_with_either_annotation_that_did_not_opt_ou
              object.metadata.annotations && object.metadata.annotations[\"disable-rdma-injection\"] == \"true\")"
         );
     }
+}
+
+/// The condition that a pod has the label `a: "1"`.
+const LABEL: &str =
+    "has(object.metadata.labels) && \"a\" in object.metadata.labels && object.metadata.labels[\"a\"] == \"1\"";
+
+#[test]
+fn the_first_condition_is_that_a_pod_has_a_trigger_and_nothing_else() {
+    let keys = policy("z", &json!({"anyAnnotation": {"b": "2", "a": "1"}, "labels": {"l": "1"}}));
+    let more = policy("y", &json!({"anyAnnotation": {"b": "3"}, "namespaces": ["team"], "when": "${hostNetwork}"}));
+    let labelled = |name| policy(name, &json!({"labels": {"a": "1"}, "exceptAnnotation": {"no": "*"}}));
+    let annotations = "has(object.metadata.annotations) && (\"a\" in object.metadata.annotations || \"b\" in \
+                       object.metadata.annotations)";
+    assert_eq!(asks(vec![labelled("one")]), LABEL);
+    assert_eq!(asks(vec![labelled("one"), keys, labelled("two"), more]), format!("({annotations}) || ({LABEL})"));
 }
 
 #[test]
@@ -65,40 +90,53 @@ fn every_part_of_a_match_is_a_part_of_the_condition() {
         "has(object.metadata.labels) && \"a\" in object.metadata.labels && object.metadata.labels[\"a\"] == \"1\" && \
          has(object.metadata.labels) && \"b\" in object.metadata.labels && object.metadata.labels[\"b\"] == \"2\""
     );
-    assert_eq!(webhook(&json!({"namespaces": ["b", "a"]})), "request.namespace in [\"b\", \"a\"]");
     assert_eq!(
-        webhook(&json!({"ownerKinds": ["Job"]})),
-        "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in [\"Job\"])"
+        webhook(&json!({"labels": {"a": "1"}, "namespaces": ["b", "a"]})),
+        format!("{LABEL} && request.namespace in [\"b\", \"a\"]")
+    );
+    assert_eq!(
+        webhook(&json!({"labels": {"a": "1"}, "ownerKinds": ["Job"]})),
+        format!(
+            "{LABEL} && has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, \
+             owner.kind in [\"Job\"])"
+        )
     );
 }
 
 #[test]
 fn a_group_of_an_owner_and_any_value_of_an_annotation_are_asked_for() {
     assert_eq!(
-        webhook(&json!({"ownerKinds": ["Job.batch", "Any", "RayCluster.ray.io", "Other"]})),
-        "has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, owner.kind in \
-         [\"Any\", \"Other\"] || owner.kind == \"Job\" && owner.apiVersion.startsWith(\"batch/\") || owner.kind == \
-         \"RayCluster\" && owner.apiVersion.startsWith(\"ray.io/\"))"
+        webhook(
+            &json!({"labels": {"a": "1"}, "ownerKinds": ["Job.batch", "Any", "RayCluster.ray.io", "Other"]})
+        ),
+        format!(
+            "{LABEL} && has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(owner, \
+             owner.kind in [\"Any\", \"Other\"] || owner.kind == \"Job\" && owner.apiVersion.startsWith(\"batch/\") \
+             || owner.kind == \"RayCluster\" && owner.apiVersion.startsWith(\"ray.io/\"))"
+        )
     );
     assert_eq!(
-        webhook(&json!({"namespaces": ["a"], "exceptAnnotation": {"b": "*"}})),
-        "request.namespace in [\"a\"] && !(has(object.metadata.annotations) && \"b\" in object.metadata.annotations)"
+        webhook(&json!({"labels": {"a": "1"}, "exceptAnnotation": {"b": "*"}})),
+        format!("{LABEL} && !(has(object.metadata.annotations) && \"b\" in object.metadata.annotations)")
     );
 }
 
 #[test]
 fn a_condition_of_a_policy_is_not_for_the_api_server() {
-    let conditional = json!({"namespaces": ["a"], "when": "${hostNetwork}"});
-    assert_eq!(webhook(&conditional), "request.namespace in [\"a\"]");
-    let [matches, _] = guard_conditions(&set(vec![policy("one", &conditional)]));
-    assert_eq!(matches.expression, "request.namespace in [\"a\"]");
+    let conditional = json!({"labels": {"a": "1"}, "when": "${hostNetwork}"});
+    assert_eq!(webhook(&conditional), LABEL);
+    let [_, matches, _] = guard_conditions(&set(vec![policy("one", &conditional)]));
+    assert_eq!(matches.expression, LABEL);
 }
 
 #[test]
 fn policies_are_joined_by_or_in_the_order_of_their_names_and_equal_ones_stand_once() {
-    let one = |name, namespace| policy(name, &json!({"namespaces": [namespace]}));
-    let condition = webhook_condition(&set(vec![one("c", "z"), one("a", "y"), one("b", "z")]));
-    assert_eq!(condition.expression, "(request.namespace in [\"y\"]) || (request.namespace in [\"z\"])");
+    let one = |name, namespace| policy(name, &json!({"labels": {"a": "1"}, "namespaces": [namespace]}));
+    let [_, matches] = webhook_conditions(&set(vec![one("c", "z"), one("a", "y"), one("b", "z")]));
+    assert_eq!(
+        matches.expression,
+        format!("({LABEL} && request.namespace in [\"y\"]) || ({LABEL} && request.namespace in [\"z\"])")
+    );
 }
 
 #[test]
@@ -113,7 +151,7 @@ fn what_a_policy_says_cannot_end_a_string() {
 
 #[test]
 fn the_guard_looks_for_the_value_as_well_and_for_gpus_of_every_kind() {
-    let [matches, gpus] =
+    let [_, matches, gpus] =
         guard_conditions(&set(vec![policy("one", &json!({"anyAnnotation": {"b": "2", "a": "1"}}))]));
     assert_eq!(
         matches.expression,
@@ -126,10 +164,6 @@ fn the_guard_looks_for_the_value_as_well_and_for_gpus_of_every_kind() {
     assert_eq!(gpus.expression.matches("size(container.resources.claims) > 0").count(), 2);
     let class = "name.startsWith(\"deviceclass.resource.kubernetes.io/\")";
     assert_eq!(gpus.expression.matches(class).count(), 2);
-}
-
-fn condition(expression: &str) -> Condition {
-    Condition { name: MATCHES, expression: expression.to_owned() }
 }
 
 fn configuration() -> Value {
@@ -152,41 +186,20 @@ fn changed(object: &Value, patch: &json_patch::Patch) -> Value {
 }
 
 #[test]
-fn a_configuration_gets_the_cas_and_the_condition_and_keeps_all_else() {
-    let before = configuration();
-    let patch = webhook_changes(&before, "PEM", Some(&condition("x")));
-    let after = changed(&before, &patch);
-    assert_eq!(ca_bundle(&after).unwrap(), "PEM");
-    let mut expected = before.clone();
-    expected["webhooks"][0]["clientConfig"]["caBundle"] = json!("UEVN");
-    expected["webhooks"][0]["matchConditions"] =
-        json!([{"name": "of-the-operator", "expression": "true"}, {"name": MATCHES, "expression": "x"}]);
-    expected["metadata"]["annotations"] = after["metadata"]["annotations"].clone();
-    assert_eq!(after, expected);
-    assert!(webhook_changes(&after, "PEM", Some(&condition("x"))).0.is_empty());
-    assert_eq!(service(&after), Some(("injector", "gpu")));
-}
-
-#[test]
-fn a_change_holds_for_the_version_that_was_read_only() {
-    let before = configuration();
-    let patch = webhook_changes(&before, "PEM", None);
-    let version = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"});
-    assert_eq!(serde_json::to_value(&patch).unwrap()[0], version);
-    assert!(webhook_changes(&changed(&before, &patch), "PEM", None).0.is_empty());
-    assert!(changed(&before, &patch)["metadata"].get("annotations").is_none());
-}
-
-#[test]
-fn every_entry_of_a_configuration_is_put_right() {
+fn a_configuration_gets_the_cas_in_every_entry_and_keeps_all_else() {
     let mut before = configuration();
     let mut second = before["webhooks"][0].clone();
     second["name"] = json!("second");
-    second.as_object_mut().unwrap().remove("matchConditions");
     before["webhooks"].as_array_mut().unwrap().push(second);
-    let after = changed(&before, &webhook_changes(&before, "PEM", Some(&condition("x"))));
-    assert_eq!(after["webhooks"][1]["matchConditions"], json!([{"name": MATCHES, "expression": "x"}]));
-    assert_eq!(after["webhooks"][1]["clientConfig"]["caBundle"], "UEVN");
+    let after = changed(&before, &ca_bundle_changes(&before, "PEM"));
+    assert_eq!(ca_bundle(&after).unwrap(), "PEM");
+    let mut expected = before.clone();
+    for entry in expected["webhooks"].as_array_mut().unwrap() {
+        entry["clientConfig"]["caBundle"] = json!("UEVN");
+    }
+    assert_eq!(after, expected);
+    assert!(ca_bundle_changes(&after, "PEM").0.is_empty());
+    assert_eq!(service(&after), Some(("injector", "gpu")));
     let mut half = after.clone();
     half["webhooks"][1]["clientConfig"]["caBundle"] = json!("");
     assert_eq!(ca_bundle(&half), None);
@@ -194,40 +207,10 @@ fn every_entry_of_a_configuration_is_put_right() {
 }
 
 #[test]
-fn whose_condition_is_registered_is_known() {
-    let (ours, theirs) = (condition("x"), condition("y"));
-    let before = configuration();
-    assert_eq!(ConditionOwner::of(&before, &ours), ConditionOwner::Unmanaged);
-    let after = changed(&before, &webhook_changes(&before, "PEM", Some(&theirs)));
-    assert_eq!(ConditionOwner::of(&after, &theirs), ConditionOwner::ThisReplica);
-    assert_eq!(ConditionOwner::of(&after, &ours), ConditionOwner::OtherReplica);
-    let mut tampered = after.clone();
-    tampered["webhooks"][0]["matchConditions"][1]["expression"] = json!("false");
-    assert_eq!(ConditionOwner::of(&tampered, &ours), ConditionOwner::Unmanaged);
-    assert_eq!(ConditionOwner::of(&tampered, &theirs), ConditionOwner::Unmanaged);
-    let mended = changed(&tampered, &webhook_changes(&tampered, "PEM", Some(&theirs)));
-    assert_eq!(mended, after);
-}
-
-#[test]
-fn a_guard_gets_its_conditions_and_keeps_those_of_others() {
-    let guard = json!({
-        "metadata": {"resourceVersion": "1"},
-        "spec": {"matchConditions": [
-            {"name": "not-on-windows", "expression": "w"},
-            {"name": "requests-gpus", "expression": "old"},
-        ]},
-    });
-    let wanted = guard_conditions(&set(vec![policy("one", &json!({"namespaces": ["a"]}))]));
-    let after = changed(&guard, &guard_changes(&guard, &wanted));
-    let names: Vec<_> =
-        after["spec"]["matchConditions"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["not-on-windows", "requests-gpus", MATCHES]);
-    assert_eq!(after["spec"]["matchConditions"][1]["expression"], json!(wanted[1].expression));
-    assert!(guard_changes(&after, &wanted).0.is_empty());
-    let bare = json!({"metadata": {"resourceVersion": "1"}, "spec": {}});
-    let after = changed(&bare, &guard_changes(&bare, &wanted));
-    assert_eq!(after["spec"]["matchConditions"].as_array().unwrap().len(), 2);
+fn a_change_holds_for_the_version_that_was_read_only() {
+    let patch = ca_bundle_changes(&configuration(), "PEM");
+    let version = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"});
+    assert_eq!(serde_json::to_value(&patch).unwrap()[0], version);
 }
 
 #[test]
@@ -236,8 +219,6 @@ fn objects_of_any_shape_are_no_reason_to_panic() {
     {
         assert_eq!(service(&object), None);
         assert_eq!(ca_bundle(&object), None);
-        let _ = webhook_changes(&object, "PEM", Some(&condition("x")));
-        let _ = guard_changes(&object, &[condition("x")]);
-        let _ = ConditionOwner::of(&object, &condition("x"));
+        let _ = ca_bundle_changes(&object, "PEM");
     }
 }

@@ -2,13 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::core::registration::{self, Condition};
+use crate::core::registration::Condition;
 use crate::core::yaml;
 
 /// The rendered chart, with its default values.
 const RENDERED: &str = include_str!("../../deploy/manifests/fabric-injector.yaml");
 /// The namespace in the rendered chart.
 const NAMESPACE: &str = "fabric-injector";
+/// The names of the guard and of its binding.
+const GUARD: &str = "fabric-injector-guard";
 /// The directory in which the Deployment mounts policies of the operator.
 const POLICIES: &str = "/etc/fabric-injector/policies";
 
@@ -19,9 +21,9 @@ pub(crate) enum BadChart {
     /// They cannot be parsed.
     #[error("the built-in manifests cannot be read: {}", .0.message)]
     Yaml(yaml::Error),
-    /// They do not have the expected structure.
-    #[error("the built-in manifests cannot be changed: {0}")]
-    Shape(#[from] json_patch::PatchError),
+    /// They lack a condition.
+    #[error("the built-in manifests have no condition `{0}`")]
+    Condition(&'static str),
 }
 
 /// The action of the guard on a pod that was not injected.
@@ -50,10 +52,10 @@ pub(crate) struct Installation {
     pub(crate) built_in: Vec<String>,
     /// The policies of the operator: file name and text.
     pub(crate) policies: Vec<(String, String)>,
-    /// The condition of the webhook.
-    pub(crate) condition: Condition,
-    /// The conditions of the guard.
-    pub(crate) guard_conditions: [Condition; 2],
+    /// The conditions of the webhook.
+    pub(crate) conditions: [Condition; 2],
+    /// The conditions of the guard that follow from the policies.
+    pub(crate) guard_conditions: [Condition; 3],
 }
 
 impl Installation {
@@ -63,8 +65,7 @@ impl Installation {
         let mut objects = Vec::new();
         for document in RENDERED.split("\n---\n") {
             let Some(mut object) = yaml::read_value(document).map_err(BadChart::Yaml)?.root else { continue };
-            let is_guard =
-                object["kind"].as_str().is_some_and(|kind| kind.starts_with("ValidatingAdmissionPolicy"));
+            let is_guard = object["metadata"]["name"] == GUARD;
             let is_other_namespace = object["kind"] == "Namespace" && self.namespace != NAMESPACE;
             if is_guard && self.guard == GuardAction::None || is_other_namespace {
                 continue;
@@ -111,26 +112,26 @@ impl Installation {
             "Deployment" => self.put_server(object),
             "MutatingWebhookConfiguration" => {
                 object["webhooks"][0]["failurePolicy"] = json!(self.failure_policy);
-                registration::register(object, &self.condition)?;
+                put_conditions(&mut object["webhooks"][0], &self.conditions)?;
+            }
+            "ValidatingAdmissionPolicy" if object["metadata"]["name"] != GUARD => {
+                // The policy for the servers names their account.
+                let (before, after) = (account(NAMESPACE), account(&self.namespace));
+                let place = &mut object["spec"]["matchConditions"][0]["expression"];
+                *place = json!(place.as_str().unwrap_or_default().replace(&before, &after));
             }
             "ValidatingAdmissionPolicy" => {
                 let denies = self.guard == GuardAction::Deny;
                 object["spec"]["failurePolicy"] = json!(if denies { "Fail" } else { "Ignore" });
-                registration::register_guard(object, &self.guard_conditions)?;
+                put_conditions(&mut object["spec"], &self.guard_conditions)?;
                 let message = object["spec"]["validations"][0]["message"].as_str().unwrap_or_default();
                 let (before, after) = (format!("`{NAMESPACE}`"), format!("`{}`", self.namespace));
                 let message = message.replace(&format!("namespace {before}"), &format!("namespace {after}"));
                 object["spec"]["validations"][0]["message"] = json!(message);
             }
-            "ValidatingAdmissionPolicyBinding" => {
+            "ValidatingAdmissionPolicyBinding" if object["metadata"]["name"] == GUARD => {
                 let action = if self.guard == GuardAction::Deny { "Deny" } else { "Warn" };
                 object["spec"]["validationActions"] = json!([action, "Audit"]);
-            }
-            "ClusterRole" if self.guard == GuardAction::None => {
-                let is_of_guard = |rule: &Value| rule["resources"][0] == "validatingadmissionpolicies";
-                if let Some(rules) = object["rules"].as_array_mut() {
-                    rules.retain(|rule| !is_of_guard(rule));
-                }
             }
             _ => {}
         }
@@ -142,10 +143,6 @@ impl Installation {
         let server = &mut pod["containers"][0];
         server["image"] = json!(self.image);
         if let Some(arguments) = server["args"].as_array_mut() {
-            let has_guard = self.guard != GuardAction::None;
-            arguments.retain(|one| {
-                has_guard || !one.as_str().is_some_and(|one| one.starts_with("--manage-guard"))
-            });
             // The same response, whether injection fails or the API server reaches no replica.
             let on_error = if self.failure_policy == "Ignore" { "allow" } else { "deny" };
             let is_on_error =
@@ -177,6 +174,21 @@ impl Installation {
             "data": files.collect::<serde_json::Map<_, _>>(),
         })
     }
+}
+
+/// The name of the servers' service account as the API server writes it, up to the end of the namespace.
+fn account(namespace: &str) -> String {
+    format!("system:serviceaccount:{namespace}:")
+}
+
+/// Replaces the expressions of conditions that exist.
+fn put_conditions(parent: &mut Value, conditions: &[Condition]) -> Result<(), BadChart> {
+    for Condition { name, expression } in conditions {
+        let mut known = parent["matchConditions"].as_array_mut().into_iter().flatten();
+        let place = known.find(|known| known["name"] == *name).ok_or(BadChart::Condition(name))?;
+        place["expression"] = json!(expression);
+    }
+    Ok(())
 }
 
 /// Replaces a field that exists.

@@ -1,14 +1,14 @@
 //! The registration of the webhook and of the guard.
 //!
 //! Their conditions are generated from the policies in use, so that the API server and the engine agree about the pods
-//! that a policy matches. The chart generates the same text from the same files; a test compares both.
+//! that a policy matches. The chart generates the same text; a test compares both. Servers write `caBundle` only.
 
-mod changes;
 mod conditions;
+mod configuration;
 
-pub use changes::{ConditionOwner, ca_bundle, guard_changes, service, webhook_changes};
-pub(crate) use changes::{is_managed_by, register, register_guard};
-pub use conditions::{MATCHES, guard_conditions, webhook_condition};
+pub use conditions::{ASKS, MATCHES, guard_conditions, webhook_conditions};
+pub(crate) use configuration::is_managed_by;
+pub use configuration::{ca_bundle, ca_bundle_changes, service};
 
 /// One of the `matchConditions` of a webhook or of a ValidatingAdmissionPolicy.
 #[derive(Debug, Clone, PartialEq, Eq)]

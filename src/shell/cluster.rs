@@ -1,5 +1,5 @@
-//! The server's management of its own certificate and registration, in clusters without cert-manager: a CA and a
-//! serving certificate in one Secret that all replicas share, and the webhook configuration.
+//! The server's management of its own certificate, in clusters without cert-manager: a CA and a serving certificate in
+//! one Secret that all replicas share, and `caBundle` in the webhook configuration.
 //!
 //! All replicas do the same, and none is the leader. A replica writes an object on the condition that its
 //! `resourceVersion` is still the one that it read; after a conflict it reads again.
@@ -7,7 +7,6 @@
 mod api;
 mod certificate;
 mod dry_run;
-mod hold_off;
 mod reconciler;
 mod replica;
 mod rotation;

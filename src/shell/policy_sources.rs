@@ -13,7 +13,8 @@ use serde_json::{Map, Value, json};
 
 use crate::core::check::load;
 use crate::core::policy::suggestion::closest;
-use crate::core::policy::{Definition, Setting, definitions};
+use crate::core::policy::{Definition, Setting, SourceErrors, definitions};
+use crate::core::policy_list::listed;
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
 use crate::shell::builtin;
@@ -176,10 +177,19 @@ fn without_provider<'k>(key: &'k str, provider: &str) -> &'k str {
     prefixes.iter().find_map(|prefix| key.strip_prefix(prefix.as_str())).unwrap_or(key)
 }
 
+/// The facts about each built-in policy, as a JSON array.
+pub(crate) fn listing_json() -> anyhow::Result<String> {
+    let policies: Vec<_> = builtin_definitions()?.iter().map(listed).collect();
+    Ok(serde_json::to_string_pretty(&policies)? + "\n")
+}
+
+fn builtin_definitions() -> Result<Vec<Definition>, SourceErrors> {
+    builtin::POLICIES.iter().map(|policy| policy.definition()).collect()
+}
+
 /// One line for each built-in policy, with its provider and description.
 pub(crate) fn listing() -> anyhow::Result<String> {
-    let definitions =
-        builtin::POLICIES.iter().map(|policy| policy.definition()).collect::<Result<Vec<_>, _>>()?;
+    let definitions = builtin_definitions()?;
     let longest =
         |text: fn(&Definition) -> &str| definitions.iter().map(|one| text(one).len()).max().unwrap_or(0);
     let (names, providers) = (longest(|one| &one.name), longest(|one| &one.provider));
@@ -242,8 +252,7 @@ fn read_file(path: &str, allowed: Allowed) -> anyhow::Result<String> {
 /// Checks that the values file names known policies only, and enables no other provider than that of the policies
 /// in use.
 fn check_values(values: &Values, definitions: &[Definition], enabled: Option<&str>) -> anyhow::Result<()> {
-    let built_in =
-        builtin::POLICIES.iter().map(|policy| policy.definition()).collect::<Result<Vec<_>, _>>()?;
+    let built_in = builtin_definitions()?;
     values.check(definitions, &built_in)?;
     if let (Some(enabled), Some(policy)) =
         (enabled, definitions.iter().find(|policy| Some(policy.provider.as_str()) != enabled))

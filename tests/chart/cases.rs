@@ -120,6 +120,7 @@ fn rest(provider: &str) -> [Value; 4] {
         json!({
             "priorityClassName": "system-cluster-critical",
             "extraPoliciesConfigMap": "kept",
+            "extraPoliciesTriggers": {"annotations": ["lab.example/fabric"]},
             "webhook": {"matchConditions": [{"name": "ours", "expression": "request.namespace == \"lab\""}]},
             "guard": {"matchConditions": [{"name": "ours", "expression": "request.namespace == \"lab\""}]},
         }),

@@ -19,7 +19,7 @@ pub(crate) fn of_webhook(objects: &Objects) -> Conditions {
 
 /// The conditions under which the guard looks at a pod.
 pub(crate) fn of_guard(objects: &Objects) -> Conditions {
-    read(&objects.the("ValidatingAdmissionPolicy")["spec"]["matchConditions"])
+    read(&objects.ending("ValidatingAdmissionPolicy", "-guard").unwrap()["spec"]["matchConditions"])
 }
 
 fn read(conditions: &Value) -> Conditions {
@@ -35,12 +35,17 @@ const OPTED_OUT: &str = concat!(
     r#" && object.metadata.annotations["disable-rdma-injection"] == "true")"#
 );
 
-/// What all built-in policies match.
-fn built_in() -> String {
+/// What asks for the fabric by the built-in policies.
+fn asks_for_built_in() -> String {
     format!(
         "has(object.metadata.annotations) && ({NHX} in object.metadata.annotations || {NMP} in \
-         object.metadata.annotations) && {OPTED_OUT}"
+         object.metadata.annotations)"
     )
+}
+
+/// What all built-in policies match.
+fn built_in() -> String {
+    format!("{} && {OPTED_OUT}", asks_for_built_in())
 }
 
 /// The same, with the value of the annotation.
@@ -70,8 +75,10 @@ pub(crate) fn the_built_in_policies_need_one_condition_for_all_clouds(helm: &Hel
         let objects = render(helm, &enabled(&provider));
         let gpus: BTreeSet<_> = definitions.iter().flat_map(Definition::gpu_resources).collect();
         let gpus = gpus.into_iter().map(|gpu| format!("\"{gpu}\"")).collect::<Vec<_>>().join(", ");
-        assert_eq!(of_webhook(&objects), [("policy-matches-pod".to_owned(), built_in())]);
+        let wanted = [("has-trigger", asks_for_built_in()), ("policy-matches-pod", built_in())];
+        assert_eq!(of_webhook(&objects), wanted.map(|(name, expression)| (name.to_owned(), expression)));
         let wanted = [
+            ("has-trigger", asks_for_built_in()),
             ("policy-matches-pod", built_in_with_values()),
             ("requests-gpus", asks_for(&gpus)),
             ("not-on-windows", r#"!(has(object.spec.os) && object.spec.os.name == "windows")"#.to_owned()),
@@ -120,14 +127,19 @@ pub(crate) fn every_part_of_a_match_is_asked_for_and_each_policy_has_its_term(he
     let key = r#""lab.example/fabric" in object.metadata.annotations"#;
     let value = format!(r#"{key} && object.metadata.annotations["lab.example/fabric"] == "<on> & \"off\"""#);
     let objects = render(helm, &alone);
-    assert_eq!(of_webhook(&objects)[0].1, lab_term(key));
-    assert_eq!(of_guard(&objects)[0].1, lab_term(&value));
-    assert_eq!(of_guard(&objects)[1].1, asks_for(r#""lab.example/gpu", "nvidia.com/gpu""#));
+    assert_eq!(of_webhook(&objects)[0].1, format!("has(object.metadata.annotations) && {key}"));
+    assert_eq!(of_webhook(&objects)[1].1, lab_term(key));
+    assert_eq!(of_guard(&objects)[1].1, lab_term(&value));
+    assert_eq!(of_guard(&objects)[2].1, asks_for(r#""lab.example/gpu", "nvidia.com/gpu""#));
 
     let objects =
         render(helm, &with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": lab_policy("aws")}})));
-    assert_eq!(of_webhook(&objects)[0].1, format!("({}) || ({})", built_in(), lab_term(key)));
-    assert_eq!(of_guard(&objects)[0].1, format!("({}) || ({})", built_in_with_values(), lab_term(&value)));
+    assert_eq!(
+        of_webhook(&objects)[0].1,
+        format!("has(object.metadata.annotations) && ({key} || {NHX} in object.metadata.annotations || {NMP} in object.metadata.annotations)")
+    );
+    assert_eq!(of_webhook(&objects)[1].1, format!("({}) || ({})", built_in(), lab_term(key)));
+    assert_eq!(of_guard(&objects)[1].1, format!("({}) || ({})", built_in_with_values(), lab_term(&value)));
 }
 
 pub(crate) fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order(helm: &Helm) {
@@ -144,16 +156,40 @@ pub(crate) fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order(
     let term =
         |key: &str| format!("has(object.metadata.annotations) && \"{key}\" in object.metadata.annotations");
     let wanted = format!("({}) || ({})", term("first"), term("second"));
-    assert_eq!(of_webhook(&render(helm, &extra))[0].1, wanted);
+    assert_eq!(of_webhook(&render(helm, &extra))[1].1, wanted);
 }
 
-pub(crate) fn what_an_operator_gives_for_policies_of_a_config_map_is_taken_as_it_is(helm: &Helm) {
+pub(crate) fn what_an_operator_gives_for_policies_of_a_config_map_comes_after_the_triggers(helm: &Helm) {
     let ours = json!([{"name": "ours", "expression": "request.namespace == \"lab\""}]);
-    let values = json!({
-        "extraPoliciesConfigMap": "kept", "webhook": {"matchConditions": ours}, "guard": {"matchConditions": ours},
+    let triggers = json!({
+        "annotations": ["lab.example/b", "lab.example/a"],
+        "labels": [{"team": "research", "lab.example/tier": "gold"}, {"fabric": ""}],
     });
-    let objects = render(helm, &values);
-    let wanted = [("ours".to_owned(), "request.namespace == \"lab\"".to_owned())];
-    assert_eq!(of_webhook(&objects), wanted);
-    assert_eq!(of_guard(&objects), wanted);
+    let values = json!({
+        "extraPoliciesConfigMap": "kept", "extraPoliciesTriggers": triggers,
+        "webhook": {"matchConditions": ours}, "guard": {"matchConditions": ours},
+    });
+    let label = |key: &str, value: &str| {
+        format!(
+            "has(object.metadata.labels) && \"{key}\" in object.metadata.labels && object.metadata.labels[\"{key}\"] \
+             == \"{value}\""
+        )
+    };
+    let keys = |more: &str| {
+        format!(
+            "(has(object.metadata.annotations) && (\"lab.example/a\" in object.metadata.annotations || \
+             \"lab.example/b\" in object.metadata.annotations{more})) || ({} && {}) || ({})",
+            label("lab.example/tier", "gold"),
+            label("team", "research"),
+            label("fabric", "")
+        )
+    };
+    let of_aws = format!(" || {NHX} in object.metadata.annotations || {NMP} in object.metadata.annotations");
+    for (values, more) in [(values.clone(), ""), (with(enabled("aws"), &values), of_aws.as_str())] {
+        let objects = render(helm, &values);
+        let wanted = [("has-trigger", keys(more)), ("ours", "request.namespace == \"lab\"".to_owned())];
+        let wanted = wanted.map(|(name, expression)| (name.to_owned(), expression));
+        assert_eq!(of_webhook(&objects), wanted);
+        assert_eq!(of_guard(&objects), wanted);
+    }
 }

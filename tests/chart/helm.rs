@@ -5,6 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use fabric_injector::core::policy::Definition;
+use fabric_injector::core::policy_list::listed;
+use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
 use crate::objects::read_objects;
@@ -32,6 +35,11 @@ impl Helm {
         self.template_of(&chart(), RELEASE, NAMESPACE, values)
     }
 
+    /// The same of the chart in another folder.
+    pub(crate) fn template_from(&self, chart: &Path, values: &Value) -> Result<String, String> {
+        self.template_of(chart, RELEASE, NAMESPACE, values)
+    }
+
     /// The same of a release and a namespace with other names.
     pub(crate) fn template_in(
         &self,
@@ -42,16 +50,15 @@ impl Helm {
         self.template_of(&chart(), release, namespace, values)
     }
 
-    /// Renders a copy of the chart that has another file in its folder of policies.
-    pub(crate) fn template_with_policy(
-        &self,
-        file: &str,
-        text: &str,
-        values: &Value,
-    ) -> Result<String, String> {
+    /// Renders a copy of the chart with another policy among the built-in ones.
+    pub(crate) fn template_with_policy(&self, text: &str, values: &Value) -> Result<String, String> {
         let folder = tempfile::tempdir().unwrap();
         copy(&chart(), folder.path());
-        fs::write(folder.path().join("files/policies").join(file), text).unwrap();
+        let mut policies = builtin::POLICIES.iter().map(|policy| policy.definition().unwrap()).collect::<Vec<_>>();
+        policies.push(Definition::read("another.yaml", text).unwrap());
+        let policies: Vec<_> = policies.iter().map(listed).collect();
+        let table = serde_json::to_string(&policies).unwrap();
+        fs::write(folder.path().join("files/policies.json"), table).unwrap();
         self.template_of(folder.path(), RELEASE, NAMESPACE, values)
     }
 

@@ -27,6 +27,7 @@ mod pods;
 #[path = "../control-plane/programs.rs"]
 mod programs;
 mod refused;
+mod refused_policies;
 mod registration;
 mod release;
 mod rendered;
@@ -58,13 +59,15 @@ const ALWAYS: &[(&str, fn())] = tests![
     metrics::every_panel_of_the_dashboard_has_known_metrics,
     metrics::the_panels_of_the_dashboard_have_their_place,
     metrics::reasons_in_alerts_are_reasons_of_the_program,
-    package::the_policies_of_the_chart_are_a_link_to_those_of_the_program,
+    package::no_file_is_a_link,
+    package::the_table_of_policies_is_what_the_program_prints,
     release::a_release_has_the_programs_their_sboms_and_the_chart_with_checksums,
     release::the_tag_of_a_release_is_the_version_of_program_and_chart,
     release::the_workflows_have_pinned_actions_and_few_rights,
     release::the_workflows_run_the_checks_and_the_scripts,
     rendered::the_objects_have_the_labels_of_the_chart_and_none_of_helm,
     rendered::the_kustomization_has_the_file,
+    rendered::the_documented_overlay_replaces_the_image_of_the_file,
     schema::every_value_is_in_the_schema_and_every_block_is_closed,
     schema::no_provider_has_a_value_so_that_each_parameter_follows_the_node,
     schema::the_page_on_installing_has_every_value,
@@ -78,7 +81,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     conditions::the_built_in_policies_need_one_condition_for_all_clouds,
     conditions::every_part_of_a_match_is_asked_for_and_each_policy_has_its_term,
     conditions::equal_terms_stand_once_and_the_names_of_policies_decide_the_order,
-    conditions::what_an_operator_gives_for_policies_of_a_config_map_is_taken_as_it_is,
+    conditions::what_an_operator_gives_for_policies_of_a_config_map_comes_after_the_triggers,
     images::an_image_has_the_version_of_the_chart_or_what_is_set,
     images::the_chart_of_a_checkout_has_no_image,
     invariants::helm_has_nothing_against_the_chart,
@@ -97,7 +100,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     names::helm_test_asks_by_a_policy_that_an_annotation_alone_triggers,
     names::there_is_no_test_in_an_excluded_namespace,
     names::notes_warn_about_the_namespace_of_the_release,
-    package::the_packaged_chart_has_the_policies_byte_for_byte,
+    package::the_packaged_chart_renders_what_the_folder_does,
     refused::exactly_one_provider_may_be_enabled,
     refused::the_block_takes_the_parameters_of_the_policies_and_no_others,
     refused::helm_and_the_program_take_the_same_values_of_parameters,
@@ -106,15 +109,16 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused::there_is_one_certificate_and_its_ca_is_known,
     refused::durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on,
     refused::options_of_the_chart_are_not_given_a_second_time,
-    refused::an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one,
+    refused::an_extra_policy_does_not_fight_the_built_in_one,
     refused::conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else,
     refused::an_extension_has_one_base_and_a_base_one_extension,
+    refused_policies::what_the_chart_reads_of_a_policy_has_the_form_that_servers_require,
+    refused_policies::a_policy_that_only_servers_refuse_leaves_plain_pods_alone,
+    refused_policies::what_a_policy_may_have_is_taken,
     registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
     release::the_chart_of_a_release_has_its_image_by_digest,
     rendered::the_file_is_what_the_chart_renders,
-    rendered::the_documented_patch_enables_each_provider,
-    rights::a_server_may_write_three_objects_and_no_other,
-    rights::without_the_guard_nobody_may_write_it,
+    rights::a_server_may_write_two_objects_and_no_other,
     selection::the_policies_of_the_enabled_provider_are_in_use,
     selection::a_new_file_in_the_folder_is_a_provider_without_another_change,
     selection::a_policy_of_the_operator_is_in_use_beside_it_or_alone,

@@ -39,6 +39,11 @@ impl Objects {
         self.of_kind(kind).find(|object| object["metadata"]["name"] == name)
     }
 
+    /// The object of this kind whose name ends so, if there is one.
+    pub(crate) fn ending(&self, kind: &str, ending: &str) -> Option<&Value> {
+        self.of_kind(kind).find(|object| object["metadata"]["name"].as_str().unwrap().ends_with(ending))
+    }
+
     /// The template of the servers' pods.
     pub(crate) fn pod(&self) -> &Value {
         &self.the("Deployment")["spec"]["template"]

@@ -1,50 +1,43 @@
-//! The policies in the chart: a symbolic link, which Helm follows.
+//! The chart as it is packaged, by tools that leave links out.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use fabric_injector::shell::builtin;
-
 use crate::cases::{enabled, providers};
 use crate::helm::Helm;
-use crate::{chart, root};
+use crate::{chart, compare_or_write, root};
 
-pub(crate) fn the_policies_of_the_chart_are_a_link_to_those_of_the_program() {
-    let link = chart().join("files/policies");
-    assert_eq!(fs::read_link(&link).unwrap(), Path::new("../../../../policies"));
-    assert_eq!(link.canonicalize().unwrap(), root().join("policies").canonicalize().unwrap());
-    let built_in: Vec<String> =
-        builtin::POLICIES.iter().map(|policy| format!("{}.yaml", policy.name)).collect();
-    assert_eq!(names(&link), built_in);
+pub(crate) fn the_table_of_policies_is_what_the_program_prints() {
+    let program = env!("CARGO_BIN_EXE_fabric-injector");
+    let output = Command::new(program).args(["policy", "list", "--output", "json"]).output().unwrap();
+    assert!(output.status.success());
+    compare_or_write(&chart().join("files/policies.json"), &String::from_utf8(output.stdout).unwrap());
 }
 
-pub(crate) fn the_packaged_chart_has_the_policies_byte_for_byte(helm: &Helm) {
+/// Flux and some archives leave symbolic links out.
+pub(crate) fn no_file_is_a_link() {
+    let listed = Command::new("git").current_dir(root()).args(["ls-files", "-z"]).output().unwrap();
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let files: Vec<&str> = listed.split('\0').filter(|file| !file.is_empty()).collect();
+    assert!(files.len() > 100);
+    for file in files {
+        assert!(!root().join(file).is_symlink(), "{file} is a link");
+    }
+}
+
+pub(crate) fn the_packaged_chart_renders_what_the_folder_does(helm: &Helm) {
     let folder = tempfile::tempdir().unwrap();
     let package = helm.package(folder.path());
     let mut tar = Command::new("tar");
     let tar = tar.current_dir(folder.path()).args(["--extract", "--gzip", "--file"]).arg(&package).status();
     assert!(tar.unwrap().success());
-    let packaged = folder.path().join("fabric-injector/files/policies");
-    assert_eq!(names(&packaged), names(&root().join("policies")));
-    for folder in ["tests", "template"] {
-        assert!(!packaged.join(folder).exists(), "the package has `{folder}`");
-    }
-    for policy in builtin::POLICIES {
-        let file = format!("{}.yaml", policy.name);
-        assert_eq!(fs::read_to_string(packaged.join(&file)).unwrap(), policy.text, "{file}");
-    }
+    let packaged = folder.path().join("fabric-injector");
+    let table = Path::new("files/policies.json");
+    assert_eq!(fs::read(packaged.join(table)).unwrap(), fs::read(chart().join(table)).unwrap());
     for provider in providers().keys() {
-        let output = helm.lint(&package, &enabled(provider));
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let values = enabled(provider);
+        assert_eq!(helm.template_from(&packaged, &values), helm.template(&values));
     }
-}
-
-/// The names of the files in a folder, in order.
-fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
-    let files = entries.filter(|entry| entry.path().is_file());
-    let mut names: Vec<String> = files.map(|entry| entry.file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }

@@ -48,9 +48,6 @@ fn certificates(values: &Value, objects: &Objects) {
     assert_eq!(arguments.contains(&"--tls-dir=/etc/fabric-injector/tls"), mounted);
     assert_eq!(arguments.contains(&format!("--manage-webhook={fullname}").as_str()), !mounted);
     assert_eq!(arguments.contains(&format!("--manage-secret={fullname}-tls").as_str()), !mounted);
-    let guarded = values["guard"]["enabled"] != false;
-    let manages_guard = arguments.contains(&format!("--manage-guard={fullname}-guard").as_str());
-    assert_eq!(manages_guard, !mounted && guarded);
     assert_eq!(arguments.iter().any(|argument| argument.starts_with("--certificate-duration=")), !mounted);
     let volumes = objects.pod()["spec"]["volumes"].as_array().unwrap();
     let secrets: Vec<&str> =

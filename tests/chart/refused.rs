@@ -9,7 +9,7 @@ use crate::cases::{enabled, lab_policy, with};
 use crate::helm::Helm;
 
 /// Checks that these values are refused, and that each of the texts is in what Helm says.
-fn refused(helm: &Helm, values: &Value, says: &[&str]) -> String {
+pub(crate) fn refused(helm: &Helm, values: &Value, says: &[&str]) -> String {
     let error = helm.template(values).expect_err(&format!("{values:#} is taken"));
     for text in says {
         assert!(error.contains(text), "`{text}` is not in\n{error}");
@@ -245,7 +245,6 @@ pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
         "set",
         "manage-webhook",
         "manage-secret",
-        "manage-guard",
         "tls-cert",
         "tls-key",
         "tls-dir",
@@ -268,7 +267,6 @@ pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
         "SET",
         "MANAGE_WEBHOOK",
         "MANAGE_SECRET",
-        "MANAGE_GUARD",
         "TLS_CERT",
         "TLS_KEY",
         "TLS_DIR",
@@ -285,26 +283,11 @@ pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
     }
 }
 
-pub(crate) fn an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one(helm: &Helm) {
+pub(crate) fn an_extra_policy_does_not_fight_the_built_in_one(helm: &Helm) {
     let extra = |file: &str, text: &str| json!({"extraPolicies": {file: text}});
     let lab = lab_policy("lab");
-    refused(helm, &extra("lab.txt", &lab), &["`lab.txt` is not the name of a policy file", "`.yaml`"]);
-    refused(helm, &extra("lab.yaml", "kind: ConfigMap"), &["`lab.yaml` is not a policy"]);
-    refused(helm, &extra("lab.yaml", "a: [b"), &["`lab.yaml` is not valid YAML"]);
-    let nameless = lab.replace("name: lab-roce", "name: ''");
-    refused(helm, &extra("lab.yaml", &nameless), &["no `metadata.name`"]);
-    let for_all = lab.replace("match:", "matches:");
-    refused(helm, &extra("lab.yaml", &for_all), &["no `spec.match`"]);
-    let no_provider = lab.replace("provider: lab", "provider: ''");
-    refused(helm, &extra("lab.yaml", &no_provider), &["no `spec.provider`"]);
-    let no_gpus = lab.replace("gpuResources: [", "gpus: [");
-    refused(helm, &extra("lab.yaml", &no_gpus), &["no `spec.gpuResources`"]);
     let twice = json!({"extraPolicies": {"a.yaml": lab, "b.yaml": lab}});
     refused(helm, &twice, &["two policies are called `lab-roce`"]);
-    refused(helm, &extra("lab.yaml", ""), &["extraPolicies"]);
-    let object = json!({"extraPolicies": {"lab.yaml": {"kind": "FabricPolicy"}}});
-    refused(helm, &object, &["got object, want string"]);
-
     refused_with_aws(helm, &extra("lab.yaml", &lab), &["is for the provider `lab`, and `aws` is enabled"]);
     let same_name = lab_policy("aws").replace("lab-roce", "aws-efa");
     refused_with_aws(
@@ -316,7 +299,33 @@ pub(crate) fn an_extra_policy_is_a_policy_and_does_not_fight_the_built_in_one(he
 
 pub(crate) fn conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else(helm: &Helm) {
     let ours = json!([{"name": "ours", "expression": "true"}]);
-    let kept = json!({"extraPoliciesConfigMap": "kept"});
+    let bare = json!({"extraPoliciesConfigMap": "kept"});
+    let given = json!({"webhook": {"matchConditions": ours}, "guard": {"matchConditions": ours}});
+    for triggers in [
+        json!(null),
+        json!({}),
+        json!({"annotations": null, "labels": null}),
+        json!({"annotations": [], "labels": []}),
+    ] {
+        let values = with(with(bare.clone(), &given), &json!({"extraPoliciesTriggers": triggers}));
+        refused(helm, &values, &["`extraPoliciesTriggers` has to say which pods they match"]);
+    }
+    let triggers = json!({"extraPoliciesTriggers": {"annotations": ["lab.example/fabric"]}});
+    for (wrong, place) in [
+        (json!({"annotations": ["*"]}), "/extraPoliciesTriggers/annotations/0"),
+        (json!({"annotations": [""]}), "/extraPoliciesTriggers/annotations/0"),
+        (json!({"labels": [{}]}), "/extraPoliciesTriggers/labels/0"),
+        (json!({"labels": [{"a": "b c"}]}), "/extraPoliciesTriggers/labels/0/a"),
+        (json!({"labels": [{"a": true}]}), "/extraPoliciesTriggers/labels/0/a"),
+        (json!({"label": []}), "extraPoliciesTriggers"),
+    ] {
+        let values = with(with(bare.clone(), &given), &json!({"extraPoliciesTriggers": wrong}));
+        refused(helm, &values, &[place]);
+    }
+    let kept = with(bare, &triggers);
+    let twice = json!([{"name": "has-trigger", "expression": "true"}]);
+    let twice = with(with(kept.clone(), &given), &json!({"guard": {"matchConditions": twice}}));
+    refused(helm, &twice, &["the chart generates the condition `has-trigger`"]);
     refused(
         helm,
         &kept,
@@ -326,7 +335,8 @@ pub(crate) fn conditions_are_given_where_the_chart_cannot_generate_them_and_nowh
     refused(helm, &webhook, &["`guard.matchConditions` has to say", "or set `guard.enabled=false`"]);
     let both = with(kept, &json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}}));
     refused(helm, &both, &["`extraPolicies` and `extraPoliciesConfigMap` are both given"]);
-    for values in [json!({"webhook": {"matchConditions": ours}}), json!({"guard": {"matchConditions": ours}})]
+    for values in
+        [json!({"webhook": {"matchConditions": ours}}), json!({"guard": {"matchConditions": ours}}), triggers]
     {
         refused_with_aws(helm, &values, &["are generated from the policies", "webhook.excludedNamespaces"]);
     }

@@ -1,7 +1,7 @@
 //! The webhook configuration and the guard.
 
+use cel::{Context, Program};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 
 use crate::cases::{certificates, enabled, render, with};
 use crate::helm::{Helm, NAMESPACE};
@@ -9,11 +9,56 @@ use crate::objects::Objects;
 
 pub(crate) fn check(values: &Value, objects: &Objects) {
     webhook(values, objects);
+    plain_pods_are_left_alone(objects);
     if values["guard"]["enabled"] == false {
-        assert!(objects.find("ValidatingAdmissionPolicy").is_none());
+        assert!(objects.ending("ValidatingAdmissionPolicy", "-guard").is_none());
     } else {
         guard(values, objects);
     }
+    let token = objects.ending("ValidatingAdmissionPolicy", "-token");
+    assert_eq!(token.is_some(), !objects.pod()["spec"]["automountServiceAccountToken"].eq(&false));
+    if let Some(token) = token {
+        for_servers(objects, token);
+    }
+}
+
+/// Pods that ask for nothing, of every kind that the parts of a `match` tell apart.
+fn plain_pods() -> Vec<Value> {
+    let owner = json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u"}]);
+    vec![
+        json!({"name": "bare"}),
+        json!({"annotations": {}, "labels": {}, "ownerReferences": []}),
+        json!({"annotations": {"example.com/a": "true"}, "labels": {"app": "web"}, "ownerReferences": owner}),
+    ]
+}
+
+/// The first condition of the webhook and of the guard is that a pod has a trigger, and a plain pod does not meet it.
+pub(crate) fn plain_pods_are_left_alone(objects: &Objects) {
+    let webhooks = &objects.the("MutatingWebhookConfiguration")["webhooks"];
+    let guard = objects.ending("ValidatingAdmissionPolicy", "-guard").map(|guard| &guard["spec"]);
+    for parent in webhooks.as_array().unwrap().iter().chain(guard) {
+        let first = &parent["matchConditions"][0];
+        assert_eq!(first["name"], "has-trigger", "{parent}");
+        let program = Program::compile(first["expression"].as_str().unwrap()).unwrap();
+        for metadata in plain_pods() {
+            let mut context = Context::default();
+            context.add_variable("object", json!({"metadata": metadata})).unwrap();
+            let met = program.execute(&context);
+            assert_eq!(met.unwrap(), cel::Value::Bool(false), "{metadata} meets {first}");
+        }
+    }
+}
+
+/// The policy is about the account of the servers, and denies.
+fn for_servers(objects: &Objects, token: &Value) {
+    let account = objects.pod()["spec"]["serviceAccountName"].as_str().unwrap();
+    let expression = &token["spec"]["matchConditions"][0]["expression"];
+    assert_eq!(*expression, format!("request.userInfo.username == \"system:serviceaccount:{NAMESPACE}:{account}\""));
+    let binding = objects.ending("ValidatingAdmissionPolicyBinding", "-token").unwrap();
+    assert_eq!(binding["spec"], json!({"policyName": token["metadata"]["name"], "validationActions": ["Deny"]}));
+    let webhook = objects.the("MutatingWebhookConfiguration")["metadata"]["name"].as_str().unwrap();
+    let own = token["spec"]["validations"][0]["expression"].as_str().unwrap();
+    assert!(own.ends_with(&format!("request.name == \"{webhook}\"")), "{own}");
 }
 
 fn webhook(values: &Value, objects: &Objects) {
@@ -38,22 +83,7 @@ fn webhook(values: &Value, objects: &Objects) {
     assert_eq!(webhook["clientConfig"]["caBundle"].is_string(), known, "else it is written in the cluster");
     let injected = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
     assert_eq!(injected.is_string(), values["certManager"]["enabled"] == true);
-    mark(values, configuration);
     namespaces(values, &webhook["namespaceSelector"], &[NAMESPACE]);
-}
-
-/// A generated condition has the mark by which servers know it, and one of the operator has none.
-fn mark(values: &Value, configuration: &Value) {
-    let mark = &configuration["metadata"]["annotations"]["fabric-injector.io/last-applied-hash"];
-    if values["webhook"]["matchConditions"].is_array() {
-        assert_eq!(*mark, Value::Null);
-        return;
-    }
-    let condition = &configuration["webhooks"][0]["matchConditions"][0];
-    assert_eq!(condition["name"], "policy-matches-pod");
-    let digest = Sha256::digest(condition["expression"].as_str().unwrap());
-    let digits: Vec<String> = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    assert_eq!(*mark, digits.concat());
 }
 
 /// Only the creation of pods.
@@ -80,8 +110,8 @@ fn namespaces(values: &Value, selector: &Value, own: &[&str]) {
 }
 
 fn guard(values: &Value, objects: &Objects) {
-    let policy = objects.the("ValidatingAdmissionPolicy");
-    let binding = objects.the("ValidatingAdmissionPolicyBinding");
+    let policy = objects.ending("ValidatingAdmissionPolicy", "-guard").unwrap();
+    let binding = objects.ending("ValidatingAdmissionPolicyBinding", "-guard").unwrap();
     let action = values["guard"]["action"].as_str().unwrap_or("Warn");
     assert_eq!(binding["spec"]["policyName"], policy["metadata"]["name"]);
     assert_eq!(binding["spec"]["validationActions"], json!([action, "Audit"]));

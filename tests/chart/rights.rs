@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{enabled, render, with};
+use crate::cases::{enabled, render};
 use crate::helm::Helm;
 use crate::objects::{Objects, identity, is_test, strings};
 
@@ -57,16 +57,12 @@ fn bindings(objects: &Objects) {
     }
 }
 
-pub(crate) fn a_server_may_write_three_objects_and_no_other(helm: &Helm) {
+pub(crate) fn a_server_may_write_two_objects_and_no_other(helm: &Helm) {
     let objects = render(helm, &enabled("aws"));
     let wanted = json!([
         {
             "apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
             "resourceNames": ["fabric-injector"], "verbs": ["get", "watch", "patch"],
-        },
-        {
-            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingadmissionpolicies"],
-            "resourceNames": ["fabric-injector-guard"], "verbs": ["get", "patch"],
         },
     ]);
     assert_eq!(objects.the("ClusterRole")["rules"], wanted);
@@ -75,11 +71,4 @@ pub(crate) fn a_server_may_write_three_objects_and_no_other(helm: &Helm) {
         "verbs": ["get", "create", "patch"],
     }]);
     assert_eq!(objects.the("Role")["rules"], wanted);
-}
-
-pub(crate) fn without_the_guard_nobody_may_write_it(helm: &Helm) {
-    let objects = render(helm, &with(enabled("aws"), &json!({"guard": {"enabled": false}})));
-    assert_eq!(objects.the("ClusterRole")["rules"].as_array().unwrap().len(), 1);
-    assert!(objects.find("ValidatingAdmissionPolicy").is_none());
-    assert!(objects.find("ValidatingAdmissionPolicyBinding").is_none());
 }

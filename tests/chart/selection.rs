@@ -58,11 +58,11 @@ pub(crate) fn a_new_file_in_the_folder_is_a_provider_without_another_change(helm
     );
     let render = |rails: Value| {
         let values = json!({"multinodeNetworking": {"lab": {"enabled": true, "rails": rails}}});
-        helm.template_with_policy("lab-roce.yaml", &text, &values)
+        helm.template_with_policy(&text, &values)
     };
     let objects = read_objects(&render(json!(2)).unwrap());
     assert!(of_webhook(&objects)[0].1.contains("lab.example/fabric"));
-    assert!(of_guard(&objects)[1].1.contains("lab.example/gpu"));
+    assert!(of_guard(&objects)[2].1.contains("lab.example/gpu"));
     let values = &objects.named("ConfigMap", "fabric-injector-values").unwrap()["data"]["values.yaml"];
     let values = yaml::read_value(values.as_str().unwrap()).unwrap().root.unwrap();
     assert_eq!(values, json!({"multinodeNetworking": {"lab": {"enabled": true, "rails": 2}}}));

@@ -38,7 +38,7 @@ fn durations_that_leave_no_time_to_rotate_are_refused() {
 #[test]
 fn a_certificate_comes_from_one_place() {
     managed(&["--tls-dir=tls"]).says(&["--manage-webhook", "cannot be used with"]);
-    let alone = run(&["serve", "--policy=aws-efa", "--manage-guard=guard"], "").exits(2);
+    let alone = run(&["serve", "--policy=aws-efa", "--manage-secret=tls"], "").exits(2);
     alone.says(&["--manage-webhook <NAME>"]);
     run(&["serve", "--policy=aws-efa", "--manage-webhook=A_B"], "").exits(2).says(&["lower case letters"]);
 }

@@ -24,6 +24,15 @@ fn of_kind<'o>(objects: &'o [Value], kind: &str) -> &'o Value {
     found.next().unwrap_or_else(|| panic!("no {kind}"))
 }
 
+fn named<'o>(objects: &'o [Value], kind: &str, name: &str) -> &'o Value {
+    let mut found = objects.iter().filter(|one| one["kind"] == kind && one["metadata"]["name"] == name);
+    found.next().unwrap_or_else(|| panic!("no {kind} `{name}`"))
+}
+
+fn guard(objects: &[Value]) -> &Value {
+    named(objects, "ValidatingAdmissionPolicy", "fabric-injector-guard")
+}
+
 fn condition<'o>(parent: &'o Value, name: &str) -> &'o str {
     let conditions = parent["matchConditions"].as_array().unwrap();
     let found: Vec<&Value> = conditions.iter().filter(|one| one["name"] == name).collect();
@@ -55,15 +64,20 @@ fn everything_is_in_the_namespace_that_is_asked_for() {
     }
     let webhook = &of_kind(&objects, "MutatingWebhookConfiguration")["webhooks"][0];
     assert_eq!(webhook["clientConfig"]["service"]["namespace"], "gpu-fabric");
-    let guard = &of_kind(&objects, "ValidatingAdmissionPolicy")["spec"]["matchConstraints"];
-    for (selector, own) in [(&webhook["namespaceSelector"], true), (&guard["namespaceSelector"], false)] {
+    let constraints = &guard(&objects)["spec"]["matchConstraints"];
+    for (selector, own) in [(&webhook["namespaceSelector"], true), (&constraints["namespaceSelector"], false)] {
         let left_out = selector["matchExpressions"][0]["values"].as_array().unwrap();
         assert!(left_out.contains(&json!("kube-system")), "{selector}");
         assert_eq!(left_out.contains(&json!("gpu-fabric")), own, "{selector}");
         assert!(!left_out.contains(&json!("fabric-injector")), "{selector}");
     }
-    let message = &of_kind(&objects, "ValidatingAdmissionPolicy")["spec"]["validations"][0]["message"];
+    let message = &guard(&objects)["spec"]["validations"][0]["message"];
     assert!(message.as_str().unwrap().contains("namespace `gpu-fabric`"), "{message}");
+    let token = named(&objects, "ValidatingAdmissionPolicy", "fabric-injector-token");
+    assert_eq!(
+        token["spec"]["matchConditions"][0]["expression"],
+        "request.userInfo.username == \"system:serviceaccount:gpu-fabric:fabric-injector\""
+    );
 }
 
 /// It would go with the installation, and what is in it as well.
@@ -92,9 +106,16 @@ fn the_webhook_is_registered_for_the_policies_in_use() {
     let expression = condition(webhook, "policy-matches-pod");
     assert!(expression.contains("\"example.com/fabric\" in object.metadata.annotations"), "{expression}");
     assert!(expression.contains("\"nmp.nvidia.com/enable-multi-node-networking\" in"), "{expression}");
-    let guard = &of_kind(&objects, "ValidatingAdmissionPolicy")["spec"];
-    assert!(condition(guard, "policy-matches-pod").contains("[\"example.com/fabric\"] == \"yes\""));
-    condition(guard, "requests-gpus");
+    let spec = &guard(&objects)["spec"];
+    assert!(condition(spec, "policy-matches-pod").contains("[\"example.com/fabric\"] == \"yes\""));
+    condition(spec, "requests-gpus");
+    for parent in [webhook, spec] {
+        let first = &parent["matchConditions"][0];
+        assert_eq!(first["name"], "has-trigger");
+        let expression = first["expression"].as_str().unwrap();
+        assert_eq!(expression.matches("\"example.com/fabric\" in object.metadata.annotations").count(), 1);
+        assert!(!expression.contains('!') && !expression.contains("request"), "{expression}");
+    }
     let mounted = objects.iter().find(|one| one["metadata"]["name"] == "fabric-injector-policies").unwrap();
     assert!(mounted["data"]["ours.yaml"].as_str().unwrap().contains("name: ours\n"));
     let arguments = arguments(&objects);
@@ -136,7 +157,7 @@ fn what_is_built_in_is_chosen_by_the_values_alone() {
 fn what_happens_without_a_server_is_for_the_operator_to_say() {
     let webhook = |objects: &[Value]| of_kind(objects, "MutatingWebhookConfiguration")["webhooks"][0].clone();
     let actions = |objects: &[Value]| {
-        of_kind(objects, "ValidatingAdmissionPolicyBinding")["spec"]["validationActions"].clone()
+        named(objects, "ValidatingAdmissionPolicyBinding", "fabric-injector-guard")["spec"]["validationActions"].clone()
     };
     let default = manifests(&["--policy", "aws-efa"]);
     assert_eq!(webhook(&default)["failurePolicy"], "Fail");
@@ -144,14 +165,13 @@ fn what_happens_without_a_server_is_for_the_operator_to_say() {
     let other = manifests(&["--policy", "aws-efa", "--failure-policy", "Ignore", "--guard", "Deny"]);
     assert_eq!(webhook(&other)["failurePolicy"], "Ignore");
     assert_eq!(actions(&other), json!(["Deny", "Audit"]));
-    assert_eq!(of_kind(&other, "ValidatingAdmissionPolicy")["spec"]["failurePolicy"], "Fail");
+    assert_eq!(guard(&other)["spec"]["failurePolicy"], "Fail");
     assert!(arguments(&default).contains(&"--on-error=deny"));
     assert!(arguments(&other).contains(&"--on-error=allow"));
     let none = manifests(&["--policy", "aws-efa", "--guard", "none"]);
-    assert!(!none.iter().any(|one| one["kind"].as_str().unwrap().starts_with("ValidatingAdmissionPolicy")));
-    assert!(!arguments(&none).iter().any(|one| one.contains("guard")));
-    let rules = of_kind(&none, "ClusterRole")["rules"].to_string();
-    assert!(rules.contains("mutatingwebhookconfigurations") && !rules.contains("validating"), "{rules}");
+    assert!(!none.iter().any(|one| one["metadata"]["name"] == "fabric-injector-guard"));
+    // The policy for the servers does not depend on it.
+    assert_eq!(of_kind(&none, "ValidatingAdmissionPolicy")["metadata"]["name"], "fabric-injector-token");
 }
 
 /// A name that the program brought along would be one that somebody else can push to.

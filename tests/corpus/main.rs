@@ -143,7 +143,6 @@ fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
         "always_false",
         "always_true",
         "device_without_ipc_lock",
-        "matches_every_pod",
         "mode_in_mount_path",
         "mount_without_volume",
         "networks_and_count_differ",

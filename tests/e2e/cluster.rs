@@ -14,6 +14,7 @@ use super::control_plane::ControlPlane;
 use super::discovery::objects;
 use super::helm::{Helm, RELEASE};
 use super::kubelet::Kubelet;
+use super::processes::outcome;
 use super::{eventually, kubelet, nodes, workloads};
 
 /// Where the servers are.
@@ -80,6 +81,41 @@ impl Cluster {
         command.env_clear().env("HOME", self.control_plane.kubeconfig.parent().unwrap());
         command.arg("--kubeconfig").arg(&self.control_plane.kubeconfig).args(arguments);
         command
+    }
+
+    /// A client with a token of this service account, as a pod gets one.
+    pub(crate) async fn service_account_client(&self, namespace: &str, name: &str) -> Api {
+        let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
+        let token = self.api.post(&path, &request).await.ok()["status"]["token"].clone();
+        let text = std::fs::read_to_string(&self.control_plane.kubeconfig).unwrap();
+        let mut kubeconfig: Value = serde_json::from_str(&text).unwrap();
+        kubeconfig["users"][0]["user"] = json!({"token": token});
+        Api::new(&kubeconfig.to_string()).await
+    }
+
+    /// Applies this as a field manager that takes nothing over from others, and sees that all stays as it is.
+    pub(crate) async fn applies_without_change(&self, manager: &str, source: &[&str]) {
+        let before = self.without_record(source).await;
+        let manager = format!("--field-manager={manager}");
+        let arguments = [&["apply", "--server-side", &manager], source].concat();
+        let (succeeded, said) = outcome(&mut self.kubectl(&arguments)).await;
+        assert!(succeeded, "{manager}: {said}");
+        assert_eq!(self.without_record(source).await, before, "{manager}");
+    }
+
+    /// The objects of a source, without the record of who wrote them and without what controllers report.
+    async fn without_record(&self, source: &[&str]) -> Value {
+        let arguments = [&["get", "--output=json"], source].concat();
+        let (succeeded, said) = outcome(&mut self.kubectl(&arguments)).await;
+        assert!(succeeded, "{said}");
+        let mut objects: Value = serde_json::from_str(&said).unwrap();
+        for object in objects["items"].as_array_mut().unwrap() {
+            let metadata = object["metadata"].as_object_mut().unwrap();
+            metadata.retain(|key, _| !["managedFields", "resourceVersion"].contains(&key.as_str()));
+            object.as_object_mut().unwrap().remove("status");
+        }
+        objects["items"].take()
     }
 
     /// A namespace for a scenario, with these labels; pods can be made in it at once.

@@ -1,5 +1,6 @@
 //! What is shown. The order is the one in which they run: what takes the servers away comes last.
 
+mod broken_policies;
 mod certificates;
 mod claims;
 mod clients;
@@ -13,6 +14,7 @@ mod pools;
 mod release;
 mod rights;
 mod settings;
+mod token;
 
 use std::pin::Pin;
 
@@ -43,8 +45,10 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
     rights::servers_may_do_what_they_need_and_nothing_else,
+    token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     release::an_upgrade_with_the_same_values_changes_nothing,
+    release::another_field_manager_applies_the_release_without_a_conflict,
     certificates::a_server_is_killed_and_every_pod_is_injected,
     certificates::servers_roll_and_every_pod_is_injected,
     certificates::an_emptied_bundle_and_a_deleted_secret_heal,
@@ -65,7 +69,11 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     release::uninstalled_it_leaves_nothing,
     installations::a_certificate_of_the_operator_is_served_and_replaced,
     installations::kubectl_applies_what_manifests_prints,
-    installations::kubectl_applies_the_documented_kustomization,
+    installations::kubectl_applies_the_documented_overlay,
+    installations::kubectl_applies_a_kustomization_of_another_cloud,
+    broken_policies::with_managed_certificates_plain_pods_start_whatever_the_policies_are,
+    broken_policies::with_a_secret_of_the_operator_plain_pods_start_whatever_the_policies_are,
+    broken_policies::with_cert_manager_plain_pods_start_whatever_the_policies_are,
 ];
 
 /// All of them, as something that can be run.

@@ -81,15 +81,11 @@ impl Matcher {
             owner_kinds: owner_kinds?.unwrap_or_default(),
             when: when?,
         };
-        let selects = !matcher.any_annotation.is_empty()
-            || !matcher.labels.is_empty()
-            || !matcher.namespaces.is_empty()
-            || !matcher.owner_kinds.is_empty();
-        if !selects {
-            return Err(Diagnostic::new(node.span, "`match` selects every pod of the cluster")
-                .code(MISSING_KEY)
-                .hint("give one of `anyAnnotation`, `labels`, `namespaces`, `ownerKinds`")
-                .into());
+        // With `failurePolicy: Fail`, the pods that a policy matches do not start without the webhook.
+        if matcher.any_annotation.is_empty() && matcher.labels.is_empty() {
+            let message = "`match` selects pods that do not ask for the fabric";
+            let hint = "give `anyAnnotation` or `labels`; the other keys only restrict what these match";
+            return Err(Diagnostic::new(node.span, message).code(MISSING_KEY).hint(hint).into());
         }
         Ok(matcher)
     }

@@ -180,7 +180,7 @@ fn matcher(complete: bool) -> Schema {
              parameters and variables.",
         )
         .schema();
-    let selecting = ["anyAnnotation", "labels", "namespaces", "ownerKinds"];
+    let selecting = ["anyAnnotation", "labels"];
     match Schema::any_of(selecting.map(Schema::has)).into() {
         Value::Object(mut any) if complete => schema.with("anyOf", any.remove("anyOf").unwrap_or_default()),
         _ => schema,

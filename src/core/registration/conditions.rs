@@ -9,6 +9,9 @@ use crate::core::policy_set::{DEVICE_CLASS, PolicySet};
 
 use super::Condition;
 
+/// The name of the condition that the pod asks for the fabric. Nothing but triggers is in it, so that no fault in the
+/// other conditions makes plain pods depend on the webhook.
+pub const ASKS: &str = "has-trigger";
 /// The name of the condition that a policy matches the pod.
 pub const MATCHES: &str = "policy-matches-pod";
 /// The name of the condition that the pod requests GPUs.
@@ -23,17 +26,21 @@ enum Trigger {
     ThisValue,
 }
 
-/// The condition of the webhook: a policy matches the pod, apart from the value of the annotation and from `when`, which
+/// The conditions of the webhook: a policy matches the pod, apart from the value of the annotation and from `when`, which
 /// the API server cannot evaluate.
 ///
-/// It excludes pods with an `exceptAnnotation`, so that they do not depend on the webhook.
-pub fn webhook_condition(policies: &PolicySet) -> Condition {
-    Condition { name: MATCHES, expression: any_policy(policies, Trigger::AnyValue) }
+/// They exclude pods with an `exceptAnnotation`, so that those do not depend on the webhook.
+pub fn webhook_conditions(policies: &PolicySet) -> [Condition; 2] {
+    [
+        Condition { name: ASKS, expression: any_trigger(policies) },
+        Condition { name: MATCHES, expression: any_policy(policies, Trigger::AnyValue) },
+    ]
 }
 
 /// The conditions of the guard: a policy matches the pod apart from `when`, and the pod may have GPUs.
-pub fn guard_conditions(policies: &PolicySet) -> [Condition; 2] {
+pub fn guard_conditions(policies: &PolicySet) -> [Condition; 3] {
     [
+        Condition { name: ASKS, expression: any_trigger(policies) },
         Condition { name: MATCHES, expression: any_policy(policies, Trigger::ThisValue) },
         Condition { name: GPUS, expression: requests_gpus(policies) },
     ]
@@ -54,6 +61,29 @@ fn any_policy(policies: &PolicySet, trigger: Trigger) -> String {
             terms.push(term);
         }
     }
+    any_of(terms)
+}
+
+/// The condition that the pod has an annotation of a policy, or the labels of a policy that has no annotation.
+fn any_trigger(policies: &PolicySet) -> String {
+    let matchers: Vec<&Matcher> =
+        definitions(policies).into_iter().map(|definition| &definition.matcher).collect();
+    let keys = matchers.iter().flat_map(|matcher| matcher.any_annotation.iter().map(|(key, _)| key.as_str()));
+    let keys: BTreeSet<&str> = keys.collect();
+    let mut terms = Vec::new();
+    if !keys.is_empty() {
+        terms.push(has_any_annotation(keys.into_iter().map(has_annotation).collect()));
+    }
+    for matcher in matchers.iter().filter(|matcher| matcher.any_annotation.is_empty()) {
+        let term = has_labels(matcher).join(" && ");
+        if !terms.contains(&term) {
+            terms.push(term);
+        }
+    }
+    any_of(terms)
+}
+
+fn any_of(mut terms: Vec<String>) -> String {
     if let [term] = terms.as_mut_slice() {
         return std::mem::take(term);
     }
@@ -61,12 +91,26 @@ fn any_policy(policies: &PolicySet, trigger: Trigger) -> String {
     terms.join(" || ")
 }
 
+fn has_labels(matcher: &Matcher) -> Vec<String> {
+    let labels = sorted(&matcher.labels).into_iter();
+    labels
+        .map(|(key, value)| format!("has(object.metadata.labels) && {}", entry_is("labels", key, value)))
+        .collect()
+}
+
+fn has_annotation(key: &str) -> String {
+    format!("{} in object.metadata.annotations", text(key))
+}
+
+fn has_any_annotation(annotations: Vec<String>) -> String {
+    let any = annotations.join(" || ");
+    let any = if annotations.len() > 1 { format!("({any})") } else { any };
+    format!("has(object.metadata.annotations) && {any}")
+}
+
 /// The condition that a policy matches the pod.
 fn term(matcher: &Matcher, trigger: Trigger) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for (key, value) in sorted(&matcher.labels) {
-        parts.push(format!("has(object.metadata.labels) && {}", entry_is("labels", key, value)));
-    }
+    let mut parts = has_labels(matcher);
     if !matcher.namespaces.is_empty() {
         parts.push(format!("request.namespace in {}", list(&matcher.namespaces)));
     }
@@ -81,17 +125,15 @@ fn term(matcher: &Matcher, trigger: Trigger) -> String {
         let annotations: Vec<String> = triggers
             .iter()
             .map(|(key, value)| match trigger {
-                Trigger::AnyValue => format!("{} in object.metadata.annotations", text(key)),
+                Trigger::AnyValue => has_annotation(key),
                 Trigger::ThisValue => entry_is("annotations", key, value),
             })
             .collect();
-        let any = annotations.join(" || ");
-        let any = if annotations.len() > 1 { format!("({any})") } else { any };
-        parts.push(format!("has(object.metadata.annotations) && {any}"));
+        parts.push(has_any_annotation(annotations));
     }
     for (key, value) in sorted(&matcher.except_annotation) {
         let entry = match value {
-            ANY_VALUE => format!("{} in object.metadata.annotations", text(key)),
+            ANY_VALUE => has_annotation(key),
             value => entry_is("annotations", key, value),
         };
         parts.push(format!("!(has(object.metadata.annotations) && {entry})"));

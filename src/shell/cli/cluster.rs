@@ -15,8 +15,8 @@ const LONGEST: Duration = Duration::from_hours(24 * 36_500);
 /// The options for a server that manages its own certificate and registration.
 #[derive(Debug, Clone, Args)]
 pub(super) struct ClusterArguments {
-    /// The MutatingWebhookConfiguration to manage: the server creates and renews a CA and a certificate, and reconciles
-    /// `caBundle` and `matchConditions`; replicas coordinate through the API server
+    /// The MutatingWebhookConfiguration to manage: the server creates and renews a CA and a certificate, and writes
+    /// `caBundle`; replicas coordinate through the API server
     #[arg(
         long,
         value_name = "NAME",
@@ -30,9 +30,6 @@ pub(super) struct ClusterArguments {
     /// webhook configuration, with `-tls`]
     #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_SECRET", value_parser = object_name, requires = "manage_webhook", hide_env_values = true)]
     manage_secret: Option<String>,
-    /// The ValidatingAdmissionPolicy that detects pods that were not injected, whose conditions to reconcile
-    #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_GUARD", value_parser = object_name, requires = "manage_webhook", hide_env_values = true)]
-    manage_guard: Option<String>,
     /// The validity of a certificate for `--manage-webhook`; the server renews it after two thirds of that
     #[arg(long, value_name = "DURATION", default_value = "30d", env = "FABRIC_INJECTOR_CERTIFICATE_DURATION", value_parser = positive_duration, hide_env_values = true)]
     certificate_duration: Duration,
@@ -63,7 +60,6 @@ impl ClusterArguments {
         Ok(Some(Options {
             secret: self.manage_secret.clone().unwrap_or_else(|| format!("{webhook}-tls")),
             webhook,
-            guard: self.manage_guard.clone(),
             durations: Durations {
                 certificate: self.certificate_duration,
                 ca: self.ca_duration,

@@ -93,7 +93,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         settings: sources.settings()?,
         built_in: built_in.iter().map(|definition| definition.name.clone()).collect(),
         policies: own_files(&own),
-        condition: registration::webhook_condition(&policies),
+        conditions: registration::webhook_conditions(&policies),
         guard_conditions: registration::guard_conditions(&policies),
     };
     let size: usize = installation.policies.iter().map(|(_, text)| text.len()).sum();

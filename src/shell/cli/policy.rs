@@ -7,9 +7,9 @@ mod schema;
 mod test;
 
 use anyhow::bail;
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
-use crate::shell::policy_sources::{listing, policy_texts};
+use crate::shell::policy_sources::{listing, listing_json, policy_texts};
 
 use super::ExitStatus;
 use super::output::Output;
@@ -26,7 +26,11 @@ enum Command {
     Check(check::Arguments),
     Explain(explain::Arguments),
     /// List the built-in policies
-    List,
+    List {
+        /// The form of the output
+        #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
+        output: Format,
+    },
     /// Print a policy, as its file has it
     Show {
         /// The name of a built-in policy, or the path of a policy file
@@ -38,11 +42,20 @@ enum Command {
     New(new::Arguments),
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Format {
+    /// One line for each policy
+    Text,
+    /// One JSON array: the provider, `match` and parameters of each policy
+    Json,
+}
+
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     match &arguments.command {
         Command::Check(arguments) => return check::run(arguments, output),
         Command::Explain(arguments) => return explain::run(arguments, output),
-        Command::List => output.data(listing()?.as_bytes())?,
+        Command::List { output: Format::Text } => output.data(listing()?.as_bytes())?,
+        Command::List { output: Format::Json } => output.data(listing_json()?.as_bytes())?,
         Command::Show { policy } => match policy_texts(policy)?.as_slice() {
             [(_, text)] => output.data(text.as_bytes())?,
             _ => bail!("{policy} is a folder with several policies; name one of its files"),

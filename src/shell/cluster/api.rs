@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::StreamExt;
-use k8s_openapi::api::admissionregistration::v1::{MutatingWebhookConfiguration, ValidatingAdmissionPolicy};
+use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, WatchParams};
 use kube::{Api, Client, Config};
@@ -47,7 +47,6 @@ pub(super) async fn client() -> anyhow::Result<Client> {
 pub(super) struct Objects {
     client: Client,
     webhooks: Api<DynamicObject>,
-    guards: Api<DynamicObject>,
 }
 
 /// A Secret as it was read.
@@ -61,30 +60,21 @@ impl Objects {
     pub(super) async fn connect() -> anyhow::Result<Self> {
         let client = client().await?;
         let webhooks = ApiResource::erase::<MutatingWebhookConfiguration>(&());
-        let guards = ApiResource::erase::<ValidatingAdmissionPolicy>(&());
-        Ok(Self {
-            webhooks: Api::all_with(client.clone(), &webhooks),
-            guards: Api::all_with(client.clone(), &guards),
-            client,
-        })
+        Ok(Self { webhooks: Api::all_with(client.clone(), &webhooks), client })
     }
 
     /// The MutatingWebhookConfiguration, if there is one.
     pub(super) async fn webhook(&self, name: &str) -> anyhow::Result<Option<Value>> {
-        read(&self.webhooks, "MutatingWebhookConfiguration", name).await
-    }
-
-    /// The ValidatingAdmissionPolicy, if there is one.
-    pub(super) async fn guard(&self, name: &str) -> anyhow::Result<Option<Value>> {
-        read(&self.guards, "ValidatingAdmissionPolicy", name).await
+        let what = format!("MutatingWebhookConfiguration `{name}`");
+        let object = in_time(&what, "read", self.webhooks.get_opt(name)).await?;
+        object.map(serde_json::to_value).transpose().context("an object of the API server cannot be read")
     }
 
     pub(super) async fn change_webhook(&self, name: &str, changes: json_patch::Patch) -> anyhow::Result<()> {
-        change(&self.webhooks, "MutatingWebhookConfiguration", name, changes).await
-    }
-
-    pub(super) async fn change_guard(&self, name: &str, changes: json_patch::Patch) -> anyhow::Result<()> {
-        change(&self.guards, "ValidatingAdmissionPolicy", name, changes).await
+        let what = format!("MutatingWebhookConfiguration `{name}`");
+        let patch = Patch::Json::<()>(changes);
+        in_time(&what, "changed", self.webhooks.patch(name, &changed_by(), &patch)).await?;
+        Ok(())
     }
 
     /// Notifies of each change of the webhook configuration, for a few minutes.
@@ -165,22 +155,6 @@ impl From<Secret> for Stored {
 
 fn changed_by() -> PatchParams {
     PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() }
-}
-
-async fn read(api: &Api<DynamicObject>, kind: &str, name: &str) -> anyhow::Result<Option<Value>> {
-    let object = in_time(&format!("{kind} `{name}`"), "read", api.get_opt(name)).await?;
-    object.map(serde_json::to_value).transpose().context("an object of the API server cannot be read")
-}
-
-async fn change(
-    api: &Api<DynamicObject>,
-    kind: &str,
-    name: &str,
-    changes: json_patch::Patch,
-) -> anyhow::Result<()> {
-    let patch = Patch::Json::<()>(changes);
-    in_time(&format!("{kind} `{name}`"), "changed", api.patch(name, &changed_by(), &patch)).await?;
-    Ok(())
 }
 
 /// The answer of the API server, or an error that names the object and the operation.

@@ -1,22 +1,19 @@
-//! The reconciliation of certificates and registration: read, change what is due, serve what is trusted.
+//! The reconciliation of certificates and `caBundle`: read, change what is due, serve what is trusted.
 
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, bail, ensure};
-use json_patch::Patch;
 use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, Instant, sleep};
 
-use crate::core::policy_set::PolicySet;
-use crate::core::registration::{self, ConditionOwner};
+use crate::core::registration;
 use crate::core::rotation::Durations;
 use crate::shell::authority::KeyPair;
 
 use super::api::{Conflict, Objects};
-use super::hold_off::HoldOff;
 use super::replica::{Agreed, Replica};
 use super::rotation::Rotation;
 use super::secret;
@@ -36,8 +33,6 @@ pub struct Options {
     pub webhook: String,
     /// The name of the Secret, in the namespace of the webhook's Service.
     pub secret: String,
-    /// The name of the ValidatingAdmissionPolicy, if there is one.
-    pub guard: Option<String>,
     /// The durations of certificates.
     pub durations: Durations,
 }
@@ -45,14 +40,13 @@ pub struct Options {
 /// The key pair to serve; none before the first one is trusted.
 pub(crate) type KeyPairs = watch::Receiver<Option<Arc<KeyPair>>>;
 
-/// Reconciles the certificate and the registration of one webhook.
+/// Reconciles the certificate of one webhook and its `caBundle`.
 pub struct Reconciler {
     objects: Arc<Objects>,
     options: Options,
     replica: Replica,
     start: Instant,
     key_pair: watch::Sender<Option<Arc<KeyPair>>>,
-    hold_off: HoldOff,
     /// The objects that were changed and not yet counted.
     changes: Vec<&'static str>,
     changed: Arc<Notify>,
@@ -84,7 +78,6 @@ impl Reconciler {
             replica: Replica::default(),
             start: Instant::now(),
             key_pair: watch::Sender::new(None),
-            hold_off: HoldOff::default(),
             changes: Vec::new(),
             changed,
             watch,
@@ -96,7 +89,7 @@ impl Reconciler {
     async fn first_certificate(&mut self) -> anyhow::Result<()> {
         let mut logged = String::new();
         loop {
-            let result = self.reconcile(None).await;
+            let result = self.reconcile().await;
             if self.key_pair.borrow().is_some() {
                 return Ok(());
             }
@@ -134,12 +127,11 @@ impl Reconciler {
         }
     }
 
-    /// Reads all objects and changes what is due. With `policies`, the webhook is registered for the pods that they
-    /// match.
+    /// Reads all objects and changes what is due.
     ///
     /// The configuration is read before the Secret. A replica whose write of the configuration does not conflict with
     /// that of another one has then read the other one's Secret, and removes no CA that was just added.
-    pub(crate) async fn reconcile(&mut self, policies: Option<&PolicySet>) -> anyhow::Result<()> {
+    pub(crate) async fn reconcile(&mut self) -> anyhow::Result<()> {
         let now = SystemTime::now();
         let name = self.options.webhook.clone();
         let configuration = self.objects.webhook(&name).await?;
@@ -154,7 +146,7 @@ impl Reconciler {
         let trusted = registration::ca_bundle(&configuration).unwrap_or_default();
         self.replica.observe(&trusted, now, self.start.elapsed());
         let rotation = self.reconcile_secret(&configuration, &trusted, now).await?;
-        let registered = self.register(&configuration, &rotation, policies).await;
+        let registered = self.register(&configuration, &rotation).await;
         // A failed registration must not keep an expiring certificate in use.
         if let Some(key_pair) = self.replica.serve(now, self.start.elapsed()) {
             self.key_pair.send_replace(Some(Arc::new(key_pair)));
@@ -162,7 +154,7 @@ impl Reconciler {
         registered
     }
 
-    /// The objects that were changed since the last call, `webhook`, `guard` and `secret`: once for each change.
+    /// The objects that were changed since the last call, `webhook` and `secret`: once for each change.
     pub(crate) fn take_changes(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.changes)
     }
@@ -201,48 +193,12 @@ impl Reconciler {
         Ok(rotation)
     }
 
-    /// Writes the CAs into the webhook configuration, and the conditions that the policies give.
-    async fn register(
-        &mut self,
-        configuration: &Value,
-        rotation: &Rotation,
-        policies: Option<&PolicySet>,
-    ) -> anyhow::Result<()> {
-        let wanted = policies.map(registration::webhook_condition);
-        let ours = wanted.filter(|wanted| {
-            let owner = ConditionOwner::of(configuration, wanted);
-            self.hold_off.may_register(owner, &wanted.expression, Instant::now())
-        });
-        let changes = registration::webhook_changes(configuration, &rotation.bundle(), ours.as_ref());
-        let webhook = self.change_webhook(changes).await;
-        if let (Ok(()), Some(ours)) = (&webhook, &ours) {
-            self.hold_off.record(&ours.expression);
-        }
-        // The guard reports pods that the webhook misses, so it is needed most when the webhook cannot be changed.
-        let guard = match (ours, policies) {
-            (Some(_), Some(policies)) => self.reconcile_guard(policies).await,
-            _ => Ok(()),
-        };
-        webhook.and(guard)
-    }
-
-    async fn change_webhook(&mut self, changes: Patch) -> anyhow::Result<()> {
+    /// Writes the CAs into the webhook configuration.
+    async fn register(&mut self, configuration: &Value, rotation: &Rotation) -> anyhow::Result<()> {
+        let changes = registration::ca_bundle_changes(configuration, &rotation.bundle());
         if !changes.0.is_empty() {
             self.objects.change_webhook(&self.options.webhook, changes).await?;
-            self.record_change("webhook", "updated CAs and conditions");
-        }
-        Ok(())
-    }
-
-    async fn reconcile_guard(&mut self, policies: &PolicySet) -> anyhow::Result<()> {
-        let Some(name) = self.options.guard.clone() else { return Ok(()) };
-        let Some(guard) = self.objects.guard(&name).await? else {
-            bail!("there is no ValidatingAdmissionPolicy `{name}`");
-        };
-        let changes = registration::guard_changes(&guard, &registration::guard_conditions(policies));
-        if !changes.0.is_empty() {
-            self.objects.change_guard(&name, changes).await?;
-            self.record_change("guard", "updated conditions");
+            self.record_change("webhook", "updated `caBundle`");
         }
         Ok(())
     }

@@ -19,8 +19,7 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
     let mut failure: Option<String> = None;
     let mut conflicts = 0;
     loop {
-        let policies = state.policies.load_full();
-        let result = reconciler.reconcile(Some(&policies)).await;
+        let result = reconciler.reconcile().await;
         for object in reconciler.take_changes() {
             state.metrics.registration_changed(object);
         }

@@ -36,6 +36,10 @@ async fn comes_and_goes(cluster: &Cluster, source: &[&str]) {
     })
     .await;
     cluster.serves().await;
+    // Servers have written what they write.
+    for manager in ["kubectl", "another"] {
+        cluster.applies_without_change(manager, source).await;
+    }
     let (succeeded, said) = outcome(&mut cluster.kubectl(&[&["delete"], source].concat())).await;
     assert!(succeeded, "{said}");
     release::assert_nothing_is_left(cluster).await;
@@ -55,13 +59,17 @@ pub(super) async fn kubectl_applies_what_manifests_prints(cluster: &Cluster) {
     comes_and_goes(cluster, &["-f", file.path().to_str().unwrap()]).await;
 }
 
-/// The example of the documentation, with the image of the scenarios. It keeps AWS, whose devices the nodes have.
-pub(super) async fn kubectl_applies_the_documented_kustomization(cluster: &Cluster) {
+/// The text of the example in docs/install.md that begins with this comment.
+fn documented(comment: &str) -> &'static str {
+    let page = include_str!("../../../docs/install.md");
+    let (_, example) = page.split_once(&format!("```yaml\n{comment}\n")).unwrap();
+    example.split_once("```").unwrap().0
+}
+
+pub(super) async fn kubectl_applies_the_documented_overlay(cluster: &Cluster) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let page = fs::read_to_string(root.join("docs/install.md")).unwrap();
-    let (_, example) = page.split_once("```yaml\n# kustomization.yaml\n").unwrap();
-    let example = example.split_once("```").unwrap().0;
-    let example = example.replace("registry.example.com/fabric-injector", REPOSITORY).replace("oci:", "aws:");
+    let example = documented("# kustomization.yaml of an overlay");
+    let example = example.replace("registry.example.com/fabric-injector", REPOSITORY);
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().join("deploy/manifests");
     fs::create_dir_all(&base).unwrap();
@@ -74,6 +82,17 @@ pub(super) async fn kubectl_applies_the_documented_kustomization(cluster: &Clust
 
 fn image() -> String {
     format!("{REPOSITORY}:{}", env!("CARGO_PKG_VERSION"))
+}
+
+pub(super) async fn kubectl_applies_a_kustomization_of_another_cloud(cluster: &Cluster) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    let command = command.args(["manifests", "--policy", "oci-sriov", "--image", &image()]);
+    let (succeeded, printed) = outcome(command).await;
+    assert!(succeeded, "{printed}");
+    fs::write(folder.path().join("fabric-injector.yaml"), printed).unwrap();
+    fs::write(folder.path().join("kustomization.yaml"), documented("# kustomization.yaml")).unwrap();
+    comes_and_goes(cluster, &["-k", folder.path().to_str().unwrap()]).await;
 }
 
 /// A Secret with a new certificate of an authority.

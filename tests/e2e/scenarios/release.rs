@@ -37,6 +37,22 @@ pub(super) async fn an_upgrade_with_the_same_values_changes_nothing(cluster: &Cl
     assert_eq!(versions().await, before);
 }
 
+pub(super) async fn another_field_manager_applies_the_release_without_a_conflict(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let (succeeded, manifest) = cluster.helm.run(&["get", "manifest", RELEASE]).await;
+    assert!(succeeded, "{manifest}");
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    std::fs::write(file.path(), manifest).unwrap();
+    let source = ["-f", file.path().to_str().unwrap()];
+    for _ in 0..2 {
+        cluster.applies_without_change("another", &source).await;
+    }
+    cluster.helm.install(&values()).await;
+    cluster.applies_without_change("another", &source).await;
+    cluster.forget().await;
+    cluster.uninstall().await;
+}
+
 pub(super) async fn uninstalled_it_leaves_nothing(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     cluster.uninstall().await;

@@ -33,14 +33,10 @@ fn is_for_everybody(group: &str, resource: &str) -> bool {
 pub(super) async fn servers_may_do_what_they_need_and_nothing_else(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let registration = "admissionregistration.k8s.io";
-    let (webhooks, guards) =
-        ((registration, "mutatingwebhookconfigurations"), (registration, "validatingadmissionpolicies"));
+    let webhooks = (registration, "mutatingwebhookconfigurations");
     let (own, secrets) = ("fabric-injector", ("", "secrets"));
     for verb in ["get", "watch", "patch"] {
         assert!(may(cluster, verb, webhooks, "", own).await, "{verb}");
-    }
-    for verb in ["get", "patch"] {
-        assert!(may(cluster, verb, guards, "", "fabric-injector-guard").await, "{verb}");
     }
     for verb in ["get", "create", "patch"] {
         assert!(may(cluster, verb, secrets, own, "fabric-injector-tls").await, "{verb}");

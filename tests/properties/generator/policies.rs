@@ -104,7 +104,7 @@ fn matcher(dice: &mut Dice) -> Value {
         2 => matcher["labels"] = json!({"role": "launcher"}),
         3 => {
             matcher.as_object_mut().map(|matcher| matcher.remove("anyAnnotation"));
-            matcher["namespaces"] = json!(NAMESPACES);
+            matcher["labels"] = json!({"role": "launcher"});
         }
         _ => {}
     }

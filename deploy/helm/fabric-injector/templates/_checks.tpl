@@ -16,9 +16,8 @@
 
 {{- define "fabric-injector.checkProvider" -}}
 {{- $known := list -}}
-{{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- range $name, $policy := merge $builtIn (include "fabric-injector.extraPolicies" . | fromJson) -}}
-{{- with dig "spec" "provider" "" $policy -}}{{- $known = append $known . -}}{{- end -}}
+{{- range $name, $policy := include "fabric-injector.allPolicies" . | fromJson -}}
+{{- $known = append $known $policy.provider -}}
 {{- end -}}
 {{- $provider := include "fabric-injector.provider" . -}}
 {{- if not (or $provider .Values.extraPolicies .Values.extraPoliciesConfigMap) -}}
@@ -45,7 +44,7 @@
 {{- $provider := include "fabric-injector.provider" . -}}
 {{- $enabled := include "fabric-injector.enabledPolicy" . | fromJson -}}
 {{- range $name, $policy := include "fabric-injector.extraPolicies" . | fromJson -}}
-{{- $theirs := $policy.spec.provider -}}
+{{- $theirs := $policy.provider -}}
 {{- if and $provider (ne $theirs $provider) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: the policy `%s` is for the provider `%s`, and `%s` is enabled" $name $theirs $provider)
@@ -62,10 +61,16 @@
 {{- end -}}
 
 {{- define "fabric-injector.checkConditions" -}}
+{{- $hint := "`fabric-injector manifests --policy FILE` prints them for your policies" -}}
+{{- $triggers := default dict .Values.extraPoliciesTriggers -}}
+{{- $given := or .Values.webhook.matchConditions .Values.guard.matchConditions -}}
+{{- if .Values.extraPoliciesConfigMap -}}
 {{- $reason := print "extraPoliciesConfigMap: the chart cannot read the policies in it, so `%s` has to say which pods "
     "they match" -}}
-{{- $hint := "`fabric-injector manifests --policy FILE` prints them for your policies" -}}
-{{- if .Values.extraPoliciesConfigMap -}}
+{{- if not (or $triggers.annotations $triggers.labels) -}}
+{{- include "fabric-injector.refuse" (list (printf $reason "extraPoliciesTriggers")
+    "list the keys of `anyAnnotation` of each policy under `annotations`, or its `labels` if it has none") -}}
+{{- end -}}
 {{- if not .Values.webhook.matchConditions -}}
 {{- include "fabric-injector.refuse" (list (printf $reason "webhook.matchConditions") $hint) -}}
 {{- end -}}
@@ -74,10 +79,17 @@
     (printf $reason "guard.matchConditions")
     (print $hint "; or set `guard.enabled=false`")) -}}
 {{- end -}}
-{{- else if or .Values.webhook.matchConditions .Values.guard.matchConditions -}}
+{{- range concat (default list .Values.webhook.matchConditions) (default list .Values.guard.matchConditions) -}}
+{{- if eq .name "has-trigger" -}}
 {{- include "fabric-injector.refuse" (list
-    (print "`webhook.matchConditions` and `guard.matchConditions` are generated from the policies, and may be given "
-      "only with `extraPoliciesConfigMap`")
+    "extraPoliciesConfigMap: the chart generates the condition `has-trigger` from `extraPoliciesTriggers`"
+    "leave it out of `webhook.matchConditions` and `guard.matchConditions`") -}}
+{{- end -}}
+{{- end -}}
+{{- else if or $given $triggers.annotations $triggers.labels -}}
+{{- include "fabric-injector.refuse" (list
+    (print "`webhook.matchConditions`, `guard.matchConditions` and `extraPoliciesTriggers` are generated from the "
+      "policies, and may be given only with `extraPoliciesConfigMap`")
     "to inject fewer pods, use `webhook.excludedNamespaces` or `webhook.namespaceSelectorExpressions`") -}}
 {{- end -}}
 {{- end -}}

@@ -1,6 +1,6 @@
 {{/*
-CEL expressions for the API server, generated from `spec.match` of the policies. The servers generate the same text from
-the policies that they load (src/core/registration), and a test compares both: change them together.
+CEL expressions for the API server, generated from `match` of the policies. The program generates the same text
+(src/core/registration), and a test compares both: change them together.
 */}}
 
 {{/* A list of strings in CEL. */}}
@@ -46,17 +46,55 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- join " || " $terms -}}
 {{- end -}}
 
+{{/* Whether the pod has all of these labels, as a list of terms in JSON. */}}
+{{- define "fabric-injector.labelTerms" -}}
+{{- $terms := list -}}
+{{- range $key := keys . | sortAlpha -}}
+{{- $quoted := toRawJson $key -}}
+{{- $terms = append $terms (printf
+    "has(object.metadata.labels) && %s in object.metadata.labels && object.metadata.labels[%s] == %s"
+    $quoted $quoted (get $ $key | toRawJson)) -}}
+{{- end -}}
+{{- toJson $terms -}}
+{{- end -}}
+
+{{/*
+Whether the pod asks for the fabric: by an annotation of a policy, or by the labels of a policy without one. Nothing else
+is in this condition, so that no fault in the others makes plain pods depend on the webhook.
+*/}}
+{{- define "fabric-injector.triggerExpression" -}}
+{{- $triggers := default dict .Values.extraPoliciesTriggers -}}
+{{- $annotations := default list $triggers.annotations -}}
+{{- $labels := list -}}
+{{- $policies := include "fabric-injector.policies" . | fromJson -}}
+{{- range $name := keys $policies | sortAlpha -}}
+{{- $match := (get $policies $name).match -}}
+{{- if $match.anyAnnotation -}}{{- $annotations = concat $annotations (keys $match.anyAnnotation) -}}
+{{- else -}}{{- $labels = append $labels $match.labels -}}
+{{- end -}}
+{{- end -}}
+{{- $terms := list -}}
+{{- with $annotations -}}
+{{- $any := dict -}}
+{{- range . -}}{{- $_ := set $any . "" -}}{{- end -}}
+{{- $terms = list (include "fabric-injector.anyAnnotation" (dict "annotations" $any "values" false)) -}}
+{{- end -}}
+{{- range concat $labels (default list $triggers.labels) -}}
+{{- $terms = append $terms (include "fabric-injector.labelTerms" . | fromJsonArray | join " && ") -}}
+{{- end -}}
+{{- include "fabric-injector.anyOf" $terms -}}
+{{- end -}}
+
+{{/* Terms in a list, joined by `||`, each once. */}}
+{{- define "fabric-injector.anyOf" -}}
+{{- $terms := uniq . -}}
+{{- if gt (len $terms) 1 -}}({{ join ") || (" $terms }}){{- else -}}{{ first $terms }}{{- end -}}
+{{- end -}}
+
 {{/* Whether a policy matches the pod, apart from `when`, which the API server cannot evaluate. Takes `match` and `values`, as above. */}}
 {{- define "fabric-injector.term" -}}
 {{- $match := .match -}}
-{{- $parts := list -}}
-{{- range $key := keys (default dict $match.labels) | sortAlpha -}}
-{{- $quoted := toRawJson $key -}}
-{{- $value := get $match.labels $key | toRawJson -}}
-{{- $parts = append $parts (printf
-    "has(object.metadata.labels) && %s in object.metadata.labels && object.metadata.labels[%s] == %s"
-    $quoted $quoted $value) -}}
-{{- end -}}
+{{- $parts := include "fabric-injector.labelTerms" (default dict $match.labels) | fromJsonArray -}}
 {{- with $match.namespaces -}}
 {{- $parts = append $parts (printf "request.namespace in [%s]" (include "fabric-injector.quotedStrings" .)) -}}
 {{- end -}}
@@ -86,16 +124,15 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- $terms := list -}}
 {{- range $name := keys .policies | sortAlpha -}}
 {{- $policy := get $.policies $name -}}
-{{- $terms = append $terms (include "fabric-injector.term" (dict "match" $policy.spec.match "values" $.values)) -}}
+{{- $terms = append $terms (include "fabric-injector.term" (dict "match" $policy.match "values" $.values)) -}}
 {{- end -}}
-{{- $terms = uniq $terms -}}
-{{- if gt (len $terms) 1 -}}({{ join ") || (" $terms }}){{- else -}}{{ first $terms }}{{- end -}}
+{{- include "fabric-injector.anyOf" $terms -}}
 {{- end -}}
 
 {{/* Whether a container or an init container may have GPUs: by a limit, a device class or a claim. Takes `policies`. */}}
 {{- define "fabric-injector.requestsGpus" -}}
 {{- $gpus := list -}}
-{{- range $name, $policy := .policies -}}{{- $gpus = concat $gpus $policy.spec.gpuResources -}}{{- end -}}
+{{- range $name, $policy := .policies -}}{{- $gpus = concat $gpus $policy.gpuResources -}}{{- end -}}
 {{- $names := include "fabric-injector.quotedStrings" (sortAlpha (uniq $gpus)) -}}
 {{- $gpu := `gpu in container.resources.limits && string(container.resources.limits[gpu]) != "0"` -}}
 {{- $class := `container.resources.limits.exists(name, name.startsWith("deviceclass.resource.kubernetes.io/"))` -}}
@@ -106,23 +143,22 @@ object.spec.containers.{{ $container }} || {{ "" -}}
 has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 {{- end -}}
 
-{{/* The generated condition of the webhook. */}}
-{{- define "fabric-injector.webhookExpression" -}}
-{{- $policies := include "fabric-injector.policies" . | fromJson -}}
-{{- include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" false) -}}
-{{- end -}}
-
 {{- define "fabric-injector.webhookConditions" -}}
-{{- if .Values.webhook.matchConditions -}}
+- name: has-trigger
+  expression: {{ include "fabric-injector.triggerExpression" . | toRawJson }}
+{{ if .Values.webhook.matchConditions -}}
 {{- toYaml .Values.webhook.matchConditions -}}
 {{- else -}}
+{{- $policies := include "fabric-injector.policies" . | fromJson -}}
 - name: policy-matches-pod
-  expression: {{ include "fabric-injector.webhookExpression" . | toRawJson }}
+  expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" false) | toRawJson }}
 {{- end -}}
 {{- end -}}
 
 {{- define "fabric-injector.guardConditions" -}}
-{{- if .Values.guard.matchConditions -}}
+- name: has-trigger
+  expression: {{ include "fabric-injector.triggerExpression" . | toRawJson }}
+{{ if .Values.guard.matchConditions -}}
 {{- toYaml .Values.guard.matchConditions -}}
 {{- else -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}

@@ -4,25 +4,20 @@ and more; this check fails the installation instead.
 */}}
 
 {{- define "fabric-injector.checkParameters" -}}
-{{- $all := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- range $name, $policy := include "fabric-injector.ownPolicies" . | fromJson -}}
-{{- $_ := set $all $name $policy -}}
-{{- end -}}
+{{- $all := include "fabric-injector.allPolicies" . | fromJson -}}
 {{- $used := include "fabric-injector.policies" . | fromJson -}}
 {{- $usedProviders := list -}}
-{{- range $name, $policy := $used -}}{{- $usedProviders = append $usedProviders $policy.spec.provider -}}{{- end -}}
+{{- range $name, $policy := $used -}}{{- $usedProviders = append $usedProviders $policy.provider -}}{{- end -}}
 {{- range $provider, $settings := .Values.multinodeNetworking -}}
 {{- $known := list "enabled" -}}
 {{- range $name, $policy := $all -}}
-{{- $inherited := include "fabric-injector.inherited" (dict "name" $name "policies" $all "seen" (list $name)) | fromJson -}}
-{{- if eq $inherited.spec.provider $provider -}}
-{{- $parameters := include "fabric-injector.parameters" (dict "name" $name "policies" $all) | fromJson -}}
-{{- $known = concat $known (keys $parameters) -}}
+{{- if eq $policy.provider $provider -}}
+{{- $known = concat $known (keys $policy.parameters) -}}
 {{- if or (hasKey $used $name) (not (has $provider $usedProviders)) -}}
 {{- range $key, $value := $settings -}}
-{{- if hasKey $parameters $key -}}
+{{- if hasKey $policy.parameters $key -}}
 {{- include "fabric-injector.checkValue" (dict
-    "provider" $provider "place" $key "value" $value "policy" $name "parameter" (get $parameters $key)) -}}
+    "provider" $provider "place" $key "value" $value "policy" $name "parameter" (get $policy.parameters $key)) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -36,16 +31,6 @@ and more; this check fails the installation instead.
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- end -}}
-
-{{/* The parameters of a policy, with those of the policy that it extends. Takes its `name` and the `policies`. */}}
-{{- define "fabric-injector.parameters" -}}
-{{- $policy := get .policies .name -}}
-{{- $parameters := dict -}}
-{{- with dig "spec" "extends" "" $policy -}}
-{{- $parameters = include "fabric-injector.parameters" (dict "name" . "policies" $.policies) | fromJson -}}
-{{- end -}}
-{{- toJson (mergeOverwrite $parameters (dig "spec" "parameters" dict $policy)) -}}
 {{- end -}}
 
 {{/*

@@ -1,4 +1,7 @@
-{{/* The policies in use, as JSON, because a template returns text. */}}
+{{/*
+The policies in use, as JSON, because a template returns text. Each has the form of `fabric-injector policy list
+--output json`, which has printed the built-in ones: the chart has no other knowledge of them.
+*/}}
 
 {{/* The enabled provider, or an empty text. */}}
 {{- define "fabric-injector.provider" -}}
@@ -18,50 +21,75 @@
 {{/* The built-in policies by name. */}}
 {{- define "fabric-injector.builtInPolicies" -}}
 {{- $policies := dict -}}
-{{- range $path, $content := .Files.Glob "files/policies/*.yaml" -}}
-{{- $policy := fromYaml (toString $content) -}}
-{{- $_ := set $policies $policy.metadata.name $policy -}}
-{{- end -}}
+{{- range .Files.Get "files/policies.json" | fromJsonArray -}}{{- $_ := set $policies .name . -}}{{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
 
 {{/*
-A policy with what it has from the policy that it extends. Takes its `name`, the `policies` that there are, and those
-`seen` on the way.
+A policy with what it has from the policy that it extends. Takes its `name`, the `builtIn` policies, the operator's `own`
+policies as they are written, and those `seen` on the way.
 */}}
-{{- define "fabric-injector.inherited" -}}
-{{- $policy := get .policies .name -}}
-{{- $base := dig "spec" "extends" "" $policy -}}
-{{- if $base -}}
-{{- if has $base .seen -}}
+{{- define "fabric-injector.resolved" -}}
+{{- if not (hasKey .own .name) -}}
+{{- get .builtIn .name | toJson -}}
+{{- else -}}
+{{- $own := get .own .name -}}
+{{- $spec := $own.spec -}}
+{{- $policy := dict "provider" $spec.provider "gpuResources" $spec.gpuResources "match" dict "parameters" dict -}}
+{{- with $spec.extends -}}
+{{- include "fabric-injector.checkBase" (dict "base" . "place" $) -}}
+{{- $policy = include "fabric-injector.resolved"
+    (dict "name" . "builtIn" $.builtIn "own" $.own "seen" (append $.seen .)) | fromJson -}}
+{{- end -}}
+{{- range $key, $value := $spec.match -}}{{- $_ := set $policy.match $key $value -}}{{- end -}}
+{{- range $name, $fields := $spec.parameters -}}
+{{- $parameter := get $policy.parameters $name | default dict -}}
+{{- range $key, $value := $fields -}}{{- $_ := set $parameter $key $value -}}{{- end -}}
+{{- $_ := set $policy.parameters $name $parameter -}}
+{{- end -}}
+{{- $_ := set $policy "name" .name -}}
+{{- $_ := set $policy "extends" $spec.extends -}}
+{{- include "fabric-injector.checkResolved" (dict "file" $own.file "policy" $policy) -}}
+{{- toJson $policy -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails if there is no such base. Takes its name as `base`, and what `resolved` takes as `place`. */}}
+{{- define "fabric-injector.checkBase" -}}
+{{- $place := .place -}}
+{{- if has .base $place.seen -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` extends itself, directly or through another policy" $base)
+    (printf "extraPolicies: `%s` extends itself, directly or through another policy" .base)
     "extend a policy that does not extend this one") -}}
 {{- end -}}
-{{- if not (hasKey .policies $base) -}}
+{{- $known := concat (keys $place.own) (keys $place.builtIn) | uniq | sortAlpha -}}
+{{- if not (has .base $known) -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` extends `%s`, which is neither a built-in policy nor in `extraPolicies`" .name $base)
-    (printf "there are `%s`" (join "`, `" (keys .policies | sortAlpha)))) -}}
+    (printf "extraPolicies: `%s` extends `%s`, which is neither a built-in policy nor in `extraPolicies`"
+      $place.name .base)
+    (printf "there are `%s`" (join "`, `" $known))) -}}
 {{- end -}}
-{{- $seen := append .seen $base -}}
-{{- $inherited := include "fabric-injector.inherited" (dict "name" $base "policies" .policies "seen" $seen) | fromJson -}}
-{{- $spec := $inherited.spec -}}
-{{- $match := $spec.match -}}
-{{- range $key, $value := dig "spec" "match" dict $policy -}}{{- $_ := set $match $key $value -}}{{- end -}}
-{{- $spec = dict "provider" $spec.provider "gpuResources" $spec.gpuResources "match" $match "extends" $base -}}
-{{- $policy = dict "metadata" $policy.metadata "spec" $spec -}}
 {{- end -}}
-{{- toJson $policy -}}
+
+{{/* All policies that there are, by name: the built-in ones, and those in `extraPolicies`. */}}
+{{- define "fabric-injector.allPolicies" -}}
+{{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
+{{- $own := include "fabric-injector.ownPolicies" . | fromJson -}}
+{{- $all := deepCopy $builtIn -}}
+{{- range $name := keys $own -}}
+{{- $_ := set $all $name (include "fabric-injector.resolved"
+    (dict "name" $name "builtIn" $builtIn "own" $own "seen" (list $name)) | fromJson) -}}
+{{- end -}}
+{{- toJson $all -}}
 {{- end -}}
 
 {{/* The policies in `extraPolicies`, by name, with all that they inherit, and without those that another one extends. */}}
 {{- define "fabric-injector.extraPolicies" -}}
 {{- $own := include "fabric-injector.ownPolicies" . | fromJson -}}
-{{- $all := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- range $name, $policy := $own -}}{{- $_ := set $all $name $policy -}}{{- end -}}
+{{- $all := include "fabric-injector.allPolicies" . | fromJson -}}
 {{- $extended := dict -}}
 {{- range $name := keys $own | sortAlpha -}}
-{{- with dig "spec" "extends" "" (get $own $name) -}}
+{{- with (get $all $name).extends -}}
 {{- if hasKey $extended . -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: `%s` and `%s` both extend `%s`" (get $extended .) $name .)
@@ -71,60 +99,8 @@ A policy with what it has from the policy that it extends. Takes its `name`, the
 {{- end -}}
 {{- end -}}
 {{- $policies := dict -}}
-{{- range $name := keys $own | sortAlpha -}}
-{{- $policy := include "fabric-injector.inherited" (dict "name" $name "policies" $all "seen" (list $name)) | fromJson -}}
-{{- if not (hasKey $extended $name) -}}{{- $_ := set $policies $name $policy -}}{{- end -}}
-{{- end -}}
-{{- toJson $policies -}}
-{{- end -}}
-
-{{/* The policies in `extraPolicies` as they are written, by name. */}}
-{{- define "fabric-injector.ownPolicies" -}}
-{{- $policies := dict -}}
-{{- range $file, $text := .Values.extraPolicies -}}
-{{- if not (regexMatch "^[-A-Za-z0-9_][-A-Za-z0-9_.]*[.]ya?ml$" $file) -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` is not the name of a policy file" $file)
-    "it has to end with `.yaml`, without `/` and without a leading dot") -}}
-{{- end -}}
-{{- $policy := fromYaml $text -}}
-{{- $error := dig "Error" "" $policy -}}
-{{- if $error -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` is not valid YAML: %s" $file $error)
-    "use the text of a policy file, for example with `--set-file`") -}}
-{{- end -}}
-{{- if ne (dig "kind" "" $policy) "FabricPolicy" -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` is not a policy: `kind` has to be `FabricPolicy`" $file)
-    "docs/policy.md describes the format") -}}
-{{- end -}}
-{{- $name := dig "metadata" "name" "" $policy -}}
-{{- if not $name -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: the policy in `%s` has no `metadata.name`" $file)
-    "add a name that no other policy has") -}}
-{{- end -}}
-{{- if hasKey $policies $name -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: two policies are called `%s`; `%s` is one of them" $name $file)
-    "change the `metadata.name` of one") -}}
-{{- end -}}
-{{- if not (dig "spec" "extends" "" $policy) -}}
-{{- if not (dig "spec" "match" dict $policy) -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: the policy in `%s` has no `spec.match`, so it would match every pod" $file)
-    "match pods by an annotation") -}}
-{{- end -}}
-{{- range $key := list "provider" "gpuResources" -}}
-{{- if not (dig "spec" $key "" $policy) -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: the policy in `%s` has no `spec.%s`" $file $key)
-    "docs/policy.md describes the field") -}}
-{{- end -}}
-{{- end -}}
-{{- end -}}
-{{- $_ := set $policies $name $policy -}}
+{{- range $name := keys $own -}}
+{{- if not (hasKey $extended $name) -}}{{- $_ := set $policies $name (get $all $name) -}}{{- end -}}
 {{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
@@ -132,17 +108,15 @@ A policy with what it has from the policy that it extends. Takes its `name`, the
 {{/* The built-in policies of the enabled provider by name, without those that another policy extends. */}}
 {{- define "fabric-injector.enabledPolicy" -}}
 {{- $provider := include "fabric-injector.provider" . -}}
-{{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
 {{- $policies := dict -}}
 {{- $extended := list -}}
 {{- range $name, $policy := include "fabric-injector.ownPolicies" . | fromJson -}}
-{{- $extended = append $extended (dig "spec" "extends" "" $policy) -}}
+{{- $extended = append $extended (default "" $policy.spec.extends) -}}
 {{- end -}}
-{{- range $name := keys $builtIn | sortAlpha -}}
-{{- $policy := include "fabric-injector.inherited" (dict "name" $name "policies" $builtIn "seen" (list $name)) | fromJson -}}
-{{- if eq $policy.spec.provider $provider -}}
+{{- range $name, $policy := include "fabric-injector.builtInPolicies" . | fromJson -}}
+{{- if eq $policy.provider $provider -}}
 {{- $_ := set $policies $name $policy -}}
-{{- $extended = append $extended (dig "spec" "extends" "" $policy) -}}
+{{- $extended = append $extended (default "" $policy.extends) -}}
 {{- end -}}
 {{- end -}}
 {{- range $name := $extended -}}{{- $_ := unset $policies $name -}}{{- end -}}

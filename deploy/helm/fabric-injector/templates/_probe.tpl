@@ -6,12 +6,12 @@ triggers. The sample pod has no labels and no owner, and selects no node. Empty 
 {{- $probe := dict -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
 {{- range $name := keys $policies | sortAlpha -}}
-{{- $spec := (get $policies $name).spec -}}
-{{- $match := $spec.match -}}
+{{- $policy := get $policies $name -}}
+{{- $match := $policy.match -}}
 {{- $more := or $match.labels $match.namespaces $match.ownerKinds $match.when -}}
 {{- if and $match.anyAnnotation (not $more) (not $probe) -}}
 {{- $key := keys $match.anyAnnotation | sortAlpha | last -}}
-{{- $probe = dict "annotation" $key "value" (get $match.anyAnnotation $key) "gpu" (first $spec.gpuResources) -}}
+{{- $probe = dict "annotation" $key "value" (get $match.anyAnnotation $key) "gpu" (first $policy.gpuResources) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $probe -}}

@@ -14,9 +14,6 @@
 {{- if eq (include "fabric-injector.certificates" .) "managed" }}
 - --manage-webhook={{ $fullname }}
 - --manage-secret={{ $fullname }}-tls
-{{- if .Values.guard.enabled }}
-- --manage-guard={{ $fullname }}-guard
-{{- end }}
 - --certificate-duration={{ .Values.certificates.duration }}
 - --ca-duration={{ .Values.certificates.caDuration }}
 - --ca-overlap={{ .Values.certificates.caOverlap }}

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::core::policy::NETWORKS;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{
-    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MATCHES_EVERY_POD, MOUNT_WITHOUT_VOLUME, NETWORKS_AS_TEXT,
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MOUNT_WITHOUT_VOLUME, NETWORKS_AS_TEXT,
     REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
 };
 use crate::core::policy::interpolation::Interpolation;
@@ -22,7 +22,6 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     devices(definition, &mut found);
     networks_as_text(definition, &mut found);
     media(definition, &mut found);
-    every_pod(definition, &mut found);
     owners(definition, &mut found);
     no_pod(definition, &mut found);
     found
@@ -237,18 +236,5 @@ fn owners(definition: &Definition, found: &mut Vec<Finding>) {
         kind[..1].make_ascii_uppercase();
         let hint = format!("write the kind as a manifest has it, such as `{kind}`");
         found.push(Finding::warning(ALWAYS_FALSE, owner, message, &hint));
-    }
-}
-
-fn every_pod(definition: &Definition, found: &mut Vec<Finding>) {
-    let matcher = &definition.matcher;
-    if matcher.any_annotation.is_empty()
-        && matcher.labels.is_empty()
-        && matcher.owner_kinds.is_empty()
-        && matcher.when.is_none()
-    {
-        let message = format!("`match` selects every pod in {}", matcher.namespaces.join(", "));
-        let hint = "let pods ask for the fabric with `anyAnnotation`, or select them by `labels`";
-        found.push(Finding::warning(MATCHES_EVERY_POD, "match:", message, hint));
     }
 }

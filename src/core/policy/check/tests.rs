@@ -198,13 +198,6 @@ fn a_container_that_keeps_a_job_from_completing_is_found() {
 }
 
 #[test]
-fn a_policy_for_every_pod_is_found() {
-    let trigger = "anyAnnotation: {lab/fabric: \"true\"}";
-    finds(trigger, "namespaces: [a, b]", &[("matches_every_pod", "match:")]);
-    finds(trigger, "namespaces: [a]\n    labels: {x: \"y\"}", &[]);
-}
-
-#[test]
 fn policies_that_match_one_pod_are_found() {
     let other = POLICY.replacen("name: lab", "name: other", 1);
     let overlap = |replaced: &str, by: &str| {

@@ -60,6 +60,5 @@ codes! {
     REQUEST_WITHOUT_LIMIT = "request_without_limit",
     NETWORKS_AND_COUNT_DIFFER = "networks_and_count_differ",
     NETWORKS_AS_TEXT = "networks_as_text",
-    MATCHES_EVERY_POD = "matches_every_pod",
     POLICIES_OVERLAP = "policies_overlap",
 }

@@ -1,0 +1,223 @@
+//! Policies of an operator that are wrong, each in one place: the chart refuses those that it cannot read, and no other
+//! makes plain pods depend on the webhook.
+
+use fabric_injector::core::policy::{Definition, PolicyFile, definitions};
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::registration::webhook_conditions;
+use fabric_injector::shell::builtin;
+use serde_json::{Value, json};
+
+use crate::cases::{certificates, enabled, render, with};
+use crate::conditions::of_webhook;
+use crate::helm::Helm;
+use crate::refused::refused;
+use crate::registration::plain_pods_are_left_alone;
+
+const TRIGGER: &str = "anyAnnotation: {lab.example/fabric: \"on\"}";
+
+fn policy(spec: &str) -> String {
+    format!(
+        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: lab}}\nspec: {{{spec}}}\n"
+    )
+}
+
+/// A policy with this `match`.
+fn matching(parts: &str) -> String {
+    policy(&format!(
+        "provider: lab, description: d, gpuResources: [nvidia.com/gpu], match: {parts}, rules: [{RULE}]"
+    ))
+}
+
+const RULE: &str = "{name: r, container: {env: [{name: A, value: b}]}}";
+
+/// An extension of a built-in policy with this `match`.
+fn extension(parts: &str) -> String {
+    policy(&format!("extends: aws-efa, match: {parts}"))
+}
+
+/// As servers read it: what they say against it, if they refuse it.
+fn read(text: &str) -> Result<Vec<Definition>, String> {
+    let built_in: Vec<PolicyFile> =
+        builtin::POLICIES.iter().map(|one| PolicyFile::read("built-in.yaml", one.text).unwrap()).collect();
+    let file = PolicyFile::read("lab.yaml", text).map_err(|errors| errors.to_string())?;
+    definitions(&[file], &built_in).map_err(|errors| errors.to_string())
+}
+
+fn values(text: &str) -> Value {
+    json!({"extraPolicies": {"lab.yaml": text}})
+}
+
+/// Values that no key of `match` can have, and those that only this kind of it cannot have.
+fn wrong_values_of_match() -> Vec<(&'static str, Vec<&'static str>)> {
+    let any = ["null", "", "7", "true", "text", "[[a]]", "[null]", "[7]"];
+    let with = |more: &[&'static str]| any.iter().chain(more).copied().collect::<Vec<_>>();
+    let map =
+        ["[]", "[a]", "{a: null}", "{a: 7}", "{a: on}", "{a: [b]}", "{'a b': x}", "{'': x}", "{a/b/c: x}"];
+    vec![
+        ("anyAnnotation", with(&[&map[..], &["{a: '*'}"]].concat())),
+        ("exceptAnnotation", with(&map)),
+        ("labels", with(&[&map[..], &["{a: 'b c'}"]].concat())),
+        ("namespaces", with(&["{a: b}", "['*']", "[Lab]", "[on]"])),
+        ("ownerKinds", with(&["{a: b}", "[batch/v1/Job]", "[on]"])),
+        ("when", with(&["{a: b}", "[]", "{}", "totalGpus > 0"])),
+    ]
+}
+
+/// Policies, each with what Helm says.
+fn unreadable() -> Vec<(String, &'static str)> {
+    let mut cases = Vec::new();
+    for (key, wrong) in wrong_values_of_match() {
+        let trigger = if key == "anyAnnotation" { "labels: {fabric: lab}" } else { TRIGGER };
+        let misspelled = format!("{{{trigger}, {}: {{a: b}}}}", &key[..key.len() - 1]);
+        cases.push((matching(&misspelled), "`spec.match` has no field"));
+        cases.push((extension(&misspelled), "`spec.match` has no field"));
+        for (at, value) in wrong.iter().enumerate() {
+            let parts = format!("{{{trigger}, {key}: {value}}}");
+            // Alone, and in an extension in turn.
+            cases.push(if at % 3 == 0 { (extension(&parts), key) } else { (matching(&parts), key) });
+        }
+    }
+    for parts in [
+        "{}",
+        "{anyAnnotation: {}}",
+        "{exceptAnnotation: {a: b}}",
+        "{namespaces: [default], ownerKinds: [Job]}",
+        "{when: '${totalGpus > 1}'}",
+    ] {
+        cases.push((matching(parts), "match"));
+    }
+    cases.push((extension("{anyAnnotation: {}}"), "`match` selects pods that do not ask for the fabric"));
+    cases.push((
+        extension("{anyAnnotation: {}, namespaces: [default]}"),
+        "`match` selects pods that do not ask for the fabric",
+    ));
+    for parts in ["null", "", "7", "text", "[a]", "[]"] {
+        cases.push((matching(parts), "`spec.match` has to be a map"));
+        cases.push((extension(parts), "`spec.match` has to be a map"));
+    }
+    cases.extend(unreadable_elsewhere());
+    cases
+}
+
+/// The same outside of `match`.
+fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
+    let good = matching(&format!("{{{TRIGGER}}}"));
+    let mut cases = Vec::new();
+    let mut replaced = |from: &str, to: &[&str], says: &'static str| {
+        for to in to {
+            assert!(good.contains(from));
+            cases.push((good.replacen(from, to, 1), says));
+        }
+    };
+    replaced("metadata: {name: lab}", &["metadata: null", "metadata: lab", "metadata: [lab]"], "`metadata` has to be a map");
+    replaced("{name: lab}", &["{}", "{name: null}", "{name: 7}", "{name: Lab}", "{name: [lab]}"], "`metadata.name` has to be");
+    replaced("{name: lab}", &["{name: lab, labels: {}}"], "`metadata` has no field `labels`");
+    replaced("kind: FabricPolicy\n", &["", "kind: ConfigMap\n", "kind: 7\n", "kind: [a]\n"], "is not a policy of this version");
+    replaced("v1alpha1", &["v2", "v1alpha1/x"], "is not a policy of this version");
+    replaced("spec: {", &["specs: {"], "a policy has no field `specs`");
+    replaced("match:", &["matches:"], "`spec` has no `match`");
+    replaced("provider: lab, ", &[""], "`spec` has no `provider`");
+    replaced("provider: lab", &["provider: null", "provider: 7", "provider: ''", "provider: [lab]"], "`spec.provider` has to be");
+    replaced("gpuResources:", &["gpus:"], "`spec` has no `gpuResources`");
+    replaced("[nvidia.com/gpu]", &["null", "[]", "[7]", "nvidia.com/gpu", "['']", "{a: b}"], "spec.gpuResources");
+    replaced("provider: lab", &["extends: aws-efa, provider: aws"], "an extension has the `provider` of its base");
+    replaced("provider: lab", &["extends: null", "extends: 7", "extends: ''", "extends: [aws-efa]"], "`spec.extends` has to be");
+    let mut parameters = |parameters: &str, says| {
+        replaced("provider: lab", &[&format!("provider: lab, parameters: {parameters}")], says);
+    };
+    for wrong in ["null", "7", "[a]", "text"] {
+        parameters(wrong, "`spec.parameters` has to be a map");
+        parameters(&format!("{{a: {wrong}}}"), "`spec.parameters.a` has to be a map");
+    }
+    for kind in ["null", "7", "int", "[string]"] {
+        parameters(&format!("{{a: {{type: {kind}, description: d}}}}"), "`spec.parameters.a.type` has to be");
+    }
+    parameters("{a: {description: d}}", "`spec.parameters.a.type` has to be");
+    parameters("{a: {type: integer, description: d, minimum: x}}", "`spec.parameters.a.minimum` has to be");
+    parameters("{a: {type: stringList, description: d, maxItems: '3'}}", "`spec.parameters.a.maxItems` has to be");
+    parameters("{a: {type: string, description: d, enum: x}}", "spec.parameters.a.enum");
+    parameters("{a: {type: string, description: d, enum: [7]}}", "spec.parameters.a.enum");
+    cases.extend([
+        (format!("{good}---\n{good}"), "has 2 documents"),
+        (format!("{good}...\n---\na: b\n"), "has 2 documents"),
+        ("spec: null\n".to_owned() + good.split_once("spec").unwrap().0, "`spec` has to be a map"),
+        ("a: [b".to_owned(), "is not valid YAML"),
+        ("[a, b]".to_owned(), "is not valid YAML"),
+        ("text".to_owned(), "is not valid YAML"),
+        ("# nothing".to_owned(), "is not a policy of this version"),
+        (" ".to_owned(), "is not a policy of this version"),
+    ]);
+    cases
+}
+
+pub(crate) fn what_the_chart_reads_of_a_policy_has_the_form_that_servers_require(helm: &Helm) {
+    for (text, says) in unreadable() {
+        assert!(read(&text).is_err(), "servers take it, and the chart would not:\n{text}");
+        let error = refused(helm, &values(&text), &[says, "extraPolicies: ", "lab.yaml", "hint: "]);
+        assert!(error.contains("execution error"), "an error of a template instead of a sentence: {error}");
+    }
+    let text = matching(&format!("{{{TRIGGER}}}"));
+    for file in ["lab.txt", ".lab.yaml", "a/lab.yaml", "yaml"] {
+        let extra = json!({"extraPolicies": {file: text}});
+        refused(helm, &extra, &[&format!("`{file}` is not the name of a policy file"), "`.yaml`"]);
+    }
+    refused(helm, &values(""), &["extraPolicies"]);
+    let object = json!({"extraPolicies": {"lab.yaml": {"kind": "FabricPolicy"}}});
+    refused(helm, &object, &["got object, want string"]);
+}
+
+/// Policies that the servers refuse for what only they read.
+fn refused_by_servers() -> Vec<String> {
+    let good = matching(&format!("{{{TRIGGER}}}"));
+    let all = [
+        good.replace(RULE, ""),
+        good.replace(&format!("[{RULE}]"), "7"),
+        good.replace("value: b", "value: '${nothing}'"),
+        good.replace("value: b", "value: '${1 + }'"),
+        good.replace("container:", "containr:"),
+        good.replace("provider: lab", "provider: lab, variable: {a: b}"),
+        good.replace("description: d, ", ""),
+        good.replace("match: {", "match: {when: '${nothing}', "),
+        // YAML reads the last of two keys, or neither.
+        good.replace("match: {", "match: {namespaces: [default]}, match: {"),
+        good.replace("match: {", &format!("match: {{{TRIGGER}, ")),
+        good.replace("lab.example/fabric", "on"),
+        extension("{namespaces: [default]}, rules: [{name: nccl}]"),
+        extension("{labels: {a: b}}, description: 7"),
+        extension("{labels: {a: b}}, fabric: {}"),
+        extension("{labels: {a: b}}, gpuClaims: null"),
+    ];
+    assert!(all.iter().all(|text| *text != good));
+    all.into()
+}
+
+pub(crate) fn a_policy_that_only_servers_refuse_leaves_plain_pods_alone(helm: &Helm) {
+    for (at, text) in refused_by_servers().into_iter().enumerate() {
+        assert!(read(&text).is_err(), "{text}");
+        let values = with(values(&text), &certificates()[at % 4]);
+        plain_pods_are_left_alone(&render(helm, &values));
+    }
+}
+
+pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
+    let all = [
+        format!("---\n# One policy.\n{}...\n", matching(&format!("{{{TRIGGER}}}"))),
+        matching("{labels: {fabric: '', lab.example/tier: gold}}"),
+        matching("{anyAnnotation: {Lab.Example/Fabric: ''}, labels: {a: b}, namespaces: ['7'], ownerKinds: [Job.batch]}"),
+        matching("{anyAnnotation: {a: '**', 'true': 'yes', '7': \"---\\n...\"}, when: ' ${totalGpus > 1}'}"),
+        matching("{anyAnnotation: {a: b}, exceptAnnotation: {c: '', d: '*'}}"),
+        extension("{exceptAnnotation: {}}"),
+        extension("{anyAnnotation: {}, labels: {a: b}}"),
+        policy("extends: aws-efa, parameters: {efaDevicesPerGPU: {minimum: 0, maximum: 4}}"),
+    ];
+    for text in all {
+        let read = read(&text).unwrap_or_else(|error| panic!("{error}"));
+        let values = if text.contains("extends") { with(enabled("aws"), &values(&text)) } else { values(&text) };
+        let objects = render(helm, &values);
+        plain_pods_are_left_alone(&objects);
+        let policies = read.into_iter().map(|definition| (definition, std::collections::BTreeMap::new()));
+        let policies = PolicySet::new(policies.collect()).unwrap();
+        let wanted = webhook_conditions(&policies).map(|one| (one.name.to_owned(), one.expression));
+        assert_eq!(of_webhook(&objects), wanted, "{text}");
+    }
+}
