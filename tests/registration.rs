@@ -65,18 +65,21 @@ fn the_built_in_policies_ask_for_pods_with_either_annotation_that_did_not_opt_ou
 }
 
 /// The condition that a pod has the label `a: "1"`.
-const LABEL: &str =
-    "has(object.metadata.labels) && \"a\" in object.metadata.labels && object.metadata.labels[\"a\"] == \"1\"";
+const LABEL: &str = "has(object.metadata.labels) && \"a\" in object.metadata.labels && object.metadata.labels[\"a\"] == \"1\"";
 
 #[test]
 fn the_first_condition_is_that_a_pod_has_a_trigger_and_nothing_else() {
     let keys = policy("z", &json!({"anyAnnotation": {"b": "2", "a": "1"}, "labels": {"l": "1"}}));
-    let more = policy("y", &json!({"anyAnnotation": {"b": "3"}, "namespaces": ["team"], "when": "${hostNetwork}"}));
+    let more =
+        policy("y", &json!({"anyAnnotation": {"b": "3"}, "namespaces": ["team"], "when": "${hostNetwork}"}));
     let labelled = |name| policy(name, &json!({"labels": {"a": "1"}, "exceptAnnotation": {"no": "*"}}));
     let annotations = "has(object.metadata.annotations) && (\"a\" in object.metadata.annotations || \"b\" in \
                        object.metadata.annotations)";
     assert_eq!(asks(vec![labelled("one")]), LABEL);
-    assert_eq!(asks(vec![labelled("one"), keys, labelled("two"), more]), format!("({annotations}) || ({LABEL})"));
+    assert_eq!(
+        asks(vec![labelled("one"), keys, labelled("two"), more]),
+        format!("({annotations}) || ({LABEL})")
+    );
 }
 
 #[test]

@@ -136,7 +136,9 @@ pub(crate) fn every_part_of_a_match_is_asked_for_and_each_policy_has_its_term(he
         render(helm, &with(enabled("aws"), &json!({"extraPolicies": {"a.yaml": lab_policy("aws")}})));
     assert_eq!(
         of_webhook(&objects)[0].1,
-        format!("has(object.metadata.annotations) && ({key} || {NHX} in object.metadata.annotations || {NMP} in object.metadata.annotations)")
+        format!(
+            "has(object.metadata.annotations) && ({key} || {NHX} in object.metadata.annotations || {NMP} in object.metadata.annotations)"
+        )
     );
     assert_eq!(of_webhook(&objects)[1].1, format!("({}) || ({})", built_in(), lab_term(key)));
     assert_eq!(of_guard(&objects)[1].1, format!("({}) || ({})", built_in_with_values(), lab_term(&value)));

@@ -54,7 +54,8 @@ impl Helm {
     pub(crate) fn template_with_policy(&self, text: &str, values: &Value) -> Result<String, String> {
         let folder = tempfile::tempdir().unwrap();
         copy(&chart(), folder.path());
-        let mut policies = builtin::POLICIES.iter().map(|policy| policy.definition().unwrap()).collect::<Vec<_>>();
+        let mut policies =
+            builtin::POLICIES.iter().map(|policy| policy.definition().unwrap()).collect::<Vec<_>>();
         policies.push(Definition::read("another.yaml", text).unwrap());
         let policies: Vec<_> = policies.iter().map(listed).collect();
         let table = serde_json::to_string(&policies).unwrap();

@@ -109,19 +109,47 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
             cases.push((good.replacen(from, to, 1), says));
         }
     };
-    replaced("metadata: {name: lab}", &["metadata: null", "metadata: lab", "metadata: [lab]"], "`metadata` has to be a map");
-    replaced("{name: lab}", &["{}", "{name: null}", "{name: 7}", "{name: Lab}", "{name: [lab]}"], "`metadata.name` has to be");
+    replaced(
+        "metadata: {name: lab}",
+        &["metadata: null", "metadata: lab", "metadata: [lab]"],
+        "`metadata` has to be a map",
+    );
+    replaced(
+        "{name: lab}",
+        &["{}", "{name: null}", "{name: 7}", "{name: Lab}", "{name: [lab]}"],
+        "`metadata.name` has to be",
+    );
     replaced("{name: lab}", &["{name: lab, labels: {}}"], "`metadata` has no field `labels`");
-    replaced("kind: FabricPolicy\n", &["", "kind: ConfigMap\n", "kind: 7\n", "kind: [a]\n"], "is not a policy of this version");
+    replaced(
+        "kind: FabricPolicy\n",
+        &["", "kind: ConfigMap\n", "kind: 7\n", "kind: [a]\n"],
+        "is not a policy of this version",
+    );
     replaced("v1alpha1", &["v2", "v1alpha1/x"], "is not a policy of this version");
     replaced("spec: {", &["specs: {"], "a policy has no field `specs`");
     replaced("match:", &["matches:"], "`spec` has no `match`");
     replaced("provider: lab, ", &[""], "`spec` has no `provider`");
-    replaced("provider: lab", &["provider: null", "provider: 7", "provider: ''", "provider: [lab]"], "`spec.provider` has to be");
+    replaced(
+        "provider: lab",
+        &["provider: null", "provider: 7", "provider: ''", "provider: [lab]"],
+        "`spec.provider` has to be",
+    );
     replaced("gpuResources:", &["gpus:"], "`spec` has no `gpuResources`");
-    replaced("[nvidia.com/gpu]", &["null", "[]", "[7]", "nvidia.com/gpu", "['']", "{a: b}"], "spec.gpuResources");
-    replaced("provider: lab", &["extends: aws-efa, provider: aws"], "an extension has the `provider` of its base");
-    replaced("provider: lab", &["extends: null", "extends: 7", "extends: ''", "extends: [aws-efa]"], "`spec.extends` has to be");
+    replaced(
+        "[nvidia.com/gpu]",
+        &["null", "[]", "[7]", "nvidia.com/gpu", "['']", "{a: b}"],
+        "spec.gpuResources",
+    );
+    replaced(
+        "provider: lab",
+        &["extends: aws-efa, provider: aws"],
+        "an extension has the `provider` of its base",
+    );
+    replaced(
+        "provider: lab",
+        &["extends: null", "extends: 7", "extends: ''", "extends: [aws-efa]"],
+        "`spec.extends` has to be",
+    );
     let mut parameters = |parameters: &str, says| {
         replaced("provider: lab", &[&format!("provider: lab, parameters: {parameters}")], says);
     };
@@ -134,7 +162,10 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     }
     parameters("{a: {description: d}}", "`spec.parameters.a.type` has to be");
     parameters("{a: {type: integer, description: d, minimum: x}}", "`spec.parameters.a.minimum` has to be");
-    parameters("{a: {type: stringList, description: d, maxItems: '3'}}", "`spec.parameters.a.maxItems` has to be");
+    parameters(
+        "{a: {type: stringList, description: d, maxItems: '3'}}",
+        "`spec.parameters.a.maxItems` has to be",
+    );
     parameters("{a: {type: string, description: d, enum: x}}", "spec.parameters.a.enum");
     parameters("{a: {type: string, description: d, enum: [7]}}", "spec.parameters.a.enum");
     cases.extend([
@@ -203,7 +234,9 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
     let all = [
         format!("---\n# One policy.\n{}...\n", matching(&format!("{{{TRIGGER}}}"))),
         matching("{labels: {fabric: '', lab.example/tier: gold}}"),
-        matching("{anyAnnotation: {Lab.Example/Fabric: ''}, labels: {a: b}, namespaces: ['7'], ownerKinds: [Job.batch]}"),
+        matching(
+            "{anyAnnotation: {Lab.Example/Fabric: ''}, labels: {a: b}, namespaces: ['7'], ownerKinds: [Job.batch]}",
+        ),
         matching("{anyAnnotation: {a: '**', 'true': 'yes', '7': \"---\\n...\"}, when: ' ${totalGpus > 1}'}"),
         matching("{anyAnnotation: {a: b}, exceptAnnotation: {c: '', d: '*'}}"),
         extension("{exceptAnnotation: {}}"),
@@ -212,7 +245,8 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
     ];
     for text in all {
         let read = read(&text).unwrap_or_else(|error| panic!("{error}"));
-        let values = if text.contains("extends") { with(enabled("aws"), &values(&text)) } else { values(&text) };
+        let values =
+            if text.contains("extends") { with(enabled("aws"), &values(&text)) } else { values(&text) };
         let objects = render(helm, &values);
         plain_pods_are_left_alone(&objects);
         let policies = read.into_iter().map(|definition| (definition, std::collections::BTreeMap::new()));

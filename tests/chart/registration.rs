@@ -53,9 +53,15 @@ pub(crate) fn plain_pods_are_left_alone(objects: &Objects) {
 fn for_servers(objects: &Objects, token: &Value) {
     let account = objects.pod()["spec"]["serviceAccountName"].as_str().unwrap();
     let expression = &token["spec"]["matchConditions"][0]["expression"];
-    assert_eq!(*expression, format!("request.userInfo.username == \"system:serviceaccount:{NAMESPACE}:{account}\""));
+    assert_eq!(
+        *expression,
+        format!("request.userInfo.username == \"system:serviceaccount:{NAMESPACE}:{account}\"")
+    );
     let binding = objects.ending("ValidatingAdmissionPolicyBinding", "-token").unwrap();
-    assert_eq!(binding["spec"], json!({"policyName": token["metadata"]["name"], "validationActions": ["Deny"]}));
+    assert_eq!(
+        binding["spec"],
+        json!({"policyName": token["metadata"]["name"], "validationActions": ["Deny"]})
+    );
     let webhook = objects.the("MutatingWebhookConfiguration")["metadata"]["name"].as_str().unwrap();
     let own = token["spec"]["validations"][0]["expression"].as_str().unwrap();
     assert!(own.ends_with(&format!("request.name == \"{webhook}\"")), "{own}");

@@ -65,7 +65,8 @@ fn everything_is_in_the_namespace_that_is_asked_for() {
     let webhook = &of_kind(&objects, "MutatingWebhookConfiguration")["webhooks"][0];
     assert_eq!(webhook["clientConfig"]["service"]["namespace"], "gpu-fabric");
     let constraints = &guard(&objects)["spec"]["matchConstraints"];
-    for (selector, own) in [(&webhook["namespaceSelector"], true), (&constraints["namespaceSelector"], false)] {
+    for (selector, own) in [(&webhook["namespaceSelector"], true), (&constraints["namespaceSelector"], false)]
+    {
         let left_out = selector["matchExpressions"][0]["values"].as_array().unwrap();
         assert!(left_out.contains(&json!("kube-system")), "{selector}");
         assert_eq!(left_out.contains(&json!("gpu-fabric")), own, "{selector}");

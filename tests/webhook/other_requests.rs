@@ -157,7 +157,8 @@ async fn a_policy_without_a_trigger_serves_by_labels_owners_and_namespace() {
     ];
     for (part, mut mine) in cases {
         let labels = "    labels: {fabric: lab}\n";
-        let text = lab_with(trigger, &if part == labels { part.to_owned() } else { format!("{labels}{part}") });
+        let text =
+            lab_with(trigger, &if part == labels { part.to_owned() } else { format!("{labels}{part}") });
         mine["metadata"]["labels"] = json!({"fabric": "lab"});
         let server = Server::serving(&[&text]);
         mine["metadata"]["annotations"] = Value::Null;

@@ -35,8 +35,7 @@ pub fn ca_bundle(configuration: &Value) -> Option<String> {
 /// changed since it was read.
 pub fn ca_bundle_changes(configuration: &Value, ca_bundle: &str) -> Patch {
     let encoded = STANDARD.encode(ca_bundle);
-    let differs =
-        |entry: &Value| entry["clientConfig"]["caBundle"].as_str() != Some(&encoded);
+    let differs = |entry: &Value| entry["clientConfig"]["caBundle"].as_str() != Some(&encoded);
     let changes: Vec<PatchOperation> = entries(configuration)
         .filter(|(_, entry)| differs(entry))
         .map(|(at, _)| {

@@ -12,7 +12,7 @@ use super::values;
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
 use crate::helm::RELEASE;
-use crate::workloads::{pod, plain_template, template};
+use crate::workloads::{plain_template, pod, template};
 
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
 const SECRETS: &str = "/api/v1/namespaces/fabric-injector/secrets";
@@ -163,7 +163,9 @@ async fn make_secret(cluster: &Cluster, name: &str, authority: &Authority) {
     cluster.api.create(&secret).await.ok();
 }
 
-pub(super) async fn with_a_secret_of_the_operator_plain_pods_start_whatever_the_policies_are(cluster: &Cluster) {
+pub(super) async fn with_a_secret_of_the_operator_plain_pods_start_whatever_the_policies_are(
+    cluster: &Cluster,
+) {
     start(cluster).await;
     let authority = Authority::new(SystemTime::now()).unwrap();
     make_secret(cluster, "brought", &authority).await;

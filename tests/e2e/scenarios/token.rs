@@ -74,10 +74,13 @@ fn attacks(now: &Value) -> Vec<Patch> {
         (MERGE, json!({"metadata": {"annotations": null}})),
         applied(foreign["webhooks"].clone()),
         applied(json!([second])),
-        (APPLY, json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "fabric-injector", "annotations": {"added": "x"}},
-        })),
+        (
+            APPLY,
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+                "metadata": {"name": "fabric-injector", "annotations": {"added": "x"}},
+            }),
+        ),
     ]
 }
 
@@ -90,11 +93,14 @@ fn of_the_bundle(now: &Value) -> Vec<Patch> {
         (JSON, json!([{"op": "add", "path": path, "value": bundle}])),
         (JSON, json!([{"op": "remove", "path": path}])),
         (MERGE, json!({"webhooks": webhooks})),
-        (APPLY, json!({
-            "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "fabric-injector"},
-            "webhooks": [{"name": webhooks[0]["name"], "clientConfig": {"caBundle": bundle}}],
-        })),
+        (
+            APPLY,
+            json!({
+                "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+                "metadata": {"name": "fabric-injector"},
+                "webhooks": [{"name": webhooks[0]["name"], "clientConfig": {"caBundle": bundle}}],
+            }),
+        ),
     ]
 }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::core::policy::NETWORKS;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{
-    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MOUNT_WITHOUT_VOLUME, NETWORKS_AS_TEXT,
-    REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MOUNT_WITHOUT_VOLUME, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT,
+    SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
 };
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::ANY_VALUE;
