@@ -106,12 +106,15 @@ fn the_documents_show_what_happens() {
     check("certs/README.md");
 }
 
+/// The documents outside of `docs`.
+const PAGES: [&str; 4] = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "certs/README.md"];
+
 /// What a document leads to is there: the file, and the heading in it.
 #[test]
 fn every_link_within_the_repository_leads_somewhere() {
     let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let mut links = 0;
-    for document in docs.chain(["README.md", "certs/README.md"].map(|name| root().join(name))) {
+    for document in docs.chain(PAGES.map(|name| root().join(name))) {
         let text = fs::read_to_string(&document).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
             if link.contains("://") {
@@ -130,6 +133,18 @@ fn every_link_within_the_repository_leads_somewhere() {
         }
     }
     assert!(links > 15, "{links} links were found");
+}
+
+/// A statement of the threat model is shown by a test that is there.
+#[test]
+fn every_test_that_the_threat_model_names_is_there() {
+    let text = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let named: Vec<(&str, &str)> = text.split('`').filter_map(|name| name.split_once("::")).collect();
+    assert!(named.len() > 15, "{named:?}");
+    for (file, test) in named {
+        let source = fs::read_to_string(root().join(format!("tests/{file}.rs"))).unwrap_or_default();
+        assert!(source.contains(&format!("fn {test}(")), "SECURITY.md: there is no `{file}::{test}`");
+    }
 }
 
 /// By what a heading is linked to.

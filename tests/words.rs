@@ -13,7 +13,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The files and folders that are read, without the symbolic links in them.
-const ROOTS: [&str; 10] = [
+const ROOTS: [&str; 13] = [
     "src",
     "docs",
     "certs",
@@ -21,6 +21,9 @@ const ROOTS: [&str; 10] = [
     "policies",
     "benches",
     "README.md",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    ".github",
     "Cargo.toml",
     "clippy.toml",
     ".ci",

@@ -75,6 +75,17 @@ impl Helm {
         objects.the("Notes")["text"].as_str().unwrap().to_owned()
     }
 
+    /// Renders a package, with the image that it has.
+    pub(crate) fn template_of_package(&self, package: &Path, values: &Value) -> String {
+        let output = self.run_with(package, &template(RELEASE, NAMESPACE), values);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub(crate) fn binary(&self) -> &Path {
+        &self.binary
+    }
+
     fn template_of(
         &self,
         chart: &Path,
@@ -82,10 +93,7 @@ impl Helm {
         namespace: &str,
         values: &Value,
     ) -> Result<String, String> {
-        // A `helm` that was built without its release flags takes itself for one of an old Kubernetes.
-        let arguments =
-            ["template", release, "--namespace", namespace, "--kube-version", "1.36.3", "--values", "-"];
-        let output = self.run(chart, &arguments, values);
+        let output = self.run(chart, &template(release, namespace), values);
         if output.status.success() {
             Ok(String::from_utf8(output.stdout).unwrap())
         } else {
@@ -113,6 +121,10 @@ impl Helm {
         if values.is_object() && values["image"]["repository"].is_null() {
             values["image"]["repository"] = json!(IMAGE);
         }
+        self.run_with(chart, arguments, &values)
+    }
+
+    fn run_with(&self, chart: &Path, arguments: &[&str], values: &Value) -> Output {
         let mut command = Command::new(&self.binary);
         command.args(arguments).arg(chart).env_remove("KUBECONFIG");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -120,6 +132,12 @@ impl Helm {
         child.stdin.take().unwrap().write_all(values.to_string().as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     }
+}
+
+/// The arguments that render a chart. A `helm` that was built without its release flags takes itself for one of an old
+/// Kubernetes.
+fn template<'a>(release: &'a str, namespace: &'a str) -> [&'a str; 8] {
+    ["template", release, "--namespace", namespace, "--kube-version", "1.36.3", "--values", "-"]
 }
 
 fn copy(from: &Path, to: &Path) {

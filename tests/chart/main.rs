@@ -31,6 +31,7 @@ mod programs;
 mod refused;
 mod refused_policies;
 mod registration;
+mod release;
 mod rendered;
 mod rights;
 mod schema;
@@ -61,8 +62,12 @@ const ALWAYS: &[(&str, fn())] = tests![
     metrics::every_panel_of_the_dashboard_has_known_metrics,
     metrics::the_panels_of_the_dashboard_have_their_place,
     metrics::reasons_in_alerts_are_reasons_of_the_program,
-    package::the_table_of_policies_is_what_the_program_prints,
     package::no_file_is_a_link,
+    package::the_table_of_policies_is_what_the_program_prints,
+    release::a_release_has_the_programs_their_sboms_and_the_chart_with_checksums,
+    release::the_tag_of_a_release_is_the_version_of_program_and_chart,
+    release::the_workflows_have_pinned_actions_and_few_rights,
+    release::the_workflows_run_the_checks_and_the_scripts,
     rendered::the_objects_have_the_labels_of_the_chart_and_none_of_helm,
     rendered::the_kustomization_has_the_file,
     rendered::the_documented_overlay_replaces_the_image_of_the_file,
@@ -125,6 +130,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused_policies::a_policy_that_only_servers_refuse_leaves_plain_pods_alone,
     refused_policies::what_a_policy_may_have_is_taken,
     registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
+    release::the_chart_of_a_release_has_its_image_by_digest,
     rendered::the_file_is_what_the_chart_renders,
     rights::a_server_may_write_two_objects_and_no_other,
     selection::the_policies_of_the_enabled_provider_are_in_use,

@@ -13,6 +13,7 @@ mod installations;
 mod namespaces;
 mod oldest;
 mod outages;
+mod pod_security;
 mod pools;
 mod release;
 mod rights;
@@ -52,6 +53,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     release::an_upgrade_with_the_same_values_changes_nothing,
+    release::a_rollback_gives_pods_what_they_got_before,
     release::another_field_manager_applies_the_release_without_a_conflict,
     release::another_priority_is_an_upgrade,
     certificates::a_server_is_killed_and_every_pod_is_injected,
@@ -65,6 +67,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     claims::pods_carry_the_claim_of_a_policy_and_keep_their_own,
     claims::the_template_of_a_compute_domain_is_that_of_the_job,
     settings::the_file_of_a_container_has_the_settings_of_its_environment,
+    pod_security::the_exception_admits_injected_pods_and_forbids_the_rest_of_baseline,
     dry_runs::every_workload_comes_out_as_mutate_says,
     generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
     namespaces::a_label_of_the_namespace_opts_in,

@@ -1,13 +1,15 @@
 //! What holds when no server answers, and when nobody asks one.
 
-use fabric_injector::core::engine::SKIPPED;
+use fabric_injector::core::engine::{SKIPPED, STAMP};
 use serde_json::{Value, json};
 
 use super::values;
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
 use crate::processes::outcome;
-use crate::workloads::{TRIGGER, annotated_template, is_injected, job, plain_template, pod, template};
+use crate::workloads::{
+    TRIGGER, annotated_template, efa_devices, is_injected, job, plain_template, pod, template,
+};
 
 pub(super) const WEBHOOK: &str =
     "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
@@ -103,11 +105,19 @@ pub(super) async fn the_guard_denies_pods_that_were_not_injected(cluster: &Clust
     let path = "/api/v1/namespaces/default/pods?dryRun=All";
     let admitted = cluster.api.post(path, &with_claim).await.ok();
     assert!(admitted["metadata"]["annotations"][SKIPPED].is_string(), "{admitted}");
+    // A server goes by the pod, whatever its annotations say.
+    let mut forged = pod("default", "forged", &annotated_template());
+    forged["metadata"]["annotations"][STAMP] = json!("aws-efa@000000000000");
+    let reply = cluster.api.post(path, &forged).await.ok();
+    assert_eq!(efa_devices(&reply), "32", "{reply}");
     cluster.api.delete(WEBHOOK).await.ok();
     cluster.forget().await;
     guard_answers(cluster, 403).await;
     let reply = cluster.api.post(path, &with_claim).await;
     assert!(reply.status == 403 && reply.message().contains(NOT_INJECTED), "{reply:?}");
+    // The guard believes what servers write, so that it is no defence against an author of pods.
+    let admitted = cluster.api.post(path, &forged).await.ok();
+    assert_eq!(efa_devices(&admitted), "0", "{admitted}");
 }
 
 pub(super) async fn ignoring_failures_lets_pods_through_with_a_warning_of_the_guard(cluster: &Cluster) {

@@ -11,6 +11,7 @@ use crate::cluster::Cluster;
 use crate::discovery::objects;
 use crate::eventually;
 use crate::helm::RELEASE;
+use crate::workloads::{annotated_template, efa_devices, pod};
 
 pub(super) async fn its_test_passes(cluster: &Cluster) {
     // The policies of GKE have conditions on the machine.
@@ -73,6 +74,24 @@ pub(super) async fn another_field_manager_applies_the_release_without_a_conflict
     cluster.applies_without_change("another", &source).await;
     cluster.forget().await;
     cluster.uninstall().await;
+}
+
+pub(super) async fn a_rollback_gives_pods_what_they_got_before(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let asked = pod("default", "asked", &annotated_template());
+    let devices = async || {
+        let reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await.ok();
+        efa_devices(&reply).to_owned()
+    };
+    let before = devices().await;
+    let mut other = values();
+    other["multinodeNetworking"]["aws"]["efaDevicesPerGPU"] = json!(1);
+    cluster.ensure(&other).await;
+    assert_ne!(devices().await, before);
+    let (succeeded, said) = cluster.helm.run(&["rollback", RELEASE, "--wait", "--timeout", "90s"]).await;
+    assert!(succeeded, "{said}");
+    cluster.forget().await;
+    eventually("pods get what they got before", async || devices().await == before).await;
 }
 
 pub(super) async fn uninstalled_it_leaves_nothing(cluster: &Cluster) {
