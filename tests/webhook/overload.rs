@@ -233,6 +233,25 @@ async fn one_byte_too_many_is_allowed_with_a_warning_if_the_operator_says_so() {
 }
 
 #[tokio::test]
+async fn a_body_that_is_turned_away_leaves_its_room_before_it_ends() {
+    let server = Server::limited(OnError::Deny, few_bytes());
+    let (sender, body) = body();
+    for _ in 0..2 {
+        sender.send(Ok(Bytes::from(review_of(&pod()).to_string()))).unwrap();
+    }
+    let task = {
+        let server = server.clone();
+        tokio::spawn(async move { server.send(post("/mutate", body)).await })
+    };
+    while server.scrape().value(&shed("memory")) == 0 {
+        yield_now().await;
+    }
+    assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
+    drop(sender);
+    task.await.unwrap().refusal(429);
+}
+
+#[tokio::test]
 async fn a_review_that_is_larger_than_all_room_leaves_none_of_it_taken() {
     let review = review_of(&pod()).to_string();
     let server = Server::limited(OnError::Deny, Limits { body_bytes: review.len(), ..Limits::default() });

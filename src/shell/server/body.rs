@@ -54,6 +54,7 @@ pub(super) async fn read_body(
     while let Some(data) = next(&mut body, parts.due).await? {
         let received = first.len() + whole.len() + data.len();
         if received > MAX_BODY {
+            drop((first, whole, memory, held));
             drain(body, deadline).await;
             return Err(too_large());
         }
@@ -65,6 +66,7 @@ pub(super) async fn read_body(
         }
         if !memory.extend(state, data.len(), deadline, slot).await {
             state.metrics.shed(Shed::Memory);
+            drop((data, first, whole, memory, held));
             drain(body, deadline).await;
             return Err(Rejection::overloaded(Shed::Memory));
         }

@@ -117,12 +117,12 @@ impl Connection {
         (!is_proven, self.since_last())
     }
 
-    /// What the connection takes of the connections: one, unless a request on it waits for the server.
+    /// The number of connections that this one takes: one, unless a request on it waits for the server.
     fn place(&self) -> usize {
         usize::from(self.working.load(Ordering::Relaxed) == 0)
     }
 
-    /// What the connection takes of the memory, if it stalls.
+    /// The memory that the connection holds, if it stalls.
     fn stalled_memory(&self) -> usize {
         if self.since_last() < STALLED { 0 } else { self.held.load(Ordering::Relaxed) }
     }

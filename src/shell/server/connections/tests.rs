@@ -51,7 +51,7 @@ fn one_address_may_take_all_connections_and_makes_room_for_others() {
     };
     assert_eq!(open(&stalled), [false, false, true, true], "those that stall for longest are evicted");
     let _third = add(&connections, POD).unwrap();
-    assert_eq!(open(&stalled), [false, false, false, true], "they make room for their own address as well");
+    assert_eq!(open(&stalled), [false, false, false, true], "they make room for their own address, too");
     assert!(is_open(&first) && is_open(&second));
 }
 
