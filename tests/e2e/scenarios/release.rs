@@ -14,7 +14,9 @@ use crate::helm::RELEASE;
 
 pub(super) async fn its_test_passes(cluster: &Cluster) {
     // The policies of GKE have conditions on the machine.
-    for values in [json!({"multinodeNetworking": {"gcp": {"enabled": true}}}), values()] {
+    let mut gke = values();
+    gke["multinodeNetworking"] = json!({"gcp": {"enabled": true}});
+    for values in [gke, values()] {
         cluster.ensure(&values).await;
         tested(cluster).await;
     }
