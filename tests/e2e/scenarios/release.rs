@@ -15,7 +15,9 @@ use crate::workloads::{annotated_template, efa_devices, pod};
 
 pub(super) async fn its_test_passes(cluster: &Cluster) {
     // The policies of GKE have conditions on the machine.
-    for values in [json!({"multinodeNetworking": {"gcp": {"enabled": true}}}), values()] {
+    let mut gke = values();
+    gke["multinodeNetworking"] = json!({"gcp": {"enabled": true}});
+    for values in [gke, values()] {
         cluster.ensure(&values).await;
         tested(cluster).await;
     }
