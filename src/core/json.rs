@@ -106,9 +106,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) =
-            items.next_element_seed(Reader { position: Position::Elsewhere, ..self })?
-        {
+        while let Some(item) = items.next_element_seed(Reader { position: Position::Elsewhere, ..self })? {
             list.push(item);
         }
         list.shrink_to_fit();
@@ -160,7 +158,15 @@ mod tests {
 
     #[test]
     fn a_text_is_read_as_the_library_does() {
-        for text in ["{\"b\": 1, \"a\": [1.5, -2, \"x\", null, {}]}", "7 ", "{\"a\": 1e400}", "{} x", "[1,", "{\"a\"}", ""] {
+        for text in [
+            "{\"b\": 1, \"a\": [1.5, -2, \"x\", null, {}]}",
+            "7 ",
+            "{\"a\": 1e400}",
+            "{} x",
+            "[1,",
+            "{\"a\"}",
+            "",
+        ] {
             let own = read(text).map(|(value, _)| value).map_err(|error| error.to_string());
             let library = serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
             assert_eq!(own, library);

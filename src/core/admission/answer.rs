@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::core::json::RequestObject;
 use crate::core::engine::{self, Mutation};
+use crate::core::json::RequestObject;
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 

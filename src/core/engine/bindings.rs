@@ -303,7 +303,8 @@ mod tests {
 
     #[test]
     fn a_null_in_a_map_of_texts_is_an_empty_text() {
-        let pod = json!({"metadata": {"labels": {"a": null}, "name": null}, "spec": {"nodeSelector": {"b": null}}});
+        let pod =
+            json!({"metadata": {"labels": {"a": null}, "name": null}, "spec": {"nodeSelector": {"b": null}}});
         let part = |source: &str| {
             let expression = Expression::compile(source).unwrap();
             part_of(&pod, expression.reads_of_pod(), &Shape::Object(schema::pod()))

@@ -148,8 +148,9 @@ impl Injection<'_> {
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
-        let pass =
-            Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, |rule| rule.reads_own_changes)?;
+        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, |rule| {
+            rule.reads_own_changes
+        })?;
         let selected = pass.selection();
         let rules = &self.resolved.rules;
         let may_differ = |(list, index, rule): &(&'static str, usize, usize)| {

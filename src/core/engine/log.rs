@@ -303,7 +303,8 @@ impl ChangeLog {
 
     /// The changes as they are reported and sent.
     pub(super) fn finish(&mut self) -> (Changes, Vec<Warning>) {
-        let operations = self.take_changes().into_iter().map(|change| (change.pointer, change.before.is_some()));
+        let operations =
+            self.take_changes().into_iter().map(|change| (change.pointer, change.before.is_some()));
         (Changes(operations.collect()), std::mem::take(&mut self.warnings))
     }
 }

@@ -103,9 +103,8 @@ fn keep(
     let mounted = list.entries()[at]["name"].as_str().unwrap_or_default().to_owned();
     let facts = &mut *merge.pod;
     let resolved = facts.volumes.resolve(&volume, &facts.own_volumes);
-    let is_same = |wanted: &Value| {
-        facts.own_volumes.get(&mounted).is_some_and(|existing| is_volume(existing, wanted))
-    };
+    let is_same =
+        |wanted: &Value| facts.own_volumes.get(&mounted).is_some_and(|existing| is_volume(existing, wanted));
     let same_volume = mounted == volume && resolved.is_none()
         || resolved.as_deref() == Some(&*mounted)
         || facts.volumes.get(&volume).is_some_and(is_same);

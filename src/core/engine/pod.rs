@@ -41,10 +41,9 @@ pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container
     for (key, value) in annotations.into_iter().flatten() {
         text(value, || format!("metadata.annotations[{key}]"))?;
     }
-    for (map, path) in [
-        (&pod["metadata"]["labels"], "metadata.labels"),
-        (&pod["spec"]["nodeSelector"], "spec.nodeSelector"),
-    ] {
+    for (map, path) in
+        [(&pod["metadata"]["labels"], "metadata.labels"), (&pod["spec"]["nodeSelector"], "spec.nodeSelector")]
+    {
         for (key, value) in optional_object(map, path)?.into_iter().flatten() {
             text(value, || format!("{path}[{key}]"))?;
         }

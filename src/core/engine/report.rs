@@ -124,7 +124,10 @@ impl fmt::Display for Reason {
                 )
             }
             Self::PodLimit => {
-                write!(f, "with the additions of the policy, the pod would be larger than the 3 MiB that it may have")
+                write!(
+                    f,
+                    "with the additions of the policy, the pod would be larger than the 3 MiB that it may have"
+                )
             }
             Self::MalformedPod { path, wanted, seen } => {
                 write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")

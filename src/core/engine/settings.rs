@@ -232,9 +232,7 @@ impl File<'_> {
         for name in variables.iter().filter(|name| self.settings.include(name)) {
             let Some(entry) = entries.get(name.as_str()) else { continue };
             let value = entry["value"].as_str().unwrap_or_default();
-            let fits = |value: &String| {
-                value.len() <= self.max_value && !value.contains(['\n', '\r', '\0'])
-            };
+            let fits = |value: &String| value.len() <= self.max_value && !value.contains(['\n', '\r', '\0']);
             match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {
                 Some(value) => lines.extend([name, "=", &value, "\n"]),
                 None => left_out.push(name.clone()),

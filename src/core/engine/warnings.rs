@@ -69,7 +69,8 @@ pub(super) fn about_containers<'s>(
         }
     }
     log.warnings.retain(|warning| {
-        !matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. }) || !replaced.contains(&warning.path)
+        !matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. })
+            || !replaced.contains(&warning.path)
     });
     Ok(())
 }
