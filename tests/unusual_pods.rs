@@ -195,7 +195,7 @@ fn an_annotation_without_a_value_is_an_empty_one() {
         (&Value::Null, "kept_annotation")
     );
     let read = rules(
-        "    - {name: r, when: \"${pod.metadata.annotations['a'] == ''}\", container: {env: [{name: A, value: x}]}}\n",
+        "    - {name: r, when: \"${pod.metadata.?annotations[?'a'].orValue('none') == ''}\", container: {env: [{name: A, value: x}]}}\n",
     );
     assert_eq!(injected(&read, own()).0["spec"]["containers"][0]["env"][0]["value"], "x");
 }
@@ -232,8 +232,7 @@ fn a_request_of_its_own_is_in_the_report() {
     }
 }
 
-const MANY: &str = "\
-  settings:
+const MANY: &str = "  settings:
     - name: nccl
       variables: [A]
       file: {path: /f}
