@@ -8,6 +8,7 @@ mod counted;
 pub mod engine;
 pub mod explain;
 pub(crate) mod installation;
+mod json;
 pub mod manifest;
 mod pointer;
 pub mod policy;

@@ -317,6 +317,50 @@ fn the_first_label_that_knows_the_node_gives_the_value() {
 }
 
 #[test]
+fn a_value_precedes_the_patterns_that_match_it_and_a_longer_pattern_a_shorter_one() {
+    let body = "  nodeLabels: {pool: {stripPrefixes: [team-]}}\n  parameters:\n    first:\n      type: string\n      \
+                description: d\n      default: none\n      byNode:\n        pool: {a: a, '*-b': '*-b', a-*: a-*, \
+                A-c*: a-c*, team-x*: x*, abc*: abc*, 'ab*c': 'ab*c', 'g*': {4: g4, 8: g8}}\n        size: {big: big}\n    \
+                second:\n      type: string\n      description: d\n      default: none\n      \
+                byNode: {pool: {a: other, a-cd*: a-cd*, gh: {2: gh2}}}\n  rules:\n    - name: r\n      \
+                container: {env: [{name: A, value: '${first} ${second}'}]}\n";
+    let policies = set(vec![policy("test", "labels: {fabric: fast}", body)]);
+    let case = |selector: Value, expected: &str| {
+        let mut pod = gpu_pod();
+        pod["spec"]["nodeSelector"] = selector.clone();
+        let found = served(&policies, pod);
+        assert_eq!(found["spec"]["containers"][0]["env"][0]["value"], expected, "{selector}");
+    };
+    // Twice, since the values of the first time are kept.
+    for _ in 0..2 {
+        case(json!({"pool": "a"}), "a other");
+        case(json!({"pool": "a-"}), "a-* none");
+        case(json!({"pool": "A-B"}), "a-* none");
+        case(json!({"pool": "z-b"}), "*-b none");
+        case(json!({"pool": "a-c"}), "a-c* none");
+        case(json!({"pool": "a-cd-1"}), "a-c* a-cd*");
+        case(json!({"pool": "a-c-1"}), "a-c* none");
+        case(json!({"pool": "team-x1"}), "x* none");
+        case(json!({"pool": "abc"}), "abc* none");
+        case(json!({"pool": "abbc"}), "ab*c none");
+        case(json!({"pool": "gh"}), "g4 none");
+        case(json!({"pool": "b", "size": "big"}), "big none");
+        case(json!({"pool": "b"}), "none none");
+    }
+}
+
+/// Loading tries what a pattern stands for.
+#[test]
+fn an_expression_that_fails_for_a_pattern_only_is_an_error() {
+    let body = "  parameters:\n    nics:\n      type: integer\n      description: d\n      default: 1\n      \
+                byNode: {pool: {a: 2, 'a*': 0}}\n  variables: {v: '${8 / nics}'}\n  rules:\n    - name: r\n      \
+                container: {env: [{name: A, value: '${string(v)}'}]}\n";
+    let definition = policy("test", "labels: {fabric: fast}", body);
+    let error = PolicySet::new(vec![(definition, BTreeMap::new())]).unwrap_err().to_string();
+    assert!(error.contains("a pod that selects `pool: a*`"), "{error}");
+}
+
+#[test]
 fn several_values_of_a_label_count_if_they_agree_and_are_not_in_node() {
     let (nics, seen, codes) = on_labels(json!({"size": "big"}), &[("pool", json!(["a", "b"]))]);
     assert_eq!((nics, seen, codes), (json!("24"), json!("no/big/false"), vec![]));

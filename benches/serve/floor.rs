@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::routing::post;
-use fabric_injector::core::admission::OnError;
+use fabric_injector::core::admission::{Mode, OnError};
 use fabric_injector::shell::authority::Authority;
 use fabric_injector::shell::policy_sources::PolicySources;
 use fabric_injector::shell::server::{Config, Limits, MAX_BODY, Server, Timeouts, TlsSource};
@@ -40,6 +40,7 @@ pub(crate) fn serve() {
         admin_listen: (loopback, 0).into(),
         tls: TlsSource::Memory(issued),
         policy_sources: PolicySources { policies: vec!["aws-efa".to_owned()], ..PolicySources::default() },
+        mode: Mode::Inject,
         on_error: OnError::Deny,
         shutdown_delay: Duration::ZERO,
         drain_timeout: Duration::ZERO,

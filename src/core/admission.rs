@@ -3,13 +3,13 @@
 //! The module is pure: [`crate::shell::server`] transports the bytes, logs and counts.
 
 mod answer;
-mod object;
 mod response;
 mod review;
 
 pub(crate) use answer::answer_without_evaluation;
 pub use answer::{Answer, Evaluate, Record, answer};
-pub use response::{OnError, Response, respond};
+pub use response::{Mode, OnError, Response, respond};
+pub(crate) use response::{UNCHANGED, WOULD_BE_INJECTED};
 pub(crate) use review::creates_pod;
 pub use review::{BadReview, sample as sample_review};
 

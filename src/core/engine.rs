@@ -44,7 +44,7 @@ mod warnings;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation};
 use serde_json::Value;
 
-pub(crate) use condition::{condition_holds, stamp_for};
+pub(crate) use condition::condition_holds;
 pub(crate) use node::selected as selected_nodes;
 pub use operations::{Operation, Operations};
 pub use report::{Kept, Reason, Warning, WarningKind};
@@ -153,6 +153,7 @@ impl From<Reason> for Stop {
             | Reason::EvaluationFailed { .. }
             | Reason::NotIdempotent { .. }
             | Reason::Policy { .. }
+            | Reason::Stopped
             | Reason::SeveralPoliciesMatch { .. } => Self::Refuse(reason),
             _ => Self::Leave(reason),
         }
@@ -180,7 +181,7 @@ fn inject_logged(policy: &Policy, mut pod: Value, context: &PodContext, log: &mu
         Ok(stamp) => {
             let reads_own_changes = log.feedback;
             let (changes, warnings) = log.finish();
-            let mut warnings = with_field_paths(warnings, &pod);
+            let mut warnings = with_field_paths(warnings::reconciled(warnings), &pod);
             stamp::name_kept_values(&mut warnings);
             let mutated = Mutated { pod, stamp, reads_own_changes, changes };
             Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }

@@ -8,7 +8,7 @@ use std::fmt;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::engine::{Mutation, Outcome, Reason, STAMP, Trace, inject, inject_traced, skip, stamp_for};
+use crate::core::engine::{Mutation, Outcome, Reason, STAMP, Trace, inject, inject_traced, skip};
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceErrors, check};
 use crate::core::validate;
@@ -181,7 +181,7 @@ impl PolicySet {
     /// Returns whether a pod has the stamp that a policy of the set gives it.
     pub(crate) fn has_stamped(&self, pod: &Value) -> bool {
         let stamp = pod["metadata"]["annotations"][STAMP].as_str();
-        stamp.is_some_and(|stamp| self.policies.iter().any(|policy| stamp_for(policy, pod) == stamp))
+        stamp.is_some_and(|stamp| self.policies.iter().any(|policy| policy.stamp() == stamp))
     }
 
     /// The annotations that trigger a policy, each once, in the order of the policies.
@@ -202,10 +202,7 @@ impl PolicySet {
                 outcome: Outcome::Unchanged { pod, reason: reason @ Reason::NoGpuContainer { .. } },
                 policy: name,
                 warnings,
-            } if self.may_have_gpus(&pod) => {
-                let mark = stamp_for(policy, &pod);
-                skip(pod, mark, reason, name, warnings)
-            }
+            } if self.may_have_gpus(&pod) => skip(pod, policy.stamp().to_owned(), reason, name, warnings),
             other => other,
         }
     }
@@ -277,7 +274,7 @@ fn mutate_by(
         }
         Decision::Skip(skipped) => {
             let names = skipped.iter().map(|policy| policy.name().to_owned()).collect();
-            let marks: Vec<String> = skipped.iter().map(|policy| stamp_for(policy, &pod)).collect();
+            let marks: Vec<&str> = skipped.iter().map(|policy| policy.stamp()).collect();
             let reason = Reason::ConditionFalse { policies: names };
             skip(pod, marks.join(","), reason, None, Vec::new())
         }

@@ -45,6 +45,13 @@ pub(crate) fn container() -> &'static Object {
     &container::CONTAINER
 }
 
+/// The value of a pod next to which the API server refuses `hostNetwork: true`.
+pub(crate) fn excludes_host_network(pod: &Value) -> Option<String> {
+    let field = pod::POD_SPEC.field("hostNetwork")?;
+    let excluded = field.overlay.excluded_by(&Value::Bool(true), pod["spec"].as_object()?, pod);
+    excluded.map(Exclusion::describe)
+}
+
 /// The type of an entry of `spec.volumes`.
 pub(crate) fn volume() -> &'static Object {
     &volumes::VOLUME
@@ -183,6 +190,8 @@ pub(crate) struct Exclusion {
 pub(crate) enum Literal {
     Text(&'static str),
     Boolean(bool),
+    /// Containers, or one of them, with ports that cannot all be ports of the node.
+    PortsOffTheNode,
 }
 
 /// There is one table for each type.

@@ -307,9 +307,10 @@ fn add_what_templates_read(metadata: &mut Value, definition: &Definition, resolv
 fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
     let claim = |name: &str, target: String| json!([{"name": name, "resourceClaimTemplateName": target}]);
     let mut specs = Vec::new();
-    if let Some(pattern) = devices.gpu_claims.as_ref().and_then(|claims| claims.names.first()) {
+    let gpu_claims = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
+    if let Some(known) = gpu_claims.into_iter().find(|known| known.gpus != Some(0)) {
         let container = json!({"name": "a", "image": "i", "resources": {"claims": [{"name": "gpus"}]}});
-        let claims = claim("gpus", pattern.example());
+        let claims = claim("gpus", known.pattern.example());
         specs.push(("GPUs by claim", json!({"containers": [container], "resourceClaims": claims})));
     }
     if let Some(resource) = devices.fabric.resources.first() {

@@ -8,6 +8,8 @@ mod likeness;
 mod podless;
 mod trigger;
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::core::engine::{Mutation, Outcome, Reason};
@@ -78,13 +80,14 @@ pub fn check(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) ->
     let values: Vec<&Value> =
         pods.iter().map(|pod| at_pointer(document, pod.pointer).unwrap_or(&Value::Null)).collect();
     let has_gpus: Vec<bool> = values.iter().map(|value| gpus::requested(value, &resources)).collect();
-    let objects: Vec<&str> = pods.iter().map(|pod| object_of(pod.pointer)).collect();
+    // The objects of a `List` of which a pod requests GPUs.
+    let gpu_objects = pods.iter().zip(&has_gpus).filter(|(_, has_gpus)| **has_gpus);
+    let gpu_objects: HashSet<&str> = gpu_objects.map(|(pod, _)| object_of(pod.pointer)).collect();
     let checked = pods.iter().zip(values).enumerate();
     checked
         .map(|(at, (pod, value))| {
             let CheckedPod { pointer, context, mutation } = *pod;
-            let peers = objects.iter().zip(&has_gpus).filter(|(object, _)| **object == objects[at]);
-            let (has_gpus, has_gpu_peers) = (has_gpus[at], peers.into_iter().any(|(_, gpus)| *gpus));
+            let (has_gpus, has_gpu_peers) = (has_gpus[at], gpu_objects.contains(object_of(pointer)));
             let pod = Pod { document, pointer, value, context, has_gpus, has_gpu_peers };
             findings(policies, &resources, &pod, &mutation.outcome)
         })

@@ -11,8 +11,10 @@ mod reconciler;
 mod replica;
 mod rotation;
 mod secret;
+mod uncalled;
 mod watch;
 
 pub(crate) use dry_run::{DryRun, dry_run};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
+pub(crate) use uncalled::uncalled;

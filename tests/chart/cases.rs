@@ -72,13 +72,15 @@ fn merge(values: &mut Value, others: &Value) {
     }
 }
 
+/// What the chart takes for a CA.
+pub(crate) const CA: &str = "-----BEGIN CERTIFICATE-----\nTUlJ\n-----END CERTIFICATE-----\n";
+
 pub(crate) fn certificates() -> [Value; 4] {
-    let ca = "-----BEGIN CERTIFICATE-----\nTUlJ\n-----END CERTIFICATE-----\n";
     [
         json!({}),
         json!({"certManager": {"enabled": true}}),
         json!({"certManager": {"enabled": true, "issuerRef": {"name": "company", "kind": "ClusterIssuer"}}}),
-        json!({"tls": {"secretName": "own", "caBundle": ca}}),
+        json!({"tls": {"secretName": "own", "caBundle": CA}}),
     ]
 }
 
@@ -102,10 +104,10 @@ fn rest(provider: &str) -> [Value; 4] {
             "image": {"tag": "1.2.3", "digest": format!("sha256:{}", "0".repeat(64))},
             "imagePullSecrets": [{"name": "registry"}],
             "server": {"log": "debug", "shutdownDelaySeconds": 9, "drainTimeoutSeconds": 40,
-                "extraArgs": ["--max-in-flight=64"], "extraEnv": [{"name": "A", "value": "b"}]},
+                "clientCaBundle": CA, "extraArgs": ["--max-in-flight=64"], "extraEnv": [{"name": "A", "value": "b"}]},
             "podLabels": {"team": "platform"}, "podAnnotations": {"a": "b"},
             "tolerations": [{"operator": "Exists"}],
-            "networkPolicy": {"adminFrom": [{"podSelector": {}}], "apiServerTo": [{"ipBlock": {"cidr": "10.0.0.1/32"}}],
+            "networkPolicy": {"webhookFrom": [{"ipBlock": {"cidr": "10.0.0.0/28"}}], "adminFrom": [{"podSelector": {}}], "apiServerTo": [{"ipBlock": {"cidr": "10.0.0.1/32"}}],
                 "extraEgress": [{"ports": [{"port": 4318}]}]},
             "webhook": {"excludedNamespaces": ["monitoring"],
                 "namespaceSelectorExpressions": [{"key": "team", "operator": "Exists"}]},

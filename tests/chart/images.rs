@@ -29,8 +29,8 @@ pub(crate) fn the_image_has_the_program_and_nothing_else() {
 }
 
 pub(crate) fn the_user_of_the_image_is_that_of_the_chart() {
-    let helpers = read(&chart().join("templates/_server.tpl"));
-    assert!(helpers.contains("runAsUser: 65532\n"));
+    let values = read(&chart().join("values.yaml"));
+    assert!(values.contains("runAsUser: 65532\n"));
     // By number: there is no file of users, and `runAsNonRoot` cannot tell what a name stands for.
     assert!(last_stage().contains(&"USER 65532:65532".to_owned()));
 }

@@ -179,6 +179,22 @@ pub(crate) fn servers_reach_the_api_server_only_if_they_manage_their_certificate
     assert_eq!(egress(&json!({"certManager": {"enabled": true}})), json!([]));
 }
 
+pub(crate) fn the_ports_are_open_to_the_clients_that_the_operator_names(helm: &Helm) {
+    let ingress = |values: &Value| {
+        let objects = crate::cases::render(helm, &with(enabled("aws"), values));
+        let rules = objects.the("NetworkPolicy")["spec"]["ingress"].as_array().unwrap().clone();
+        rules.iter().map(|rule| (rule["ports"][0]["port"].clone(), rule["from"].clone())).collect::<Vec<_>>()
+    };
+    let (https, admin) = (json!("https"), json!("admin"));
+    let anybody = [(https.clone(), Value::Null), (admin.clone(), Value::Null)];
+    assert_eq!(ingress(&json!({})), anybody);
+    let nodes = json!([{"ipBlock": {"cidr": "10.0.0.0/28"}}, {"podSelector": {}, "namespaceSelector": {}}]);
+    let named = ingress(&json!({"networkPolicy": {"webhookFrom": nodes}}));
+    assert_eq!(named, [(https.clone(), nodes.clone()), (admin.clone(), Value::Null)]);
+    let named = ingress(&json!({"networkPolicy": {"adminFrom": nodes}}));
+    assert_eq!(named, [(https, Value::Null), (admin, nodes)]);
+}
+
 pub(crate) fn every_object_is_in_the_namespace_of_the_release_but_what_the_test_may_do_elsewhere(
     helm: &Helm,
 ) {

@@ -3,7 +3,8 @@
 //! The tests that render the chart need `helm`; `tests/control-plane/README.md` lists where they find one. Without it
 //! they are reported as ignored, or fail if `CI_REQUIRE_CONTROL_PLANE=1` is set. The other tests always run.
 //!
-//! `UPDATE_DEPLOY=1 cargo test --test chart` renders the plain manifest again. Read the difference before committing it.
+//! `UPDATE_DEPLOY=1 cargo test --test chart` writes the plain manifest and the table of policies. Read the difference
+//! before committing it.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +16,7 @@
 
 mod agreement;
 mod cases;
+mod clusters;
 mod conditions;
 mod helm;
 mod images;
@@ -53,6 +55,7 @@ macro_rules! tests {
 type HelmTest = fn(&Helm);
 
 const ALWAYS: &[(&str, fn())] = tests![
+    clusters::the_nodes_of_sample_pods_are_those_of_the_program,
     images::the_image_has_the_program_and_nothing_else,
     images::the_user_of_the_image_is_that_of_the_chart,
     images::the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_newer_one,
@@ -71,6 +74,7 @@ const ALWAYS: &[(&str, fn())] = tests![
     schema::every_value_is_in_the_schema_and_every_block_is_closed,
     schema::no_provider_has_a_value_so_that_each_parameter_follows_the_node,
     schema::the_page_on_installing_has_every_value,
+    schema::an_option_of_the_server_is_set_by_the_chart_or_a_further_argument,
     schema::the_chart_has_the_version_of_the_program,
 ];
 
@@ -81,6 +85,13 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     conditions::the_built_in_policies_need_one_condition_for_all_clouds,
     conditions::every_part_of_a_match_is_asked_for_and_each_policy_has_its_term,
     conditions::equal_terms_stand_once_and_the_names_of_policies_decide_the_order,
+    clusters::aks_leaves_a_configuration_with_the_annotation_alone,
+    clusters::openshift_chooses_the_users,
+    clusters::eks_with_a_network_plugin_of_its_own_reaches_ports_of_the_nodes,
+    clusters::gke_reaches_the_port_of_the_kubelet_in_pods_too,
+    clusters::in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard,
+    clusters::a_label_of_the_namespace_opts_in,
+    clusters::another_priority_is_another_class,
     conditions::what_an_operator_gives_for_policies_of_a_config_map_comes_after_the_triggers,
     images::an_image_has_the_version_of_the_chart_or_what_is_set,
     images::the_chart_of_a_checkout_has_no_image,
@@ -91,6 +102,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     invariants::values_for_oci_give_objects_that_belong_together,
     invariants::two_servers_are_spread_over_zones_and_nodes,
     invariants::servers_reach_the_api_server_only_if_they_manage_their_certificate,
+    invariants::the_ports_are_open_to_the_clients_that_the_operator_names,
     invariants::every_object_is_in_the_namespace_of_the_release_but_what_the_test_may_do_elsewhere,
     metrics::every_alert_has_known_metrics_and_a_description,
     metrics::the_alert_on_reconciliation_exists_with_managed_certificates_only,
@@ -98,6 +110,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     metrics::the_dashboard_in_the_cluster_is_the_file,
     names::names_that_look_like_numbers_are_names,
     names::helm_test_asks_by_a_policy_that_an_annotation_alone_triggers,
+    names::helm_test_asks_for_a_node_that_the_condition_of_a_policy_needs,
     names::there_is_no_test_in_an_excluded_namespace,
     names::notes_warn_about_the_namespace_of_the_release,
     package::the_packaged_chart_renders_what_the_folder_does,
@@ -108,7 +121,8 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused::other_values_have_their_type_and_their_key,
     refused::there_is_one_certificate_and_its_ca_is_known,
     refused::durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on,
-    refused::options_of_the_chart_are_not_given_a_second_time,
+    refused::further_arguments_are_options_that_the_chart_does_not_set,
+    refused::a_budget_that_no_drain_survives,
     refused::an_extra_policy_does_not_fight_the_built_in_one,
     refused::conditions_are_given_where_the_chart_cannot_generate_them_and_nowhere_else,
     refused::an_extension_has_one_base_and_a_base_one_extension,

@@ -100,6 +100,7 @@ pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
     let wanted = [
         "FabricInjectorAbsent",
         "FabricInjectorCertificateExpiring",
+        "FabricInjectorClientsStall",
         "FabricInjectorInjectionFailed",
         "FabricInjectorUnreachable",
         "FabricInjectorNotReady",

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{certificates, enabled, render, with};
 use crate::helm::Helm;
-use crate::objects::{identity, read_objects, selects};
+use crate::objects::{identity, read_objects, selects, strings};
 
 /// What has to be a string is one, also where YAML would read the name as a number.
 pub(crate) fn names_that_look_like_numbers_are_names(helm: &Helm) {
@@ -70,6 +70,7 @@ pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm:
         "a.yaml": policy("a", ", labels: {team: research}"),
         "b.yaml": policy("b", ", namespaces: [research]"),
         "c.yaml": policy("c", ", ownerKinds: [Job]"),
+        "e.yaml": policy("e", ", when: '${totalGpus > 8}'"),
     }});
     assert_eq!(render(helm, &narrow).of_kind("Pod").count(), 0);
     let notes = helm.notes(&narrow);
@@ -86,6 +87,23 @@ pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm:
         json!(["check", "--namespace=default", annotation, "--gpu-resource=lab.example/d"])
     );
     assert!(helm.notes(&values).contains("helm test fabric-injector --namespace fabric-injector"));
+}
+
+/// The policies of GKE have a condition on the machine. The sample pod selects one that meets it.
+pub(crate) fn helm_test_asks_for_a_node_that_the_condition_of_a_policy_needs(helm: &Helm) {
+    let samples = crate::read(&crate::chart().join("files/samples.json"));
+    let samples: Value = serde_json::from_str(&samples).unwrap();
+    for (provider, policy) in [("gcp", "gcp-gib"), ("aws", "aws-efa")] {
+        let values = enabled(provider);
+        let objects = render(helm, &values);
+        let test = objects.of_kind("Pod").next().unwrap_or_else(|| panic!("no test for {provider}"));
+        let arguments = strings(&test["spec"]["containers"][0]["args"]);
+        let (label, node) = samples[policy].as_object().unwrap().iter().next().unwrap();
+        let wanted = format!("--node-selector={label}={}", node.as_str().unwrap());
+        assert!(arguments.contains(&wanted.as_str()), "{arguments:?}");
+        let notes = helm.notes(&values);
+        assert!(notes.contains(&format!(r#""nodeSelector": {{"{label}":{node}}}"#)), "{notes}");
+    }
 }
 
 pub(crate) fn there_is_no_test_in_an_excluded_namespace(helm: &Helm) {

@@ -10,6 +10,7 @@ pub(crate) fn check(values: &Value, objects: &Objects) {
         restricted(&test["spec"]);
     }
     certificates(values, objects);
+    clients(values, objects);
     policies(values, objects);
     the_end(objects);
     probes(objects);
@@ -64,6 +65,20 @@ fn certificates(values: &Value, objects: &Objects) {
     }
 }
 
+/// The CAs of clients are a file beside the values.
+fn clients(values: &Value, objects: &Objects) {
+    let given = values["server"]["clientCaBundle"].as_str();
+    let arguments = objects.arguments();
+    let file = "--client-ca=/etc/fabric-injector/values/clients.crt";
+    assert_eq!(
+        arguments.iter().filter(|argument| argument.starts_with("--client-ca")).count(),
+        given.iter().count()
+    );
+    assert_eq!(arguments.contains(&file), given.is_some());
+    let map = objects.of_kind("ConfigMap").find(|map| map["data"]["values.yaml"].is_string()).unwrap();
+    assert_eq!(map["data"]["clients.crt"].as_str(), given);
+}
+
 /// With policies of one's own, the built-in one has to be named as well.
 fn policies(values: &Value, objects: &Objects) {
     let providers = crate::cases::providers();
@@ -97,7 +112,7 @@ fn the_end(objects: &Objects) {
     assert!(grace > takes, "{grace} {takes}");
 }
 
-fn probes(objects: &Objects) {
+pub(crate) fn probes(objects: &Objects) {
     let server = objects.server();
     for (probe, path) in
         [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")]

@@ -157,12 +157,18 @@ pub(crate) fn helm_and_the_program_take_the_same_values_of_parameters(helm: &Hel
 }
 
 pub(crate) fn an_extension_narrows_the_values_of_a_parameter(helm: &Helm) {
-    let ours = json!({"extraPolicies": {"ours.yaml": "{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, \
-        metadata: {name: ours}, spec: {extends: aws-efa, parameters: {efaDevicesPerGPU: {maximum: 2}}}}"}});
     let aws = |devices: u64| json!({"multinodeNetworking": {"aws": {"efaDevicesPerGPU": devices}}});
     assert!(helm.template(&with(enabled("aws"), &aws(4))).is_ok());
-    assert!(helm.template(&with(with(enabled("aws"), &ours), &aws(2))).is_ok());
-    refused_with_aws(helm, &with(ours, &aws(4)), &["has to be at most 2", "policy show ours"]);
+    for maximum in [2, 0] {
+        let ours = format!(
+            "{{apiVersion: fabric-injector.io/v1alpha1, kind: FabricPolicy, metadata: {{name: ours}}, spec: \
+             {{extends: aws-efa, parameters: {{efaDevicesPerGPU: {{maximum: {maximum}}}}}}}}}"
+        );
+        let ours = json!({"extraPolicies": {"ours.yaml": ours}});
+        assert!(helm.template(&with(with(enabled("aws"), &ours), &aws(maximum))).is_ok());
+        let says = format!("has to be at most {maximum}");
+        refused_with_aws(helm, &with(ours, &aws(maximum + 1)), &[&says, "policy show ours"]);
+    }
 }
 
 pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
@@ -208,6 +214,9 @@ pub(crate) fn there_is_one_certificate_and_its_ca_is_known(helm: &Helm) {
     let said = refused_with_aws(helm, &key, &["`caBundle` is not a certificate in PEM"]);
     assert!(!said.contains("SECRET"), "{said}");
     refused_with_aws(helm, &json!({"tls": {"caBundle": ca}}), &["without `secretName`"]);
+    let key = json!({"server": {"clientCaBundle": "-----BEGIN PRIVATE KEY-----\nSECRET"}});
+    let said = refused_with_aws(helm, &key, &["`clientCaBundle` is not a certificate in PEM", "--set-file"]);
+    assert!(!said.contains("SECRET"), "{said}");
 }
 
 pub(crate) fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_they_depend_on(helm: &Helm) {
@@ -236,50 +245,49 @@ pub(crate) fn durations_are_long_enough_to_renew_and_not_longer_than_those_that_
     }
 }
 
-pub(crate) fn options_of_the_chart_are_not_given_a_second_time(helm: &Helm) {
+pub(crate) fn further_arguments_are_options_that_the_chart_does_not_set(helm: &Helm) {
     let argument = |argument: &str| json!({"server": {"extraArgs": ["--max-in-flight=64", argument]}});
     let variable = |name: &str| json!({"server": {"extraEnv": [{"name": name, "value": "x"}]}});
-    for option in [
-        "policy",
-        "values",
-        "set",
-        "manage-webhook",
-        "manage-secret",
-        "tls-cert",
-        "tls-key",
-        "tls-dir",
-        "listen",
-        "admin-listen",
-        "on-error",
-        "shutdown-delay",
-        "drain-timeout",
-        "certificate-duration",
-        "ca-duration",
-        "ca-overlap",
+    for text in [
+        "--policy=x",
+        "--tls-dir=x",
+        "--client-ca=x",
+        "--listen=x",
+        "--on-error=allow",
+        "--mode=audit",
+        "--log=debug",
+        // Unknown ones, which would keep the servers from starting.
+        "--max-inflight=64",
+        "--verbose",
+        "max-connections=9",
+        "--max-connections",
+        "--max-connections=",
+        "-v",
+        "",
     ] {
-        for text in [format!("--{option}"), format!("--{option}=x")] {
-            refused_with_aws(helm, &argument(&text), &["/server/extraArgs/1"]);
-        }
+        refused_with_aws(helm, &argument(text), &["/server/extraArgs/1"]);
     }
-    for name in [
-        "POLICY",
-        "VALUES",
-        "SET",
-        "MANAGE_WEBHOOK",
-        "MANAGE_SECRET",
-        "TLS_CERT",
-        "TLS_KEY",
-        "TLS_DIR",
-        "LISTEN",
-        "ADMIN_LISTEN",
-    ] {
+    for name in ["POLICY", "TLS_DIR", "MANAGE_GUARD", "LISTEN", "ON_ERROR", "MODE", "LOG", "MAX_INFLIGHT"] {
         let name = format!("FABRIC_INJECTOR_{name}");
         refused_with_aws(helm, &variable(&name), &["/server/extraEnv/0/name"]);
     }
-    for values in
-        [argument("--max-connections=9"), argument("--log"), variable("FABRIC_INJECTOR_MAX_IN_FLIGHT")]
-    {
+    for values in [
+        argument("--max-connections=9"),
+        variable("FABRIC_INJECTOR_MAX_IN_FLIGHT"),
+        variable("OTEL_SERVICE_NAME"),
+    ] {
         assert!(helm.template(&with(enabled("aws"), &values)).is_ok(), "{values}");
+    }
+}
+
+pub(crate) fn a_budget_that_no_drain_survives(helm: &Helm) {
+    let budget = |most: Value| json!({"podDisruptionBudget": {"maxUnavailable": most}});
+    for most in [json!(0), json!(-1), json!("0"), json!("0%"), json!("1"), json!("101%")] {
+        refused_with_aws(helm, &budget(most), &["/podDisruptionBudget/maxUnavailable"]);
+    }
+    for most in [json!(2), json!("1%"), json!("50%"), json!("100%")] {
+        let objects = crate::cases::render(helm, &with(enabled("aws"), &budget(most.clone())));
+        assert_eq!(objects.the("PodDisruptionBudget")["spec"]["maxUnavailable"], most);
     }
 }
 
@@ -333,6 +341,8 @@ pub(crate) fn conditions_are_given_where_the_chart_cannot_generate_them_and_nowh
     );
     let webhook = with(kept.clone(), &json!({"webhook": {"matchConditions": ours}}));
     refused(helm, &webhook, &["`guard.matchConditions` has to say", "or set `guard.enabled=false`"]);
+    let audit = json!({"webhook": {"mode": "audit"}});
+    assert!(helm.template(&with(webhook.clone(), &audit)).is_ok(), "there is no guard in audit mode");
     let both = with(kept, &json!({"extraPolicies": {"lab.yaml": lab_policy("lab")}}));
     refused(helm, &both, &["`extraPolicies` and `extraPoliciesConfigMap` are both given"]);
     for values in

@@ -1,5 +1,8 @@
 //! The schema and the default values of the chart belong together.
 
+use std::collections::BTreeSet;
+use std::process::Command;
+
 use fabric_injector::core::yaml;
 use serde_json::{Value, json};
 
@@ -59,4 +62,52 @@ pub(crate) fn the_chart_has_the_version_of_the_program() {
     let chart = yaml::read_value(&read(&chart().join("Chart.yaml"))).unwrap().root.unwrap();
     assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
     assert_eq!(chart["version"], env!("CARGO_PKG_VERSION"));
+}
+
+/// The options that the chart sets by other values, or that would contradict it.
+const SET_BY_THE_CHART: [&str; 20] = [
+    "admin-listen",
+    "ca-duration",
+    "ca-overlap",
+    "certificate-duration",
+    "client-ca",
+    "drain-timeout",
+    "help",
+    "listen",
+    "log",
+    "manage-secret",
+    "manage-webhook",
+    "mode",
+    "on-error",
+    "policy",
+    "set",
+    "shutdown-delay",
+    "tls-cert",
+    "tls-dir",
+    "tls-key",
+    "values",
+];
+
+/// An argument that the program does not know would keep every replica from starting.
+pub(crate) fn an_option_of_the_server_is_set_by_the_chart_or_a_further_argument() {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_fabric-injector")).args(["serve", "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    // `--long`, or `-s, --long`.
+    let begins = |(short, _): &(&str, &str)| short.is_empty() || short.len() == "-s, ".len();
+    let words = help.lines().filter_map(|line| line.trim_start().split_once("--").filter(begins));
+    let options: BTreeSet<&str> = words.map(|(_, rest)| rest.split(' ').next().unwrap()).collect();
+    let server = &schema()["properties"]["server"]["properties"];
+    let pattern = server["extraArgs"]["items"]["pattern"].as_str().unwrap();
+    let further: Vec<&str> =
+        pattern.split_once('(').unwrap().1.split_once(')').unwrap().0.split('|').collect();
+    let known: BTreeSet<&str> = further.iter().copied().chain(SET_BY_THE_CHART).collect();
+    assert_eq!(
+        options, known,
+        "an option belongs to `extraArgs` and `extraEnv` of the schema, or to the chart"
+    );
+    let variables = further.iter().map(|option| option.to_uppercase().replace('-', "_"));
+    let variables = variables.collect::<Vec<_>>().join("|");
+    let pattern = &server["extraEnv"]["items"]["properties"]["name"]["anyOf"][1]["pattern"];
+    assert_eq!(*pattern, format!("^FABRIC_INJECTOR_({variables})$"));
 }

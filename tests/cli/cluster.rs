@@ -47,6 +47,7 @@ fn a_certificate_comes_from_one_place() {
 fn invalid_options_of_check_are_reported() {
     run(&["check"], "").exits(2).says(&["no API server is configured"]);
     run(&["check", "--annotation=a", "--gpu-resource=g"], "").exits(2).says(&["write `KEY=VALUE`"]);
+    run(&["check", "--node-selector=p5"], "").exits(2).says(&["write `KEY=VALUE`"]);
     run(&["check", "--annotation=a=b", "--gpu-resource="], "").exits(2).says(&["--gpu-resource"]);
     run(&["check", "--annotation=a=b", "--gpu-resource=g", "--namespace=A"], "")
         .exits(2)

@@ -127,6 +127,44 @@ fn a_wildcard_takes_out_every_value() {
     mutate(&[&wildcard], POD, &[]).exits(2).says(&["`anyAnnotation` has no wildcard", "a.yaml:"]);
 }
 
+#[test]
+fn a_policy_asks_for_an_annotation_or_a_label() {
+    let trigger = "    anyAnnotation:\n      nmp.nvidia.com/enable-multi-node-networking: \"true\"\n";
+    for (parts, taken) in [
+        ("    namespaces: [default]\n", false),
+        ("    ownerKinds: [Job]\n    namespaces: [default]\n    when: ${totalGpus > 0}\n", false),
+        ("    exceptAnnotation: {a: b}\n    namespaces: [default]\n", false),
+        ("    anyAnnotation: {}\n    labels: {}\n    ownerKinds: [Job]\n", false),
+        ("    labels: {app: trainer}\n    namespaces: [default]\n", true),
+    ] {
+        let text = policy(trigger, parts);
+        let run = mutate(&[&text], POD, &[]);
+        if taken {
+            run.exits(0);
+            continue;
+        }
+        run.exits(2).says(&[
+            "`match` selects pods that do not ask for the fabric",
+            "give `anyAnnotation` or `labels`",
+            "a.yaml:",
+        ]);
+    }
+}
+
+#[test]
+fn an_extension_leaves_its_base_a_trigger() {
+    let extension = |parts: &str| {
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: ours}}\nspec:\n  \
+             extends: aws-efa\n  match: {parts}\n"
+        )
+    };
+    mutate(&[&extension("{anyAnnotation: {}, labels: {a: b}}")], POD, &[]).exits(0);
+    mutate(&[&extension("{anyAnnotation: {}, namespaces: [default]}")], POD, &[])
+        .exits(2)
+        .says(&["`match` selects pods that do not ask for the fabric"]);
+}
+
 /// A workload around the template of the sample pod.
 fn workload(api_version: &str, kind: &str) -> String {
     let (metadata, spec) = POD.split_once("metadata:\n").unwrap().1.split_once("spec:\n").unwrap();

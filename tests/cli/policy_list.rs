@@ -33,6 +33,40 @@ fn every_policy_of_the_repository_is_listed_with_provider_and_description() {
 }
 
 #[test]
+fn the_listing_for_programs_has_what_each_policy_matches_and_takes() {
+    let listed = run(&["policy", "list", "-o", "json"], "").exits(0);
+    let listed: Vec<serde_json::Value> = serde_json::from_str(listed.text()).unwrap();
+    assert_eq!(listed.len(), names().len());
+    for (entry, name) in listed.iter().zip(names()) {
+        assert_eq!(entry["name"], name.as_str());
+        let spec = &documents(&file(&format!("policies/{name}.yaml")))[0]["spec"];
+        assert_eq!(entry["provider"], spec["provider"]);
+        assert_eq!(entry["gpuResources"], spec["gpuResources"]);
+        for key in ["anyAnnotation", "exceptAnnotation", "labels", "namespaces", "ownerKinds"] {
+            assert_eq!(entry["match"][key], spec["match"][key], "{name}: {key}");
+        }
+        assert_eq!(entry["match"]["when"].is_boolean(), spec["match"]["when"].is_string(), "{name}");
+        let parameters = spec["parameters"].as_object().unwrap();
+        assert_eq!(entry["parameters"].as_object().unwrap().len(), parameters.len(), "{name}");
+        for (key, parameter) in parameters {
+            for field in ["type", "enum", "minItems", "maxItems"] {
+                assert_eq!(entry["parameters"][key][field], parameter[field], "{name}: {key}.{field}");
+            }
+            for field in ["minimum", "maximum"] {
+                // The bound of a quantity is a text.
+                let number =
+                    |value: &serde_json::Value| value.as_f64().or_else(|| value.as_str()?.parse().ok());
+                assert_eq!(
+                    number(&entry["parameters"][key][field]),
+                    number(&parameter[field]),
+                    "{name}: {key}.{field}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn show_prints_the_file_as_it_is() {
     for name in names() {
         let run = run(&["policy", "show", &name], "").exits(0);

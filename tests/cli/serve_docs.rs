@@ -216,7 +216,6 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("PROPAGATION: Duration = Duration::from_secs(2)", None, "has been in `caBundle` for 2 seconds"),
     ("START_TIMEOUT: Duration = Duration::from_mins(1)", None, "waits up to a minute for the configuration"),
     ("START_INTERVAL: Duration = Duration::from_millis(250)", None, "At its start, the server waits"),
-    ("ROLLOUT: Duration = Duration::from_mins(5)", None, "leave it unchanged for 5 minutes"),
     ("RETRY: u32 = 30", None, "and every 30 seconds"),
     ("ADMIN_CONNECTIONS: usize = 64", Some("connections to the admin port"), "64"),
     ("IN_FLIGHT: usize = 512", None, "| `512` |"),
@@ -263,7 +262,6 @@ fn every_limit_of_the_server_is_told() {
     let code = code
         + &file("src/shell/pem.rs")
         + &file("src/shell/cluster/reconciler.rs")
-        + &file("src/shell/cluster/hold_off.rs")
         + file("src/core/rotation.rs").split("#[cfg(test)]").next().unwrap();
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");

@@ -9,6 +9,8 @@ use super::programs::{find, helm};
 pub(crate) struct Binaries {
     pub(crate) etcd: PathBuf,
     pub(crate) apiserver: PathBuf,
+    /// Of the oldest release that the chart takes.
+    pub(crate) oldest_apiserver: PathBuf,
     pub(crate) controller_manager: PathBuf,
     pub(crate) scheduler: PathBuf,
     pub(crate) kubectl: PathBuf,
@@ -21,6 +23,7 @@ impl Binaries {
         Ok(Self {
             etcd: find("etcd")?,
             apiserver: find("kube-apiserver")?,
+            oldest_apiserver: find("kube-apiserver-oldest")?,
             controller_manager: find("kube-controller-manager")?,
             scheduler: find("kube-scheduler")?,
             kubectl: find("kubectl")?,

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use fabric_injector::shell::authority::Authority;
+use fabric_injector::shell::authority::{Authority, KeyPair};
+use rcgen::{CertificateParams, ExtendedKeyUsagePurpose, Issuer};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -19,13 +20,26 @@ use super::processes::Process;
 /// Where pods and clients find the API server; loopback would not do for what it says of itself.
 pub(crate) const ADDRESS: &str = "198.18.0.1";
 pub(crate) const PORT: u16 = 6443;
+const OLDEST_PORT: u16 = 6444;
 const ETCD: &str = "http://127.0.0.1:2379";
 
 /// The processes, and how to get at them.
 pub(crate) struct ControlPlane {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) api: Api,
+    /// The CA of the certificate with which the API server calls webhooks.
+    pub(crate) client_ca: String,
+    files: Files,
+    logs: PathBuf,
+    oldest: PathBuf,
     _processes: Vec<Process>,
+}
+
+/// An API server of the oldest release, beside the others. Its objects are its own, and no controller works on them.
+pub(crate) struct Oldest {
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) api: Api,
+    _process: Process,
 }
 
 impl ControlPlane {
@@ -35,7 +49,7 @@ impl ControlPlane {
         let start = |name: &str, command: &mut Command| Process::start(command, &logs.join(name));
         let mut processes = vec![
             start("etcd.log", &mut etcd(binaries, folder)),
-            start("kube-apiserver.log", &mut apiserver(binaries, &files, logs)),
+            start("kube-apiserver.log", &mut apiserver(&binaries.apiserver, &files, logs)),
         ];
         let api = Api::new(&files.kubeconfig("admin")).await;
         eventually("the API server is ready", async || {
@@ -55,7 +69,37 @@ impl ControlPlane {
                 && api.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt").await.status == 200
         })
         .await;
-        Self { kubeconfig: files.path("admin.kubeconfig"), api, _processes: processes }
+        Self {
+            kubeconfig: files.path("admin.kubeconfig"),
+            api,
+            client_ca: files.client_ca.clone(),
+            files,
+            logs: logs.to_owned(),
+            oldest: binaries.oldest_apiserver.clone(),
+            _processes: processes,
+        }
+    }
+
+    /// Starts an API server of the oldest release on the same etcd, and waits until it is ready.
+    pub(crate) async fn start_oldest(&self) -> Oldest {
+        let mut command = apiserver(&self.oldest, &self.files, &self.logs);
+        // A later option takes the place of an earlier one.
+        command.args(["--secure-port", &OLDEST_PORT.to_string(), "--etcd-prefix", "/oldest"]);
+        command.arg("--audit-log-path").arg(self.logs.join("oldest-audit.log"));
+        // There is no controller to make the service account of a namespace.
+        command.args(["--disable-admission-plugins", "ServiceAccount"]);
+        let mut process = Process::start(&mut command, &self.logs.join("kube-apiserver-oldest.log"));
+        let text = self.files.kubeconfig_for("admin", OLDEST_PORT);
+        let kubeconfig = self.files.path("oldest.kubeconfig");
+        fs::write(&kubeconfig, &text).unwrap();
+        let api = Api::new(&text).await;
+        eventually("the API server of the oldest release is ready", async || {
+            assert!(process.ended().is_none(), "the API server of the oldest release ended");
+            let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
+            ready.is_ok_and(|reply| reply.status == 200)
+        })
+        .await;
+        Oldest { kubeconfig, api, _process: process }
     }
 }
 
@@ -69,8 +113,8 @@ fn etcd(binaries: &Binaries, folder: &Path) -> Command {
     command
 }
 
-fn apiserver(binaries: &Binaries, files: &Files, logs: &Path) -> Command {
-    let mut command = Command::new(&binaries.apiserver);
+fn apiserver(program: &Path, files: &Files, logs: &Path) -> Command {
+    let mut command = Command::new(program);
     command.args(["--etcd-servers", ETCD, "--advertise-address", ADDRESS]);
     command.args(["--secure-port", &PORT.to_string(), "--service-cluster-ip-range", "10.0.0.0/16"]);
     // Some workloads have privileged containers.
@@ -85,6 +129,7 @@ fn apiserver(binaries: &Binaries, files: &Files, logs: &Path) -> Command {
         ("--service-account-key-file", "service-accounts.crt"),
         ("--token-auth-file", "tokens.csv"),
         ("--audit-policy-file", "audit.json"),
+        ("--admission-control-config-file", "admission.yaml"),
     ] {
         command.arg(option).arg(files.path(file));
     }
@@ -108,10 +153,33 @@ fn scheduler(binaries: &Binaries, files: &Files) -> Command {
     command
 }
 
+/// A client's certificate of a CA.
+fn client_certificate(ca: &Authority) -> KeyPair {
+    let issuer = Issuer::from_ca_cert_pem(&ca.cert, rcgen::KeyPair::from_pem(&ca.key).unwrap()).unwrap();
+    let mut params = CertificateParams::default();
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    let key = rcgen::KeyPair::generate().unwrap();
+    let cert = params.signed_by(&key, &issuer).unwrap();
+    KeyPair { cert: cert.pem(), key: key.serialize_pem() }
+}
+
+/// The two files by which the API server shows that certificate, as the page on certificates has them.
+fn documented_configuration(folder: &Path) -> [String; 2] {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("certs/README.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, page) = page.split_once("## Client certificates").unwrap();
+    let mut examples = page.split("```yaml\n").skip(1);
+    [(); 2].map(|()| {
+        let (example, _) = examples.next().unwrap().split_once("```").unwrap();
+        example.replace("/etc/kubernetes/admission", folder.to_str().unwrap())
+    })
+}
+
 /// Certificates, keys and who may call.
 struct Files {
     folder: PathBuf,
     ca: String,
+    client_ca: String,
 }
 
 impl Files {
@@ -130,7 +198,10 @@ impl Files {
         let serving = ca.issue(&names, &addresses, now, day).unwrap();
         // Of this pair, tokens are signed with the key; a certificate is one of the forms of a public key.
         let service_accounts = Authority::new(now).unwrap();
-        let files = Self { folder: folder.to_owned(), ca: ca.cert.clone() };
+        let client_ca = Authority::new(now).unwrap();
+        let client = client_certificate(&client_ca);
+        let [admission, webhooks] = documented_configuration(folder);
+        let files = Self { folder: folder.to_owned(), ca: ca.cert.clone(), client_ca: client_ca.cert };
         let tokens = Self::USERS.map(|(token, user, group)| format!("{token},{user},{token},\"{group}\"\n"));
         let audit = json!({
             "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
@@ -144,6 +215,10 @@ impl Files {
             ("service-accounts.key", &service_accounts.key),
             ("tokens.csv", &tokens.concat()),
             ("audit.json", &audit.to_string()),
+            ("client.crt", &client.cert),
+            ("client.key", &client.key),
+            ("admission.yaml", &admission),
+            ("webhooks.kubeconfig", &webhooks),
         ] {
             fs::write(files.path(name), text).unwrap();
         }
@@ -158,8 +233,12 @@ impl Files {
     }
 
     fn kubeconfig(&self, token: &str) -> String {
+        self.kubeconfig_for(token, PORT)
+    }
+
+    fn kubeconfig_for(&self, token: &str, port: u16) -> String {
         let cluster: Value = json!({
-            "server": format!("https://{ADDRESS}:{PORT}"),
+            "server": format!("https://{ADDRESS}:{port}"),
             "certificate-authority-data": BASE64_STANDARD.encode(&self.ca),
         });
         json!({

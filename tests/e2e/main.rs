@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use tokio::runtime::Runtime;
-use tokio::sync::OnceCell;
+use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, sleep, timeout};
 
 use binaries::Binaries;
@@ -39,8 +39,10 @@ use cluster::Cluster;
 
 /// How long anything that is awaited may take at most, on a machine that is busy with other things.
 const PATIENCE: Duration = Duration::from_mins(1);
-/// How long a scenario may take.
-const SCENARIO: Duration = Duration::from_mins(4);
+/// How long one step of a scenario may take. How many it has, and so how long it takes, is no fault.
+const STEP: Duration = Duration::from_mins(3);
+
+static STEP_ENDED: Notify = Notify::const_new();
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
@@ -77,7 +79,10 @@ fn run(arguments: &Arguments, binaries: Binaries) -> ExitCode {
             runtime.block_on(async {
                 let (binaries, folder) = &*context;
                 let cluster = cluster.get_or_init(|| Cluster::start(binaries, folder)).await;
-                timeout(SCENARIO, scenario(cluster)).await.map_err(|_| Failed::from("it takes too long"))
+                tokio::select! {
+                    () = scenario(cluster) => Ok(()),
+                    () = hangs() => Err(Failed::from("it does not go on")),
+                }
             })
         })
     });
@@ -112,4 +117,15 @@ async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
         assert!(Instant::now() < end, "this did not come to be: {what}");
         sleep(Duration::from_millis(50)).await;
     }
+    step();
+}
+
+/// A step of the scenario has ended.
+fn step() {
+    STEP_ENDED.notify_one();
+}
+
+/// Waits until a step takes too long.
+async fn hangs() {
+    while timeout(STEP, STEP_ENDED.notified()).await.is_ok() {}
 }

@@ -48,6 +48,7 @@ impl Process {
 /// Runs a command to its end: whether it succeeded, and all it said.
 pub(crate) async fn outcome(command: &mut Command) -> (bool, String) {
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
+    crate::step();
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }

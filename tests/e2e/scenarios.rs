@@ -1,5 +1,6 @@
 //! What is shown. The order is the one in which they run: what takes the servers away comes last.
 
+mod audit;
 mod broken_policies;
 mod certificates;
 mod claims;
@@ -7,7 +8,10 @@ mod clients;
 mod controllers;
 mod dry_runs;
 mod generated_pairs;
+mod hostile_clients;
 mod installations;
+mod namespaces;
+mod oldest;
 mod outages;
 mod pod_security;
 mod pools;
@@ -44,12 +48,14 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     controllers::pods_of_excluded_namespaces_are_left_alone,
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
+    clients::the_pods_of_a_policy_are_found_by_its_digest,
     rights::servers_may_do_what_they_need_and_nothing_else,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     release::an_upgrade_with_the_same_values_changes_nothing,
     release::a_rollback_gives_pods_what_they_got_before,
     release::another_field_manager_applies_the_release_without_a_conflict,
+    release::another_priority_is_an_upgrade,
     certificates::a_server_is_killed_and_every_pod_is_injected,
     certificates::servers_roll_and_every_pod_is_injected,
     certificates::an_emptied_bundle_and_a_deleted_secret_heal,
@@ -64,9 +70,14 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     pod_security::the_exception_admits_injected_pods_and_forbids_the_rest_of_baseline,
     dry_runs::every_workload_comes_out_as_mutate_says,
     generated_pairs::the_api_server_accepts_each_generated_pod_with_the_webhook,
+    namespaces::a_label_of_the_namespace_opts_in,
+    audit::pods_are_as_without_the_webhook_and_the_reports_as_with_it,
+    oldest::the_oldest_release_takes_the_manifests_and_injects,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
     outages::the_guard_reports_pods_that_were_not_injected,
     outages::the_guard_denies_pods_that_were_not_injected,
+    hostile_clients::clients_without_a_certificate_are_refused_and_the_api_server_is_not,
+    hostile_clients::pods_are_injected_while_a_client_sends_no_request_to_its_end,
     release::uninstalled_it_leaves_nothing,
     installations::a_certificate_of_the_operator_is_served_and_replaced,
     installations::kubectl_applies_what_manifests_prints,

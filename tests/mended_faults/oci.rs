@@ -318,7 +318,8 @@ const SHAPES: &[Shape] = &[
         with_core: true,
         others: &[
             ("NCCL_MIN_NCHANNELS", "8"),
-            ("NCCL_ALGO", "Tree"),
+            // Oracle has `Tree`, with which NCCL 2.24 and later fail in all functions but this one.
+            ("NCCL_ALGO", "allreduce:tree"),
             ("NCCL_CUMEM_ENABLE", "0"),
             ("NCCL_IB_QPS_PER_CONNECTION", "1"),
             ("NCCL_NET_PLUGIN", "none"),

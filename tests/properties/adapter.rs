@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::admission::{OnError, answer};
+use fabric_injector::core::admission::{Mode, OnError, answer};
 use fabric_injector::core::engine::{self, Outcome};
 use fabric_injector::core::manifest::{self, Document, RawDocument, Wanted};
 use fabric_injector::core::policy::{Definition, PodContext};
@@ -145,7 +145,7 @@ pub(crate) fn review(policies: &Loaded, pod: &Value, context: &Context) -> Value
         },
     });
     let body = review.to_string();
-    let answer = answer(&policies.0, &mutate, OnError::Deny, body.as_bytes()).unwrap();
+    let answer = answer(&policies.0, &mutate, Mode::Inject, OnError::Deny, body.as_bytes()).unwrap();
     let mut review: Value = serde_json::from_slice(&answer.body).unwrap();
     review["response"].take()
 }

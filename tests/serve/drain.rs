@@ -94,7 +94,8 @@ async fn clients_that_go_on_asking_lose_no_review_until_the_port_is_closed() {
     let told = Arc::new(AtomicBool::new(false));
     let asking: Vec<_> =
         (0..8).map(|_| tokio::spawn(keep_asking(client.clone(), Arc::clone(&told)))).collect();
-    let mutated = "fabric_injector_reviews_total{policy=\"aws-efa\",outcome=\"mutated\",reason=\"\"}";
+    let mutated =
+        "fabric_injector_reviews_total{policy=\"aws-efa\",outcome=\"mutated\",reason=\"\",mode=\"inject\"}";
     eventually("all are asking", async || server.metric(mutated).await >= 50).await;
     told.store(true, Ordering::Relaxed);
     server.signal(Signal::TERM);

@@ -77,6 +77,7 @@ async fn at_info_there_is_one_line_for_each_pod_that_was_changed_or_refused() {
         assert_eq!((&line["name"], &line["policy"]), (&name.into(), &"aws-efa".into()), "{line}");
         assert!(line["operations"].as_u64().is_some_and(|count| count > 0), "{line}");
         assert!(line["microseconds"].as_u64().is_some_and(|time| time > 0), "{line}");
+        assert_eq!(line.get("mode"), None, "{line}");
     }
     let refused = server.logged("pod refused", 1).await.remove(0);
     assert_eq!((&refused["level"], &refused["uid"]), (&"INFO".into(), &"refused".into()), "{refused}");
@@ -90,6 +91,19 @@ async fn at_info_there_is_one_line_for_each_pod_that_was_changed_or_refused() {
     for line in text.lines() {
         serde_json::from_str::<Value>(line).unwrap_or_else(|_| panic!("this is not JSON: {line}"));
     }
+}
+
+#[tokio::test]
+async fn in_audit_mode_the_lines_are_the_same_and_say_so() {
+    let site = Site::new();
+    let server = site.serve(&["--policy", "aws-efa", "--mode", "audit"]).await;
+    let reply = site.client(&server).post(review("audited", &pod())).await.unwrap();
+    let response = response(&reply, "audited");
+    assert!(response["allowed"] == true && response.get("patch").is_none(), "{response}");
+    let line = server.logged("pod mutated", 1).await.remove(0);
+    assert_eq!((&line["uid"], &line["mode"]), (&"audited".into(), &"audit".into()), "{line}");
+    assert!(line["operations"].as_u64().is_some_and(|count| count > 0), "{line}");
+    assert_eq!(server.logged("listening", 1).await[0]["mode"], "audit");
 }
 
 #[tokio::test]

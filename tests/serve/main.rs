@@ -13,6 +13,7 @@ mod environment;
 mod greeting;
 mod logs;
 mod messages;
+mod other_addresses;
 mod policies;
 mod protocols;
 mod readiness;

@@ -1,13 +1,17 @@
 //! Protocols and paths: what is spoken where.
 
+use std::time::Duration;
+
+use hyper::Method;
 use rustls::ProtocolVersion;
 use rustls::version::{TLS12, TLS13};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::sleep;
 
 use super::certificates::Site;
 use super::client::{Client, Connection};
-use super::messages::Failure;
+use super::messages::{Body, Failure};
 use super::reviews::{assert_right, sample};
 use super::{eventually, in_time};
 
@@ -87,4 +91,23 @@ async fn each_port_has_its_own_paths() {
     let mut admin = Connection::plain(server.admin).await.unwrap();
     assert_eq!(admin.post(sample("a")).await.unwrap().status, 404, "/mutate of the admin port");
     assert_eq!(server.metric("fabric_injector_rejected_requests_total{reason=\"path\"}").await, 8);
+}
+
+/// Each request takes memory before its body arrives.
+#[tokio::test]
+async fn a_connection_carries_few_requests_at_once() {
+    let site = Site::new();
+    let server = site.serve_aws(&[]).await;
+    let mut connection = site.client(&server).connect().await.unwrap();
+    let mut pieces = Vec::new();
+    for _ in 0..20 {
+        let (piece, body) = Body::in_pieces();
+        piece.send(b"{".to_vec().into()).unwrap();
+        tokio::spawn(connection.begin(Method::POST, "/mutate", body));
+        pieces.push(piece);
+    }
+    let in_flight = "fabric_injector_requests_in_flight";
+    eventually("eight are in flight", async || server.metric(in_flight).await == 8).await;
+    sleep(Duration::from_millis(500)).await;
+    assert_eq!(server.metric(in_flight).await, 8);
 }

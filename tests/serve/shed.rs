@@ -19,7 +19,7 @@ const SHED: &str = "fabric_injector_shed_requests_total{reason=\"in_flight\"}";
 fn slow_pod() -> Value {
     let mut pod = pod();
     let container = pod["spec"]["containers"][0].take();
-    let containers = (0..12_000).map(|number| {
+    let containers = (0..6_000).map(|number| {
         let mut container = container.clone();
         container["name"] = format!("c{number}").into();
         container
@@ -39,8 +39,9 @@ impl Busy {
         let mut connection = site.client(server).connect().await.unwrap();
         let slow = review("slow", &slow_pod());
         // The one that comes second tells that the other has the place.
-        let answers =
-            [(); 2].map(|()| tokio::spawn(connection.begin(Method::POST, "/mutate", slow.clone().into())));
+        let answers = [(); 2].map(|()| {
+            tokio::spawn(connection.begin(Method::POST, "/mutate?timeout=30s", slow.clone().into()))
+        });
         eventually("the place is held", async || server.metric(SHED).await == 1).await;
         Self { connection, answers }
     }

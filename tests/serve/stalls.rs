@@ -84,7 +84,7 @@ async fn whoever_stalls_is_cut_off_and_the_others_are_served_meanwhile() {
         assert!(reply.text().contains("the body did not arrive in time"), "{}", reply.text());
     }
     for (_, took) in [&half, &half_of_http1] {
-        assert!(*took >= Duration::from_secs(8), "{took:?}");
+        assert!(*took >= Duration::from_secs(2) && *took < Duration::from_secs(8), "{took:?}");
     }
     assert!(half_of_hasty.1 < Duration::from_secs(7), "{:?}", half_of_hasty.1);
     let cut_off = "fabric_injector_rejected_requests_total{reason=\"body_timeout\"}";

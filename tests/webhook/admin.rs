@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use fabric_injector::core::admission::OnError;
+use fabric_injector::core::engine::STAMP;
 use fabric_injector::shell::server::{Limits, State, admin_router};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::reviews::{pod, review_of};
+use crate::answers::patched;
+use crate::reviews::{pod, pod_with, review_of};
 use crate::scrape::{ANSWERED, Scrape};
 use crate::server::{Reply, Server, load, policies, post, request};
 
@@ -54,7 +56,8 @@ async fn the_metrics_are_those_of_the_webhook() {
     assert_eq!(reply.status, 200);
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     assert_eq!(reply.header("content-type"), media_type);
-    let line = "fabric_injector_reviews_total{policy=\"lab\",outcome=\"mutated\",reason=\"\"} 1\n";
+    let line =
+        "fabric_injector_reviews_total{policy=\"lab\",outcome=\"mutated\",reason=\"\",mode=\"inject\"} 1\n";
     assert!(reply.text().contains(line), "{}", reply.text());
     assert!(reply.text().ends_with("# EOF\n"));
 }
@@ -108,6 +111,20 @@ async fn a_digest_changes_with_the_policy_and_with_what_was_set() {
     let other = lab.replace("eth0", "eth1");
     assert_ne!(digest(state(lab)).await, digest(state(&other)).await);
     assert_eq!(digest(state(lab)).await, digest(state(lab)).await);
+}
+
+#[tokio::test]
+async fn the_digest_of_a_policy_is_that_on_its_pods_whatever_nodes_they_select() {
+    let server = Server::lab();
+    let shown: Value = serde_json::from_slice(&get(&server.state, "/policies").await.body).unwrap();
+    let digest = shown["policies"][0]["digest"].as_str().unwrap().to_owned();
+    let series = format!("policy_info{{policy=\"lab\",provider=\"lab\",digest=\"{digest}\"}}");
+    assert_eq!(server.scrape().value(&series), 1);
+    for nodes in [json!({}), json!({"node.kubernetes.io/instance-type": "lab-half"}), json!({"pool": "x"})] {
+        let asked = pod_with("/spec/nodeSelector", nodes);
+        let injected = patched(&asked, &server.review(&review_of(&asked)).await);
+        assert_eq!(injected["metadata"]["annotations"][STAMP], format!("lab@{digest}"));
+    }
 }
 
 #[tokio::test]

@@ -9,6 +9,7 @@
 
 mod admin;
 mod answers;
+mod audit;
 mod bodies;
 mod contract;
 mod escapes;

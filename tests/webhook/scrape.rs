@@ -63,7 +63,12 @@ impl Scrape {
 
 /// The series of a review's outcome.
 pub(crate) fn reviews(policy: &str, outcome: &str, reason: &str) -> String {
-    format!("reviews_total{{policy=\"{policy}\",outcome=\"{outcome}\",reason=\"{reason}\"}}")
+    reviews_in("inject", policy, outcome, reason)
+}
+
+/// The same in another mode.
+pub(crate) fn reviews_in(mode: &str, policy: &str, outcome: &str, reason: &str) -> String {
+    format!("reviews_total{{policy=\"{policy}\",outcome=\"{outcome}\",reason=\"{reason}\",mode=\"{mode}\"}}")
 }
 
 /// The series of what was asked and is no review.

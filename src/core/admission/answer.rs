@@ -7,12 +7,12 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::core::engine::{self, Mutation};
+use crate::core::json::RequestObject;
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
 use super::ReviewOutcome;
-use super::object::RequestObject;
-use super::response::{MAX_MESSAGE, OnError, Response, cut, respond};
+use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
 /// The function that injects a pod: [`crate::core::policy_set::mutate`], or in a test one that fails.
@@ -47,6 +47,8 @@ pub struct Record {
     pub operations: usize,
     /// The codes of the warnings.
     pub warnings: Vec<String>,
+    /// In [`Mode::Audit`], the outcome is that of [`Mode::Inject`], and the pod is unchanged.
+    pub mode: Mode,
 }
 
 impl Record {
@@ -70,11 +72,27 @@ impl Record {
             allowed: response.allowed,
             operations: 0,
             warnings: Vec::new(),
+            mode: Mode::Inject,
         }
     }
 
     fn because(self, reason: &'static str) -> Self {
         Self { reason: Some(Cow::Borrowed(reason)), ..self }
+    }
+}
+
+/// A response with its record, before it is written.
+struct Verdict {
+    response: Response,
+    record: Record,
+}
+
+impl Verdict {
+    /// The answer in a mode, as a review of the version that its sender reads.
+    fn in_mode(self, mode: Mode, version: &str) -> Answer {
+        let response = self.response.in_mode(mode);
+        let record = Record { allowed: response.allowed, mode, ..self.record };
+        Answer { body: response.to_json_of(version), record }
     }
 }
 
@@ -88,6 +106,7 @@ const NO_POLICY: &str = "no_policy_matches";
 pub fn answer(
     policies: &PolicySet,
     evaluate: &Evaluate,
+    mode: Mode,
     on_error: OnError,
     body: &[u8],
 ) -> Result<Answer, BadReview> {
@@ -96,12 +115,14 @@ pub fn answer(
     if policies.may_concern(body) {
         let (version, mut request) = review::parse::<RequestObject>(body)?;
         let object = request.object.take();
-        Ok(answer_other_request(&version, &request).unwrap_or_else(|| {
-            answer_pod(policies, evaluate, on_error, &request, object.unwrap_or_default().0)
-        }))
+        let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
+            answer_pod(policies, evaluate, mode, on_error, &request, object.unwrap_or_default().0)
+        });
+        Ok(verdict.in_mode(mode, &version))
     } else {
         let (version, request) = review::parse::<IgnoredAny>(body)?;
-        Ok(answer_other_request(&version, &request).unwrap_or_else(|| allowed(&request, NO_POLICY)))
+        let verdict = answer_other_request(&version, &request);
+        Ok(verdict.unwrap_or_else(|| allowed(&request, NO_POLICY)).in_mode(mode, &version))
     }
 }
 
@@ -109,19 +130,21 @@ pub fn answer(
 /// otherwise.
 pub(crate) fn answer_without_evaluation(
     policies: &PolicySet,
+    mode: Mode,
     on_error: OnError,
     body: &[u8],
     why: &str,
 ) -> Result<Answer, BadReview> {
     let body = text(body)?;
     let (version, request) = review::parse::<IgnoredAny>(body)?;
-    Ok(answer_other_request(&version, &request).unwrap_or_else(|| {
+    let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
         if policies.may_concern(body) {
             failed(&request, on_error, "overload", format!("overloaded: {why}"))
         } else {
             allowed(&request, NO_POLICY)
         }
-    }))
+    });
+    Ok(verdict.in_mode(mode, &version))
 }
 
 /// The logged form of a name; none if it is empty. Names in Kubernetes have at most 253 characters.
@@ -135,40 +158,40 @@ fn text(body: &[u8]) -> Result<&str, BadReview> {
 }
 
 /// The answer to a request that does not create a pod or has an unsupported version; none for other requests.
-fn answer_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Answer> {
+fn answer_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
     if version != V1 {
         let why = format!(
             "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
         );
         let response = Response::deny(&request.uid, 400, "BadRequest", &why);
         let record = Record::new(request, &response, ReviewOutcome::Refused).because("unsupported_version");
-        // The sender reads no other version than that of its request.
-        return Some(Answer { body: response.to_json_of(version), record });
+        return Some(Verdict { response, record });
     }
     (!request.creates_pod()).then(|| allowed(request, "not_a_new_pod"))
 }
 
-fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Answer {
+fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
     let response = Response::allow(&request.uid);
     let record = Record::new(request, &response, ReviewOutcome::Unchanged).because(reason);
-    Answer { body: response.to_json(), record }
+    Verdict { response, record }
 }
 
-fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Answer {
+fn failed<O>(request: &AdmissionRequest<O>, on_error: OnError, reason: &'static str, why: String) -> Verdict {
     let mut response = Response::fault(&request.uid, on_error, &why);
     response.audit_annotations.insert("outcome", format!("failed: {reason}"));
     let record = Record { message: Some(why), ..Record::new(request, &response, ReviewOutcome::Failed) };
-    Answer { body: response.to_json(), record: record.because(reason) }
+    Verdict { response, record: record.because(reason) }
 }
 
 /// Injects the pod of a request.
 fn answer_pod(
     policies: &PolicySet,
     evaluate: &Evaluate,
+    mode: Mode,
     on_error: OnError,
     request: &AdmissionRequest<RequestObject>,
     pod: Value,
-) -> Answer {
+) -> Verdict {
     let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
     let name = named(request.name.as_deref());
     let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
@@ -180,10 +203,10 @@ fn answer_pod(
     let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, &about)));
     let Ok(mutation) = evaluated else {
         let why = "internal error on this pod, which is a bug of fabric-injector; see its log";
-        let Answer { body, record } = failed(request, on_error, "panic", why.to_owned());
-        return Answer { body, record: Record { name, ..record } };
+        let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());
+        return Verdict { response, record: Record { name, ..record } };
     };
-    let response = respond(&request.uid, &mutation, on_error);
+    let response = respond_in(mode, &request.uid, &mutation, on_error);
     let (outcome, reason) = match &mutation.outcome {
         engine::Outcome::Mutated(_) => (ReviewOutcome::Mutated, None),
         engine::Outcome::Skipped { reason, .. } => (ReviewOutcome::Skipped, Some(reason)),
@@ -200,5 +223,5 @@ fn answer_pod(
         warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
         ..Record::new(request, &response, outcome)
     };
-    Answer { body: response.to_json(), record: Record { policy: mutation.policy, ..record } }
+    Verdict { response, record: Record { policy: mutation.policy, ..record } }
 }

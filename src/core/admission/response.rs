@@ -30,6 +30,33 @@ pub enum OnError {
     Allow,
 }
 
+/// The use of an answer: to change the pod, or to report only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// It injects them.
+    #[default]
+    Inject,
+    /// It allows every pod unchanged, and says what it would do in [`Mode::Inject`].
+    Audit,
+}
+
+impl Mode {
+    /// The stable name, for options, logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Inject => "inject",
+            Self::Audit => "audit",
+        }
+    }
+}
+
+/// The beginning of messages and warnings.
+const NAME: &str = "fabric-injector: ";
+/// The beginning of a warning about a pod that [`Mode::Audit`] leaves unchanged.
+pub(crate) const UNCHANGED: &str = "fabric-injector: audit mode, the pod is unchanged: ";
+/// The continuation for a pod that would be injected, before its stamp.
+pub(crate) const WOULD_BE_INJECTED: &str = "it would be injected by ";
+
 /// The `response` of an AdmissionReview.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -84,7 +111,7 @@ impl Response {
 
     /// Denies the object; `reason` is the API's name for the HTTP status `code`.
     pub(super) fn deny(uid: &str, code: u16, reason: &'static str, why: &dyn Display) -> Self {
-        let message = cut(format!("fabric-injector: {why}"), MAX_MESSAGE);
+        let message = cut(format!("{NAME}{why}"), MAX_MESSAGE);
         let status = Some(ResponseStatus { status: "Failure", message, reason, code });
         Self { allowed: false, status, ..Self::allow(uid) }
     }
@@ -100,6 +127,20 @@ impl Response {
                 Self { warnings, ..Self::allow(uid) }
             }
         }
+    }
+
+    /// The response of a mode: in [`Mode::Audit`], the object is allowed unchanged.
+    pub(super) fn in_mode(self, mode: Mode) -> Self {
+        if mode == Mode::Inject {
+            return self;
+        }
+        let warnings = match &self.status {
+            Some(status) => within_limits([would_be_denied(&status.message.trim_start_matches(NAME))]),
+            None => self.warnings,
+        };
+        let outcome = |(key, text)| (key, if key == "outcome" { format!("audit: {text}") } else { text });
+        let audit_annotations = self.audit_annotations.into_iter().map(outcome).collect();
+        Self { warnings, audit_annotations, ..Self::allow(&self.uid) }
     }
 
     /// The AdmissionReview with the response, as JSON.
@@ -129,14 +170,26 @@ impl Response {
 
 /// The response for one pod.
 pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
+    respond_in(Mode::Inject, uid, mutation, on_error)
+}
+
+/// The response for one pod in a mode.
+pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
     let mut messages: Vec<String> =
         mutation.warnings.iter().map(|warning| format!("fabric-injector: {warning}")).collect();
     let (mut response, outcome) = match &mutation.outcome {
         engine::Outcome::Mutated(mutated) => {
             // Warnings come before the additions, because the list may be cut.
             let operations = mutated.operations();
-            let added = operations.summary();
-            messages.extend(added.into_iter().map(|line| format!("fabric-injector: added to {line}")));
+            let added = operations.summary().into_iter();
+            let verb = match mode {
+                Mode::Inject => "added",
+                Mode::Audit => {
+                    messages.insert(0, format!("{UNCHANGED}{WOULD_BE_INJECTED}{}", mutated.stamp));
+                    "would add"
+                }
+            };
+            messages.extend(added.map(|line| format!("fabric-injector: {verb} to {line}")));
             let patch = Some(STANDARD.encode(operations.to_json()));
             let response = Response { patch_type: Some("JSONPatch"), patch, ..Response::allow(uid) };
             (response, format!("mutated by {}", mutated.stamp))
@@ -158,6 +211,10 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
         engine::Outcome::Refused { reason } if reason.is_fault() => {
             (Response::fault(uid, on_error, reason), format!("failed: {}", reason.code()))
         }
+        engine::Outcome::Refused { reason } if mode == Mode::Audit => {
+            messages.insert(0, would_be_denied(reason));
+            (Response::allow(uid), format!("refused: {}", reason.code()))
+        }
         engine::Outcome::Refused { reason } => {
             (Response::deny(uid, 403, "Forbidden", reason), format!("refused: {}", reason.code()))
         }
@@ -174,6 +231,10 @@ pub fn respond(uid: &str, mutation: &Mutation, on_error: OnError) -> Response {
         }
     }
     response
+}
+
+fn would_be_denied(why: &dyn Display) -> String {
+    format!("{UNCHANGED}it would be denied: {why}")
 }
 
 /// The first warnings, within the limits of the API, and the number of the others.

@@ -25,8 +25,10 @@ pub(super) fn merge(
     metadata.within(field.name, |annotations| {
         for (key, value) in entries {
             let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
-            let existing = match annotations.get(&key) {
+            let existing = match annotations.object().get(&key) {
                 Some(Value::String(text)) => Some(text.clone()),
+                // The API server reads it as an empty text.
+                Some(Value::Null) => Some(String::new()),
                 Some(other) => return Err(malformed(&annotations.pointer_to(&key), "a string", other)),
                 None => None,
             };
@@ -149,12 +151,7 @@ fn entries_of(
     if replaced.is_empty() && added.is_empty() {
         return Ok(None);
     }
-    let edited = list.with(&replaced, &added);
-    if edited.is_none() {
-        let changed: Vec<_> = replaced.into_iter().map(|(_, entry)| entry).chain(added).collect();
-        keep(merge, annotations, key, text, &in_words(&changed));
-    }
-    Ok(edited)
+    Ok(Some(list.with(&replaced, &added)))
 }
 
 /// Reports that the text of an annotation stays, because it is not of the form that an edit can extend.

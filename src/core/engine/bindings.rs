@@ -224,7 +224,7 @@ fn copy_path(from: &Value, to: &mut Value, path: &[Step], shape: &Shape) {
         }
         // The end of the path, the keys of a map, or a value of another kind than the expression expects.
         _ => {
-            *to = without_nulls(from);
+            *to = without_nulls(from, shape);
             complete(to, shape);
         }
     }
@@ -240,23 +240,44 @@ fn field_of<'v>(map: &'v Map<String, Value>, key: &str, shape: &Shape) -> (Optio
             let default = || field.and_then(|field| object.default_of(field, map)).map(Cow::Owned);
             (own.map(Cow::Borrowed).or_else(default), field.map_or(Shape::Opaque, |field| field.shape))
         }
-        Shape::Map { values, .. } => (own.map(Cow::Borrowed), **values),
+        Shape::Map { values, .. } => {
+            let empty = || (is_text(values) && map.contains_key(key)).then(|| Cow::Owned(Value::from("")));
+            (own.map(Cow::Borrowed).or_else(empty), **values)
+        }
         _ => (own.map(Cow::Borrowed), Shape::Opaque),
     }
 }
 
-/// A copy without fields that are `null`, which Kubernetes treats as absent.
-fn without_nulls(value: &Value) -> Value {
-    match value {
-        Value::Object(map) => map
-            .iter()
-            .filter(|(_, value)| !value.is_null())
-            .map(|(key, value)| (key.clone(), without_nulls(value)))
-            .collect::<Map<_, _>>()
-            .into(),
-        Value::Array(items) => items.iter().map(without_nulls).collect(),
-        other => other.clone(),
-    }
+/// A copy without fields that are `null`, which Kubernetes treats as absent. In a map of texts, such as labels, it is an
+/// empty text.
+fn without_nulls(value: &Value, shape: &Shape) -> Value {
+    let map = match value {
+        Value::Object(map) => map,
+        Value::Array(items) => {
+            let shape = if let Shape::List { items, .. } = shape { items } else { &Shape::Opaque };
+            return items.iter().map(|item| without_nulls(item, shape)).collect();
+        }
+        other => return other.clone(),
+    };
+    let of_texts = matches!(shape, Shape::Map { values, .. } if is_text(values));
+    let entry = |(key, value): (&String, &Value)| {
+        let shape = match shape {
+            Shape::Object(object) | Shape::Atomic(object) => object.field(key).map(|field| field.shape),
+            Shape::Map { values, .. } => Some(**values),
+            _ => None,
+        };
+        let value = match value {
+            Value::Null if of_texts => Value::from(""),
+            Value::Null => return None,
+            value => without_nulls(value, &shape.unwrap_or(Shape::Opaque)),
+        };
+        Some((key.clone(), value))
+    };
+    Value::Object(map.iter().filter_map(entry).collect())
+}
+
+fn is_text(shape: &Shape) -> bool {
+    matches!(shape, Shape::Text(_))
 }
 
 /// Adds the labels that the controller of a template gives to its pods.
@@ -279,6 +300,20 @@ mod tests {
 
     use super::*;
     use crate::core::policy::expression::Expression;
+
+    #[test]
+    fn a_null_in_a_map_of_texts_is_an_empty_text() {
+        let pod =
+            json!({"metadata": {"labels": {"a": null}, "name": null}, "spec": {"nodeSelector": {"b": null}}});
+        let part = |source: &str| {
+            let expression = Expression::compile(source).unwrap();
+            part_of(&pod, expression.reads_of_pod(), &Shape::Object(schema::pod()))
+        };
+        assert_eq!(part("pod.metadata.labels.a == ''"), json!({"metadata": {"labels": {"a": ""}}}));
+        assert_eq!(part("pod.metadata.labels[key] == ''"), json!({"metadata": {"labels": {"a": ""}}}));
+        assert_eq!(part("size(pod.metadata) > 0")["metadata"], json!({"labels": {"a": ""}}));
+        assert_eq!(part("has(pod.metadata.name)"), json!({"metadata": {}}));
+    }
 
     #[test]
     fn only_the_parts_that_are_read_are_copied() {

@@ -1,8 +1,10 @@
 //! The claims of a pod, and the GPUs that they bring.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
-use crate::core::policy::{ClaimedGpus, Devices};
+use crate::core::policy::Devices;
 
 /// The claims of a pod: the name within the pod, and that of the claim or of its template.
 pub(super) fn claims(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
@@ -14,27 +16,21 @@ pub(super) fn claims(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The names of the claims and templates that a pod refers to.
+/// The names of a pod's claims, within the pod and those of the claims and templates that it refers to; each once.
 pub(super) fn names(pod: &Value) -> Value {
-    claims(pod).map(|(_, target)| Value::from(target)).collect()
+    let mut known = BTreeSet::new();
+    let names = claims(pod).flat_map(|(name, target)| [name, target]);
+    names.filter(|name| known.insert(*name)).map(Value::from).collect()
 }
 
-/// The claims of a pod that bring GPUs.
-pub(super) struct GpuClaims<'p> {
-    /// The names within the pod.
-    names: Vec<&'p str>,
-    /// The GPUs of one claim.
-    gpus: i64,
-}
+/// The claims of a pod that bring GPUs, by the name within the pod.
+pub(super) struct GpuClaims<'p>(BTreeMap<&'p str, i64>);
 
 impl<'p> GpuClaims<'p> {
     pub(super) fn of(pod: &'p Value, devices: &Devices) -> Self {
-        let Some(ClaimedGpus { names: patterns, gpus }) = &devices.gpu_claims else {
-            return Self { names: Vec::new(), gpus: 0 };
-        };
-        let brings_gpus = |target: &str| patterns.iter().any(|pattern| pattern.matches(target));
-        let names = claims(pod).filter(|(_, target)| brings_gpus(target)).map(|(name, _)| name);
-        Self { names: names.collect(), gpus: *gpus }
+        let Some(claimed) = &devices.gpu_claims else { return Self(BTreeMap::new()) };
+        let gpus = claims(pod).map(|(name, target)| (name, claimed.of(name, target)));
+        Self(gpus.filter(|(_, gpus)| *gpus > 0).collect())
     }
 
     /// The GPUs of a container.
@@ -44,19 +40,14 @@ impl<'p> GpuClaims<'p> {
 
     /// The GPUs of several containers together. A claim that more than one of them names counts once.
     pub(super) fn gpus_of_all<'c>(&self, containers: impl IntoIterator<Item = &'c Value>) -> i64 {
-        if self.names.is_empty() {
+        if self.0.is_empty() {
             return 0;
         }
-        let mut found: Vec<&str> = Vec::new();
-        for container in containers {
-            let claims = container["resources"]["claims"].as_array().into_iter().flatten();
-            for name in claims.filter_map(|claim| claim["name"].as_str()) {
-                if self.names.contains(&name) && !found.contains(&name) {
-                    found.push(name);
-                }
-            }
-        }
-        i64::try_from(found.len()).unwrap_or(i64::MAX).saturating_mul(self.gpus)
+        let claims = containers
+            .into_iter()
+            .flat_map(|container| container["resources"]["claims"].as_array().into_iter().flatten());
+        let used: BTreeSet<&str> = claims.filter_map(|claim| claim["name"].as_str()).collect();
+        used.into_iter().filter_map(|name| self.0.get(name)).fold(0, |sum, gpus| sum.saturating_add(*gpus))
     }
 }
 
@@ -68,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_claim_that_containers_share_counts_once() {
-        let claims = GpuClaims { names: vec!["a", "b"], gpus: 4 };
+        let claims = GpuClaims([("a", 4), ("b", 4)].into());
         let container = |names: &[&str]| {
             let claims: Vec<Value> = names.iter().map(|name| json!({"name": name, "request": "r"})).collect();
             json!({"resources": {"claims": claims}})
@@ -79,10 +70,10 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_known_by_claim_or_template() {
+    fn claims_are_known_by_their_name_in_the_pod_and_by_claim_or_template() {
         let pod = json!({"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "x"},
             {"name": "b", "resourceClaimTemplateName": "y"}, {"name": "c"}]}});
-        assert_eq!(names(&pod), json!(["x", "y"]));
+        assert_eq!(names(&pod), json!(["a", "x", "b", "y"]));
         assert_eq!(names(&json!({"spec": {}})), json!([]));
     }
 }

@@ -13,6 +13,7 @@ impl Reason {
         "no_gpu_container",
         "nothing_to_add",
         "annotation_limit",
+        "pod_limit",
         "malformed_pod",
     ];
 
@@ -38,11 +39,14 @@ impl Reason {
             Self::NoRuleApplies => "no_rule_applies",
             Self::ConditionFalse { .. } => "condition_false",
             Self::AnnotationLimit { .. } => "annotation_limit",
+            Self::PodLimit => "pod_limit",
             Self::MalformedPod { .. } => "malformed_pod",
             Self::SeveralPoliciesMatch { .. } => "several_policies_match",
             Self::Conflict { .. } => "conflict",
             Self::Policy { code, .. } => code,
             Self::NotIdempotent { .. } => "not_idempotent",
+            // As for a review that the server has no time to evaluate.
+            Self::Stopped => "overload",
             Self::EvaluationFailed { .. } => "evaluation_failed",
         }
     }

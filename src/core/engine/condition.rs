@@ -30,9 +30,3 @@ pub(crate) fn condition_holds(policy: &Policy, pod: &Value, context: &PodContext
         Stop::Refuse(reason) | Stop::Leave(reason) | Stop::Skip { reason, .. } => reason,
     })
 }
-
-/// The stamp of a policy for a pod: `<policy>@<digest>`.
-pub(crate) fn stamp_for(policy: &Policy, pod: &Value) -> String {
-    let resolved = node::selected(policy, pod).ok().and_then(|selected| policy.resolved(&selected).ok());
-    resolved.map_or_else(|| policy.stamp().to_owned(), |resolved| resolved.stamp.clone())
-}

@@ -1,6 +1,8 @@
 //! The context of a merge: the rule, the values that its expressions read, and facts about the pod on which several
 //! fields depend.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value, json};
 
 use crate::core::policy::expression::Bindings;
@@ -13,7 +15,8 @@ use crate::core::schema::{Field, Object, Shape, covers};
 use super::STAMP;
 use super::cursor::{Cursor, ListCursor, malformed, shorten};
 use super::report::{Kept, Reason, WarningKind};
-use super::volumes::PolicyVolumes;
+use super::security::refused_by_kubelet;
+use super::volumes::{OwnVolumes, PolicyVolumes};
 
 /// The API server refuses more bytes of annotations than this, keys and values together.
 pub(super) const MAX_ANNOTATIONS: usize = 256 * 1024;
@@ -26,12 +29,29 @@ pub(super) struct Merge<'a, 'p> {
     pub(super) pod: &'p mut PodFacts,
 }
 
+/// The annotations of the pod that hold settings files.
+#[derive(Debug, Default)]
+pub(super) struct SettingsFiles {
+    /// The keys of those that containers use by now.
+    pub(super) used: HashSet<String>,
+    /// By the name of the settings.
+    pub(super) names: HashMap<String, FileNames>,
+}
+
+/// The names of the files of some settings.
+#[derive(Debug, Default)]
+pub(super) struct FileNames {
+    /// The numbers that were looked at.
+    pub(super) count: usize,
+    pub(super) by_lines: HashMap<String, String>,
+}
+
 /// Facts about the pod that fields outside of the current one depend on.
 #[derive(Debug, Default)]
 pub(super) struct PodFacts {
     pub(super) volumes: PolicyVolumes,
     /// The volumes that the pod came with.
-    pub(super) own_volumes: Vec<Value>,
+    pub(super) own_volumes: OwnVolumes,
     pub(super) host_network: bool,
     /// True if the pod has amounts of resources for all of its containers together.
     pub(super) pod_resources: bool,
@@ -39,15 +59,17 @@ pub(super) struct PodFacts {
     /// The size of the pod's annotations, in bytes.
     pub(super) annotation_bytes: usize,
     /// The names of the pod's claims.
-    pub(super) claims: Vec<String>,
+    pub(super) claims: HashSet<String>,
     /// Capabilities that containers have, by the policy or on their own: pointer to the container, and name.
     pub(super) capabilities: Vec<(String, String)>,
     /// The variables that the policy sets in the current container.
     pub(super) variables: Vec<String>,
-    /// The annotations with settings files that containers use: key and lines.
-    pub(super) settings: Vec<(String, String)>,
+    /// The annotations that hold settings files.
+    pub(super) files: SettingsFiles,
     /// The parts of the pod that exclusions of other parts name.
     pub(super) outside: Value,
+    /// The pod's own security context.
+    security_context: Value,
 }
 
 /// The decision about a value of the pod that differs from the policy's.
@@ -79,9 +101,10 @@ impl PodFacts {
             ..Self::default()
         };
         facts.note_outside(pod);
+        facts.security_context = pod["spec"]["securityContext"].clone();
         facts.own_volumes = match pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
-            Some(Value::Array(volumes)) => std::mem::take(volumes),
-            None | Some(Value::Null) => Vec::new(),
+            Some(Value::Array(volumes)) => OwnVolumes::new(std::mem::take(volumes)),
+            None | Some(Value::Null) => OwnVolumes::default(),
             Some(other) => return Err(malformed("spec.volumes", "a list", other)),
         };
         Ok(facts)
@@ -89,14 +112,13 @@ impl PodFacts {
 
     pub(super) fn give_back_volumes(&mut self, pod: &mut Value) {
         if let Some(Value::Array(volumes)) = pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
-            *volumes = std::mem::take(&mut self.own_volumes);
+            *volumes = std::mem::take(&mut self.own_volumes).into_list();
         }
     }
 
     /// A volume of the pod, or of the policy under the name that it has in the pod.
     pub(super) fn volume(&self, name: &str) -> Option<&Value> {
-        let own = self.own_volumes.iter().find(|volume| volume["name"].as_str() == Some(name));
-        own.or_else(|| self.volumes.in_pod(name))
+        self.own_volumes.get(name).or_else(|| self.volumes.in_pod(name))
     }
 
     /// Counts bytes that are added to the annotations. A pod with no room for all that the policy adds is left alone
@@ -235,6 +257,11 @@ impl<'a, 'p> Merge<'a, 'p> {
             Some(exclusion) => exclusion.describe(),
             None if needs_sidecar(field.name) && is_plain_init_container(cursor) => {
                 "no restartPolicy: Always".to_owned()
+            }
+            None if let Some(against) =
+                refused_by_kubelet(cursor, field.name, wanted, &self.pod.security_context) =>
+            {
+                against.to_owned()
             }
             None if field.name == "restartPolicy" && is_container_of_the_pod(cursor, wanted) => {
                 "this container, whose restartPolicy its author chose".to_owned()

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::core::pointer::push_token;
 
 use super::log::{ChangeLog, Part};
-use super::report::{Reason, Warning, WarningKind};
+use super::report::{Reason, WarningKind};
 use super::trace::Author;
 
 /// An object of the pod.
@@ -64,6 +64,7 @@ impl<'a> Cursor<'a> {
     /// Sets a field.
     pub(super) fn put(&mut self, key: &str, value: Value) {
         let may_grow = value.is_object() || value.is_array();
+        self.log.count(&value);
         self.log.emptied |= value.as_array().is_some_and(Vec::is_empty);
         let before = self.log.enter(key);
         if let Some(existing) = self.map.get_mut(key) {
@@ -203,6 +204,7 @@ impl ListCursor<'_> {
 
     /// Appends an entry.
     pub(super) fn push(&mut self, entry: Value) {
+        self.log.count(&entry);
         self.log.appended(self.list.len());
         self.list.push(entry);
     }
@@ -210,6 +212,7 @@ impl ListCursor<'_> {
     /// Replaces an entry.
     pub(super) fn replace(&mut self, index: usize, entry: Value) {
         let before = self.log.enter_index(index);
+        self.log.count(&entry);
         let may_grow = entry.is_object();
         let replaced = std::mem::replace(&mut self.list[index], entry);
         self.log.changed(Some(replaced), may_grow);
@@ -244,11 +247,6 @@ impl ListCursor<'_> {
         let before = self.log.enter_index(index);
         self.log.warn(kind, rule);
         self.log.leave(before);
-    }
-
-    /// Drops warnings for which a better one is known.
-    pub(super) fn drop_warnings(&mut self, is_dropped: impl Fn(&Warning) -> bool) {
-        self.log.warnings.retain(|warning| !is_dropped(warning));
     }
 
     /// Adds a warning about the list.

@@ -1,5 +1,6 @@
 //! Injecting one pod by one policy.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -9,7 +10,9 @@ use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::node::Selection as Nodes;
-use crate::core::policy::{Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
+use crate::core::policy::{
+    ActiveRule, Feedback, NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel,
+};
 
 use super::Stop;
 use super::bindings::{PodScope, Source};
@@ -37,6 +40,7 @@ pub(super) fn inject(
     let nodes = node::selected(policy, pod)?;
     let resolved = resolve(policy, &nodes)?;
     let injection = Injection { policy, resolved: &resolved, context, nodes: &nodes };
+    injection.join_host(pod, log)?;
     let gpus = injection.counted_gpus(pod)?;
     let selection = injection.first_pass(pod, log)?;
     let may_change = match resolved.feedback {
@@ -55,13 +59,13 @@ pub(super) fn inject(
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
     if log.is_empty()
-        && annotations.get(STAMP).is_some_and(|stamp| *stamp == resolved.stamp)
+        && annotations.get(STAMP).is_some_and(|stamp| stamp == policy.stamp())
         && annotations.get(SKIPPED).is_none()
     {
         return Err(Stop::Leave(Reason::NothingToAdd));
     }
-    stamp(&resolved.stamp, pod, log)?;
-    Ok(resolved.stamp.clone())
+    stamp(policy.stamp(), pod, log)?;
+    Ok(policy.stamp().to_owned())
 }
 
 fn resolve(policy: &Policy, nodes: &Nodes) -> Result<Arc<ResolvedPolicy>, Stop> {
@@ -77,6 +81,20 @@ struct Injection<'a> {
 }
 
 impl Injection<'_> {
+    /// Rules that set `hostNetwork` come before the others, whose conditions and values depend on the network.
+    fn join_host(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        let joins = |rule: &ActiveRule| rule.pod.host_network().is_some();
+        if !self.resolved.rules.iter().any(joins) {
+            return Ok(());
+        }
+        let containers = pod::containers(pod, &self.resolved.devices)?;
+        let source = Source::pod(self.resolved, pod, &containers, self.context);
+        let scope = PodScope::new(source, self.resolved, None);
+        let resolver = Resolver(&scope);
+        Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, joins)?
+            .join_host(pod, log)
+    }
+
     fn first_pass(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<Selection, Stop> {
         let mut selection = Selection::new();
         let own_fabric = self.own_fabric(pod);
@@ -97,7 +115,7 @@ impl Injection<'_> {
             }
             if !applies {
                 pass.warn_alone(pod, log)?;
-                let mark = self.resolved.stamp.clone();
+                let mark = self.policy.stamp().to_owned();
                 let is_injected = pod["metadata"]["annotations"][STAMP].as_str() == Some(&*mark);
                 return Err(if gpus && is_injected {
                     Stop::Leave(Reason::NothingToAdd)
@@ -132,12 +150,9 @@ impl Injection<'_> {
 
     fn no_gpus(&self) -> Reason {
         let devices = &self.resolved.devices;
-        let claims =
-            devices.gpu_claims.as_ref().map(|claims| claims.names.iter().map(ToString::to_string).collect());
-        Reason::NoGpuContainer {
-            resources: devices.gpu_resources.clone(),
-            claims: claims.unwrap_or_default(),
-        }
+        let known = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
+        let claims = known.filter(|known| known.gpus.is_none()).map(|known| known.pattern.to_string());
+        Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims: claims.collect() }
     }
 
     /// Returns whether the rules select nothing, now that they are injected, that they did not select before, and none of
@@ -147,8 +162,9 @@ impl Injection<'_> {
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
-        let pass =
-            Pass::new(self.resolved, &scope, &resolver, &containers, pod, |rule| rule.reads_own_changes)?;
+        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, |rule| {
+            rule.reads_own_changes
+        })?;
         let selected = pass.selection();
         let rules = &self.resolved.rules;
         let may_differ = |(list, index, rule): &(&'static str, usize, usize)| {
@@ -170,12 +186,13 @@ impl Injection<'_> {
             let repeated = log.warnings.split_off(reported);
             let settled = *pod == before;
             if settled {
+                let repeated: HashSet<&Warning> = repeated.iter().collect();
                 log.warnings.retain(|warning| !warning.kind.is_left_out() || repeated.contains(warning));
             }
+            let mut known: HashSet<Warning> = log.warnings.iter().cloned().collect();
             for warning in repeated {
-                if !log.warnings.contains(&warning)
-                    && (!settled || warning.kind.is_kept() || warning.kind.is_left_out())
-                {
+                let matters = !settled || warning.kind.is_kept() || warning.kind.is_left_out();
+                if matters && known.insert(warning.clone()) {
                     log.warnings.push(warning);
                 }
             }
@@ -198,7 +215,7 @@ impl Injection<'_> {
         let (before, reported) = (pod.clone(), log.warnings.len());
         Injection { resolved: &resolved, nodes: &nodes, ..*self }.pass(pod, log, |_, _, _, _| Ok(()))?;
         log.warnings.truncate(reported);
-        if *pod == before && resolved.stamp == self.resolved.stamp {
+        if *pod == before {
             return Ok(());
         }
         Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }))
@@ -216,9 +233,9 @@ impl Injection<'_> {
         let source = Source::pod(self.resolved, pod, &containers, self.context);
         let scope = PodScope::new(source, self.resolved, None);
         let resolver = Resolver(&scope);
-        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, |_| true)?;
+        let pass = Pass::new(self.resolved, &scope, &resolver, &containers, pod, self.context, |_| true)?;
         check(&pass, pod, containers.iter().any(|container| container.gpus > 0), log)?;
-        let mut facts = PodFacts::take(pod, self.context, &self.resolved.stamp)?;
+        let mut facts = PodFacts::take(pod, self.context, self.policy.stamp())?;
         let result = pass.inject(pod, &mut facts, log);
         facts.give_back_volumes(pod);
         result?;

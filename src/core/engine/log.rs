@@ -1,16 +1,23 @@
 //! The change log of one pod: the JSON Patch, the undoing and every report are read off it.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use crate::core::pointer::{at_pointer, push_token, unescape};
 use crate::core::schema::{Shape, same, shape_at};
 
-use super::report::{Warning, WarningKind};
+use super::report::{Reason, Warning, WarningKind};
 use super::trace::{Author, Trace};
+
+/// The API server reads no request of more than 3 MiB, and etcd by default stores no object of more than 1.5 MiB.
+const MAX_WRITTEN: usize = 3 * 1024 * 1024;
 
 /// One change that was made to the pod.
 #[derive(Debug, Clone, PartialEq)]
 struct Change {
+    /// The number of changes before it, in all parts.
+    order: usize,
     /// JSON Pointer (RFC 6901) from the pod's root.
     pointer: String,
     /// The value that was replaced or removed; `None` where there was none.
@@ -26,9 +33,9 @@ enum Added {
     Entries(String, usize),
 }
 
-/// The part of the pod in which a change is made. Each part has its own list of additions, so that a lookup does not
-/// search those of every other container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The part of the pod in which a change is made. Each part has its own changes, so that a lookup does not search those
+/// of every other container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     /// Everything outside of containers.
     Pod,
@@ -36,13 +43,27 @@ pub(super) enum Part {
     Container(&'static str, usize),
 }
 
-/// The changes made to one pod, in order, and the warnings about it.
-#[derive(Debug)]
-pub(super) struct ChangeLog {
+/// The changes to one part, in order: at most as many as the policy has fields and settings files.
+#[derive(Debug, Default)]
+struct PartLog {
     changes: Vec<Change>,
-    added: Vec<(Part, Vec<Added>)>,
-    /// Index of the current part in `added`.
-    part: usize,
+    added: Vec<Added>,
+}
+
+/// The changes made to one pod, and the warnings about it.
+#[derive(Debug, Default)]
+pub(super) struct ChangeLog {
+    /// The part outside of containers.
+    pod: PartLog,
+    containers: Vec<PartLog>,
+    /// The indexes in `containers`.
+    places: HashMap<(&'static str, usize), usize>,
+    /// Index of the current part in `containers`; none outside of containers.
+    container: Option<usize>,
+    /// The number of changes so far.
+    changes: usize,
+    /// The size of the values that were written, in bytes.
+    written: usize,
     /// JSON Pointer to the current value.
     pointer: String,
     /// The depth of values that are being built, and that no change has added to the pod yet.
@@ -56,35 +77,47 @@ pub(super) struct ChangeLog {
     pub(super) trace: Option<Box<Trace>>,
 }
 
-impl Default for ChangeLog {
-    fn default() -> Self {
-        Self {
-            changes: Vec::with_capacity(32),
-            added: vec![(Part::Pod, Vec::new())],
-            part: 0,
-            pointer: String::with_capacity(128),
-            building: 0,
-            warnings: Vec::new(),
-            feedback: false,
-            emptied: false,
-            trace: None,
-        }
-    }
-}
-
 impl ChangeLog {
     /// Goes to the root of a part.
     pub(super) fn go_to(&mut self, part: Part) {
-        self.part = self.added.iter().rposition(|(known, _)| *known == part).unwrap_or_else(|| {
-            self.added.push((part, Vec::new()));
-            self.added.len() - 1
-        });
         self.pointer.clear();
-        if let Part::Container(list, index) = part {
-            self.pointer.push_str("/spec/");
-            self.pointer.push_str(list);
-            self.enter_index(index);
+        let Part::Container(list, index) = part else {
+            self.container = None;
+            return;
+        };
+        self.container = Some(*self.places.entry((list, index)).or_insert_with(|| {
+            self.containers.push(PartLog::default());
+            self.containers.len() - 1
+        }));
+        self.pointer.push_str("/spec/");
+        self.pointer.push_str(list);
+        self.enter_index(index);
+    }
+
+    fn part(&self) -> &PartLog {
+        self.container.map_or(&self.pod, |at| &self.containers[at])
+    }
+
+    fn part_mut(&mut self) -> &mut PartLog {
+        match self.container {
+            Some(at) => &mut self.containers[at],
+            None => &mut self.pod,
         }
+    }
+
+    fn record(&mut self, before: Option<Value>) {
+        let change = Change { order: self.changes, pointer: self.pointer.clone(), before };
+        self.changes += 1;
+        self.part_mut().changes.push(change);
+    }
+
+    /// All changes, in order.
+    fn take_changes(&mut self) -> Vec<Change> {
+        let containers = self.containers.iter_mut().map(|part| &mut part.changes);
+        let mut changes = std::mem::take(&mut self.pod.changes);
+        changes.extend(containers.flat_map(std::mem::take));
+        changes.sort_unstable_by_key(|change| change.order);
+        changes
     }
 
     /// JSON Pointer to the current value.
@@ -120,6 +153,18 @@ impl ChangeLog {
         self.building -= 1;
     }
 
+    /// Counts a value that is written into the pod.
+    pub(super) fn count(&mut self, value: &Value) {
+        if self.building == 0 {
+            self.written = self.written.saturating_add(size_of(value));
+        }
+    }
+
+    /// Returns an error if the values that were written are larger than a pod can be.
+    pub(super) fn check_size(&self) -> Result<(), Reason> {
+        if self.written > MAX_WRITTEN { Err(Reason::PodLimit) } else { Ok(()) }
+    }
+
     /// Records that the current value was added, or replaced another one.
     pub(super) fn changed(&mut self, before: Option<Value>, may_grow: bool) {
         self.trace_write();
@@ -127,25 +172,25 @@ impl ChangeLog {
             return;
         }
         // The first record of a value has what the pod came with.
-        if before.is_some() && self.changes.iter().any(|change| change.pointer == self.pointer) {
+        if before.is_some() && self.part().changes.iter().any(|change| change.pointer == self.pointer) {
             return;
         }
         if may_grow {
             let pointer = self.pointer.clone();
-            self.added[self.part].1.push(Added::Value(pointer));
+            self.part_mut().added.push(Added::Value(pointer));
         }
-        self.changes.push(Change { pointer: self.pointer.clone(), before });
+        self.record(before);
     }
 
     /// Records that the current value was removed.
     pub(super) fn removed(&mut self, before: Value) {
-        let recorded = self.changes.iter().position(|change| change.pointer == self.pointer);
+        let recorded = self.part().changes.iter().position(|change| change.pointer == self.pointer);
         match recorded {
             // What the policy itself added is not in the pod that the patch starts from.
-            Some(at) if self.changes[at].before.is_none() => drop(self.changes.remove(at)),
+            Some(at) if self.part().changes[at].before.is_none() => drop(self.part_mut().changes.remove(at)),
             Some(_) => {}
             None if self.is_added() => {}
-            None => self.changes.push(Change { pointer: self.pointer.clone(), before: Some(before) }),
+            None => self.record(Some(before)),
         }
     }
 
@@ -155,34 +200,33 @@ impl ChangeLog {
         self.enter_index(index);
         self.trace_write();
         if !self.is_added() {
-            let list = &self.pointer[..list];
-            let known = |added: &Added| matches!(added, Added::Entries(pointer, _) if pointer == list);
-            if !self.added[self.part].1.iter().any(known) {
-                let entries = Added::Entries(list.to_owned(), index);
-                self.added[self.part].1.push(entries);
+            let of_list = &self.pointer[..list];
+            let known = |added: &Added| matches!(added, Added::Entries(pointer, _) if pointer == of_list);
+            if !self.part().added.iter().any(known) {
+                let entries = Added::Entries(of_list.to_owned(), index);
+                self.part_mut().added.push(entries);
             }
-            self.changes.push(Change { pointer: self.pointer.clone(), before: None });
+            self.record(None);
         }
         self.leave(list);
     }
 
     /// Returns whether the current value is within something that was added.
     pub(super) fn is_added(&self) -> bool {
-        let within =
-            |(_, added): &(Part, Vec<Added>)| added.iter().any(|added| added.contains(&self.pointer));
-        self.building > 0 || self.added.get(self.part).is_some_and(within) || within(&self.added[0])
+        let within = |part: &PartLog| part.added.iter().any(|added| added.contains(&self.pointer));
+        self.building > 0 || within(self.part()) || within(&self.pod)
     }
 
     /// Returns whether the policy added the container at this pointer.
     pub(super) fn added_container(&self, pointer: &str) -> bool {
         let within = format!("{pointer}/");
-        self.added[0].1.iter().any(|added| added.contains(&within))
+        self.pod.added.iter().any(|added| added.contains(&within))
     }
 
     /// Returns whether the current value, or what it is in, was added.
     pub(super) fn was_added(&self) -> bool {
         let added = |change: &Change| change.before.is_none() && change.pointer == self.pointer;
-        self.is_added() || self.changes.iter().any(added)
+        self.is_added() || self.part().changes.iter().any(added)
     }
 
     /// Adds a warning about the current value.
@@ -191,7 +235,7 @@ impl ChangeLog {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.pod.changes.is_empty() && self.containers.iter().all(|part| part.changes.is_empty())
     }
 
     /// Attributes the writes that follow to a part of the policy.
@@ -209,33 +253,39 @@ impl ChangeLog {
 
     /// Drops changes that later changes reverted, and restores the pod's spelling of the values.
     pub(super) fn drop_reverted(&mut self, pod: &mut Value) {
-        let warnings = &mut self.warnings;
-        self.changes.retain_mut(|change| {
-            if self.emptied && is_emptied(change, pod) {
-                match change.before.take() {
-                    Some(before) => *pod.pointer_mut(&change.pointer).unwrap_or(&mut Value::Null) = before,
-                    None => remove(pod, &change.pointer),
+        let emptied = self.emptied;
+        let mut reverted: HashSet<String> = HashSet::new();
+        let parts = std::iter::once(&mut self.pod).chain(&mut self.containers);
+        for part in parts {
+            part.changes.retain_mut(|change| {
+                if emptied && is_emptied(change, pod) {
+                    match change.before.take() {
+                        Some(before) => {
+                            *pod.pointer_mut(&change.pointer).unwrap_or(&mut Value::Null) = before;
+                        }
+                        None => remove(pod, &change.pointer),
+                    }
+                    return false;
                 }
-                return false;
-            }
-            let Some(before) = &change.before else { return true };
-            let Some(now) = pod.pointer_mut(&change.pointer) else { return true };
-            let shape = shape_at(&change.pointer).unwrap_or(Shape::Opaque);
-            if before.is_null() || !same(before, now, &shape) {
-                return true;
-            }
-            now.clone_from(before);
-            let about = |warning: &Warning| {
-                warning.path == change.pointer && matches!(warning.kind, WarningKind::Replaced { .. })
-            };
-            warnings.retain(|warning| !about(warning));
-            false
+                let Some(before) = &change.before else { return true };
+                let Some(now) = pod.pointer_mut(&change.pointer) else { return true };
+                let shape = shape_at(&change.pointer).unwrap_or(Shape::Opaque);
+                if before.is_null() || !same(before, now, &shape) {
+                    return true;
+                }
+                now.clone_from(before);
+                reverted.insert(std::mem::take(&mut change.pointer));
+                false
+            });
+        }
+        self.warnings.retain(|warning| {
+            !matches!(warning.kind, WarningKind::Replaced { .. }) || !reverted.contains(&warning.path)
         });
     }
 
     /// Reverts all changes, the last one first.
     pub(super) fn undo(&mut self, pod: &mut Value) {
-        for change in std::mem::take(&mut self.changes).into_iter().rev() {
+        for change in self.take_changes().into_iter().rev() {
             match change.before {
                 Some(before) => {
                     if let Some(value) = pod.pointer_mut(&change.pointer) {
@@ -253,9 +303,19 @@ impl ChangeLog {
 
     /// The changes as they are reported and sent.
     pub(super) fn finish(&mut self) -> (Changes, Vec<Warning>) {
-        let changes = std::mem::take(&mut self.changes);
-        let operations = changes.into_iter().map(|change| (change.pointer, change.before.is_some()));
+        let operations =
+            self.take_changes().into_iter().map(|change| (change.pointer, change.before.is_some()));
         (Changes(operations.collect()), std::mem::take(&mut self.warnings))
+    }
+}
+
+/// The size of a value as JSON, without its punctuation.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size_of).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + size_of(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
     }
 }
 

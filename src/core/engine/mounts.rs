@@ -88,8 +88,7 @@ fn use_volume(merge: &mut Merge<'_, '_>, volume: &str) -> Option<String> {
         facts.volumes.mark_used(volume);
         return Some(resolved);
     }
-    let own = facts.own_volumes.iter().any(|existing| existing["name"].as_str() == Some(volume));
-    own.then(|| volume.to_owned())
+    facts.own_volumes.get(volume).map(|_| volume.to_owned())
 }
 
 /// Merges a mount at a path at which the container mounts something.
@@ -104,10 +103,8 @@ fn keep(
     let mounted = list.entries()[at]["name"].as_str().unwrap_or_default().to_owned();
     let facts = &mut *merge.pod;
     let resolved = facts.volumes.resolve(&volume, &facts.own_volumes);
-    let is_same = |wanted: &Value| {
-        let named = |existing: &&Value| existing["name"].as_str() == Some(&mounted);
-        facts.own_volumes.iter().filter(named).any(|existing| is_volume(existing, wanted))
-    };
+    let is_same =
+        |wanted: &Value| facts.own_volumes.get(&mounted).is_some_and(|existing| is_volume(existing, wanted));
     let same_volume = mounted == volume && resolved.is_none()
         || resolved.as_deref() == Some(&*mounted)
         || facts.volumes.get(&volume).is_some_and(is_same);

@@ -28,13 +28,10 @@ enum Form {
 impl<'t> ObjectList<'t> {
     /// Reads a text; `None` if it is no list of objects.
     pub(super) fn parse(text: &'t str) -> Option<Self> {
-        let trimmed = text.trim_start();
-        let form = match trimmed.chars().next()? {
-            '[' if serde_json::from_str::<Vec<Map<String, Value>>>(text).is_ok() => Form::Json,
-            '[' => Form::Flow,
-            '-' => Form::Block,
-            _ => return None,
-        };
+        if let Some(entries) = objects(text, Form::Json) {
+            return Some(Self { text, form: Form::Json, entries });
+        }
+        let form = if text.lines().any(is_first_entry) { Form::Block } else { Form::Flow };
         let entries = objects(text, form)?;
         Some(Self { text, form, entries })
     }
@@ -43,12 +40,12 @@ impl<'t> ObjectList<'t> {
         &self.entries
     }
 
-    /// The text with some entries replaced and others appended; `None` if its form does not allow that.
+    /// The text with some entries replaced and others appended.
     pub(super) fn with(
         &self,
         replaced: &[(usize, Map<String, Value>)],
         added: &[Map<String, Value>],
-    ) -> Option<String> {
+    ) -> String {
         let mut entries = self.entries.clone();
         for (at, entry) in replaced {
             entries[*at].clone_from(entry);
@@ -58,23 +55,29 @@ impl<'t> ObjectList<'t> {
         } else {
             match self.form {
                 Form::Json => self.with_replaced(replaced),
-                Form::Flow if self.text.contains('\n') => pretty(&entries, "  "),
-                Form::Flow => compact(&entries),
-                Form::Block => block(&entries, ""),
+                Form::Flow | Form::Block => self.rewritten(&entries),
             }
         };
         entries.extend(added.iter().cloned());
-        let written = if added.is_empty() {
-            rewritten
-        } else {
-            match self.form {
-                Form::Json => appended_json(&rewritten, added)?,
-                Form::Flow => appended_flow(&rewritten, added)?,
-                Form::Block => appended_block(&rewritten, added),
-            }
+        let written = match self.form {
+            _ if added.is_empty() => Some(rewritten),
+            Form::Json => appended_json(&rewritten, added),
+            Form::Flow => appended_flow(&rewritten, added),
+            Form::Block => Some(appended_block(&rewritten, added)),
         };
         // Comments and other peculiarities of YAML may be in the way.
-        (objects(&written, self.form)? == entries).then_some(written)
+        let is_right = |text: &String| objects(text, self.form).as_ref() == Some(&entries);
+        written.filter(is_right).unwrap_or_else(|| self.rewritten(&entries))
+    }
+
+    /// The text of other entries in the form of the list, without the comments.
+    fn rewritten(&self, entries: &[Map<String, Value>]) -> String {
+        match self.form {
+            Form::Json => compact(&entries),
+            Form::Flow if self.text.contains('\n') => pretty(&entries, "  "),
+            Form::Flow => compact(&entries),
+            Form::Block => block(entries, ""),
+        }
     }
 
     fn with_replaced(&self, replaced: &[(usize, Map<String, Value>)]) -> String {
@@ -213,10 +216,23 @@ fn appended_flow(text: &str, added: &[Map<String, Value>]) -> Option<String> {
 }
 
 fn appended_block(text: &str, added: &[Map<String, Value>]) -> String {
-    let first = text.lines().find(|line| line.trim_start().starts_with('-')).unwrap_or_default();
+    let first = text.lines().find(|line| is_first_entry(line)).unwrap_or_default();
     let indent = &first[..first.len() - first.trim_start().len()];
-    let body = text.trim_end();
+    // Comments and the end of the document stay behind the list.
+    let lines = text.split_inclusive('\n').rev();
+    let is_behind = |line: &&str| {
+        let line = line.trim();
+        line.is_empty() || line.starts_with('#') || line == "..."
+    };
+    let behind: usize = lines.take_while(is_behind).map(str::len).sum();
+    let body = text[..text.len() - behind].trim_end();
     format!("{body}\n{}{}", block(added, indent).trim_end(), &text[body.len()..])
+}
+
+/// Returns whether a line is the first one of an entry of a list in YAML, and not the beginning of a document.
+fn is_first_entry(line: &str) -> bool {
+    let rest = line.trim_start().strip_prefix('-');
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t']))
 }
 
 fn block(entries: &[Map<String, Value>], indent: &str) -> String {
@@ -237,11 +253,11 @@ mod tests {
     }
 
     fn added(text: &str) -> Option<String> {
-        ObjectList::parse(text)?.with(&[], &[object(json!({"i": "eth1", "net": "r1"}))])
+        Some(ObjectList::parse(text)?.with(&[], &[object(json!({"i": "eth1", "net": "r1"}))]))
     }
 
     fn replaced(text: &str) -> Option<String> {
-        ObjectList::parse(text)?.with(&[(0, object(json!({"i": "eth0", "net": "new"})))], &[])
+        Some(ObjectList::parse(text)?.with(&[(0, object(json!({"i": "eth0", "net": "new"})))], &[]))
     }
 
     #[test]
@@ -270,6 +286,16 @@ mod tests {
             ),
             ("- i: eth0\n  net: r0\n", "- i: eth0\n  net: r0\n- i: eth1\n  net: r1\n"),
             ("  - i: eth0", "  - i: eth0\n  - i: eth1\n    net: r1"),
+            ("# a\n- i: eth0 # b\n", "# a\n- i: eth0 # b\n- i: eth1\n  net: r1\n"),
+            ("---\n- i: eth0\n...\n", "---\n- i: eth0\n- i: eth1\n  net: r1\n...\n"),
+            ("- i: eth0\n# end\n", "- i: eth0\n- i: eth1\n  net: r1\n# end\n"),
+            ("-\n  i: eth0\n", "-\n  i: eth0\n- i: eth1\n  net: r1\n"),
+            // In a text, it is no comment.
+            ("- i: |\n    # x\n", "- i: |\n    # x\n- i: eth1\n  net: r1\n"),
+            ("--- [{i: eth0}]", "--- [{i: eth0}, {\"i\":\"eth1\",\"net\":\"r1\"}]"),
+            ("# a\n[{i: eth0}]\n...\n", "# a\n[{i: eth0}, {\"i\":\"eth1\",\"net\":\"r1\"}]\n...\n"),
+            // The comment hides where the list ends.
+            ("[{i: eth0}] # ]", "[{\"i\":\"eth0\"},{\"i\":\"eth1\",\"net\":\"r1\"}]"),
         ] {
             assert_eq!(added(before).as_deref(), Some(after));
         }
@@ -292,10 +318,8 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_objects_is_none() {
-        for text in ["", "eth0", "[1]", "{}", "[{", "- a", "- {a: 1, a: 2}", "[{}]x"] {
+        for text in ["", "eth0", "[1]", "{}", "[{", "- a", "- {a: 1, a: 2}", "[{}]x", "- a: 1\n---\n- a: 2"] {
             assert!(ObjectList::parse(text).is_none(), "{text}");
         }
-        // The comment hides where the list ends.
-        assert_eq!(added("[{i: eth0}] # ]"), None);
     }
 }

@@ -18,7 +18,8 @@ pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<Stri
         devices.own.claim_entries.contains(name) || devices.own.claims.contains(target)
     };
     let foreign = claims(pod).filter(|(name, target)| {
-        fabric.iter().any(|pattern| pattern.matches(target)) && !is_own(name, target)
+        let matches = fabric.iter().any(|pattern| pattern.matches(target) || pattern.matches(name));
+        matches && !is_own(name, target)
     });
     names.extend(foreign.map(|(_, target)| target.to_owned()));
     let mut known = std::collections::BTreeSet::new();

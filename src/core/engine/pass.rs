@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::settings::Settings;
-use crate::core::policy::{ActiveRule, ResolvedPolicy};
+use crate::core::policy::{ActiveRule, PodContext, ResolvedPolicy};
+use crate::core::schema;
 
 use super::Stop;
 use super::bindings::{PodScope, Source, bindings};
@@ -17,7 +18,7 @@ use super::log::ChangeLog;
 use super::merge::apply_rule;
 use super::named_container::inject_named;
 use super::pod::Container;
-use super::report::Reason;
+use super::report::{Reason, Warning, WarningKind};
 use super::settings::SettingsOf;
 use super::trace::{Applied, Author, Trace};
 use super::warnings;
@@ -31,6 +32,7 @@ pub(super) struct Pass<'a> {
     scope: &'a PodScope<'a>,
     resolver: &'a Resolver<'a>,
     containers: &'a [Container],
+    context: &'a PodContext,
     host_network: bool,
     /// One scope for each container.
     container_scopes: Vec<PodScope<'a>>,
@@ -40,6 +42,12 @@ pub(super) struct Pass<'a> {
     pub(super) applied: Vec<bool>,
     /// The rules that are left out because the pod uses the host network.
     pub(super) left_out: Vec<bool>,
+    /// The rules that bring a pod with a network of its own into that of the host.
+    joins_host: Vec<bool>,
+    /// The value of the pod that excludes the host network.
+    off_host: Option<String>,
+    /// The rules that are left out because of it.
+    kept_off: Vec<bool>,
 }
 
 impl<'a> Pass<'a> {
@@ -50,6 +58,7 @@ impl<'a> Pass<'a> {
         resolver: &'a Resolver<'a>,
         containers: &'a [Container],
         pod: &Value,
+        context: &'a PodContext,
         looked_at: impl Fn(&ActiveRule) -> bool,
     ) -> Result<Self, Stop> {
         let inner = |container| PodScope::new(Source::container(policy, pod, container), policy, Some(scope));
@@ -58,18 +67,33 @@ impl<'a> Pass<'a> {
             scope,
             resolver,
             containers,
+            context,
             host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
             container_scopes: containers.iter().map(inner).collect(),
             selected: Vec::with_capacity(containers.len()),
             applied: vec![false; policy.rules.len()],
             left_out: vec![false; policy.rules.len()],
+            joins_host: vec![false; policy.rules.len()],
+            off_host: None,
+            kept_off: vec![false; policy.rules.len()],
         };
         let active = pass.active_rules(looked_at)?;
+        if !pass.host_network {
+            pass.joins_host = pass.rules_that_join_the_host(&active)?;
+            pass.off_host =
+                if pass.joins_host.contains(&true) { schema::excludes_host_network(pod) } else { None };
+        }
         for (row, container) in containers.iter().enumerate() {
+            pass.go_on()?;
             let selected = pass.select(row, container, &active)?;
             pass.selected.push(selected);
         }
         Ok(pass)
+    }
+
+    /// Ends the pass if the caller says so. A pod may have thousands of containers.
+    fn go_on(&self) -> Result<(), Stop> {
+        if self.context.is_stopped() { Err(Stop::Refuse(Reason::Stopped)) } else { Ok(()) }
     }
 
     /// The rules whose `when` holds.
@@ -81,6 +105,18 @@ impl<'a> Pass<'a> {
             None => Ok(true),
         };
         self.policy.rules.iter().map(holds).collect()
+    }
+
+    fn rules_that_join_the_host(&self, active: &[bool]) -> Result<Vec<bool>, Stop> {
+        let bindings = bindings(self.policy, self.resolver);
+        let joins = |(rule, active): (&ActiveRule, &bool)| match rule.pod.host_network() {
+            Some(template) if *active => {
+                let value = template.build(&bindings).map_err(|error| failed(self.scope, rule, error))?;
+                Ok(value == Some(Value::Bool(true)))
+            }
+            _ => Ok(false),
+        };
+        self.policy.rules.iter().zip(active).map(joins).collect()
     }
 
     /// The active rules that select a container.
@@ -106,6 +142,8 @@ impl<'a> Pass<'a> {
             }
             if rule.requires_pod_network && self.host_network {
                 self.left_out[column] = true;
+            } else if self.off_host.is_some() && self.joins_host[column] {
+                self.kept_off[column] = true;
             } else {
                 selected[column] = true;
                 self.applied[column] = true;
@@ -146,6 +184,28 @@ impl<'a> Pass<'a> {
         self.policy.rules.iter().enumerate().filter(|(at, _)| self.applied[*at])
     }
 
+    /// Brings the pod into the network of the host if a rule that applies does, so that all rules see it there.
+    pub(super) fn join_host(&self, pod: &mut Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        let joining = self.applied_rules().find(|(at, _)| self.joins_host[*at]);
+        let Some((_, rule)) = joining else { return Ok(()) };
+        let mut cursor = Cursor::pod(pod, log)?;
+        cursor.written_by_rule(&rule.name);
+        Ok(cursor.within("spec", |spec| {
+            spec.put("hostNetwork", Value::Bool(true));
+            Ok(())
+        })?)
+    }
+
+    fn warn_of_rules_kept_off_the_host(&self, log: &mut ChangeLog) {
+        let Some(against) = &self.off_host else { return };
+        for (rule, _) in self.policy.rules.iter().zip(&self.kept_off).filter(|(_, kept_off)| **kept_off) {
+            let kind =
+                WarningKind::Excluded { setting: "hostNetwork: true".to_owned(), against: against.clone() };
+            let path = "/spec/hostNetwork".to_owned();
+            log.warnings.push(Warning { path, kind, rule: rule.name.clone() });
+        }
+    }
+
     /// Injects the rules: claims, containers, and the rest of the pod.
     pub(super) fn inject(
         &self,
@@ -154,6 +214,7 @@ impl<'a> Pass<'a> {
         log: &mut ChangeLog,
     ) -> Result<(), Stop> {
         let pod_bindings = bindings(self.policy, self.resolver);
+        self.warn_of_rules_kept_off_the_host(log);
         self.declare_volumes(facts, &pod_bindings)?;
         for (_, rule) in self.applied_rules().filter(|(_, rule)| !rule.pod.claims.is_empty()) {
             let mut merge = Merge::new(rule, &pod_bindings, facts);
@@ -186,7 +247,7 @@ impl<'a> Pass<'a> {
             for volume in &rule.pod.volumes {
                 let volume = volume.build(bindings).map_err(|error| failed(self.scope, rule, error))?;
                 if let Some(volume) = volume {
-                    facts.volumes.declare(Author::Rule(rule.name.clone()), volume);
+                    facts.volumes.declare(&rule.name, volume);
                 }
             }
         }
@@ -214,6 +275,8 @@ impl<'a> Pass<'a> {
     ) -> Result<(), Stop> {
         let settings = self.settings()?;
         for (row, container) in self.containers.iter().enumerate() {
+            self.go_on()?;
+            log.check_size()?;
             if !self.selected[row].contains(&true) {
                 continue;
             }
@@ -245,6 +308,7 @@ impl<'a> Pass<'a> {
 
     /// Evaluates the refusals and warnings for a pod that no rule applies to.
     pub(super) fn warn_alone(&self, pod: &Value, log: &mut ChangeLog) -> Result<(), Stop> {
+        self.warn_of_rules_kept_off_the_host(log);
         let scope = PodScope::new(Source::injected(self.policy, pod), self.policy, Some(self.scope));
         let resolver = Resolver(&scope);
         warnings::about_pod(self.policy, &scope, &bindings(self.policy, &resolver), log)

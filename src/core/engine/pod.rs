@@ -1,6 +1,6 @@
 //! The containers of a pod and what they request.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
@@ -39,8 +39,13 @@ pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container
     }
     let annotations = optional_object(&pod["metadata"]["annotations"], "metadata.annotations")?;
     for (key, value) in annotations.into_iter().flatten() {
-        if !value.is_string() {
-            return Err(malformed(&format!("metadata.annotations[{key}]"), "a string", value));
+        text(value, || format!("metadata.annotations[{key}]"))?;
+    }
+    for (map, path) in
+        [(&pod["metadata"]["labels"], "metadata.labels"), (&pod["spec"]["nodeSelector"], "spec.nodeSelector")]
+    {
+        for (key, value) in optional_object(map, path)?.into_iter().flatten() {
+            text(value, || format!("{path}[{key}]"))?;
         }
     }
     let mut containers = Vec::new();
@@ -53,12 +58,35 @@ pub(super) fn containers(pod: &Value, devices: &Devices) -> Result<Vec<Container
         };
         for (index, item) in items.iter().enumerate() {
             object(item, &format!("spec.{list}[{index}]"))?;
-            let gpus = gpus(item, &devices.gpu_resources, || format!("spec.{list}[{}]", label(item, index)))?;
-            let claimed = claims.gpus_of(item);
+            let path = || format!("spec.{list}[{}]", label(item, index));
+            texts(item, path)?;
+            let gpus = gpus(item, &devices.gpu_resources, path)?;
+            // Devices of one kind are offered by a device plugin or by claim: what else the container claims is no GPU.
+            let claimed = if gpus > 0 { 0 } else { claims.gpus_of(item) };
             containers.push(Container { list, index, gpus: gpus.saturating_add(claimed), claimed });
         }
     }
     Ok(containers)
+}
+
+/// Fails for a value that is no text. The API server reads `null` as an empty one.
+fn text(value: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
+    if value.is_string() || value.is_null() { Ok(()) } else { Err(malformed(&path(), "a string", value)) }
+}
+
+/// Fails for a variable or an argument of a container that is no text.
+fn texts(container: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
+    for entry in container["env"].as_array().into_iter().flatten() {
+        text(&entry["value"], || {
+            format!("{}.env[{}].value", path(), entry["name"].as_str().unwrap_or_default())
+        })?;
+    }
+    for list in ["command", "args"] {
+        for (index, word) in container[list].as_array().into_iter().flatten().enumerate() {
+            text(word, || format!("{}.{list}[{index}]", path()))?;
+        }
+    }
+    Ok(())
 }
 
 fn label(item: &Value, index: usize) -> String {
@@ -87,25 +115,29 @@ pub(super) fn amount<'c>(container: &'c Value, resource: &str) -> Option<(&'stat
     })
 }
 
-/// The amount that the scheduler counts for a pod, from the amount of each container: containers and native sidecars
-/// run together; an init container runs with the sidecars that were started before it.
-pub(super) fn scheduled(pod: &Value, amount_of: impl Fn(&'static str, usize, &Value) -> i64) -> i64 {
-    let mut sidecars: i64 = 0;
-    let mut peak: i64 = 0;
-    for (index, container) in items(pod, "initContainers").iter().enumerate() {
-        let amount = amount_of("initContainers", index, container);
-        if is_sidecar(container) {
-            sidecars = sidecars.saturating_add(amount);
+/// The amount of a resource that the scheduler counts for a pod: containers and native sidecars run together; an init
+/// container runs with the sidecars that were started before it.
+#[derive(Debug, Default)]
+struct Scheduled {
+    /// The amount of the sidecars, and then of the containers.
+    running: i64,
+    peak: i64,
+}
+
+impl Scheduled {
+    /// Adds the amount of a container, those of `initContainers` first.
+    fn add(&mut self, list: &str, container: &Value, amount: i64) {
+        let with_it = self.running.saturating_add(amount);
+        if list == "containers" || is_sidecar(container) {
+            self.running = with_it;
         } else {
-            peak = peak.max(sidecars.saturating_add(amount));
+            self.peak = self.peak.max(with_it);
         }
     }
-    let running = items(pod, "containers")
-        .iter()
-        .enumerate()
-        .map(|(index, container)| amount_of("containers", index, container))
-        .fold(sidecars, i64::saturating_add);
-    peak.max(running)
+
+    fn total(&self) -> i64 {
+        self.peak.max(self.running)
+    }
 }
 
 fn items<'p>(pod: &'p Value, list: &str) -> &'p [Value] {
@@ -120,13 +152,14 @@ fn is_sidecar(container: &Value) -> bool {
 /// The GPUs of the pod: those of device plugins as the scheduler counts them, and those of each claim once, because
 /// containers that name the same claim share its devices.
 pub(super) fn total_gpus(pod: &Value, containers: &[Container], devices: &Devices) -> i64 {
-    let gpus: HashMap<(&str, usize), i64> = containers
-        .iter()
-        .map(|container| ((container.list, container.index), container.gpus - container.claimed))
-        .collect();
-    let scheduled = scheduled(pod, |list, index, _| gpus.get(&(list, index)).copied().unwrap_or_default());
-    let all = LISTS.iter().flat_map(|list| items(pod, list));
-    scheduled.saturating_add(GpuClaims::of(pod, devices).gpus_of_all(all))
+    let mut scheduled = Scheduled::default();
+    for container in containers {
+        let Container { list, index, gpus, claimed } = *container;
+        scheduled.add(list, &pod["spec"][list][index], gpus - claimed);
+    }
+    let by_claim = containers.iter().filter(|container| container.claimed > 0);
+    let by_claim = by_claim.map(|container| &pod["spec"][container.list][container.index]);
+    scheduled.total().saturating_add(GpuClaims::of(pod, devices).gpus_of_all(by_claim))
 }
 
 /// The GPUs of a container by resource, and those by claim under `claims`.
@@ -142,25 +175,27 @@ pub(super) fn gpu_counts(pod: &Value, container: &Container, devices: &Devices) 
 
 /// The pod's requests of devices, as the scheduler counts them.
 pub(super) fn requests(pod: &Value) -> Value {
-    let mut names: Vec<&str> = Vec::new();
-    for list in LISTS {
-        for container in items(pod, list) {
-            for kind in ["limits", "requests"] {
-                let keys = container["resources"][kind].as_object().into_iter().flat_map(Map::keys);
-                for key in keys.filter(|key| !can_overcommit(key) || key.starts_with(DEVICE_CLASS)) {
-                    if !names.contains(&key.as_str()) {
-                        names.push(key);
-                    }
-                }
-            }
-        }
-    }
     let count = |container: &Value, name: &str| {
         let amount = amount(container, name).map(|(_, amount)| amount);
         amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)
     };
-    let total = |name: &str| Value::from(scheduled(pod, |_, _, container| count(container, name)));
-    names.into_iter().map(|name| (name.to_owned(), total(name))).collect::<Map<_, _>>().into()
+    let mut scheduled: Vec<(&str, Scheduled)> = Vec::new();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for list in LISTS {
+        for container in items(pod, list) {
+            let keys = |kind: &str| container["resources"][kind].as_object().into_iter().flat_map(Map::keys);
+            let keys: BTreeSet<&str> = keys("limits").chain(keys("requests")).map(String::as_str).collect();
+            for key in keys.into_iter().filter(|key| !can_overcommit(key) || key.starts_with(DEVICE_CLASS)) {
+                let at = *places.entry(key).or_insert_with(|| {
+                    scheduled.push((key, Scheduled::default()));
+                    scheduled.len() - 1
+                });
+                scheduled[at].1.add(list, container, count(container, key));
+            }
+        }
+    }
+    let total = |(name, scheduled): (&str, Scheduled)| (name.to_owned(), Value::from(scheduled.total()));
+    scheduled.into_iter().map(total).collect::<Map<_, _>>().into()
 }
 
 fn object<'p>(value: &'p Value, path: &str) -> Result<&'p Map<String, Value>, Reason> {

@@ -42,6 +42,8 @@ pub enum Reason {
     ConditionFalse { policies: Vec<String> },
     /// With the additions of the policy, the annotations would exceed the API server's limit.
     AnnotationLimit { key: String },
+    /// The additions of the policy alone are larger than the objects that the API server accepts.
+    PodLimit,
     /// A value of the pod has the wrong type, for which the API server refuses the pod.
     MalformedPod { path: String, wanted: &'static str, seen: String },
     /// More than one policy matches the pod.
@@ -55,6 +57,8 @@ pub enum Reason {
         /// JSON Pointer to a value that changes again.
         path: String,
     },
+    /// The caller ended the evaluation.
+    Stopped,
     /// An expression of the policy has no value for this pod.
     EvaluationFailed {
         place: String,
@@ -119,6 +123,12 @@ impl fmt::Display for Reason {
                     "with `{key}`, the pod's annotations would be larger than the 256 KiB that they may have"
                 )
             }
+            Self::PodLimit => {
+                write!(
+                    f,
+                    "with the additions of the policy, the pod would be larger than the 3 MiB that it may have"
+                )
+            }
             Self::MalformedPod { path, wanted, seen } => {
                 write!(f, "`{path}` has to be {wanted}, and is `{seen}`; the API server will refuse the pod")
             }
@@ -143,6 +153,7 @@ impl fmt::Display for Reason {
                     "the policy is not idempotent for this pod: `{path}` changes each time that it is applied"
                 )
             }
+            Self::Stopped => write!(f, "the evaluation took too long"),
             Self::EvaluationFailed { place, expression, message, .. } => {
                 write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
             }
@@ -156,7 +167,7 @@ fn quoted(names: &[String]) -> String {
 }
 
 /// A fact about a pod that its author should know.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Warning {
     /// Field path within the pod, as in `spec.containers[nim].env[UCX_TLS]`; empty for the whole pod.
     pub path: String,
@@ -166,7 +177,7 @@ pub struct Warning {
 }
 
 /// The kinds of [`Warning`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WarningKind {
     /// The pod's value stays. The code names the kind of value.
@@ -264,7 +275,7 @@ impl WarningKind {
 }
 
 /// The kinds of values of the pod that can be kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kept {
     Env,
     Mount,

@@ -15,13 +15,12 @@ use crate::core::policy::settings::{Settings, Way};
 use crate::core::schema;
 
 use super::command_line;
-use super::context::{Merge, PodFacts};
+use super::context::{FileNames, Merge, PodFacts, SettingsFiles};
 use super::cursor::{Cursor, shorten};
 use super::env::name_of;
 use super::log::ChangeLog;
 use super::merge::apply;
 use super::report::{Kept, Reason, WarningKind};
-use super::trace::Author;
 use super::volumes::clean_path;
 
 /// The domain of the annotations that hold settings files.
@@ -116,10 +115,10 @@ impl SettingsOf<'_> {
         facts: &mut PodFacts,
         log: &mut ChangeLog,
     ) -> Result<(), Reason> {
-        let name = file.free_name(&pod["metadata"]["annotations"], &lines);
+        let name = file.free_name(&pod["metadata"]["annotations"], &lines, &mut facts.files);
         let key = format!("{DOMAIN}/{name}");
-        let volume = format!("{name}-settings");
-        facts.volumes.declare(Author::Settings(file.settings.name.clone()), file.volume(&volume, &key));
+        let volume = file.volume(&format!("{name}-settings"), &key);
+        let volume = facts.volumes.declare_settings(&file.settings.name, volume);
         let Some(field) = schema::container().field("volumeMounts") else { return Ok(()) };
         let mount = json!({
             "name": volume, "mountPath": file.path, "subPath": file.name(), "readOnly": true,
@@ -152,11 +151,11 @@ fn update(
 ) -> Result<(), Reason> {
     let seen = pod["metadata"]["annotations"][key].as_str();
     if seen == Some(lines.as_str()) {
-        facts.settings.push((key.to_owned(), lines));
+        facts.files.used.insert(key.to_owned());
         return Ok(());
     }
     // Another container has the file with other lines.
-    if facts.settings.iter().any(|(known, _)| known == key) {
+    if facts.files.used.contains(key) {
         let (seen, wanted) = (shorten(seen.unwrap_or_default()), shorten(&lines));
         let kind = WarningKind::Kept { what: Kept::Annotation, seen, wanted };
         let mut pod = Cursor::pod(pod, log)?;
@@ -178,7 +177,7 @@ fn annotate(
     facts: &mut PodFacts,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
-    facts.settings.push((key.to_owned(), lines.clone()));
+    facts.files.used.insert(key.to_owned());
     Cursor::pod(pod, log)?.within("metadata", |metadata| {
         metadata.within("annotations", |annotations| {
             let seen = annotations.get(key).and_then(Value::as_str).map(str::to_owned);
@@ -233,15 +232,10 @@ impl File<'_> {
         for name in variables.iter().filter(|name| self.settings.include(name)) {
             let Some(entry) = entries.get(name.as_str()) else { continue };
             let value = entry["value"].as_str().unwrap_or_default();
-            // The kubelet expands references in the environment only.
-            let fits = entry["valueFrom"].is_null()
-                && value.len() <= self.max_value
-                && !value.contains(['\n', '\r', '\0'])
-                && !value.contains("$(");
-            if fits {
-                lines.extend([name, "=", value, "\n"]);
-            } else {
-                left_out.push(name.clone());
+            let fits = |value: &String| value.len() <= self.max_value && !value.contains(['\n', '\r', '\0']);
+            match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {
+                Some(value) => lines.extend([name, "=", &value, "\n"]),
+                None => left_out.push(name.clone()),
             }
         }
         (lines, left_out)
@@ -267,15 +261,22 @@ impl File<'_> {
     }
 
     /// The name of an annotation that has these lines, or that the pod does not have.
-    fn free_name(&self, annotations: &Value, lines: &str) -> String {
-        let name = &self.settings.name;
-        let mut number = 1_usize;
+    fn free_name(&self, annotations: &Value, lines: &str, files: &mut SettingsFiles) -> String {
+        let FileNames { count, by_lines } = files.names.entry(self.settings.name.clone()).or_default();
+        let existing = |name: &str| annotations.get(format!("{DOMAIN}/{name}"));
+        let is_right = |name: &&String| existing(name).is_none_or(|known| known == lines);
+        if let Some(name) = by_lines.get(lines).filter(is_right) {
+            return name.clone();
+        }
         loop {
-            let name = if number == 1 { name.clone() } else { format!("{name}-{number}") };
-            match &annotations[format!("{DOMAIN}/{name}")] {
-                Value::Null => return name,
-                Value::String(known) if known == lines => return name,
-                _ => number += 1,
+            *count += 1;
+            let name = &self.settings.name;
+            let name = if *count == 1 { name.clone() } else { format!("{name}-{count}") };
+            let known = existing(&name).map(|known| known.as_str().unwrap_or_default());
+            let is_free = known.is_none_or(|known| known == lines);
+            by_lines.insert(known.unwrap_or(lines).to_owned(), name.clone());
+            if is_free {
+                return name;
             }
         }
     }
@@ -287,9 +288,47 @@ impl File<'_> {
     }
 }
 
+/// The value of a variable as the container sees it; `None` if it refers to another variable. The kubelet expands the
+/// environment, and no file.
+fn expanded(value: &str) -> Option<String> {
+    let last_close = value.rfind(')').unwrap_or_default();
+    let (mut text, mut rest) = (String::with_capacity(value.len()), value);
+    while let Some((before, after)) = rest.split_once('$') {
+        if after.starts_with('(') && value.len() - after.len() < last_close {
+            return None;
+        }
+        text.extend([before, "$"]);
+        rest = after.strip_prefix('$').unwrap_or(after);
+    }
+    Some(text + rest)
+}
+
 /// The annotation with settings that a volume projects.
 fn annotation_of(volume: &Value) -> Option<&str> {
     let field = at_pointer(volume, "/downwardAPI/items/0/fieldRef/fieldPath")?.as_str()?;
     let key = field.strip_prefix("metadata.annotations['")?.strip_suffix("']")?;
     key.strip_prefix(DOMAIN)?.starts_with('/').then_some(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_value_that_the_kubelet_gives_to_the_container() {
+        for (value, seen) in [
+            ("a", Some("a")),
+            ("a$$b", Some("a$b")),
+            ("a$b$", Some("a$b$")),
+            ("$$(A)", Some("$(A)")),
+            ("$$$$", Some("$$")),
+            ("$(A", Some("$(A")),
+            (")$(A", Some(")$(A")),
+            ("$(A)", None),
+            ("$$$(A)", None),
+            ("$(A$$B)", None),
+        ] {
+            assert_eq!(expanded(value).as_deref(), seen, "{value}");
+        }
+    }
 }

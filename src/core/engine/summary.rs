@@ -156,13 +156,14 @@ fn in_container<'a>(
         ["volumeMounts", ..] => line.push_names(Kind::Mount, value, "mountPath"),
         ["resources"] => {
             amounts(&value["limits"], line);
+            requests(&value["requests"], container(pod, place), line);
             line.push_names(Kind::Claim, &value["claims"], "name");
         }
         ["resources", "claims", ..] => line.push_names(Kind::Claim, value, "name"),
         ["resources", "limits"] => amounts(value, line),
         ["resources", "limits", name] => amount(&unescape(name), value, line),
-        // A request repeats the limit.
-        ["resources", ..] => {}
+        ["resources", "requests"] => requests(value, container(pod, place), line),
+        ["resources", "requests", name] => request(&unescape(name), value, container(pod, place), line),
         ["securityContext"] => {
             capabilities(&value["capabilities"]["add"], line);
             let keys = value.as_object().into_iter().flat_map(Map::keys);
@@ -186,6 +187,19 @@ fn amount(name: &str, value: &Value, line: &mut Line<'_>) {
     match value.as_str() {
         Some(text) => line.push(Kind::Device, format!("{name} {text}")),
         None => line.push(Kind::Device, format!("{name} {value}")),
+    }
+}
+
+fn requests<'a>(requests: &'a Value, container: &Value, line: &mut Line<'a>) {
+    for (name, value) in requests.as_object().into_iter().flatten() {
+        request(name, value, container, line);
+    }
+}
+
+/// A request, unless it repeats the limit.
+fn request(name: &str, value: &Value, container: &Value, line: &mut Line<'_>) {
+    if container["resources"]["limits"][name] != *value {
+        amount(&format!("requests.{name}"), value, line);
     }
 }
 

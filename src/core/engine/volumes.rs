@@ -1,6 +1,7 @@
 //! The volumes of a policy: added only if something mounts them, under a name that the pod does not use.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde_json::Value;
 
@@ -14,7 +15,7 @@ use super::trace::Author;
 /// Names of volumes are DNS labels.
 const MAX_NAME: usize = 63;
 
-/// A volume of an applied rule.
+/// A volume of an applied rule, or of settings.
 #[derive(Debug)]
 pub(super) struct PolicyVolume {
     /// The name in the policy.
@@ -29,47 +30,96 @@ pub(super) struct PolicyVolume {
     used: bool,
 }
 
-/// All volumes of the applied rules.
+/// The volumes that the pod came with.
 #[derive(Debug, Default)]
-pub(super) struct PolicyVolumes(Vec<PolicyVolume>);
+pub(super) struct OwnVolumes {
+    list: Vec<Value>,
+    by_name: HashMap<String, usize>,
+}
+
+impl OwnVolumes {
+    pub(super) fn new(list: Vec<Value>) -> Self {
+        let mut by_name = HashMap::with_capacity(list.len());
+        for (at, volume) in list.iter().enumerate() {
+            if let Some(name) = volume["name"].as_str() {
+                by_name.entry(name.to_owned()).or_insert(at);
+            }
+        }
+        Self { list, by_name }
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.by_name.get(name).map(|at| &self.list[*at])
+    }
+
+    pub(super) fn into_list(self) -> Vec<Value> {
+        self.list
+    }
+}
+
+/// All volumes of the applied rules and of their settings.
+#[derive(Debug, Default)]
+pub(super) struct PolicyVolumes {
+    list: Vec<PolicyVolume>,
+    /// By the names that the mounts of the policy have for them.
+    by_key: HashMap<String, usize>,
+    /// By the names that they have in the pod.
+    by_name: HashMap<String, usize>,
+}
 
 impl PolicyVolumes {
-    /// Adds a volume. Of several with one name, the first one counts.
-    pub(super) fn declare(&mut self, author: Author, value: Value) {
-        let Some(name) = value["name"].as_str().map(str::to_owned) else { return };
-        if !self.0.iter().any(|known| known.name == name) {
-            self.0.push(PolicyVolume { name, author, value, in_pod: false, resolved: None, used: false });
+    /// Adds a volume of a rule. Of several with one name, the first one counts.
+    pub(super) fn declare(&mut self, rule: &str, value: Value) {
+        if let Some(name) = value["name"].as_str().map(str::to_owned) {
+            self.add(name, Author::Rule(rule.to_owned()), value);
         }
     }
 
-    /// The policy's volume of this name.
-    pub(super) fn get(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|volume| volume.name == name).map(|volume| &volume.value)
+    /// Adds a volume of settings, and returns the name by which a mount refers to it. No volume of a rule or of other
+    /// settings has that name.
+    pub(super) fn declare_settings(&mut self, settings: &str, value: Value) -> String {
+        let key = format!("{settings}:{}", value["name"].as_str().unwrap_or_default());
+        self.add(key.clone(), Author::Settings(settings.to_owned()), value);
+        key
+    }
+
+    fn add(&mut self, key: String, author: Author, value: Value) {
+        let list = &mut self.list;
+        self.by_key.entry(key).or_insert_with(|| {
+            let name = value["name"].as_str().unwrap_or_default().to_owned();
+            list.push(PolicyVolume { name, author, value, in_pod: false, resolved: None, used: false });
+            list.len() - 1
+        });
+    }
+
+    /// The policy's volume to which mounts refer by this name.
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.by_key.get(key).map(|at| &self.list[*at].value)
     }
 
     /// The policy's volume that has this name in the pod.
     pub(super) fn in_pod(&self, name: &str) -> Option<&Value> {
-        self.0.iter().find(|volume| volume.resolved.as_deref() == Some(name)).map(|volume| &volume.value)
+        self.by_name.get(name).map(|at| &self.list[*at].value)
     }
 
-    /// The name that the policy's volume `name` has in the pod.
-    pub(super) fn resolve(&mut self, name: &str, pod: &[Value]) -> Option<String> {
-        let at = self.0.iter().position(|volume| volume.name == name)?;
-        if let Some(resolved) = &self.0[at].resolved {
+    /// The name that a volume of the policy has in the pod.
+    pub(super) fn resolve(&mut self, key: &str, pod: &OwnVolumes) -> Option<String> {
+        let at = *self.by_key.get(key)?;
+        let volume = &mut self.list[at];
+        if let Some(resolved) = &volume.resolved {
             return Some(resolved.clone());
         }
-        let taken: Vec<String> = self.0.iter().filter_map(|volume| volume.resolved.clone()).collect();
-        let volume = &mut self.0[at];
-        for candidate in candidates(name) {
-            let existing = pod.iter().find(|existing| existing["name"].as_str() == Some(&candidate));
+        for candidate in candidates(&volume.name) {
+            let existing = pod.get(&candidate);
             let free = match existing {
                 Some(existing) => is_volume(existing, &volume.value),
-                None => !taken.contains(&candidate),
+                None => !self.by_name.contains_key(&candidate),
             };
             if free {
                 volume.in_pod = existing.is_some();
                 volume.value["name"] = Value::from(candidate.clone());
                 volume.resolved = Some(candidate.clone());
+                self.by_name.insert(candidate.clone(), at);
                 return Some(candidate);
             }
         }
@@ -77,15 +127,15 @@ impl PolicyVolumes {
     }
 
     /// Records that a mount of the volume was added.
-    pub(super) fn mark_used(&mut self, name: &str) {
-        if let Some(volume) = self.0.iter_mut().find(|volume| volume.name == name) {
-            volume.used = true;
+    pub(super) fn mark_used(&mut self, key: &str) {
+        if let Some(at) = self.by_key.get(key) {
+            self.list[*at].used = true;
         }
     }
 
     /// The volumes that are mounted and that the pod did not come with.
     pub(super) fn missing(self) -> impl Iterator<Item = (PolicyVolume, Value)> {
-        self.0.into_iter().filter(|volume| volume.used && !volume.in_pod).map(|mut volume| {
+        self.list.into_iter().filter(|volume| volume.used && !volume.in_pod).map(|mut volume| {
             let value = volume.value.take();
             (volume, value)
         })
@@ -168,26 +218,27 @@ mod tests {
 
     fn volumes() -> PolicyVolumes {
         let mut volumes = PolicyVolumes::default();
-        volumes.declare(
-            Author::Rule("rule".to_owned()),
-            json!({"name": "shm", "emptyDir": {"medium": "Memory"}}),
-        );
+        volumes.declare("rule", json!({"name": "shm", "emptyDir": {"medium": "Memory"}}));
         volumes
+    }
+
+    fn pod(volumes: &[Value]) -> OwnVolumes {
+        OwnVolumes::new(volumes.to_vec())
     }
 
     #[test]
     fn a_name_that_the_pod_uses_for_something_else_is_left_to_the_pod() {
-        let pod = [json!({"name": "shm", "persistentVolumeClaim": {"claimName": "c"}})];
-        assert_eq!(volumes().resolve("shm", &pod).unwrap(), "shm-fabric");
-        let both = [pod[0].clone(), json!({"name": "shm-fabric", "emptyDir": {}})];
+        let claim = json!({"name": "shm", "persistentVolumeClaim": {"claimName": "c"}});
+        assert_eq!(volumes().resolve("shm", &pod(&[claim.clone()])).unwrap(), "shm-fabric");
+        let both = pod(&[claim, json!({"name": "shm-fabric", "emptyDir": {}})]);
         assert_eq!(volumes().resolve("shm", &both).unwrap(), "shm-fabric-2");
     }
 
     #[test]
     fn the_pods_own_volume_serves_if_it_is_the_same() {
         let mut with_defaults = volumes();
-        let pod = [json!({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}})];
-        assert_eq!(with_defaults.resolve("shm", &pod).unwrap(), "shm");
+        let own = json!({"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}});
+        assert_eq!(with_defaults.resolve("shm", &pod(&[own])).unwrap(), "shm");
         with_defaults.mark_used("shm");
         assert_eq!(with_defaults.missing().count(), 0);
     }
@@ -195,8 +246,18 @@ mod tests {
     #[test]
     fn a_volume_that_nothing_mounts_is_not_added() {
         let mut unused = volumes();
-        unused.resolve("shm", &[]);
+        unused.resolve("shm", &OwnVolumes::default());
         assert_eq!(unused.missing().count(), 0);
+    }
+
+    #[test]
+    fn volumes_of_rules_and_settings_have_names_of_their_own() {
+        let mut volumes = volumes();
+        let own = OwnVolumes::default();
+        let keys = ["a", "b"].map(|settings| volumes.declare_settings(settings, json!({"name": "shm"})));
+        assert_eq!(volumes.resolve("shm", &own).unwrap(), "shm");
+        assert_eq!(volumes.resolve(&keys[0], &own).unwrap(), "shm-fabric");
+        assert_eq!(volumes.resolve(&keys[1], &own).unwrap(), "shm-fabric-2");
     }
 
     #[test]

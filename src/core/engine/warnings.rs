@@ -1,5 +1,7 @@
 //! The warnings and refusals that a policy declares.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
@@ -41,6 +43,8 @@ pub(super) fn about_containers<'s>(
     if messages().next().is_none() {
         return Ok(());
     }
+    // The warnings for which a better one is known.
+    let mut replaced: HashSet<String> = HashSet::new();
     for (container, scope) in selected {
         let resolver = Resolver(scope);
         let bindings = bindings(policy, &resolver);
@@ -56,11 +60,49 @@ pub(super) fn about_containers<'s>(
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
             if let Some(kind) = evaluate(message, scope, &bindings)? {
-                warn_about_variable(&mut cursor, at, kind)?;
+                let path = cursor.list("env", |env| {
+                    env.warn(at, kind, "");
+                    Ok(env.pointer_to(at))
+                })?;
+                replaced.insert(path);
             }
         }
     }
+    log.warnings.retain(|warning| {
+        !matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. })
+            || !replaced.contains(&warning.path)
+    });
     Ok(())
+}
+
+/// The warnings with one for each value that rules replace: other rules may have kept it before, or replace it again.
+pub(super) fn reconciled(warnings: Vec<Warning>) -> Vec<Warning> {
+    let mut result: Vec<Warning> = Vec::with_capacity(warnings.len());
+    // The values of each path before and after a replacement, and the index of the warning about it.
+    let mut values: HashMap<(String, String), usize> = HashMap::new();
+    for warning in warnings {
+        if let WarningKind::Replaced { seen, wanted } = &warning.kind {
+            let value = |text: &String| (warning.path.clone(), text.clone());
+            let known = values.get(&value(seen)).copied();
+            let at = known.unwrap_or(result.len());
+            values.extend([(value(seen), at), (value(wanted), at)]);
+            if let Some(WarningKind::Replaced { wanted: last, .. }) =
+                known.and_then(|at| result.get_mut(at)).map(|first| &mut first.kind)
+            {
+                last.clone_from(wanted);
+                result[at].rule = warning.rule;
+                continue;
+            }
+        }
+        result.push(warning);
+    }
+    result.retain(|warning| match &warning.kind {
+        WarningKind::Kept { seen, .. } => {
+            values.is_empty() || !values.contains_key(&(warning.path.clone(), seen.clone()))
+        }
+        _ => true,
+    });
+    result
 }
 
 /// The refusals and warnings of a policy.
@@ -101,17 +143,4 @@ fn own_variable(container: &mut Cursor<'_>, name: &str) -> Option<(usize, Value)
         entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))?;
     let own = container.list("env", |env| Ok(!env.was_added(at))).unwrap_or(false);
     own.then_some((at, value))
-}
-
-/// Warns about a variable. The warning says more than that the variable stays.
-fn warn_about_variable(container: &mut Cursor<'_>, at: usize, kind: WarningKind) -> Result<(), Stop> {
-    container.list("env", |env| {
-        let path = env.pointer_to(at);
-        env.drop_warnings(|warning| {
-            warning.path == path && matches!(warning.kind, WarningKind::Kept { what: Kept::Env, .. })
-        });
-        env.warn(at, kind, "");
-        Ok(())
-    })?;
-    Ok(())
 }

@@ -134,11 +134,13 @@ pub(super) fn value(
             None => (SourceKind::Values, None, in_values(&Within::Whole)),
         },
         Origin::SettingTable(label) => {
-            let place = in_values(&Within::Table(label, selection.values(label)));
+            let table = policy.settings().get(name).and_then(Setting::table);
+            let keys = table.map(|table| table.deciding(label, selection)).unwrap_or_default();
+            let place = in_values(&Within::Table(label, &keys));
             (SourceKind::ValuesTable, Some(selected(label)), place)
         }
         Origin::PolicyTable(label) => {
-            let place = files.table(name, label, selection.values(label));
+            let place = files.table(name, label, &parameter.table.deciding(label, selection));
             (SourceKind::ByNode, Some(selected(label)), place)
         }
         Origin::SettingDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),

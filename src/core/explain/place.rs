@@ -57,11 +57,11 @@ impl<'d> Files<'d> {
         })
     }
 
-    /// The place of the entry of a table that gives a value for one of these values of a label.
-    pub(super) fn table(&self, parameter: &str, label: &str, values: &[String]) -> Option<Place> {
+    /// The place of the first of these entries of a table.
+    pub(super) fn table(&self, parameter: &str, label: &str, keys: &[String]) -> Option<Place> {
         self.find(|root| {
             let parameters = field(field(root, "spec")?, "parameters")?;
-            self.in_tables(field(field(parameters, parameter)?, "byNode")?, label, values)
+            self.in_tables(field(field(parameters, parameter)?, "byNode")?, label, keys)
         })
     }
 
@@ -77,17 +77,17 @@ impl<'d> Files<'d> {
         let line = match within {
             Within::Whole => Some(setting.span.line),
             Within::Default => entry(&setting.value, "default").map(|entry| entry.span.line),
-            Within::Table(label, values) => self.in_tables(&setting.value, label, values),
+            Within::Table(label, keys) => self.in_tables(&setting.value, label, keys),
         };
         line.map(|line| Place { file: file.to_owned(), line })
     }
 
-    fn in_tables(&self, tables: &Node, label: &str, values: &[String]) -> Option<usize> {
+    fn in_tables(&self, tables: &Node, label: &str, keys: &[String]) -> Option<usize> {
         let Content::Map(tables) = &tables.content else { return None };
         let table = tables.iter().find(|table| current(&table.key) == label)?;
         let Content::Map(entries) = &table.value.content else { return None };
         let labels = &self.definition.node_labels;
-        let known = |entry: &&Entry<Node>| values.contains(&labels.normalize(label, &entry.key));
+        let known = |entry: &&Entry<Node>| keys.contains(&labels.normalize(label, &entry.key));
         entries.iter().find(known).map(|entry| entry.span.line)
     }
 
@@ -102,7 +102,7 @@ impl<'d> Files<'d> {
 pub(super) enum Within<'v> {
     Whole,
     Default,
-    /// The table of a label, at one of these values.
+    /// The table of a label, at one of these entries.
     Table(&'v str, &'v [String]),
 }
 

@@ -110,6 +110,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
     let files = Files::of(definition);
     let (devices, matcher) = (policy.devices(), &definition.matcher);
     let rules = rules(policy, &files);
+    let gpu_claims = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
     let strings = |list: &[_]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     PolicyFact {
         name: definition.name.clone(),
@@ -127,7 +128,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
         },
         gpus: GpuFact {
             resources: devices.gpu_resources.clone(),
-            claims: devices.gpu_claims.as_ref().map(|claims| strings(&claims.names)).unwrap_or_default(),
+            claims: gpu_claims.map(ToString::to_string).collect(),
             gpus_per_claim: devices.gpu_claims.as_ref().map_or(0, |claims| claims.gpus),
         },
         fabric: FabricFact {

@@ -83,12 +83,11 @@ fn inject_at(
         let edited = inner.value.as_ref().map(|after| document.edited(text, after)).transpose()?;
         Ok((edited, inner))
     });
-    let repeats = document.syntax == Syntax::Json || document.duplicate_key.is_some();
-    if !(changed || repeats && first_reading_changes(policies, document, piece)) {
+    if !(changed || document.repeats && first_reading_changes(policies, document, piece)) {
         document.value = Some(root);
         return Ok(injected);
     }
-    if document.syntax == Syntax::Json {
+    if document.syntax == Syntax::Json && document.repeats {
         // As YAML, because the JSON parser accepts a repeated key without an error.
         let manifest = yaml::read_value(document.split(piece).1);
         document.duplicate_key = manifest.ok().and_then(|manifest| manifest.duplicate_key);

@@ -3,6 +3,7 @@
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use crate::core::json;
 use crate::core::yaml;
 
 /// The bytes of one document, with its `---` line and its comments. All raw documents of a stream, concatenated, are
@@ -42,6 +43,9 @@ pub struct Document {
     pub syntax: Syntax,
     /// The value; `None` for a document of blanks and comments.
     pub value: Option<Value>,
+    /// True if a map has a key twice.
+    pub(super) repeats: bool,
+    /// The place of that key in YAML.
     pub(super) duplicate_key: Option<yaml::Error>,
     /// The length of the part up to the byte order mark, if there is one.
     pub mark: usize,
@@ -81,9 +85,10 @@ impl Document {
         if piece.after_json.is_some() {
             follows_json(text).map_err(error_at)?;
         }
-        let json = text.trim_start().starts_with('{').then(|| serde_json::from_str(text));
-        if let Some(Ok(value)) = json {
-            return Ok(Self { syntax: Syntax::Json, value: Some(value), duplicate_key: None, mark });
+        let json = text.trim_start().starts_with('{').then(|| json::read(text));
+        if let Some(Ok((value, repeats))) = json {
+            let value = Some(value);
+            return Ok(Self { syntax: Syntax::Json, value, repeats, duplicate_key: None, mark });
         }
         let manifest = yaml::read_value(text).map_err(error_at)?;
         // JSON with a number that has no value, which YAML reads as a string.
@@ -94,7 +99,7 @@ impl Document {
         }
         let duplicate_key = manifest.duplicate_key;
         let value = manifest.root.filter(|root| !root.is_null());
-        Ok(Self { syntax: Syntax::Yaml, value, duplicate_key, mark })
+        Ok(Self { syntax: Syntax::Yaml, value, repeats: duplicate_key.is_some(), duplicate_key, mark })
     }
 
     /// The text of the document with the smallest edits after which it reads as `after`. Comments and layout are kept.

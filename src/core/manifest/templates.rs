@@ -130,7 +130,7 @@ fn request(around: &Around<'_>) -> PodContext {
         namespace: around.namespace.map(str::to_owned),
         owner_kinds,
         labels,
-        annotations: Vec::new(),
+        ..PodContext::default()
     }
 }
 

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use super::definition::Definition;
 use super::devices::Devices;
@@ -21,6 +22,8 @@ use super::source_error::SourceErrors;
 pub struct Policy {
     definition: Definition,
     settings: BTreeMap<String, Setting>,
+    /// `<policy>@<digest>`.
+    stamp: String,
     nodes: KnownNodes,
     /// For pods that select none of the labels, and for values that no table knows.
     general: Arc<ResolvedPolicy>,
@@ -90,7 +93,8 @@ impl Policy {
         let (Some(general), true) = (general, errors.is_empty()) else {
             return Err(SourceErrors::first_at_each_place(errors));
         };
-        Ok(Self { definition, settings, nodes, general, by_node, others })
+        let stamp = stamp(&definition, &settings);
+        Ok(Self { definition, settings, stamp, nodes, general, by_node, others })
     }
 
     /// The devices for pods that select no nodes. By them, the GPUs are counted that tables read.
@@ -113,14 +117,15 @@ impl Policy {
         &self.settings
     }
 
-    /// 12 hex digits over the policy's text and the values of its parameters.
+    /// 12 hex digits over the texts of the policy and of those that it extends, and over the operator's settings. It is
+    /// the same for all pods, whatever nodes they select.
     pub fn digest(&self) -> &str {
         self.stamp().rsplit('@').next().unwrap_or_default()
     }
 
-    /// The stamp for pods that select no node that the policy knows: `<policy>@<digest>`.
+    /// The stamp of the pods: `<policy>@<digest>`.
     pub fn stamp(&self) -> &str {
-        &self.general.stamp
+        &self.stamp
     }
 
     /// Each node that a table knows: one value of one label, and the GPUs of the pod if the entry depends on them.
@@ -170,6 +175,19 @@ impl Policy {
         }
         Ok(resolved)
     }
+}
+
+fn stamp(definition: &Definition, settings: &BTreeMap<String, Setting>) -> String {
+    let mut hash = Sha256::new();
+    for text in definition.texts_of_files() {
+        hash.update(text.as_bytes());
+        hash.update([0]);
+    }
+    let settings: Map<String, Value> =
+        settings.iter().map(|(name, setting)| (name.clone(), setting.to_json())).collect();
+    hash.update(Value::Object(settings).to_string().as_bytes());
+    let digest = hash.finalize().iter().take(6).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+    format!("{}@{digest}", definition.name)
 }
 
 fn first(errors: Vec<EvaluationError>) -> EvaluationError {

@@ -11,6 +11,7 @@ use super::diagnostic::{Diagnostic, MISSING_KEY, TOO_EARLY};
 use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
 use super::overlay::Wanted;
+use super::pattern::Pattern;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, all};
 use super::reader::{self, Fields};
@@ -42,9 +43,17 @@ enum NameList {
 /// The claims that bring GPUs, for certain parameter values.
 #[derive(Debug, Default)]
 pub(crate) struct ClaimedGpus {
-    pub(crate) names: Vec<Pattern>,
+    pub(crate) names: Vec<ClaimName>,
     /// The GPUs of one claim.
     pub(crate) gpus: i64,
+}
+
+/// A name in `gpuClaims`, such as `single-gpu=1`.
+#[derive(Debug, Clone)]
+pub(crate) struct ClaimName {
+    pub(crate) pattern: Pattern,
+    /// The GPUs of such a claim, if the name has its own number.
+    pub(crate) gpus: Option<i64>,
 }
 
 /// The names of a fabric, for certain parameter values.
@@ -53,14 +62,6 @@ pub(crate) struct FabricNames {
     pub(crate) resources: Vec<Pattern>,
     pub(crate) networks: Vec<Pattern>,
     pub(crate) claims: Vec<Pattern>,
-}
-
-/// A name in which one `*` matches any text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Pattern {
-    start: String,
-    /// The text after the `*`; `None` without one.
-    end: Option<String>,
 }
 
 impl Default for NameList {
@@ -94,7 +95,7 @@ impl GpuClaims {
         &self,
         bindings: &Bindings<'_, '_>,
     ) -> Result<Option<ClaimedGpus>, EvaluationError> {
-        let names = self.names.patterns(bindings)?;
+        let names = self.names.resolve(bindings, claim_name)?;
         let gpus = self.gpus.evaluate(bindings)?;
         if gpus.is_null() || names.is_empty() {
             return Ok(None);
@@ -144,9 +145,9 @@ impl Fabric {
 
     pub(super) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<FabricNames, EvaluationError> {
         Ok(FabricNames {
-            resources: self.resources.patterns(bindings)?,
-            networks: self.networks.patterns(bindings)?,
-            claims: self.claims.patterns(bindings)?,
+            resources: self.resources.resolve(bindings, pattern)?,
+            networks: self.networks.resolve(bindings, pattern)?,
+            claims: self.claims.resolve(bindings, pattern)?,
         })
     }
 }
@@ -181,27 +182,31 @@ impl NameList {
         }
     }
 
-    fn patterns(&self, bindings: &Bindings<'_, '_>) -> Result<Vec<Pattern>, EvaluationError> {
-        let pattern = |text: &Interpolation, value: &Value| {
+    fn resolve<T>(
+        &self,
+        bindings: &Bindings<'_, '_>,
+        parse: fn(&str) -> Result<T, String>,
+    ) -> Result<Vec<T>, EvaluationError> {
+        let name = |text: &Interpolation, value: &Value| {
             let Value::String(name) = value else {
                 return Err(text.failed(format!("the result is `{value}` where a name is needed")));
             };
-            Pattern::parse(name).map_err(|message| text.failed(message))
+            parse(name).map_err(|message| text.failed(message))
         };
         match self {
             Self::Written(texts) => {
-                let mut patterns = Vec::with_capacity(texts.len());
+                let mut names = Vec::with_capacity(texts.len());
                 for text in texts {
                     match text.evaluate(bindings)? {
                         Value::Null => {}
-                        name => patterns.push(pattern(text, &name)?),
+                        value => names.push(name(text, &value)?),
                     }
                 }
-                Ok(patterns)
+                Ok(names)
             }
             Self::Computed(text) => match text.evaluate(bindings)? {
                 Value::Null => Ok(Vec::new()),
-                Value::Array(names) => names.iter().map(|name| pattern(text, name)).collect(),
+                Value::Array(names) => names.iter().map(|value| name(text, value)).collect(),
                 other => Err(text.failed(format!("the result is `{other}` where a list of names is needed"))),
             },
         }
@@ -226,9 +231,7 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
     let compiled = Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?;
     if compiled.phase(names) == Phase::Fixed {
         if let Interpolation::Literal(name) = &compiled {
-            Pattern::parse(name).map_err(|message| {
-                Diagnostic::new(node.span, message).hint("write a name, or a name with one `*` in it")
-            })?;
+            pattern(name).map_err(|message| Diagnostic::new(node.span, message).hint("write a name"))?;
         }
         return Ok(compiled);
     }
@@ -237,61 +240,30 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
 
-impl fmt::Display for Pattern {
+fn pattern(name: &str) -> Result<Pattern, String> {
+    if name.is_empty() { Err("a name is empty".to_owned()) } else { Ok(Pattern::new(name)) }
+}
+
+fn claim_name(text: &str) -> Result<ClaimName, String> {
+    let Some((name, gpus)) = text.split_once('=') else {
+        return Ok(ClaimName { pattern: pattern(text)?, gpus: None });
+    };
+    let gpus = gpus.parse::<u32>().map_err(|_| format!("`{gpus}` in `{text}` is not a number of GPUs"))?;
+    Ok(ClaimName { pattern: pattern(name)?, gpus: Some(gpus.into()) })
+}
+
+impl fmt::Display for ClaimName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.start)?;
-        self.end.as_ref().map_or(Ok(()), |end| write!(f, "*{end}"))
+        self.pattern.fmt(f)?;
+        self.gpus.map_or(Ok(()), |gpus| write!(f, "={gpus}"))
     }
 }
 
-impl Pattern {
-    fn parse(text: &str) -> Result<Self, String> {
-        if text.is_empty() {
-            return Err("a name is empty".to_owned());
-        }
-        let (start, end) = match text.split_once('*') {
-            Some((_, end)) if end.contains('*') => return Err(format!("`{text}` has more than one `*`")),
-            Some((start, end)) => (start, Some(end.to_owned())),
-            None => (text, None),
-        };
-        Ok(Self { start: start.to_owned(), end })
-    }
-
-    pub(crate) fn matches(&self, name: &str) -> bool {
-        match &self.end {
-            None => name == self.start,
-            Some(end) => {
-                name.strip_prefix(self.start.as_str()).is_some_and(|rest| rest.ends_with(end.as_str()))
-            }
-        }
-    }
-
-    /// Returns whether the pattern names a namespace, too.
-    pub(crate) fn has_namespace(&self) -> bool {
-        self.start.contains('/') || self.end.as_ref().is_some_and(|end| end.contains('/'))
-    }
-
-    /// A name that matches.
-    pub(crate) fn example(&self) -> String {
-        self.end.as_ref().map_or_else(|| self.start.clone(), |end| format!("{}x{end}", self.start))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_star_matches_any_text() {
-        let matches = |pattern: &str, name: &str| Pattern::parse(pattern).unwrap().matches(name);
-        assert!(matches("rdma/ib", "rdma/ib") && !matches("rdma/ib", "rdma/ib0"));
-        assert!(
-            matches("rdma/*", "rdma/ib")
-                && matches("rdma/*", "rdma/")
-                && !matches("rdma/*", "nvidia.com/rdma")
-        );
-        assert!(matches("*-channel", "job-channel") && !matches("*-channel", "channel"));
-        assert!(matches("a*b", "ab") && matches("a*b", "a-b") && !matches("ab*ba", "aba"));
-        assert!(Pattern::parse("a*b*").is_err() && Pattern::parse("").is_err());
+impl ClaimedGpus {
+    /// The GPUs of a claim with this name in the pod, and this name of its own or of its template. The first name that
+    /// matches one of them decides.
+    pub(crate) fn of(&self, name: &str, target: &str) -> i64 {
+        let matches = |known: &&ClaimName| known.pattern.matches(name) || known.pattern.matches(target);
+        self.names.iter().find(matches).map_or(0, |known| known.gpus.unwrap_or(self.gpus))
     }
 }

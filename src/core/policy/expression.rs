@@ -1,6 +1,7 @@
 //! CEL. Only this folder knows the library behind it.
 
 mod budget;
+mod distinct;
 mod environment;
 mod failure;
 mod formula;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::definition::Definition;
 use super::node::{LabelsRead, SelectedLabel, Selection};
+use super::pattern::Pattern;
 use super::setting::Setting;
 use super::table::LabelTable;
 
@@ -14,8 +15,8 @@ pub(super) struct KnownNodes {
     /// The labels that tables and expressions read.
     pub(super) labels: LabelsRead,
     labels_of_expressions: LabelsRead,
-    /// By label and value, the numbers of GPUs on which an entry depends.
-    values: BTreeMap<String, BTreeMap<String, BTreeSet<i64>>>,
+    /// By label, the keys of its tables, and the numbers of GPUs on which the entry depends.
+    keys: BTreeMap<String, BTreeMap<String, (Pattern, BTreeSet<i64>)>>,
     pub(super) tables_read_gpus: bool,
     /// The first entry of the first table.
     pub(super) first: Option<Selection>,
@@ -30,28 +31,31 @@ impl KnownNodes {
         let mut known = Self {
             labels: labels_of_expressions.clone(),
             labels_of_expressions,
-            values: BTreeMap::new(),
+            keys: BTreeMap::new(),
             tables_read_gpus: false,
             first: None,
         };
         for table in tables(definition, settings) {
             known.labels.add(&table.label);
             known.tables_read_gpus |= table.reads_gpus();
-            let values = known.values.entry(table.label.clone()).or_default();
-            for (value, counts) in table.known() {
-                let first = || selection(&table.label, value, counts.first().copied().flatten());
+            let keys = known.keys.entry(table.label.clone()).or_default();
+            for (key, counts) in table.known() {
+                let first = || selection(&table.label, &key.to_string(), counts.first().copied().flatten());
                 known.first.get_or_insert_with(first);
-                values.entry(value.to_owned()).or_default().extend(counts.into_iter().flatten());
+                let entry = keys.entry(key.to_string()).or_insert_with(|| (key.clone(), BTreeSet::new()));
+                entry.1.extend(counts.into_iter().flatten());
             }
         }
         known
     }
 
-    /// Each value of each label, without GPUs and with each number of GPUs on which an entry depends.
+    /// Each value of each label, without GPUs and with each number of GPUs on which an entry depends. A pattern stands
+    /// for the values that it matches: no other pattern that matches its own text precedes it.
     pub(super) fn selections(&self) -> impl Iterator<Item = Selection> {
-        self.values.iter().flat_map(|(label, values)| {
-            values.iter().flat_map(move |(value, counts)| {
-                let counts = [None].into_iter().chain(counts.iter().copied().map(Some));
+        self.keys.iter().flat_map(move |(label, keys)| {
+            keys.keys().flat_map(move |value| {
+                let counts: BTreeSet<i64> = self.counts(label, value).flatten().copied().collect();
+                let counts = [None].into_iter().chain(counts.into_iter().map(Some));
                 counts.map(move |gpus| selection(label, value, gpus))
             })
         })
@@ -62,19 +66,25 @@ impl KnownNodes {
         selection.labels.iter().any(|selected| self.labels_of_expressions.contains(&selected.label))
     }
 
-    fn counts(&self, label: &str, value: &str) -> Option<&BTreeSet<i64>> {
-        self.values.get(label)?.get(value)
+    /// The numbers of GPUs on which entries for a value depend, by entry.
+    fn counts<'k>(&'k self, label: &str, value: &'k str) -> impl Iterator<Item = &'k BTreeSet<i64>> {
+        let keys = self.keys.get(label).into_iter().flat_map(BTreeMap::values);
+        keys.filter(move |(key, _)| key.matches(value)).map(|(_, counts)| counts)
+    }
+
+    fn is_known(&self, label: &str, value: &str) -> bool {
+        self.counts(label, value).next().is_some()
     }
 
     /// The part of a selection on which the resolved policy depends.
     pub(super) fn key<'s>(&self, selection: &'s Selection) -> Cow<'s, Selection> {
         let depends_on_gpus = selection.labels.iter().any(|selected| {
-            let mut counts = selected.values.iter().filter_map(|value| self.counts(&selected.label, value));
+            let mut counts = selected.values.iter().flat_map(|value| self.counts(&selected.label, value));
             counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)))
         });
         let is_whole = |selected: &SelectedLabel| {
             self.labels_of_expressions.contains(&selected.label)
-                || selected.values.iter().all(|value| self.counts(&selected.label, value).is_some())
+                || selected.values.iter().all(|value| self.is_known(&selected.label, value))
         };
         if (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
             return Cow::Borrowed(selection);
@@ -89,7 +99,7 @@ impl KnownNodes {
     fn with_unknown(&self, selected: &SelectedLabel) -> Option<SelectedLabel> {
         let mut values: Vec<String> = Vec::new();
         for value in &selected.values {
-            let value = self.counts(&selected.label, value).map_or(UNKNOWN, |_| value);
+            let value = if self.is_known(&selected.label, value) { value } else { UNKNOWN };
             if !values.iter().any(|known| known == value) {
                 values.push(value.to_owned());
             }

@@ -1,5 +1,8 @@
 //! The `match` of a policy.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::Value;
 
 use crate::core::schema::Format;
@@ -39,6 +42,14 @@ pub struct PodContext {
     pub labels: Vec<(String, String)>,
     /// Annotations that the pod is assumed to have; those of the pod itself have precedence.
     pub annotations: Vec<(String, String)>,
+    /// A flag by which the caller ends a running evaluation.
+    pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl PodContext {
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
 }
 
 /// The result of matching a pod.

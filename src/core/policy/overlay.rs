@@ -212,12 +212,16 @@ impl Instruction {
 }
 
 impl PodOverlay {
-    /// Returns whether the overlay sets `spec.hostNetwork`.
-    pub(crate) fn sets_host_network(&self) -> bool {
-        let sets = |instruction: &Instruction| matches!(instruction, Instruction::Value { field, .. } if field.name == "hostNetwork");
-        self.instructions.iter().any(|instruction| match instruction {
-            Instruction::Object { instructions, .. } => instructions.iter().any(sets),
-            _ => false,
+    /// The value that the overlay gives `spec.hostNetwork`.
+    pub(crate) fn host_network(&self) -> Option<&Template> {
+        self.instructions.iter().find_map(|instruction| match instruction {
+            Instruction::Object { instructions, .. } => {
+                instructions.iter().find_map(|instruction| match instruction {
+                    Instruction::Value { field, template } if field.name == "hostNetwork" => Some(template),
+                    _ => None,
+                })
+            }
+            _ => None,
         })
     }
 

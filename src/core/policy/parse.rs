@@ -369,7 +369,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         diagnostic.needle = Some(needle.into());
         Err(diagnostic.into())
     };
-    if rule.requires_pod_network && rule.pod.sets_host_network() {
+    if rule.requires_pod_network && rule.pod.host_network().is_some() {
         let message = format!("the rule `{name}` requires the pod's own network and sets `hostNetwork`");
         return contradicts(message, "hostNetwork");
     }

@@ -5,8 +5,7 @@ mod fold;
 
 use std::collections::BTreeSet;
 
-use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 
 use super::active::{ActiveRule, ActiveWarning, names_in};
 use super::definition::Definition;
@@ -38,8 +37,6 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) parameters_of_condition: BTreeSet<String>,
     /// Remarks about the sources of the parameter values.
     pub(crate) notes: Vec<Note>,
-    /// `<policy>@<digest>`.
-    pub(crate) stamp: String,
     pub(crate) feedback: Feedback,
     pub(crate) devices: Devices,
     /// True if a rule may change what the pod selects of its nodes, or its GPUs.
@@ -112,7 +109,6 @@ impl ResolvedPolicy {
             condition: Condition::Fixed(true),
             parameters_of_condition: BTreeSet::new(),
             notes,
-            stamp: stamp(definition, &values),
             feedback: Feedback::None,
             devices: Devices::default(),
             may_move: false,
@@ -239,22 +235,4 @@ impl ResolvedPolicy {
             visit(when);
         }
     }
-}
-
-/// `<policy>@<12 hex digits>` over the text of the policy and the values of its parameters.
-fn stamp(definition: &Definition, values: &[Value]) -> String {
-    let named: Map<String, Value> = definition
-        .parameters
-        .iter()
-        .zip(values)
-        .map(|(parameter, value)| (parameter.name.clone(), value.clone()))
-        .collect();
-    let mut hash = Sha256::new();
-    for text in definition.texts_of_files() {
-        hash.update(text.as_bytes());
-        hash.update([0]);
-    }
-    hash.update(Value::Object(named).to_string().as_bytes());
-    let digest = hash.finalize().iter().take(6).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
-    format!("{}@{digest}", definition.name)
 }

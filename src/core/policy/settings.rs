@@ -149,7 +149,8 @@ fn path(node: &Node) -> Result<String, Diagnostic> {
     let path = reader::text(node, "the path of a settings file")?;
     let clean = path.starts_with('/')
         && path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
-        && !path.contains([':', ',']);
+        && !path.contains([':', ','])
+        && Format::FilePath.check(path.rsplit('/').next().unwrap_or_default()).is_ok();
     if clean {
         return Ok(path.to_owned());
     }

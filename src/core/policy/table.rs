@@ -6,6 +6,7 @@ use crate::core::yaml::{Content, Entry, Node};
 
 use super::diagnostic::{DUPLICATE_NAME, Diagnostic};
 use super::node::{self, NodeLabels, Selection};
+use super::pattern::Pattern;
 use super::problems::{Checked, Problems, all};
 use super::reader;
 
@@ -22,8 +23,8 @@ pub(crate) struct Table(Vec<LabelTable>);
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LabelTable {
     pub(crate) label: String,
-    /// By the values of the label, in lower case and without prefix.
-    entries: Vec<(String, Cell)>,
+    /// By the values of the label and patterns of them, in lower case and without prefix.
+    entries: Vec<(Pattern, Cell)>,
 }
 
 /// The value of a parameter for one value of a label.
@@ -65,6 +66,14 @@ impl Table {
         self.0.iter()
     }
 
+    /// The entries that give the values for a selection, as [`LabelTable::read`] normalizes them.
+    pub(crate) fn deciding(&self, label: &str, selection: &Selection) -> Vec<String> {
+        let tables = self.0.iter().filter(|table| table.label == label);
+        let entry = |table: &LabelTable, value: &String| table.entry(value).map(|(key, _)| key.to_string());
+        let of_table = |table| selection.values(label).iter().filter_map(move |value| entry(table, value));
+        tables.flat_map(of_table).collect()
+    }
+
     pub(crate) fn to_json(&self) -> Map<String, Value> {
         self.0.iter().map(|table| (table.label.clone(), table.to_json())).collect()
     }
@@ -77,9 +86,9 @@ impl LabelTable {
             let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
             return Err(reader::expected(node, &format!("{what} to be a map")).hint(hint).into());
         }
-        let mut known: Vec<String> = Vec::new();
+        let mut known: Vec<Pattern> = Vec::new();
         let entries = all(reader::entries(node, &what)?.iter().map(|entry| {
-            let key = labels.normalize(label, &entry.key);
+            let key = read_key(entry, &labels.normalize(label, &entry.key))?;
             if known.contains(&key) {
                 let message =
                     format!("the value `{}` is declared twice, letter case and prefixes aside", entry.key);
@@ -106,12 +115,17 @@ impl LabelTable {
     }
 
     fn get(&self, value: &str, gpus: Option<i64>) -> Option<&Value> {
-        match self.entries.iter().find(|(known, _)| known == value).map(|(_, cell)| cell)? {
-            Cell::Value(value) => Some(value),
-            Cell::ByGpus(cells) => {
+        match self.entry(value)? {
+            (_, Cell::Value(value)) => Some(value),
+            (_, Cell::ByGpus(cells)) => {
                 cells.iter().find(|(count, _)| Some(*count) == gpus).map(|(_, value)| value)
             }
         }
+    }
+
+    fn entry(&self, value: &str) -> Option<&(Pattern, Cell)> {
+        let matching = self.entries.iter().filter(|(known, _)| known.matches(value));
+        matching.max_by_key(|(known, _)| known.precedence())
     }
 
     /// Returns whether an entry depends on the GPUs of the pod.
@@ -119,14 +133,14 @@ impl LabelTable {
         self.entries.iter().any(|(_, cell)| matches!(cell, Cell::ByGpus(_)))
     }
 
-    /// The values of the label that have an entry, each with the GPU counts if it depends on them.
-    pub(crate) fn known(&self) -> impl Iterator<Item = (&str, Vec<Option<i64>>)> {
-        self.entries.iter().map(|(value, cell)| {
+    /// The keys of the entries, each with the GPU counts if it depends on them.
+    pub(super) fn known(&self) -> impl Iterator<Item = (&Pattern, Vec<Option<i64>>)> {
+        self.entries.iter().map(|(key, cell)| {
             let counts = match cell {
                 Cell::Value(_) => vec![None],
                 Cell::ByGpus(cells) => cells.iter().map(|(count, _)| Some(*count)).collect(),
             };
-            (value.as_str(), counts)
+            (key, counts)
         })
     }
 
@@ -138,8 +152,22 @@ impl LabelTable {
                 cells.collect::<Map<_, _>>().into()
             }
         };
-        self.entries.iter().map(|(value, known)| (value.clone(), cell(known))).collect::<Map<_, _>>().into()
+        self.entries.iter().map(|(key, known)| (key.to_string(), cell(known))).collect::<Map<_, _>>().into()
     }
+}
+
+fn read_key(entry: &Entry<Node>, normalized: &str) -> Result<Pattern, Diagnostic> {
+    let hint = "write a value of the label, or one with a `*` for any text";
+    if normalized == "*" {
+        return Err(Diagnostic::new(entry.span, "`*` is every value of the label")
+            .hint(format!("{hint}; the value for all others is the `default`")));
+    }
+    let pattern = Pattern::new(normalized);
+    if pattern.stars() > 1 {
+        let message = format!("`{}` has more than one `*`", entry.key);
+        return Err(Diagnostic::new(entry.span, message).hint(hint));
+    }
+    Ok(pattern)
 }
 
 /// Reads the values of a parameter by the GPUs of the pod.

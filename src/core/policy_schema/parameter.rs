@@ -12,6 +12,9 @@ use super::strings::{one_of, text, texts};
 /// The keys that limit the values of a parameter.
 const BOUNDS: [&str; 5] = ["minimum", "maximum", "enum", "minItems", "maxItems"];
 
+/// A value of a label, or a pattern of values; not `*` alone.
+const VALUES_OF_A_LABEL: &str = r"^(?:[^*]+\*?[^*]*|\*[^*]+)?$";
+
 /// A parameter of a policy, or of an extension, which has the type and the description of its base's parameters.
 pub(super) fn parameter(extends: bool) -> Schema {
     let kind = one_of(ParameterType::all().map(ParameterType::name)).example("number");
@@ -38,9 +41,9 @@ pub(super) fn parameter(extends: bool) -> Schema {
         .optional(
             "byNode",
             by_node.example(table),
-            "Tables by the labels of the nodes that a pod selects: from a label to its values, and from these to \
-             values of the parameter, or to maps from the GPUs of the pod to such values. The first label whose \
-             table has an entry decides.",
+            "Tables by the labels of the nodes that a pod selects: from a label to its values, in which one `*` matches \
+             any text, and from these to values of the parameter, or to maps from the GPUs of the pod to such \
+             values. The first label whose table has an entry decides.",
         )
         .schema()
         .with("allOf", ParameterType::all().map(of_type).collect::<Vec<_>>())
@@ -59,7 +62,8 @@ pub(super) fn labels() -> Schema {
 fn of_type(kind: ParameterType) -> Value {
     let mut properties = Map::new();
     properties.insert("default".to_owned(), value(kind).into());
-    let cells = Schema::map(cell(kind));
+    let keys = Schema::default().matching(VALUES_OF_A_LABEL, "a value of the label, with at most one `*`");
+    let cells = Schema::map(cell(kind)).with("propertyNames", keys);
     properties.insert("byNode".to_owned(), Schema::map(cells).into());
     for bound in BOUNDS {
         let schema = if !bounds(kind).contains(&bound) {

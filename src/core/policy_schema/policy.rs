@@ -128,7 +128,8 @@ fn gpu_claims() -> Schema {
         .required(
             "names",
             device_names().example(json!(["*-gpus"])),
-            "Names of claims and of templates. One `*` matches any text.",
+            "Names of claims and of templates. A `*` matches any text; the first name that matches decides. A name can \
+             end in the GPUs of such a claim, as in `single-gpu=1`.",
         )
         .required("gpus", gpus.example(8), "The GPUs of one claim, or an expression over parameters.")
         .schema()

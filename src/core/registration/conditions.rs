@@ -72,7 +72,7 @@ fn any_trigger(policies: &PolicySet) -> String {
     let keys: BTreeSet<&str> = keys.collect();
     let mut terms = Vec::new();
     if !keys.is_empty() {
-        terms.push(has_any_annotation(keys.into_iter().map(has_annotation).collect()));
+        terms.push(has_any_annotation(&keys.into_iter().map(has_annotation).collect::<Vec<_>>()));
     }
     for matcher in matchers.iter().filter(|matcher| matcher.any_annotation.is_empty()) {
         let term = has_labels(matcher).join(" && ");
@@ -102,7 +102,7 @@ fn has_annotation(key: &str) -> String {
     format!("{} in object.metadata.annotations", text(key))
 }
 
-fn has_any_annotation(annotations: Vec<String>) -> String {
+fn has_any_annotation(annotations: &[String]) -> String {
     let any = annotations.join(" || ");
     let any = if annotations.len() > 1 { format!("({any})") } else { any };
     format!("has(object.metadata.annotations) && {any}")
@@ -129,7 +129,7 @@ fn term(matcher: &Matcher, trigger: Trigger) -> String {
                 Trigger::ThisValue => entry_is("annotations", key, value),
             })
             .collect();
-        parts.push(has_any_annotation(annotations));
+        parts.push(has_any_annotation(&annotations));
     }
     for (key, value) in sorted(&matcher.except_annotation) {
         let entry = match value {

@@ -1,5 +1,7 @@
 //! The values of a pod that exclude a value of an overlay.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::core::pointer::unescape;
@@ -34,6 +36,7 @@ impl Exclusion {
         match self.is {
             Some(Literal::Text(text)) => format!("{path}: {text}"),
             Some(Literal::Boolean(value)) => format!("{path}: {value}"),
+            Some(Literal::PortsOffTheNode) => "ports".to_owned(),
             None => path,
         }
     }
@@ -56,8 +59,23 @@ impl Literal {
         match self {
             Self::Text(text) => value.as_str() == Some(text),
             Self::Boolean(boolean) => value.as_bool() == Some(boolean),
+            Self::PortsOffTheNode => ports_off_the_node(value),
         }
     }
+}
+
+/// Returns whether the node cannot have the ports of containers: one has another number there, or two have the same. The
+/// API server gives a port without `hostPort` its own number.
+fn ports_off_the_node(containers: &Value) -> bool {
+    let containers = containers.as_array().map_or(std::slice::from_ref(containers), Vec::as_slice);
+    let ports = containers.iter().flat_map(|container| container["ports"].as_array().into_iter().flatten());
+    let mut known = BTreeSet::new();
+    ports.into_iter().any(|port| {
+        let number = port["containerPort"].as_i64();
+        let other = port["hostPort"].as_i64().is_some_and(|host| host != 0 && Some(host) != number);
+        let protocol = port["protocol"].as_str().unwrap_or("TCP");
+        other || !known.insert((number, protocol, port["hostIP"].as_str().unwrap_or_default()))
+    })
 }
 
 /// Returns whether the API server treats a value as absent. `false` and `0` are values.
@@ -107,7 +125,9 @@ mod tests {
     const ANCESTOR: Overlay = Overlay::Unless(&[NOT_ON_WINDOWS]);
     const CAPABILITY: Overlay =
         Overlay::Unless(&[Exclusion::new(FALSE, "capabilities/add/*", Some(Literal::Text("CAP_SYS_ADMIN")))]);
-    const PORTS: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
+    const LISTED: Overlay = Overlay::Unless(&[Exclusion::new(TRUE, "containers/*/ports", None)]);
+    const PORTS: Overlay =
+        Overlay::Unless(&[Exclusion::new(TRUE, "containers", Some(Literal::PortsOffTheNode))]);
     const ANNOTATION: Overlay =
         Overlay::Unless(&[Exclusion::new(None, "/metadata/annotations/example.com~1*", None)]);
     const ANY: Overlay = Overlay::Unless(&[Exclusion::new(None, "other", None)]);
@@ -141,15 +161,28 @@ mod tests {
 
         let spec = |ports: Value| json!({"containers": [{"name": "a"}, {"name": "b", "ports": ports}]});
         assert!(
-            PORTS
+            LISTED
                 .excluded_by(&json!(true), fields(&spec(json!([{"containerPort": 1}]))), &json!({}))
                 .is_some()
         );
-        assert!(PORTS.excluded_by(&json!(true), fields(&spec(json!([]))), &json!({})).is_none());
+        assert!(LISTED.excluded_by(&json!(true), fields(&spec(json!([]))), &json!({})).is_none());
 
         let pod = |key: &str| json!({"metadata": {"annotations": {key: "x"}}});
         assert!(ANNOTATION.excluded_by(&json!({}), fields(&json!({})), &pod("example.com/main")).is_some());
         assert!(ANNOTATION.excluded_by(&json!({}), fields(&json!({})), &pod("example.org/main")).is_none());
+    }
+
+    #[test]
+    fn the_node_has_each_port_once_and_under_its_own_number() {
+        let excluded = |first: Value, second: Value| {
+            let spec =
+                json!({"containers": [{"name": "a", "ports": [first]}, {"name": "b", "ports": [second]}]});
+            PORTS.excluded_by(&json!(true), fields(&spec), &json!({})).is_some()
+        };
+        assert!(!excluded(json!({"containerPort": 1}), json!({"containerPort": 2, "hostPort": 2})));
+        assert!(!excluded(json!({"containerPort": 1}), json!({"containerPort": 1, "protocol": "UDP"})));
+        assert!(excluded(json!({"containerPort": 1}), json!({"containerPort": 1, "protocol": "TCP"})));
+        assert!(excluded(json!({"containerPort": 1}), json!({"containerPort": 2, "hostPort": 3})));
     }
 
     #[test]

@@ -87,7 +87,11 @@ impl Format {
             Self::IpAddress => names::ip_address(text),
             Self::QualifiedName => names::qualified_name(text),
             Self::AnnotationKey => names::annotation_key(text),
-            Self::PodAnnotation => names::annotation_key(text) && !names::validated_annotation(text),
+            Self::PodAnnotation => {
+                names::annotation_key(text)
+                    && !names::validated_annotation(text)
+                    && !names::own_annotation(text)
+            }
             Self::LabelValue => names::label_value(text),
             Self::EnvName => names::env_name(text),
             Self::ResourceName => names::resource_name(text),
@@ -129,7 +133,8 @@ impl Format {
             }
             Self::PodAnnotation => {
                 "the key of an annotation that an overlay can set: a qualified name that Kubernetes gives no meaning \
-                 in the validation of pods"
+                 in the validation of pods, and that is not of `fabric-injector.io`, whose annotations the program sets \
+                 itself"
             }
             Self::LabelValue => {
                 "the value of a label: at most 63 letters, digits, `-`, `_` and `.` with a letter or digit at both ends"

@@ -75,13 +75,14 @@ const HOST_USERS: &[Exclusion] = &[
     Exclusion::new(TRUE, "initContainers/*/securityContext/procMount", Some(Literal::Text("Unmasked"))),
 ];
 
-/// The API server turns the ports of a pod on the host network into ports of the node, of which each has one user.
+/// The API server turns the ports of a pod on the host network into ports of the node, of which each has one user. Init
+/// containers run one after the other.
 const HOST_NETWORK: &[Exclusion] = &[
     Exclusion::new(TRUE, "hostUsers", FALSE),
     Exclusion::new(TRUE, "hostnameOverride", None),
     Exclusion::new(TRUE, "securityContext/sysctls", None),
-    Exclusion::new(TRUE, "containers/*/ports", None),
-    Exclusion::new(TRUE, "initContainers/*/ports", None),
+    Exclusion::new(TRUE, "containers", Some(Literal::PortsOffTheNode)),
+    Exclusion::new(TRUE, "initContainers/*", Some(Literal::PortsOffTheNode)),
 ];
 
 /// A `sleep` hook is at most as long as the grace period.
@@ -92,7 +93,7 @@ const SLEEP_HOOKS: &[Exclusion] = &[
     Exclusion::new(None, "initContainers/*/lifecycle/preStop/sleep", None),
 ];
 
-static POD_SPEC: Object = Object::new(
+pub(super) static POD_SPEC: Object = Object::new(
     "PodSpec",
     &[
         Field::new("activeDeadlineSeconds", Shape::Integer(1, INT32_MAX)),

@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use crate::core::json;
 use crate::core::pointer::push_token;
 
 use super::flow::Flow;
@@ -43,11 +44,9 @@ pub struct Edited {
 
 /// Edits the text of one document so that it reads as `after`. `None` if the whole document has to be written again.
 pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<Edited> {
-    let layout = Layout::read(text, json)?;
-    let style = Style::of(&layout, json);
     let mut rewritten: Vec<String> = Vec::new();
     for _ in 0..MAX_ATTEMPTS {
-        let edits = Editor::new(&layout, &style, &rewritten).edits(after)?;
+        let edits = edits(text, after, json, &rewritten)?;
         let has_comment = edits.iter().any(|edit| text[edit.range.clone()].contains('#'));
         let edited = apply(text, edits)?;
         let is_right = !json && Layout::reads_as(&edited, after);
@@ -59,6 +58,14 @@ pub(super) fn edit(text: &str, after: &Value, json: bool) -> Option<Edited> {
         rewritten = enlarged(rewritten, different)?;
     }
     None
+}
+
+/// The edits after which a text reads as a value. The layout takes several times the memory of the text, and is not kept
+/// while the edited text is read.
+fn edits(text: &str, after: &Value, json: bool, rewritten: &[String]) -> Option<Vec<Edit>> {
+    let layout = Layout::read(text, json)?;
+    let style = Style::of(&layout, json);
+    Editor::new(&layout, &style, rewritten).edits(after)
 }
 
 /// Writes a document again below its leading comments.
@@ -142,7 +149,7 @@ fn apply(text: &str, mut edits: Vec<Edit>) -> Option<String> {
 
 fn read(text: &str, json: bool) -> Option<Value> {
     if json {
-        return serde_json::from_str(text).ok();
+        return json::read(text).ok().map(|(value, _)| value);
     }
     let manifest = super::read_value(text).ok()?;
     manifest.root.filter(|_| manifest.duplicate_key.is_none())

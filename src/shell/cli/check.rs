@@ -4,9 +4,10 @@ use anyhow::Context;
 use clap::Args;
 use serde_json::{Map, Value, json};
 
+use crate::core::admission::{UNCHANGED, WOULD_BE_INJECTED};
 use crate::core::engine::{SKIPPED, STAMP};
 use crate::shell::builtin;
-use crate::shell::cluster::{DryRun, dry_run};
+use crate::shell::cluster::{DryRun, dry_run, uncalled};
 
 use super::ExitStatus;
 use super::output::Output;
@@ -34,6 +35,13 @@ pub(super) struct Arguments {
     /// The resource name of GPUs [default: that of the built-in policies]
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     gpu_resource: Option<String>,
+    /// A label that the pod selects its node by, such as `node.kubernetes.io/instance-type=p5.48xlarge`; may be given
+    /// several times
+    #[arg(long = "node-selector", value_name = "KEY=VALUE", value_parser = annotation)]
+    node_selector: Vec<(String, String)>,
+    /// Expect a webhook in audit mode, which reports the injection and leaves the pod unchanged
+    #[arg(long)]
+    audit: bool,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -42,6 +50,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let pod = pod(arguments)?;
     let DryRun { result, warnings } = runtime.block_on(dry_run(&arguments.namespace, &pod))?;
     let was_called = warnings.iter().any(|warning| warning.starts_with("fabric-injector: "));
+    let audited = warnings.iter().find_map(|warning| warning.strip_prefix(UNCHANGED)).map(str::to_owned);
     for warning in warnings {
         output.message(&format!("warning: {warning}"));
     }
@@ -58,6 +67,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         ));
         return Ok(ExitStatus::Refused);
     }
+    if let Some(audited) = audited {
+        return in_audit_mode(arguments, &audited, output);
+    }
     let Some(stamp) = pod["metadata"]["annotations"][STAMP].as_str() else {
         output.message(&format!(
             "error: the pod would not be injected: the API server returns it without the annotation `{STAMP}`"
@@ -65,16 +77,33 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         let hint = if was_called {
             "the API server called the webhook, which left the pod unchanged; the warning above has the reason".to_owned()
         } else {
-            format!(
-                "the API server did not call the webhook; see which pods it matches, and whether it excludes `{}`: kubectl get \
-                 mutatingwebhookconfigurations -o jsonpath='{{..matchConditions}} {{..namespaceSelector}}'",
-                arguments.namespace
-            )
+            runtime.block_on(uncalled(&arguments.namespace))
         };
         output.message(&format!("hint: {hint}"));
         return Ok(ExitStatus::Refused);
     };
     output.data(format!("injected by {stamp}\n").as_bytes())?;
+    if arguments.audit {
+        output.message("error: the webhook injects pods: it is not in audit mode");
+        return Ok(ExitStatus::Refused);
+    }
+    Ok(ExitStatus::Done)
+}
+
+/// Reports what a webhook in audit mode would do.
+fn in_audit_mode(arguments: &Arguments, audited: &str, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let Some(stamp) = audited.strip_prefix(WOULD_BE_INJECTED) else {
+        output.message("error: the pod would not be injected; the warning above has the reason");
+        return Ok(ExitStatus::Refused);
+    };
+    if !arguments.audit {
+        output.message(
+            "error: the pod would not be injected: the webhook is in audit mode, and changes no pod",
+        );
+        output.message("hint: use `--audit` to check what it would do");
+        return Ok(ExitStatus::Refused);
+    }
+    output.data(format!("audit mode: without it, the pod would be injected by {stamp}\n").as_bytes())?;
     Ok(ExitStatus::Done)
 }
 
@@ -90,16 +119,19 @@ fn pod(arguments: &Arguments) -> anyhow::Result<Value> {
     let default = built_in.gpu_resources().first();
     let gpus = arguments.gpu_resource.as_ref().or(default).context("there is no resource name for GPUs")?;
     let limits = Map::from_iter([(gpus.clone(), json!(GPUS))]);
+    let labels = arguments.node_selector.iter();
+    let node_selector: Map<String, Value> = labels.map(|(key, value)| (key.clone(), json!(value))).collect();
     Ok(json!({
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"generateName": "fabric-injector-check-", "annotations": annotations},
         "spec": {
             "restartPolicy": "Never",
+            "nodeSelector": node_selector,
             "automountServiceAccountToken": false,
             "securityContext": {
+                // Without `runAsUser`: OpenShift refuses a user that is not of the namespace.
                 "runAsNonRoot": true,
-                "runAsUser": 65532,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [{

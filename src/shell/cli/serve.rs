@@ -10,7 +10,7 @@ mod signals;
 use anyhow::Context;
 
 use crate::shell::cluster::Reconciler;
-use crate::shell::server::{Ended, Server};
+use crate::shell::server::{EVALUATIONS, Ended, Server};
 use crate::shell::telemetry::traces;
 
 use super::ExitStatus;
@@ -18,8 +18,10 @@ use configuration::Configuration;
 
 pub(super) use arguments::Arguments;
 
-/// Threads that serve requests. Each serves about ten thousand a second, and more of them take more memory.
+/// Threads that drive connections. More of them take more memory.
 const MAX_THREADS: usize = 4;
+/// Threads for evaluations, one of them for large reviews, and for reading files.
+const BLOCKING_THREADS: usize = EVALUATIONS + 1 + 4;
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
     let _log = log::Log::install(arguments)?;
@@ -27,12 +29,12 @@ pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cores.min(MAX_THREADS))
-        .max_blocking_threads(MAX_THREADS)
+        .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .context("the threads that serve requests cannot be started")?;
     let ended = runtime.block_on(serve(arguments))?;
-    // A large review whose client is gone may still be evaluated.
+    // A review whose client is gone may still be evaluated.
     runtime.shutdown_background();
     exporter.finish();
     Ok(match ended {

@@ -7,11 +7,12 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::StatusCode;
 use tokio::sync::OwnedSemaphorePermit;
-use tokio::time::{Duration, timeout_at};
+use tokio::time::{self, Duration, timeout_at};
 
 use crate::core::admission::OnError;
 use crate::shell::telemetry::Shed;
 
+use super::connections::{Held, Slot};
 use super::rejection::Rejection;
 use super::state::State;
 
@@ -20,6 +21,10 @@ use super::state::State;
 pub const MAX_BODY: usize = 7 << 20;
 /// The time within which a body has to arrive.
 pub(super) const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time within which the next part of a body has to arrive, or its end. API servers send a body at once.
+const PART_TIMEOUT: Duration = Duration::from_secs(2);
+/// The size of such a part.
+const PART: usize = 16 << 10;
 /// The most that is read of a body that is not used.
 const MAX_DRAINED: usize = 64 << 20;
 
@@ -32,23 +37,33 @@ pub(super) struct BufferedBody {
     pub(super) shed: bool,
 }
 
-/// Reads a body. `length` is its `content-length`, if there is one.
+/// Reads a body. `length` is its `content-length`, if there is one; `slot` is its connection.
 pub(super) async fn read_body(
     state: &State,
     mut body: Body,
     length: Option<usize>,
     deadline: Instant,
+    slot: Option<&Slot>,
 ) -> Result<BufferedBody, Rejection> {
     // Most bodies arrive as one chunk, which is not copied.
     let mut first = Bytes::new();
     let mut whole = BytesMut::new();
     let mut memory = MemoryPermit::default();
-    while let Some(data) = next(&mut body, deadline).await? {
-        if first.len() + whole.len() + data.len() > MAX_BODY {
+    let mut held = slot.map(|slot| slot.connection.hold(0));
+    let mut parts = Parts::new(deadline);
+    while let Some(data) = next(&mut body, parts.due).await? {
+        let received = first.len() + whole.len() + data.len();
+        if received > MAX_BODY {
             drain(body, deadline).await;
             return Err(too_large());
         }
-        if !memory.extend(state, data.len(), deadline).await {
+        if let Some(held) = &mut held {
+            held.add(data.len());
+        }
+        if parts.received(received) {
+            held.iter().for_each(Held::progress);
+        }
+        if !memory.extend(state, data.len(), deadline, slot).await {
             state.metrics.shed(Shed::Memory);
             drain(body, deadline).await;
             return Err(Rejection::overloaded(Shed::Memory));
@@ -68,9 +83,36 @@ pub(super) async fn read_body(
     Ok(BufferedBody { bytes, _permits: memory.regular.into_iter().chain(memory.spare).collect(), shed })
 }
 
+/// The parts in which a body arrives.
+struct Parts {
+    deadline: time::Instant,
+    /// The time by which the next part has to be there.
+    due: time::Instant,
+    /// The bytes that are there with it.
+    expected: usize,
+}
+
+impl Parts {
+    fn new(deadline: Instant) -> Self {
+        let mut parts = Self { deadline: deadline.into(), due: deadline.into(), expected: 0 };
+        parts.received(0);
+        parts
+    }
+
+    /// Returns whether these bytes complete a part.
+    fn received(&mut self, bytes: usize) -> bool {
+        let complete = bytes >= self.expected;
+        if complete {
+            self.expected = bytes + PART;
+            self.due = self.deadline.min(time::Instant::now() + PART_TIMEOUT);
+        }
+        complete
+    }
+}
+
 /// The next chunk of a body, if there is one.
-async fn next(body: &mut Body, deadline: Instant) -> Result<Option<Bytes>, Rejection> {
-    match timeout_at(deadline.into(), body.frame()).await {
+async fn next(body: &mut Body, due: time::Instant) -> Result<Option<Bytes>, Rejection> {
+    match timeout_at(due, body.frame()).await {
         Ok(None) => Ok(None),
         Ok(Some(Ok(frame))) => Ok(Some(frame.into_data().unwrap_or_default())),
         Ok(Some(Err(error))) => {
@@ -94,11 +136,12 @@ struct MemoryPermit {
 
 impl MemoryPermit {
     /// Returns whether there is memory for more bytes.
-    async fn extend(&mut self, state: &State, bytes: usize, deadline: Instant) -> bool {
+    async fn extend(&mut self, state: &State, bytes: usize, deadline: Instant, slot: Option<&Slot>) -> bool {
         if self.spare.is_some() {
             return true;
         }
-        match (state.body_permit(bytes), &mut self.regular) {
+        let permit = timeout_at(deadline.into(), state.body_permit(bytes, slot)).await.ok().flatten();
+        match (permit, &mut self.regular) {
             (Some(more), Some(regular)) => regular.merge(more),
             (Some(more), regular @ None) => *regular = Some(more),
             (None, _) if state.on_error == OnError::Allow => {

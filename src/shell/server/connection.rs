@@ -26,7 +26,7 @@ use tower_service::Service as TowerService;
 
 use crate::shell::telemetry::Metrics;
 
-use super::connections::{Connection, InFlight};
+use super::connections::{Connection, InFlight, Slot};
 use super::linger::Lingering;
 
 /// The timeouts of a connection.
@@ -58,8 +58,9 @@ impl Default for Timeouts {
 
 /// The largest head of a request. API servers send a few hundred bytes.
 const MAX_HEAD: u32 = 16 << 10;
-/// Concurrent requests on one HTTP/2 connection.
-const MAX_STREAMS: u32 = 256;
+/// Concurrent requests on one HTTP/2 connection. A request whose body does not arrive takes about 10 KiB, and any client
+/// can have as many connections as there may be. API servers use HTTP/1.1 for webhooks.
+const MAX_STREAMS: u32 = 8;
 /// The interval of HTTP/2 pings, and the time within which the client has to answer one.
 const PING: Duration = Duration::from_secs(20);
 
@@ -85,7 +86,7 @@ pub(super) enum Phase {
 #[derive(Debug, Clone)]
 struct Service {
     router: Router,
-    connection: Arc<Connection>,
+    slot: Arc<Slot>,
     /// The phase of the server, for HTTP/1.1: from `Leaving` on, each response is the last of its connection. Closing
     /// an idle connection may cut off a request that the client does not repeat, and API servers use HTTP/1.1 for
     /// webhooks.
@@ -96,7 +97,7 @@ impl Service {
     /// Returns whether a response is the last of its connection, so that it has `connection: close`.
     fn should_close(&self) -> bool {
         let leaving = |phase: &watch::Receiver<Phase>| *phase.borrow() >= Phase::Leaving;
-        self.phase.as_ref().is_some_and(|phase| leaving(phase) || self.connection.ends())
+        self.phase.as_ref().is_some_and(|phase| leaving(phase) || self.slot.connection.ends())
     }
 }
 
@@ -105,8 +106,9 @@ impl hyper::service::Service<hyper::Request<Incoming>> for Service {
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let in_flight = self.connection.request();
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        let in_flight = self.slot.connection.request();
+        request.extensions_mut().insert(Arc::clone(&self.slot));
         let response = self.router.clone().call(request);
         let service = self.clone();
         Box::pin(async move {
@@ -149,7 +151,7 @@ impl HttpBody for CountedBody {
 pub(super) struct Context {
     pub(super) router: Router,
     pub(super) timeouts: Timeouts,
-    pub(super) connection: Arc<Connection>,
+    pub(super) slot: Arc<Slot>,
     pub(super) phase: watch::Receiver<Phase>,
     /// None on the admin port.
     pub(super) metrics: Option<Arc<Metrics>>,
@@ -168,22 +170,26 @@ impl Context {
     }
 }
 
-/// Serves one connection until it ends.
+/// Serves one connection until it ends or is evicted.
 pub(super) async fn serve(stream: TcpStream, tls: Option<TlsAcceptor>, context: Context) {
+    tokio::select! {
+        biased;
+        // Without a farewell, for which the client might never be ready: another one waits for its place.
+        () = context.slot.connection.evicted.notified() => context.closed("evicted"),
+        () = serve_to_end(stream, tls, &context) => {}
+    }
+}
+
+async fn serve_to_end(stream: TcpStream, tls: Option<TlsAcceptor>, context: &Context) {
     // A response is one write, so that Nagle's algorithm would only delay it.
     let _ = stream.set_nodelay(true);
-    let Some(acceptor) = tls else { return serve_http1(stream, &context).await };
-    let stream = tokio::select! {
-        biased;
-        () = context.connection.evicted.notified() => return context.closed("evicted"),
-        stream = handshake(stream, acceptor, &context) => stream,
-    };
+    let Some(acceptor) = tls else { return serve_http1(stream, context).await };
     // The negotiated protocol decides rather than the first bytes, which may never arrive.
-    match stream {
+    match handshake(stream, acceptor, context).await {
         Some(stream) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            serve_http2(stream, &context).await;
+            serve_http2(stream, context).await;
         }
-        Some(stream) => serve_http1(stream, &context).await,
+        Some(stream) => serve_http1(stream, context).await,
         None => {}
     }
 }
@@ -227,7 +233,7 @@ async fn serve_http1(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
         .half_close(true);
     let service = Service {
         router: context.router.clone(),
-        connection: Arc::clone(&context.connection),
+        slot: Arc::clone(&context.slot),
         phase: Some(context.phase.clone()),
     };
     drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context, true).await;
@@ -241,13 +247,13 @@ async fn serve_http2(stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'stati
         .keep_alive_timeout(PING)
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEAD);
-    let service =
-        Service { router: context.router.clone(), connection: Arc::clone(&context.connection), phase: None };
+    let service = Service { router: context.router.clone(), slot: Arc::clone(&context.slot), phase: None };
     drive(builder.serve_connection(TokioIo::new(Lingering::new(stream)), service), context, false).await;
 }
 
 /// Runs a connection, and closes it when it is too old or idle for too long, or when the server stops.
 async fn drive(running: impl GracefulConnection, context: &Context, http1: bool) {
+    let connection = &context.slot.connection;
     let mut running = pin!(running);
     let mut phase = context.phase.clone();
     let mut old = pin!(sleep(with_jitter(context.timeouts.age)));
@@ -263,13 +269,12 @@ async fn drive(running: impl GracefulConnection, context: &Context, http1: bool)
         tokio::select! {
             _ = running.as_mut() => return,
             _ = phase.wait_for(|phase| *phase == Phase::Draining) => break None,
-            () = context.connection.evicted.notified() => break Some("evicted"),
             () = old.as_mut() => break Some("age"),
             () = check => {
-                if context.connection.idle().is_some_and(|idle| idle >= context.timeouts.idle) {
+                if connection.idle().is_some_and(|idle| idle >= context.timeouts.idle) {
                     break Some("idle");
                 }
-                if context.connection.stuck().is_some_and(|stuck| stuck >= STUCK) {
+                if connection.stuck().is_some_and(|stuck| stuck >= STUCK) {
                     // The client would not read an announcement either.
                     return context.closed("stuck");
                 }
@@ -278,13 +283,10 @@ async fn drive(running: impl GracefulConnection, context: &Context, http1: bool)
     };
     if let Some(reason) = reason {
         context.closed(reason);
-        if reason == "evicted" && !context.connection.has_had_request() {
-            return;
-        }
     }
     if http1 && matches!(reason, None | Some("age")) {
         // The next response announces the close, because a request may have been sent already.
-        context.connection.end();
+        connection.end();
         tokio::select! {
             _ = running.as_mut() => return,
             () = sleep(LAST_REQUEST) => {}
@@ -295,7 +297,7 @@ async fn drive(running: impl GracefulConnection, context: &Context, http1: bool)
     tokio::select! {
         _ = running => {}
         () = sleep(context.timeouts.closing) => {}
-        () = idle(&context.connection) => {}
+        () = idle(connection) => {}
     }
 }
 

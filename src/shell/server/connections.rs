@@ -1,6 +1,10 @@
-//! The open connections, and the eviction of idle ones when there are too many.
+//! The open connections of a port, and which of them is closed when there is no room for another client.
+//!
+//! A source is limited only where it takes from others: when there is no room, the source that takes the most makes
+//! room. So one address can carry the load of a whole cluster, and hostile addresses evict their own connections.
 
 use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -8,16 +12,33 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tokio::time::Duration;
 
+/// The time without progress after which a connection is evicted for the memory that it holds. The parts of a review
+/// of an API server follow each other within milliseconds.
+const STALLED: Duration = Duration::from_millis(100);
+
+/// The address of a client, or the IPv6 network of 64 bits, all of whose addresses one client may have.
+fn source(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.into(),
+        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() >> 64 << 64).into(),
+    }
+}
+
 /// The activity of one connection.
 #[derive(Debug)]
 pub(super) struct Connection {
+    source: IpAddr,
     begun: Instant,
-    /// It has had a request.
-    has_had_request: AtomicBool,
+    /// It has had a response.
+    served: AtomicBool,
     /// Requests in flight.
     active: AtomicUsize,
-    /// Milliseconds from `begun` to the last activity: a response was sent, or a request began while none was in
-    /// flight.
+    /// Those of them that wait for the server rather than for the client.
+    working: AtomicUsize,
+    /// The memory for bodies that have not arrived and responses that are not sent.
+    held: AtomicUsize,
+    /// Milliseconds from `begun` to the last activity: a request began while none was in flight, a part of a body
+    /// arrived, a response was ready, or a part of it was sent.
     last: AtomicU64,
     /// The next response is the last.
     ends: AtomicBool,
@@ -26,11 +47,14 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    fn new() -> Self {
+    fn new(source: IpAddr) -> Self {
         Self {
+            source,
             begun: Instant::now(),
-            has_had_request: AtomicBool::new(false),
+            served: AtomicBool::new(false),
             active: AtomicUsize::new(0),
+            working: AtomicUsize::new(0),
+            held: AtomicUsize::new(0),
             last: AtomicU64::new(0),
             ends: AtomicBool::new(false),
             evicted: Notify::new(),
@@ -54,15 +78,22 @@ impl Connection {
 
     /// Counts a request until the guard is dropped.
     pub(super) fn request(self: &Arc<Self>) -> InFlight {
-        self.has_had_request.store(true, Ordering::Relaxed);
         if self.active.fetch_add(1, Ordering::Relaxed) == 0 {
             self.touch();
         }
         InFlight(Arc::clone(self))
     }
 
-    pub(super) fn has_had_request(&self) -> bool {
-        self.has_had_request.load(Ordering::Relaxed)
+    /// Counts a request as waiting for the server until the guard is dropped.
+    pub(super) fn work(self: &Arc<Self>) -> Working {
+        self.working.fetch_add(1, Ordering::Relaxed);
+        Working(Arc::clone(self))
+    }
+
+    /// Counts memory as held for the client until the guard is dropped.
+    pub(super) fn hold(self: &Arc<Self>, bytes: usize) -> Held {
+        self.held.fetch_add(bytes, Ordering::Relaxed);
+        Held { connection: Arc::clone(self), bytes }
     }
 
     /// The time since the last activity; none while a request is in flight.
@@ -79,6 +110,22 @@ impl Connection {
         let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
         self.begun.elapsed().saturating_sub(last)
     }
+
+    /// The order of eviction: an idle connection that was served before is the last.
+    fn rank(&self) -> (bool, Duration) {
+        let is_proven = self.served.load(Ordering::Relaxed) && self.active.load(Ordering::Relaxed) == 0;
+        (!is_proven, self.since_last())
+    }
+
+    /// What the connection takes of the connections: one, unless a request on it waits for the server.
+    fn place(&self) -> usize {
+        usize::from(self.working.load(Ordering::Relaxed) == 0)
+    }
+
+    /// What the connection takes of the memory, if it stalls.
+    fn stalled_memory(&self) -> usize {
+        if self.since_last() < STALLED { 0 } else { self.held.load(Ordering::Relaxed) }
+    }
 }
 
 /// A request, until its response is sent.
@@ -88,7 +135,44 @@ pub(super) struct InFlight(Arc<Connection>);
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.touch();
+        self.0.served.store(true, Ordering::Relaxed);
         self.0.active.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A request whose body has arrived, until its response is ready.
+#[derive(Debug)]
+pub(super) struct Working(Arc<Connection>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.0.touch();
+        self.0.working.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Memory that is held until the client has sent a body or read a response.
+#[derive(Debug)]
+pub(super) struct Held {
+    connection: Arc<Connection>,
+    bytes: usize,
+}
+
+impl Held {
+    pub(super) fn add(&mut self, bytes: usize) {
+        self.bytes += bytes;
+        self.connection.held.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Records that the client does its part.
+    pub(super) fn progress(&self) {
+        self.connection.touch();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.connection.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -105,6 +189,25 @@ struct Open {
     by_number: HashMap<u64, Arc<Connection>>,
 }
 
+impl Open {
+    /// Evicts a connection of the source that takes the most, the one that has waited for its client for longest.
+    /// `taken` is what a connection takes, 0 if it stays. On a tie, the source of the newcomer makes room.
+    fn evict(&mut self, newcomer: IpAddr, taken: impl Fn(&Connection) -> usize) -> bool {
+        let mut shares = HashMap::<IpAddr, usize>::new();
+        for connection in self.by_number.values() {
+            *shares.entry(connection.source).or_default() += taken(connection);
+        }
+        let most = shares.into_iter().max_by_key(|(source, share)| (*share, *source == newcomer));
+        let victim = most.and_then(|(source, _)| {
+            let of_source = self.by_number.iter().filter(|(_, connection)| connection.source == source);
+            let evictable = of_source.filter(|(_, connection)| taken(connection) > 0);
+            evictable.max_by_key(|(_, connection)| connection.rank()).map(|(number, _)| *number)
+        });
+        let victim = victim.and_then(|number| self.by_number.remove(&number));
+        victim.inspect(|connection| connection.evicted.notify_one()).is_some()
+    }
+}
+
 impl Connections {
     pub(super) fn new(most: usize) -> Self {
         Self { most, open: Mutex::default() }
@@ -119,23 +222,17 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a connection. At the limit, it evicts one that never had a request, or else the one that has been idle for
-    /// longest, so that idle clients do not keep out active ones. None if a request is in flight on all of them.
-    pub(super) fn add(self: &Arc<Self>) -> Option<Slot> {
+    /// Adds a connection from this address. At the limit, it evicts another one; none if a request on each of them
+    /// waits for the server.
+    pub(super) fn add(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
+        let source = source(address);
         let mut open = self.open();
-        if open.by_number.len() >= self.most {
-            let victim = open.by_number.iter().filter_map(|(number, connection)| {
-                let idle = connection.idle()?;
-                Some(((!connection.has_had_request(), idle), *number))
-            });
-            let (_, number) = victim.max()?;
-            if let Some(connection) = open.by_number.remove(&number) {
-                connection.evicted.notify_one();
-            }
+        if open.by_number.len() >= self.most && !open.evict(source, Connection::place) {
+            return None;
         }
         let number = open.next;
         open.next += 1;
-        let connection = Arc::new(Connection::new());
+        let connection = Arc::new(Connection::new(source));
         open.by_number.insert(number, Arc::clone(&connection));
         Some(Slot { number, connection, of: Arc::clone(self) })
     }
@@ -149,6 +246,13 @@ pub(super) struct Slot {
     of: Arc<Connections>,
 }
 
+impl Slot {
+    /// Evicts a connection that holds memory and stalls, if there is one.
+    pub(super) fn evict_for_memory(&self) -> bool {
+        self.of.open().evict(self.connection.source, Connection::stalled_memory)
+    }
+}
+
 impl Drop for Slot {
     fn drop(&mut self) {
         self.of.open().by_number.remove(&self.number);
@@ -156,29 +260,4 @@ impl Drop for Slot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn idle_connections_are_evicted_and_busy_ones_stay() {
-        let connections = Arc::new(Connections::new(2));
-        let numbers = || {
-            let mut numbers: Vec<u64> = connections.open().by_number.keys().copied().collect();
-            numbers.sort_unstable();
-            numbers
-        };
-        let busy = connections.add().unwrap();
-        let request = busy.connection.request();
-        let _idle = connections.add().unwrap();
-        let third = connections.add().unwrap();
-        assert_eq!(numbers(), [0, 2], "the idle one is evicted");
-        let other = third.connection.request();
-        assert!(connections.add().is_none(), "all are busy");
-        drop(other);
-        let _fourth = connections.add().unwrap();
-        assert_eq!(numbers(), [0, 3], "the one without requests is evicted");
-        drop(request);
-        drop(busy);
-        assert_eq!(numbers(), [3]);
-    }
-}
+mod tests;

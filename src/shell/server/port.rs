@@ -83,8 +83,8 @@ impl Port {
         alive: mpsc::Sender<()>,
     ) {
         loop {
-            let stream = match self.listener.accept().await {
-                Ok((stream, _)) => stream,
+            let (stream, address) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
                 Err(error) => {
                     // Most likely too many open files, which does not end within microseconds.
                     tracing::warn!(%error, "a connection cannot be accepted");
@@ -92,14 +92,14 @@ impl Port {
                     continue;
                 }
             };
-            let Some(place) = connections.add() else {
+            let Some(slot) = connections.add(address.ip()) else {
                 tracing::warn!("a connection was closed: a request is in flight on all others");
                 continue;
             };
             let context = Context {
                 router: self.router.clone(),
                 timeouts: self.timeouts,
-                connection: Arc::clone(&place.connection),
+                slot: Arc::new(slot),
                 phase: phase.clone(),
                 metrics: self.metrics.clone(),
             };
@@ -108,7 +108,7 @@ impl Port {
             tokio::spawn(async move {
                 let _counted = context.metrics.as_ref().map(|metrics| metrics.connection());
                 connection::serve(stream, tls, context).await;
-                drop((place, alive));
+                drop(alive);
             });
         }
     }

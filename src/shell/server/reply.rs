@@ -9,13 +9,21 @@ use hyper::body::{Frame, SizeHint};
 use hyper::{Response, StatusCode, header};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::connections::Held;
+
 /// The size of a frame. The next one is handed to the connection when the client has taken this one, so that a response
 /// holds its permit until the client reads it.
 const FRAME: usize = 16 << 10;
 
+/// The memory of a response.
+pub(super) struct Memory {
+    pub(super) _permit: OwnedSemaphorePermit,
+    pub(super) held: Option<Held>,
+}
+
 struct Sending {
     rest: Bytes,
-    _permit: Option<OwnedSemaphorePermit>,
+    memory: Option<Memory>,
 }
 
 impl HttpBody for Sending {
@@ -29,6 +37,7 @@ impl HttpBody for Sending {
         if self.rest.is_empty() {
             return Poll::Ready(None);
         }
+        self.memory.iter().flat_map(|memory| &memory.held).for_each(Held::progress);
         let length = self.rest.len().min(FRAME);
         Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
     }
@@ -42,9 +51,9 @@ impl HttpBody for Sending {
     }
 }
 
-/// A response in JSON, with the permit for its memory.
-pub(super) fn json(status: StatusCode, bytes: Bytes, permit: Option<OwnedSemaphorePermit>) -> Response<Body> {
-    let mut reply = Response::new(Body::new(Sending { rest: bytes, _permit: permit }));
+/// A response in JSON, with its memory.
+pub(super) fn json(status: StatusCode, bytes: Bytes, memory: Option<Memory>) -> Response<Body> {
+    let mut reply = Response::new(Body::new(Sending { rest: bytes, memory }));
     *reply.status_mut() = status;
     let json = header::HeaderValue::from_static("application/json");
     reply.headers_mut().insert(header::CONTENT_TYPE, json);

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Duration, sleep};
 
-use crate::core::admission::OnError;
+use crate::core::admission::{Mode, OnError};
 use crate::core::policy_set::PolicySet;
 use crate::shell::cluster::Reconciler;
 use crate::shell::policy_sources::{PolicySources, RawPolicies};
@@ -39,6 +39,8 @@ pub struct Config {
     pub tls: TlsSource,
     /// The policies and values, which are reloaded when they change.
     pub policy_sources: PolicySources,
+    /// The use of the answers.
+    pub mode: Mode,
     /// The response for a pod on which the policy or the program fails.
     pub on_error: OnError,
     /// The time for which the server still accepts connections after a signal, while clients learn that it stops.
@@ -78,7 +80,7 @@ impl Server {
         let policies = sources.compile()?;
         let material = config.tls.read(reconciler.as_ref())?;
         let (tls, validity) = TlsSettings::new(material.clone(), SystemTime::now())?;
-        let state = Arc::new(State::new(policies, config.on_error, config.limits));
+        let state = Arc::new(State::new(policies, config.on_error, config.limits).in_mode(config.mode));
         certificate_in_use(&state, validity);
         let webhook = bind("--listen", config.listen).await?;
         let admin = bind("--admin-listen", config.admin_listen).await?;
@@ -104,7 +106,8 @@ impl Server {
     pub(crate) fn log_start(&self) -> io::Result<()> {
         let (address, admin) = (self.address()?, self.admin_address()?);
         let policies = stamps(&self.policies());
-        tracing::info!(%address, %admin, policies, version = env!("CARGO_PKG_VERSION"), "listening");
+        let mode = self.config.mode.name();
+        tracing::info!(%address, %admin, policies, mode, version = env!("CARGO_PKG_VERSION"), "listening");
         Ok(())
     }
 

@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
-use crate::core::admission::{Evaluate, OnError};
+use crate::core::admission::{Evaluate, Mode, OnError};
 use crate::core::policy_set;
 use crate::core::policy_set::PolicySet;
 use crate::shell::telemetry::Metrics;
 
+use super::connections::Slot;
 use super::readiness::Readiness;
 
 /// The limits on concurrent requests.
@@ -38,10 +40,19 @@ impl Default for Limits {
 
 /// The total size of all responses that are not sent yet.
 const RESPONSE_BYTES: usize = 32 << 20;
+/// The time within which an evicted connection leaves its memory.
+const EVICTION: Duration = Duration::from_millis(100);
+/// Reviews that are evaluated at the same time, besides a large one. More than there are cores, so that a few that take
+/// long do not delay all others.
+pub(crate) const EVALUATIONS: usize = 8;
+
+/// Larger reviews are evaluated one at a time.
+const LARGE: usize = 128 << 10;
 
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct State {
     pub(super) policies: ArcSwap<PolicySet>,
+    pub(super) mode: Mode,
     pub(super) on_error: OnError,
     pub(super) metrics: Arc<Metrics>,
     pub(super) readiness: Readiness,
@@ -50,9 +61,9 @@ pub struct State {
     body_bytes: Arc<Semaphore>,
     spare_body: Arc<Semaphore>,
     response_bytes: Arc<Semaphore>,
-    /// Large pods are evaluated one at a time, and not on the threads that drive connections: a parsed pod takes more
-    /// than ten times its size in JSON.
-    pub(super) large: Arc<Semaphore>,
+    evaluations: Arc<Semaphore>,
+    /// Large pods are evaluated one at a time: a parsed pod takes more than ten times its size in JSON.
+    large: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for State {
@@ -64,10 +75,11 @@ impl std::fmt::Debug for State {
 impl State {
     /// The state of a server with these policies.
     pub fn new(policies: PolicySet, on_error: OnError, limits: Limits) -> Self {
-        let metrics = Metrics::default();
+        let metrics = Metrics::new(Mode::Inject);
         metrics.policies_in_use(&policies);
         Self {
             policies: ArcSwap::from_pointee(policies),
+            mode: Mode::Inject,
             on_error,
             metrics: Arc::new(metrics),
             readiness: Readiness::default(),
@@ -76,8 +88,18 @@ impl State {
             body_bytes: Arc::new(Semaphore::new(limits.body_bytes)),
             spare_body: Arc::new(Semaphore::new(1)),
             response_bytes: Arc::new(Semaphore::new(RESPONSE_BYTES)),
+            evaluations: Arc::new(Semaphore::new(EVALUATIONS)),
             large: Arc::new(Semaphore::new(1)),
         }
+    }
+
+    /// Chooses the mode. [`Mode::Audit`] allows every pod, also one on which the policy or the program fails.
+    #[must_use]
+    pub fn in_mode(self, mode: Mode) -> Self {
+        let on_error = if mode == Mode::Audit { OnError::Allow } else { self.on_error };
+        let metrics = Metrics::new(mode);
+        metrics.policies_in_use(&self.policies.load());
+        Self { mode, on_error, metrics: Arc::new(metrics), ..self }
     }
 
     /// Replaces the engine, for tests of its failures.
@@ -105,16 +127,44 @@ impl State {
         Arc::clone(&self.spare_body).acquire_owned().await.ok()
     }
 
+    /// Waits for the permit to evaluate a review of this size.
+    pub(super) async fn evaluation_permit(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let turn = if bytes < LARGE { &self.evaluations } else { &self.large };
+        Arc::clone(turn).acquire_owned().await.ok()
+    }
+
     /// The permit of a response, which is held until it is sent, if there is memory for it.
-    pub(super) fn response_permit(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(bytes).ok()?;
-        Arc::clone(&self.response_bytes).try_acquire_many_owned(bytes).ok()
+    pub(super) async fn response_permit(
+        &self,
+        bytes: usize,
+        slot: Option<&Slot>,
+    ) -> Option<OwnedSemaphorePermit> {
+        memory(&self.response_bytes, bytes, slot).await
     }
 
     /// The permit of a part of a body, if there is memory for it.
-    pub(super) fn body_permit(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let bytes = u32::try_from(bytes).ok()?;
-        Arc::clone(&self.body_bytes).try_acquire_many_owned(bytes).ok()
+    pub(super) async fn body_permit(
+        &self,
+        bytes: usize,
+        slot: Option<&Slot>,
+    ) -> Option<OwnedSemaphorePermit> {
+        memory(&self.body_bytes, bytes, slot).await
+    }
+}
+
+/// Memory for a request on this connection. If there is too little, other connections that stall are evicted.
+async fn memory(all: &Arc<Semaphore>, bytes: usize, slot: Option<&Slot>) -> Option<OwnedSemaphorePermit> {
+    let bytes = u32::try_from(bytes).ok()?;
+    loop {
+        if let Ok(permit) = Arc::clone(all).try_acquire_many_owned(bytes) {
+            return Some(permit);
+        }
+        if !slot.is_some_and(Slot::evict_for_memory) {
+            return None;
+        }
+        if let Ok(permit) = timeout(EVICTION, Arc::clone(all).acquire_many_owned(bytes)).await {
+            return permit.ok();
+        }
     }
 }
 

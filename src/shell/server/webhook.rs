@@ -10,17 +10,15 @@ use axum::routing::any;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use tokio::time::{Duration, timeout_at};
 
-use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome};
+use crate::core::admission::{self, Answer, BadReview, Mode, OnError, Record, ReviewOutcome};
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
-use super::body::{BODY_TIMEOUT, MAX_BODY, drain, read_body, too_large};
+use super::body::{BODY_TIMEOUT, BufferedBody, MAX_BODY, drain, read_body, too_large};
+use super::connections::Slot;
 use super::rejection::{Rejection, overload};
 use super::reply;
 use super::state::{State, request_timeout};
-
-/// Larger reviews are evaluated on another thread, because they would delay others on the same connection.
-const LARGE: usize = 128 << 10;
 
 /// The router of the HTTPS port.
 pub fn router(state: Arc<State>) -> Router {
@@ -39,10 +37,11 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
     let started = Instant::now();
     let span = ReviewSpan::begin(request.method(), request.headers());
     let _in_flight = state.metrics.in_flight();
-    match review(&state, started, request).await {
+    let slot = request.extensions().get::<Arc<Slot>>().cloned();
+    match review(&state, started, request, slot.as_deref()).await {
         Ok(Answer { body, record }) => {
             // A response may be larger than its request, and the client may never read it.
-            let Some(permit) = state.response_permit(body.len()) else {
+            let Some(permit) = state.response_permit(body.len(), slot.as_deref()).await else {
                 state.metrics.shed(Shed::Memory);
                 let rejection = Rejection::overloaded(Shed::Memory);
                 span.rejected(rejection.status(), rejection.reason());
@@ -52,7 +51,8 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
             state.metrics.reviewed(&record, took);
             log(&record, took);
             span.reviewed(&record);
-            reply::json(StatusCode::OK, body.into(), Some(permit))
+            let held = slot.map(|slot| slot.connection.hold(body.len()));
+            reply::json(StatusCode::OK, body.into(), Some(reply::Memory { _permit: permit, held }))
         }
         Err(rejection) => {
             span.rejected(rejection.status(), rejection.reason());
@@ -61,7 +61,12 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
     }
 }
 
-async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) -> Result<Answer, Rejection> {
+async fn review(
+    state: &Arc<State>,
+    started: Instant,
+    request: Request<Body>,
+    slot: Option<&Slot>,
+) -> Result<Answer, Rejection> {
     let (head, body) = request.into_parts();
     let deadline = started + request_timeout(head.uri.query());
     let body_deadline = deadline.min(started + BODY_TIMEOUT);
@@ -73,7 +78,8 @@ async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) ->
         drain(body, body_deadline).await;
         return Err(rejection);
     }
-    let body = read_body(state, body, length, body_deadline).await?;
+    let body = read_body(state, body, length, body_deadline, slot).await?;
+    let _working = slot.map(|slot| slot.connection.work());
     // Only now: bodies that never arrive must not take all permits.
     let Some(_permit) = state.enter() else {
         return shed(state, Shed::InFlight, &body.bytes);
@@ -85,16 +91,22 @@ async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) ->
         return shed(state, Shed::Deadline, &body.bytes);
     }
     tracing::trace!(body = %String::from_utf8_lossy(&body.bytes), "review");
-    if body.bytes.len() < LARGE {
-        return answer(state, &body.bytes);
+    let bytes = body.bytes.clone();
+    match timeout_at(deadline.into(), evaluate(state, body)).await {
+        Ok(answer) => answer,
+        Err(_) => shed(state, Shed::Deadline, &bytes),
     }
-    let Ok(Ok(permit)) = timeout_at(deadline.into(), Arc::clone(&state.large).acquire_owned()).await else {
-        return shed(state, Shed::Deadline, &body.bytes);
-    };
+}
+
+/// Evaluates a review when it is its turn, on another thread: it may take long, and nothing can end it. It keeps its
+/// turn and its memory to its end, even if nobody waits for it anymore.
+async fn evaluate(state: &Arc<State>, body: BufferedBody) -> Result<Answer, Rejection> {
+    let permit = state.evaluation_permit(body.bytes.len()).await;
     let state = Arc::clone(state);
     let evaluated = tokio::task::spawn_blocking(move || {
-        let _permit = permit;
-        answer(&state, &body.bytes)
+        let answer = answer(&state, &body.bytes);
+        drop((body, permit));
+        answer
     });
     evaluated.await.unwrap_or_else(|error| {
         let message = format!("internal error on this review, which is a bug of fabric-injector: {error}");
@@ -104,7 +116,7 @@ async fn review(state: &Arc<State>, started: Instant, request: Request<Body>) ->
 
 fn answer(state: &State, bytes: &[u8]) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
-    admission::answer(&policies, state.evaluate(), state.on_error, bytes).map_err(bad_review)
+    admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes).map_err(bad_review)
 }
 
 /// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning.
@@ -113,9 +125,9 @@ fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
     match state.on_error {
         OnError::Allow => {
             let policies = state.policies.load();
-            let answer =
-                admission::answer_without_evaluation(&policies, state.on_error, bytes, overload(why));
-            answer.map_err(bad_review)
+            let why = overload(why);
+            admission::answer_without_evaluation(&policies, state.mode, state.on_error, bytes, why)
+                .map_err(bad_review)
         }
         OnError::Deny => Err(Rejection::overloaded(why)),
     }
@@ -154,12 +166,14 @@ fn log(record: &Record, took: Duration) {
     let reason = record.reason.as_deref().unwrap_or_default();
     // Not `message`, which is the key of the line itself in JSON.
     let detail = record.message.as_deref().unwrap_or_default();
+    // None for a review that changes the pod, as those of most servers do.
+    let mode = (record.mode == Mode::Audit).then_some(record.mode.name());
     match record.outcome {
         ReviewOutcome::Mutated => {
-            tracing::info!(uid, namespace, name, policy, operations, microseconds, "pod mutated");
+            tracing::info!(uid, namespace, name, policy, operations, microseconds, mode, "pod mutated");
         }
         ReviewOutcome::Refused => {
-            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, "pod refused");
+            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod refused");
         }
         ReviewOutcome::Failed => {
             tracing::error!(
@@ -171,14 +185,25 @@ fn log(record: &Record, took: Duration) {
                 detail,
                 allowed,
                 microseconds,
+                mode,
                 "pod not injected"
             );
         }
         ReviewOutcome::Skipped => {
-            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, "pod skipped");
+            tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod skipped");
         }
         ReviewOutcome::Unchanged => {
-            tracing::debug!(uid, namespace, name, policy, reason, detail, microseconds, "pod unchanged");
+            tracing::debug!(
+                uid,
+                namespace,
+                name,
+                policy,
+                reason,
+                detail,
+                microseconds,
+                mode,
+                "pod unchanged"
+            );
         }
     }
 }

@@ -13,7 +13,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::core::admission::{Record, ReviewOutcome};
+use crate::core::admission::{Mode, Record, ReviewOutcome};
 use crate::core::engine::{Reason, Warning};
 use crate::core::policy_set::PolicySet;
 
@@ -33,6 +33,7 @@ struct ReviewLabels {
     policy: Label,
     outcome: &'static str,
     reason: Label,
+    mode: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -141,6 +142,8 @@ const REJECTED: &[Answered] = &[
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
+    /// The label by which injected pods differ from those that would be.
+    mode: Mode,
     reviews: Family<ReviewLabels, Counter>,
     duration: Histogram,
     in_flight: Gauge,
@@ -160,10 +163,12 @@ pub struct Metrics {
     registration_failures: Counter,
 }
 
-impl Default for Metrics {
-    fn default() -> Self {
+impl Metrics {
+    /// The metrics of a server in a mode.
+    pub(crate) fn new(mode: Mode) -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
+            mode,
             reviews: Family::default(),
             duration: Histogram::new(BUCKETS.iter().copied()),
             in_flight: Gauge::default(),
@@ -186,14 +191,12 @@ impl Default for Metrics {
         metrics.fill();
         metrics
     }
-}
 
-impl Metrics {
     fn register(&mut self) {
         self.registry.register_collector(Box::new(Process));
         let ours = self.registry.sub_registry_with_prefix("fabric_injector");
         ours.register("build", "Version of the program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
-        ours.register("reviews", "Reviews by policy, outcome and reason", self.reviews.clone());
+        ours.register("reviews", "Reviews by policy, outcome, reason and mode", self.reviews.clone());
         ours.register_with_unit(
             "review_duration",
             "Time from the head of a request to its response",
@@ -287,7 +290,8 @@ impl Metrics {
     }
 
     fn fill_review(&self, policy: &str, outcome: ReviewOutcome, reason: Label) {
-        let labels = ReviewLabels { policy: policy.to_owned().into(), outcome: outcome.name(), reason };
+        let (policy, mode) = (policy.to_owned().into(), self.mode.name());
+        let labels = ReviewLabels { policy, outcome: outcome.name(), reason, mode };
         drop(self.reviews.get_or_create(&labels));
     }
 
@@ -318,10 +322,13 @@ impl Metrics {
             policy: record.policy.clone().unwrap_or_default().into(),
             outcome: record.outcome.name(),
             reason: record.reason.clone().unwrap_or_default(),
+            mode: self.mode.name(),
         };
         self.reviews.get_or_create(&labels).inc();
         self.duration.observe(took.as_secs_f64());
-        self.operations.inc_by(record.operations as u64);
+        if self.mode == Mode::Inject {
+            self.operations.inc_by(record.operations as u64);
+        }
         for code in &record.warnings {
             self.warnings.get_or_create(&CodeLabel { code: code.clone().into() }).inc();
         }

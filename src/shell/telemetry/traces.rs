@@ -157,7 +157,7 @@ impl ReviewSpan {
     /// Ends the span with the outcome of the review. It contains no message and nothing else that may quote the pod.
     pub(crate) fn reviewed(self, record: &Record) {
         let Some(mut span) = self.0 else { return };
-        let Record { uid, namespace, name, policy, outcome, reason, operations, .. } = record;
+        let Record { uid, namespace, name, policy, mode, outcome, reason, operations, .. } = record;
         let texts = [
             ("uid", Some(uid)),
             ("namespace", namespace.as_ref()),
@@ -169,6 +169,7 @@ impl ReviewSpan {
                 span.set_attribute(KeyValue::new(key, text.chars().take(MAX_TEXT).collect::<String>()));
             }
         }
+        span.set_attribute(KeyValue::new("mode", mode.name()));
         span.set_attribute(KeyValue::new("outcome", outcome.name()));
         span.set_attribute(KeyValue::new("operations", i64::try_from(*operations).unwrap_or(i64::MAX)));
         if let Some(reason) = reason {

@@ -2,8 +2,12 @@
 
 use std::fs;
 
+use fabric_injector::core::engine::STAMP;
+use serde_json::Value;
+
 use super::values;
 use crate::cluster::Cluster;
+use crate::kubelet;
 use crate::processes::outcome;
 use crate::workloads::{annotated_template, is_injected, plain_template, pod, template};
 
@@ -35,4 +39,25 @@ pub(super) async fn pods_that_are_injected_as_they_should_be_come_with_what_was_
         assert!(reply.warnings.iter().all(|warning| warning.starts_with("fabric-injector: added to ")));
         reply.ok();
     }
+}
+
+pub(super) async fn the_pods_of_a_policy_are_found_by_its_digest(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let namespace = cluster.namespace("digests").await;
+    let server = cluster.servers().await.remove(0);
+    let (_, shown) =
+        kubelet::get(server["status"]["podIP"].as_str().unwrap(), 8080, "/policies").await.unwrap();
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let stamp = format!("aws-efa@{}", shown["policies"][0]["digest"].as_str().unwrap());
+    for (name, instance_type) in [("p5", "p5.48xlarge"), ("p4d", "p4d.24xlarge")] {
+        let asked = pod(&namespace, name, &template(true, instance_type));
+        assert_eq!(cluster.api.create(&asked).await.ok()["metadata"]["annotations"][STAMP], stamp);
+    }
+    // As docs/install.md shows it.
+    let columns = "custom-columns=NAMESPACE:.metadata.namespace,POD:.metadata.name,POLICY:.metadata.annotations.fabric-injector\\.io/injected";
+    let arguments = ["get", "pods", "--all-namespaces", "--output", columns];
+    let (succeeded, said) = outcome(&mut cluster.kubectl(&arguments)).await;
+    let found = said.lines().filter(|line| line.starts_with("digests") && line.ends_with(&stamp)).count();
+    assert!(succeeded && found == 2, "{said}");
+    cluster.remove(&namespace).await;
 }

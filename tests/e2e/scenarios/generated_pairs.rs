@@ -137,6 +137,7 @@ pub(super) async fn the_api_server_accepts_each_generated_pod_with_the_webhook(c
             let mut verdicts = Vec::new();
             for pair in share {
                 verdicts.push((verdict(&api, &pair).await, pair));
+                crate::step();
             }
             verdicts
         });

@@ -6,16 +6,20 @@ use serde_json::{Value, json};
 use super::values;
 use crate::cluster::{Cluster, DEPLOYMENT};
 use crate::eventually;
+use crate::processes::outcome;
 use crate::workloads::{
     TRIGGER, annotated_template, efa_devices, is_injected, job, plain_template, pod, template,
 };
 
-const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
+pub(super) const WEBHOOK: &str =
+    "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
+/// What `check` says when the API server ignored a failed call.
+const NO_REPLICA: &str = "the Service `fabric-injector/fabric-injector` has no ready replica";
 /// The guard's message about a pod that was not injected.
 const NOT_INJECTED: &str = "this pod asks for multi-node networking and fabric-injector did not inject it";
 
 /// Has the Deployment run so many servers, and waits until those that are too many are gone.
-async fn scale(cluster: &Cluster, replicas: u64) {
+pub(super) async fn scale(cluster: &Cluster, replicas: u64) {
     cluster.api.merge(DEPLOYMENT, &json!({"spec": {"replicas": replicas}})).await.ok();
     eventually("the servers are as many as they should be", async || {
         let all = cluster.api.list(crate::cluster::SERVERS).await.len() as u64;
@@ -122,5 +126,7 @@ pub(super) async fn ignoring_failures_lets_pods_through_with_a_warning_of_the_gu
     cluster.ensure(&values).await;
     scale(cluster, 0).await;
     guard_answers(cluster, 201).await;
+    let (succeeded, said) = outcome(&mut cluster.program(&["check"])).await;
+    assert!(!succeeded && said.contains(NO_REPLICA), "{said}");
     scale(cluster, 2).await;
 }

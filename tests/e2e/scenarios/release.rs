@@ -14,10 +14,31 @@ use crate::helm::RELEASE;
 use crate::workloads::{annotated_template, efa_devices, pod};
 
 pub(super) async fn its_test_passes(cluster: &Cluster) {
-    cluster.ensure(&values()).await;
+    // The policies of GKE have conditions on the machine.
+    for values in [json!({"multinodeNetworking": {"gcp": {"enabled": true}}}), values()] {
+        cluster.ensure(&values).await;
+        tested(cluster).await;
+    }
+}
+
+/// Runs `helm test`.
+pub(super) async fn tested(cluster: &Cluster) {
     let (succeeded, said) = cluster.helm.run(&["test", RELEASE, "--timeout", "60s"]).await;
     assert!(succeeded, "{said}");
     assert!(said.contains("Phase:          Succeeded"), "{said}");
+}
+
+pub(super) async fn another_priority_is_an_upgrade(cluster: &Cluster) {
+    const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+    cluster.ensure(&values()).await;
+    let mut values = values();
+    values["priorityClass"] = json!({"value": 5});
+    cluster.ensure(&values).await;
+    for server in cluster.servers().await {
+        assert_eq!(server["spec"]["priority"], 5, "{server}");
+    }
+    let status = async |value| cluster.api.get(&format!("{CLASSES}/fabric-injector-{value}")).await.status;
+    assert_eq!((status(5).await, status(1_000_000).await), (200, 404));
 }
 
 pub(super) async fn an_upgrade_with_the_same_values_changes_nothing(cluster: &Cluster) {

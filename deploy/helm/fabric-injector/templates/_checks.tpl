@@ -61,7 +61,7 @@
 {{- end -}}
 
 {{- define "fabric-injector.checkConditions" -}}
-{{- $hint := "`fabric-injector manifests --policy FILE` prints them for your policies" -}}
+{{- $hint := "`fabric-injector manifests --policy FILE --image IMAGE` prints them for your policies" -}}
 {{- $triggers := default dict .Values.extraPoliciesTriggers -}}
 {{- $given := or .Values.webhook.matchConditions .Values.guard.matchConditions -}}
 {{- if .Values.extraPoliciesConfigMap -}}
@@ -74,7 +74,7 @@
 {{- if not .Values.webhook.matchConditions -}}
 {{- include "fabric-injector.refuse" (list (printf $reason "webhook.matchConditions") $hint) -}}
 {{- end -}}
-{{- if and .Values.guard.enabled (not .Values.guard.matchConditions) -}}
+{{- if and (include "fabric-injector.hasGuard" .) (not .Values.guard.matchConditions) -}}
 {{- include "fabric-injector.refuse" (list
     (printf $reason "guard.matchConditions")
     (print $hint "; or set `guard.enabled=false`")) -}}
@@ -105,6 +105,11 @@
 {{- include "fabric-injector.refuse" (list
     "tls: `caBundle` is not a certificate in PEM"
     "use `--set-file tls.caBundle=ca.crt`") -}}
+{{- end -}}
+{{- if and .Values.server.clientCaBundle (not (hasPrefix "-----BEGIN CERTIFICATE-----" (trim .Values.server.clientCaBundle))) -}}
+{{- include "fabric-injector.refuse" (list
+    "server: `clientCaBundle` is not a certificate in PEM"
+    "use `--set-file server.clientCaBundle=clients.crt`") -}}
 {{- end -}}
 {{- if and .Values.tls.secretName (not .Values.tls.caBundle) -}}
 {{- include "fabric-injector.refuse" (list

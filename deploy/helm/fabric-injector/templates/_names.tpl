@@ -72,6 +72,6 @@ two writers. */}}
 {{- if .Values.priorityClassName -}}
 {{- .Values.priorityClassName -}}
 {{- else if .Values.priorityClass.create -}}
-{{- include "fabric-injector.fullname" . -}}
+{{- printf "%s-%d" (include "fabric-injector.fullname" .) (int64 .Values.priorityClass.value) -}}
 {{- end -}}
 {{- end -}}

@@ -10,7 +10,7 @@ servers require, because the API server would act on a condition that was misrea
     (default "docs/policy.md describes the format; put texts that look like numbers or booleans in quotes" .hint)) -}}
 {{- end -}}
 
-{{/* Fails for keys of a map that are not known. Takes its `file`, the name of the `map`, its `value`, and the `known` keys. */}}
+{{/* Fails for unknown keys of a map. Takes its `file`, the name of the `map`, its `value`, and the `known` keys. */}}
 {{- define "fabric-injector.checkKeys" -}}
 {{- $known := .known -}}
 {{- range $key := keys .value | sortAlpha -}}
@@ -29,7 +29,10 @@ servers require, because the API server would act on a condition that was misrea
 {{- end -}}
 {{- end -}}
 
-{{/* Fails for a list that is empty or has other items. Takes what `checkText` takes; `item` is what an item has to be. */}}
+{{/*
+Fails for a list that is empty or has other items. Takes what `checkText` takes; `item` is what an item has to be, and
+with `mayBeEmpty` the list may be empty.
+*/}}
 {{- define "fabric-injector.checkTexts" -}}
 {{- if not (and (kindIs "slice" .value) (or .value .mayBeEmpty)) -}}
 {{- include "fabric-injector.refuseValue" (merge (dict "wants" (printf "a list with %s in it" .item)) .) -}}
@@ -53,7 +56,7 @@ servers require, because the API server would act on a condition that was misrea
 {{- end -}}
 {{- end -}}
 
-{{/* Fails for a `match` that the servers refuse. Takes its `file`, the `match`, and whether it is that of an `extension`. */}}
+{{/* Fails for a `match` that servers refuse. Takes its `file`, the `match`, and whether it is that of an `extension`. */}}
 {{- define "fabric-injector.checkMatch" -}}
 {{- $part := `[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?` -}}
 {{- $name := printf "^([A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?/)?%s$" $part -}}
@@ -86,7 +89,8 @@ servers require, because the API server would act on a condition that was misrea
 {{- define "fabric-injector.checkSpec" -}}
 {{- $spec := .spec -}}
 {{- $at := dict "file" .file -}}
-{{- $name := dict "pattern" "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$" "wants" "a name of lower-case letters, digits and hyphens" -}}
+{{- $name := dict "pattern" "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+  "wants" "a name of lower-case letters, digits and hyphens" -}}
 {{- if hasKey $spec "match" -}}
 {{- include "fabric-injector.checkMatch" (dict "file" .file "match" $spec.match "extension" (hasKey $spec "extends")) -}}
 {{- end -}}

@@ -1,17 +1,22 @@
 {{/* A sample pod, for NOTES.txt and `helm test`. */}}
 
-{{/* As JSON: the `annotation` with its `value`, and the `gpu` of the first policy by name that an annotation alone
-triggers. The sample pod has no labels and no owner, and selects no node. Empty if there is no such policy. */}}
+{{/* As JSON: the `annotation` with its `value`, the `gpu` and the `nodeSelector` of the first policy by name that an
+annotation triggers, on a node that files/samples.json has for the policy. The sample pod has no labels and no owner. Empty
+if there is no such policy. */}}
 {{- define "fabric-injector.probe" -}}
 {{- $probe := dict -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
+{{- $samples := .Files.Get "files/samples.json" | fromJson -}}
 {{- range $name := keys $policies | sortAlpha -}}
 {{- $policy := get $policies $name -}}
 {{- $match := $policy.match -}}
-{{- $more := or $match.labels $match.namespaces $match.ownerKinds $match.when -}}
+{{- /* A policy of the operator may have a condition that no node is known to meet. */ -}}
+{{- $unknown := and $match.when (not (hasKey $samples $name)) -}}
+{{- $more := or $match.labels $match.namespaces $match.ownerKinds $unknown -}}
 {{- if and $match.anyAnnotation (not $more) (not $probe) -}}
 {{- $key := keys $match.anyAnnotation | sortAlpha | last -}}
-{{- $probe = dict "annotation" $key "value" (get $match.anyAnnotation $key) "gpu" (first $policy.gpuResources) -}}
+{{- $probe = dict "annotation" $key "value" (get $match.anyAnnotation $key) "gpu" (first $policy.gpuResources)
+    "nodeSelector" (default dict (get $samples $name)) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $probe -}}

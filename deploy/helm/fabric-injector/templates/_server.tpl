@@ -20,8 +20,14 @@
 {{- else }}
 - --tls-dir=/etc/fabric-injector/tls
 {{- end }}
+- --listen=0.0.0.0:{{ .Values.ports.webhook }}
+- --admin-listen=0.0.0.0:{{ .Values.ports.admin }}
+- --mode={{ .Values.webhook.mode }}
+{{- if .Values.server.clientCaBundle }}
+- --client-ca=/etc/fabric-injector/values/clients.crt
+{{- end }}
 # The same response, whether injection fails or the API server reaches no replica.
-- --on-error={{ eq .Values.webhook.failurePolicy "Ignore" | ternary "allow" "deny" }}
+- --on-error={{ eq (include "fabric-injector.failurePolicy" .) "Ignore" | ternary "allow" "deny" }}
 - --shutdown-delay={{ .Values.server.shutdownDelaySeconds }}s
 - --drain-timeout={{ .Values.server.drainTimeoutSeconds }}s
 {{- with .Values.server.log }}
@@ -32,19 +38,20 @@
 {{- end }}
 {{- end -}}
 
-{{/* Complies with the restricted Pod Security Standard, with a read-only root file system. */}}
-{{- define "fabric-injector.containerSecurityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities:
-  drop: [ALL]
+{{/* In audit mode, no pod depends on the webhook: a failed call must not reject one either. */}}
+{{- define "fabric-injector.failurePolicy" -}}
+{{- if eq .Values.webhook.mode "audit" -}}Ignore{{- else -}}{{- .Values.webhook.failurePolicy -}}{{- end -}}
 {{- end -}}
 
-{{- define "fabric-injector.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-seccompProfile:
-  type: RuntimeDefault
+{{/* Empty if there is no guard. In audit mode, it would report every pod. */}}
+{{- define "fabric-injector.hasGuard" -}}
+{{- if and .Values.guard.enabled (ne .Values.webhook.mode "audit") -}}true{{- end -}}
+{{- end -}}
+
+{{- define "fabric-injector.checkPorts" -}}
+{{- if eq (int .Values.ports.webhook) (int .Values.ports.admin) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "ports: `webhook` and `admin` are both %d" (int .Values.ports.admin))
+    "choose another port for one of them") -}}
+{{- end -}}
 {{- end -}}

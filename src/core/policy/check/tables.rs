@@ -36,7 +36,7 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
                     .hint(format!("did you mean `{known}`?")));
             }
             let Content::Map(rows) = &table.content else { continue };
-            let is_value = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+            let is_value = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.', '*'].contains(&c);
             for Entry { key: row, span, .. } in rows.iter().filter(|row| !row.key.chars().all(is_value)) {
                 let message =
                     format!("no node has the value `{row}` of `{label}`: it cannot be the value of a label");

@@ -265,23 +265,25 @@ pub(super) fn elements(entries: &[Source], items: &'static Shape, keys: &[&str])
     Ok(elements)
 }
 
-/// Fails for two entries without expressions that have the same key: the second one would have no effect.
+/// Fails for two entries with the same key, one of which has no expressions and so is always there: the second one would
+/// have no effect.
 pub(super) fn once<'e>(
     sources: &[Source],
     elements: impl Iterator<Item = &'e Element>,
     key: &str,
 ) -> Result<(), Diagnostic> {
-    let mut known: Vec<&Value> = Vec::new();
+    let mut known: Vec<(Value, bool)> = Vec::new();
     for (source, Element(element)) in sources.iter().zip(elements) {
-        let Template::Constant(entry) = element else { continue };
-        if known.contains(&&entry[key]) {
-            let message = format!("two entries of the list have the `{key}` {}", entry[key]);
+        let Some(Template::Constant(value)) = element.field(key) else { continue };
+        let is_constant = matches!(element, Template::Constant(_));
+        if known.iter().any(|(other, constant)| *other == value && (*constant || is_constant)) {
+            let message = format!("two entries of the list have the `{key}` {value}");
             return Err(Diagnostic::new(source.span, message)
                 .code(CONFLICTING_RULES)
-                .hint("keep one of them"));
+                .hint("keep one of them, with one expression if its value depends on the pod"));
         }
-        if !entry[key].is_null() {
-            known.push(&entry[key]);
+        if !value.is_null() {
+            known.push((value, is_constant));
         }
     }
     Ok(())

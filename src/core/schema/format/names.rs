@@ -87,6 +87,12 @@ pub(super) fn validated_annotation(key: &str) -> bool {
         || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
 }
 
+/// Returns whether this program writes the annotation itself, such as the stamp.
+pub(super) fn own_annotation(key: &str) -> bool {
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    domain == "fabric-injector.io" || domain.ends_with(".fabric-injector.io")
+}
+
 pub(super) fn label_value(text: &str) -> bool {
     text.is_empty() || text.len() <= 63 && name_part(text)
 }
@@ -230,6 +236,11 @@ mod tests {
                 "container.seccomp.security.alpha.kubernetes.io/main",
             ],
             &["kubernetes.io/config", "k8s.v1.cni.cncf.io/networks", "devices.gke.io/container.tcpxo-daemon"],
+        );
+        check(
+            own_annotation,
+            &["fabric-injector.io/injected", "settings.fabric-injector.io/nccl"],
+            &["fabric-injector.io", "my-fabric-injector.io/a", "example.com/fabric-injector.io"],
         );
     }
 

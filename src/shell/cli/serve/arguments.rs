@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use tokio::time::Duration;
 
-use crate::core::admission::OnError;
+use crate::core::admission::{Mode, OnError};
 use crate::shell::server::Limits;
 
 use super::super::cluster::ClusterArguments;
@@ -63,6 +63,9 @@ pub(crate) struct Arguments {
     /// The CA of client certificates, PEM; other clients are rejected
     #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA", hide_env_values = true)]
     pub(super) client_ca: Option<PathBuf>,
+    /// The use of the answers: to change pods, or to report only
+    #[arg(long, value_enum, default_value = "inject", env = "FABRIC_INJECTOR_MODE", hide_env_values = true)]
+    pub(super) mode: ModeArgument,
     /// The response for a pod that cannot be injected because of a fault in the policy or in this program
     #[arg(
         long,
@@ -86,13 +89,31 @@ pub(crate) struct Arguments {
     /// with `--on-error allow`
     #[arg(long, value_name = "NUMBER", default_value_t = Limits::IN_FLIGHT, env = "FABRIC_INJECTOR_MAX_IN_FLIGHT", value_parser = count, hide_env_values = true)]
     pub(super) max_in_flight: usize,
-    /// Concurrent connections; beyond them, the server closes the one that has been idle for longest
+    /// Concurrent connections; beyond them, the server closes one that waits for its client, of the address that has
+    /// the most
     #[arg(long, value_name = "NUMBER", default_value_t = MAX_CONNECTIONS, env = "FABRIC_INJECTOR_MAX_CONNECTIONS", value_parser = count, hide_env_values = true)]
     pub(super) max_connections: usize,
     /// The log filter: a level (error, warn, info, debug, trace), or a directive such as `fabric_injector=debug`; only
     /// `trace` logs whole pods [default: `RUST_LOG`, else info]
     #[arg(long, value_name = "FILTER", env = "FABRIC_INJECTOR_LOG", hide_env_values = true)]
     pub(super) log: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ModeArgument {
+    /// Inject pods
+    Inject,
+    /// Allow every pod unchanged, and report what would change; `--on-error` is `allow`
+    Audit,
+}
+
+impl From<ModeArgument> for Mode {
+    fn from(argument: ModeArgument) -> Self {
+        match argument {
+            ModeArgument::Inject => Self::Inject,
+            ModeArgument::Audit => Self::Audit,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -48,6 +48,7 @@ impl Configuration {
             admin_listen,
             tls,
             policy_sources: policy_sources(arguments)?,
+            mode: arguments.mode.into(),
             on_error: arguments.on_error.into(),
             shutdown_delay: arguments.shutdown_delay.unwrap_or(delay),
             drain_timeout: arguments.drain_timeout,

@@ -1,5 +1,8 @@
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
+use super::super::functions::NAMES;
 use super::super::{Bindings, Expression};
 use super::{Counting, count};
 
@@ -135,4 +138,105 @@ fn an_expression_that_cannot_handle_much_does_not_count() {
     ] {
         assert!(Expression::compile(source).unwrap().counting.is_none(), "{source}");
     }
+}
+
+/// An expression for each function and macro, which gives it `items`, a list of 100,000 elements, or `text`, in which as many
+/// are joined.
+const OVER_MANY: &[(&str, &str)] = &[
+    ("all", "items.all(x, x != '')"),
+    ("bool", "items.map(x, bool('true')).size() > 0"),
+    ("bytes", "bytes(text).size() > 0"),
+    ("charAt", "text.charAt(500000) != ''"),
+    ("contains", "text.contains('item-99999')"),
+    ("devices", "devices(items.size(), 0.5) > 0"),
+    ("distinct", "items.distinct().size() > 0"),
+    ("double", "items.map(x, double('1')).size() > 0"),
+    ("dyn", "dyn(items).size() > 0"),
+    ("endsWith", "text.endsWith(text)"),
+    ("exists", "items.exists(x, x == 'none')"),
+    ("existsOne", "items.existsOne(x, x == 'none')"),
+    ("exists_one", "items.exists_one(x, x == 'none')"),
+    ("filter", "items.filter(x, x != '').size() > 0"),
+    ("flatten", "[items, [items]].flatten().size() > 0"),
+    ("format", "'%s'.format([items]).size() > 0"),
+    ("has", "has(pod.spec) && items.size() > 0"),
+    ("hasValue", "optional.of(items).hasValue()"),
+    ("indexOf", "text.indexOf('item-99999') > 0"),
+    ("int", "items.map(x, int('1')).size() > 0"),
+    ("join", "items.join(',').size() > 0"),
+    ("lastIndexOf", "text.lastIndexOf('item-0') > 0"),
+    ("lists.range", "lists.range(100000).size() > 0"),
+    ("lowerAscii", "text.lowerAscii().size() > 0"),
+    ("map", "items.map(x, x).size() > 0"),
+    ("math.abs", "items.map(x, math.abs(-1)).size() > 0"),
+    ("math.bitAnd", "items.map(x, math.bitAnd(1, 1)).size() > 0"),
+    ("math.bitNot", "items.map(x, math.bitNot(1)).size() > 0"),
+    ("math.bitOr", "items.map(x, math.bitOr(1, 1)).size() > 0"),
+    ("math.bitShiftLeft", "items.map(x, math.bitShiftLeft(1, 1)).size() > 0"),
+    ("math.bitShiftRight", "items.map(x, math.bitShiftRight(1, 1)).size() > 0"),
+    ("math.bitXor", "items.map(x, math.bitXor(1, 1)).size() > 0"),
+    ("math.ceil", "items.map(x, math.ceil(1.5)).size() > 0"),
+    ("math.floor", "items.map(x, math.floor(1.5)).size() > 0"),
+    ("math.greatest", "math.greatest(lists.range(100000)) > 0"),
+    ("math.isFinite", "items.map(x, math.isFinite(1.5)).size() > 0"),
+    ("math.isInf", "items.map(x, math.isInf(1.5)).size() > 0"),
+    ("math.isNaN", "items.map(x, math.isNaN(1.5)).size() > 0"),
+    ("math.least", "math.least(lists.range(100000)) >= 0"),
+    ("math.round", "items.map(x, math.round(1.5)).size() > 0"),
+    ("math.sign", "items.map(x, math.sign(1.5)).size() > 0"),
+    ("math.sqrt", "items.map(x, math.sqrt(1.5)).size() > 0"),
+    ("math.trunc", "items.map(x, math.trunc(1.5)).size() > 0"),
+    ("optional.none", "items.map(x, optional.none()).size() > 0"),
+    ("optional.of", "items.map(x, optional.of(x)).size() > 0"),
+    ("optional.ofNonZeroValue", "items.map(x, optional.ofNonZeroValue(x)).size() > 0"),
+    ("or", "items.map(x, optional.none().or(optional.of(x)).hasValue()).size() > 0"),
+    ("orValue", "optional.none().orValue(items).size() > 0"),
+    ("replace", "text.replace('item', 'x').size() > 0"),
+    ("reverse", "items.reverse().size() > 0"),
+    ("size", "items.size() > 0"),
+    ("slice", "items.slice(1, 99999).size() > 0"),
+    ("sort", "items.sort().size() > 0"),
+    ("sortBy", "items.sortBy(x, x).size() > 0"),
+    ("split", "text.split(',').size() > 0"),
+    ("startsWith", "text.startsWith(text)"),
+    ("string", "string(items.size()) != ''"),
+    ("strings.quote", "strings.quote(text).size() > 0"),
+    ("substring", "text.substring(1, 500000).size() > 0"),
+    ("trim", "text.trim().size() > 0"),
+    ("type", "type(items) == list"),
+    ("uint", "items.map(x, uint(1)).size() > 0"),
+    ("upperAscii", "text.upperAscii().size() > 0"),
+    ("value", "optional.of(items).value().size() > 0"),
+    ("in", "'none' in items"),
+    ("distinct", "items.map(x, {'name': x}).distinct().size() > 0"),
+    ("distinct", "items.map(x, [x]).distinct().size() > 0"),
+    ("distinct", "items.map(x, bytes(x)).distinct().size() > 0"),
+    ("distinct", "items.map(x, double('NaN')).distinct().size() > 0"),
+    ("distinct", "lists.range(100000).map(x, x + 4611686018427387904).distinct().size() > 0"),
+    ("distinct", "items.filter(x, items.distinct().size() > 0).size() > 0"),
+    ("sort", "items.filter(x, items.sort().size() > 0).size() > 0"),
+    ("in", "items.filter(x, x in items).size() > 0"),
+    ("+", "items.map(x, items + [x]).size() > 0"),
+    ("slice", "items.map(x, items.slice(0, 1)).size() > 0"),
+    ("charAt", "items.map(x, text.charAt(1)).size() > 0"),
+];
+
+#[test]
+fn every_function_comes_to_an_end_over_100_000_elements() {
+    let items: Vec<String> = (0..100_000).map(|at| format!("item-{at}")).collect();
+    let mut bindings = Bindings::new();
+    bindings.set("text", &json!(items.join(",")));
+    bindings.set("items", &json!(items));
+    bindings.set("pod", &json!({"spec": {}}));
+    for (name, source) in OVER_MANY {
+        let began = Instant::now();
+        let result = Expression::compile(source).unwrap().evaluate(&bindings);
+        let taken = began.elapsed();
+        // It has a value, or its budget is used up. What takes the square of the elements takes minutes.
+        let message = result.map_err(|failure| failure.message).err().unwrap_or_default();
+        assert!(message.is_empty() || message.contains("more than 32 MiB"), "{name}: {source}: {message}");
+        assert!(taken.as_secs() < 30, "{name}: {source} took {taken:?}");
+    }
+    let missing = NAMES.iter().find(|name| !OVER_MANY.iter().any(|(known, _)| known == *name));
+    assert_eq!(missing, None);
 }

@@ -1,4 +1,4 @@
-//! Reads the object of a review.
+//! Reads JSON into values that take no more memory than they have to: the maps of `serde_json` have room for four entries.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,13 +11,22 @@ use serde_json::{Map, Number, Value};
 /// The object of a review without its `managedFields`, which are a third of a request and are not used. A patch
 /// consists of changes, so that it keeps fields that were not read.
 #[derive(Debug, Default)]
-pub(super) struct RequestObject(pub(super) Value);
+pub(crate) struct RequestObject(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for RequestObject {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let left = Cell::new(MOST_VALUES);
-        ObjectReader { position: Position::Root, left: &left }.deserialize(deserializer).map(Self)
+        let state = State { left: Cell::new(MOST_VALUES), repeats: Cell::new(false) };
+        Reader { position: Position::Root, state: &state }.deserialize(deserializer).map(Self)
     }
+}
+
+/// Reads a whole JSON text, and whether a map has a key twice.
+pub(crate) fn read(text: &str) -> serde_json::Result<(Value, bool)> {
+    let state = State { left: Cell::new(usize::MAX), repeats: Cell::new(false) };
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = Reader { position: Position::Elsewhere, state: &state }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok((value, state.repeats.get()))
 }
 
 /// The most values that an object may have. A pod has some hundreds. In memory each value takes up to a hundred bytes,
@@ -32,27 +41,35 @@ enum Position {
     Elsewhere,
 }
 
-/// Reads one value and the values in it.
-#[derive(Debug, Clone, Copy)]
-struct ObjectReader<'l> {
-    position: Position,
+/// Facts about the values that were read so far.
+#[derive(Debug)]
+struct State {
     /// The number of values that may follow.
-    left: &'l Cell<usize>,
+    left: Cell<usize>,
+    /// True if a map has a key twice.
+    repeats: Cell<bool>,
 }
 
-impl<'de> DeserializeSeed<'de> for ObjectReader<'_> {
+/// Reads one value and the values in it.
+#[derive(Debug, Clone, Copy)]
+struct Reader<'l> {
+    position: Position,
+    state: &'l State,
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        let Some(left) = self.left.get().checked_sub(1) else {
+        let Some(left) = self.state.left.get().checked_sub(1) else {
             return Err(D::Error::custom(format!("the object has more than {MOST_VALUES} values")));
         };
-        self.left.set(left);
+        self.state.left.set(left);
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for ObjectReader<'_> {
+impl<'de> Visitor<'de> for Reader<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -89,11 +106,10 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) =
-            items.next_element_seed(ObjectReader { position: Position::Elsewhere, ..self })?
-        {
+        while let Some(item) = items.next_element_seed(Reader { position: Position::Elsewhere, ..self })? {
             list.push(item);
         }
+        list.shrink_to_fit();
         Ok(Value::Array(list))
     }
 
@@ -107,8 +123,10 @@ impl<'de> Visitor<'de> for ObjectReader<'_> {
             } else {
                 let is_metadata = self.position == Position::Root && key == "metadata";
                 let position = if is_metadata { Position::Metadata } else { Position::Elsewhere };
-                let value = entries.next_value_seed(ObjectReader { position, ..self })?;
-                map.insert(key, value);
+                let value = entries.next_value_seed(Reader { position, ..self })?;
+                if map.insert(key, value).is_some() {
+                    self.state.repeats.set(true);
+                }
             }
             match entries.next_key()? {
                 Some(next) => key = next,
@@ -136,6 +154,25 @@ mod tests {
         wanted["metadata"].as_object_mut().unwrap().shift_remove("managedFields");
         assert_eq!(read, wanted);
         assert_eq!(read.to_string(), wanted.to_string(), "in the same order");
+    }
+
+    #[test]
+    fn a_text_is_read_as_the_library_does() {
+        for text in [
+            "{\"b\": 1, \"a\": [1.5, -2, \"x\", null, {}]}",
+            "7 ",
+            "{\"a\": 1e400}",
+            "{} x",
+            "[1,",
+            "{\"a\"}",
+            "",
+        ] {
+            let own = read(text).map(|(value, _)| value).map_err(|error| error.to_string());
+            let library = serde_json::from_str::<Value>(text).map_err(|error| error.to_string());
+            assert_eq!(own, library);
+        }
+        assert!(!read("{\"a\": {\"a\": 1}, \"b\": 1}").unwrap().1);
+        assert!(read("[{\"a\": 1, \"a\": 2}]").unwrap().1);
     }
 
     #[test]

@@ -1,0 +1,184 @@
+//! The values for clusters of one kind, which docs/clusters.md has, and audit mode.
+
+use std::collections::BTreeMap;
+
+use fabric_injector::core::admission::sample_review;
+use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::policy::PodContext;
+use fabric_injector::core::policy_set::{PolicySet, mutate};
+use fabric_injector::core::yaml;
+use fabric_injector::shell::builtin;
+use serde_json::{Value, json};
+
+use crate::cases::{enabled, render, with};
+use crate::helm::Helm;
+use crate::objects::{Objects, strings};
+use crate::{chart, compare_or_write, pods, read, root};
+
+/// The values that a page has below a heading.
+fn documented(page: &str, heading: &str) -> Value {
+    let text = read(&root().join("docs").join(page));
+    let (_, section) = text.split_once(&format!("# {heading}\n")).unwrap_or_else(|| panic!("no `{heading}`"));
+    let (_, block) = section.split_once("```yaml\n# values.yaml\n").unwrap();
+    yaml::read_value(block.split_once("```").unwrap().0).unwrap().root.unwrap()
+}
+
+fn with_aws(helm: &Helm, values: &Value) -> Objects {
+    render(helm, &with(enabled("aws"), values))
+}
+
+pub(crate) fn aks_leaves_a_configuration_with_the_annotation_alone(helm: &Helm) {
+    let values = documented("clusters.md", "AKS");
+    for certificate in crate::cases::certificates() {
+        let objects = render(helm, &with(with(enabled("azure"), &values), &certificate));
+        let annotations = &objects.the("MutatingWebhookConfiguration")["metadata"]["annotations"];
+        assert_eq!(annotations["admissions.enforcer/disabled"], "true");
+        // Those of the chart are there besides.
+        assert!(annotations.as_object().unwrap().len() > 1, "{annotations}");
+    }
+    for key in ["fabric-injector.io/certificate-secret", "cert-manager.io/inject-ca-from"] {
+        let values = json!({"webhook": {"annotations": {key: "x"}}});
+        let error = helm.template(&with(enabled("azure"), &values)).unwrap_err();
+        assert!(error.contains("/webhook/annotations/"), "{error}");
+    }
+}
+
+pub(crate) fn openshift_chooses_the_users(helm: &Helm) {
+    let values = documented("clusters.md", "OpenShift");
+    let objects = with_aws(helm, &values);
+    let wanted = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+    assert_eq!(objects.pod()["spec"]["securityContext"], wanted);
+    assert_eq!(objects.of_kind("Pod").next().unwrap()["spec"]["securityContext"], wanted);
+    // Values are merged into the defaults at every depth, and a context can go as a whole.
+    let values = json!({
+        "podSecurityContext": {"fsGroup": 1, "seccompProfile": {"type": "Localhost", "localhostProfile": "x"}},
+        "securityContext": null,
+    });
+    let objects = with_aws(helm, &values);
+    let context = &objects.pod()["spec"]["securityContext"];
+    let profile = json!({"type": "Localhost", "localhostProfile": "x"});
+    assert_eq!((&context["fsGroup"], &context["runAsUser"]), (&json!(1), &json!(65532)));
+    assert_eq!(context["seccompProfile"], profile);
+    assert_eq!(objects.server()["securityContext"], Value::Null);
+}
+
+pub(crate) fn eks_with_a_network_plugin_of_its_own_reaches_ports_of_the_nodes(helm: &Helm) {
+    let values = documented("clusters.md", "EKS with another network plugin");
+    let values = with(values, &json!({"ports": {"webhook": 9443, "admin": 9080}}));
+    for certificate in crate::cases::certificates() {
+        let objects = with_aws(helm, &with(values.clone(), &certificate));
+        let spec = &objects.pod()["spec"];
+        assert_eq!(spec["hostNetwork"], true);
+        assert_eq!(spec["dnsPolicy"], "ClusterFirstWithHostNet");
+        let ports = objects.server()["ports"].as_array().unwrap();
+        let ports: BTreeMap<&str, u64> = ports
+            .iter()
+            .map(|port| (port["name"].as_str().unwrap(), port["containerPort"].as_u64().unwrap()))
+            .collect();
+        assert_eq!(ports, BTreeMap::from([("https", 9443), ("admin", 9080)]));
+        let arguments = objects.arguments();
+        assert!(arguments.contains(&"--listen=0.0.0.0:9443"), "{arguments:?}");
+        assert!(arguments.contains(&"--admin-listen=0.0.0.0:9080"), "{arguments:?}");
+        // By their names, so that they follow the ports.
+        pods::probes(&objects);
+        let service = objects.the("Service")["spec"]["ports"].as_array().unwrap();
+        let targets: Vec<(&Value, &Value)> =
+            service.iter().map(|port| (&port["port"], &port["targetPort"])).collect();
+        assert_eq!(targets, [(&json!(443), &json!("https")), (&json!(8080), &json!("admin"))]);
+        // A surplus replica would find no node with free ports, and the rollout would never end.
+        let rolling = &objects.the("Deployment")["spec"]["strategy"]["rollingUpdate"];
+        assert_eq!(*rolling, json!({"maxUnavailable": 1, "maxSurge": 0}));
+        assert!(objects.find("NetworkPolicy").is_none());
+    }
+    for (ports, says) in [
+        (json!({"admin": 8443}), "`webhook` and `admin` are both 8443"),
+        (json!({"webhook": 443}), "/ports/webhook"),
+        (json!({"admin": 70000}), "/ports/admin"),
+    ] {
+        let error = helm.template(&with(enabled("aws"), &json!({"ports": ports}))).unwrap_err();
+        assert!(error.contains(says), "{error}");
+    }
+}
+
+pub(crate) fn gke_reaches_the_port_of_the_kubelet_in_pods_too(helm: &Helm) {
+    let objects = render(helm, &with(enabled("gcp"), &documented("clusters.md", "GKE")));
+    assert!(objects.arguments().contains(&"--listen=0.0.0.0:10250"));
+    assert_eq!(objects.server()["ports"][0], json!({"name": "https", "containerPort": 10250}));
+    assert_eq!(objects.pod()["spec"]["hostNetwork"], Value::Null);
+    assert!(objects.find("NetworkPolicy").is_some());
+}
+
+pub(crate) fn in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard(helm: &Helm) {
+    for certificate in crate::cases::certificates() {
+        let values =
+            with(json!({"webhook": {"mode": "audit"}, "prometheusRule": {"enabled": true}}), &certificate);
+        let objects = with_aws(helm, &values);
+        let arguments = objects.arguments();
+        for wanted in ["--mode=audit", "--on-error=allow"] {
+            assert!(arguments.contains(&wanted), "{arguments:?}");
+        }
+        assert_eq!(objects.the("MutatingWebhookConfiguration")["webhooks"][0]["failurePolicy"], "Ignore");
+        let text = objects.0.iter().map(Value::to_string).collect::<String>();
+        assert!(!text.contains("-guard"), "{text}");
+        let test = objects.of_kind("Pod").next().unwrap();
+        assert!(strings(&test["spec"]["containers"][0]["args"]).contains(&"--audit"));
+        let notes = helm.notes(&with(enabled("aws"), &values));
+        assert!(
+            notes.contains("reports on pods") && notes.contains("no pod is changed or rejected"),
+            "{notes}"
+        );
+        assert!(!notes.contains("The guard"), "{notes}");
+    }
+    let injecting = with_aws(helm, &json!({}));
+    assert!(injecting.arguments().contains(&"--mode=inject"));
+    assert!(
+        !strings(&injecting.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"])
+            .contains(&"--audit")
+    );
+    assert!(!helm.notes(&enabled("aws")).contains("audit"));
+}
+
+pub(crate) fn a_label_of_the_namespace_opts_in(helm: &Helm) {
+    let mut values = documented("install.md", "Trying it in one namespace first");
+    let label = values["webhook"]["namespaceSelectorExpressions"][0].clone();
+    assert_eq!(label, json!({"key": "fabric-injector.io/inject", "operator": "In", "values": ["true"]}));
+    assert_eq!(values["webhook"]["mode"], "audit");
+    values["webhook"]["mode"] = json!("inject");
+    let objects = with_aws(helm, &values);
+    let webhook = &objects.the("MutatingWebhookConfiguration")["webhooks"][0]["namespaceSelector"];
+    let guard = &objects.the("ValidatingAdmissionPolicy")["spec"]["matchConstraints"]["namespaceSelector"];
+    for selector in [webhook, guard] {
+        let expressions = selector["matchExpressions"].as_array().unwrap();
+        assert_eq!((expressions.len(), &expressions[1]), (2, &label), "{selector}");
+    }
+}
+
+pub(crate) fn another_priority_is_another_class(helm: &Helm) {
+    let class = |values: &Value| {
+        let objects = with_aws(helm, values);
+        let class = objects.the("PriorityClass");
+        assert_eq!(class["metadata"]["name"], objects.pod()["spec"]["priorityClassName"]);
+        (class["metadata"]["name"].as_str().unwrap().to_owned(), class["value"].as_i64().unwrap())
+    };
+    let of = |value: i64| class(&json!({"priorityClass": {"value": value}}));
+    assert_eq!(class(&json!({})), ("fabric-injector-1000000".to_owned(), 1_000_000));
+    assert_eq!(of(5), ("fabric-injector-5".to_owned(), 5));
+    assert_eq!(of(-2_147_483_648), ("fabric-injector--2147483648".to_owned(), -2_147_483_648));
+}
+
+/// The sample pod of NOTES and of `helm test` selects a node on which the policy injects.
+pub(crate) fn the_nodes_of_sample_pods_are_those_of_the_program() {
+    let mut samples = BTreeMap::new();
+    for policy in builtin::POLICIES {
+        let set = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
+        let policy = &set.policies()[0];
+        let pod = &sample_review(policy)["request"]["object"];
+        let context = PodContext { namespace: Some("default".to_owned()), ..PodContext::default() };
+        let injected = mutate(&set, pod.clone(), &context).outcome;
+        assert!(matches!(injected, Outcome::Mutated(_)), "{}: {injected:?}", policy.name());
+        let nodes = pod["spec"]["nodeSelector"].as_object().cloned().unwrap_or_default();
+        samples.insert(policy.name().to_owned(), nodes);
+    }
+    let text = serde_json::to_string_pretty(&samples).unwrap() + "\n";
+    compare_or_write(&chart().join("files/samples.json"), &text);
+}

@@ -1,0 +1,85 @@
+//! Clients that stall take nothing from those at other addresses.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use hyper::Method;
+use tokio::net::TcpSocket;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep};
+
+use super::certificates::Site;
+use super::client::Client;
+use super::eventually;
+use super::messages::{Body, Failure, Reply};
+use super::reviews::{assert_right, sample};
+use super::server::Server;
+
+const EVICTED: &str = "fabric_injector_connections_closed_total{reason=\"evicted\"}";
+const HOSTILE: [Ipv4Addr; 2] = [Ipv4Addr::new(127, 0, 0, 2), Ipv4Addr::new(127, 0, 0, 3)];
+
+/// Sends so many bytes of a body that does not end, from this address.
+async fn stall(client: &Client, server: SocketAddr, from: Ipv4Addr, bytes: usize) -> Result<Reply, Failure> {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    let stream = socket.connect(server).await.map_err(Failure::Connect)?;
+    let mut connection = client.connect_by(stream).await?;
+    let (pieces, body) = Body::in_pieces();
+    pieces.send(vec![b' '; bytes].into()).unwrap();
+    let reply = connection.begin(Method::POST, "/mutate", body).await;
+    drop(pieces);
+    reply
+}
+
+/// From each hostile address, so many clients that stall again and again, each with so many bytes.
+fn stalling(server: &Server, client: &Client, count: usize, bytes: usize) -> JoinSet<()> {
+    let mut clients = JoinSet::new();
+    for from in HOSTILE {
+        for _ in 0..count {
+            let (client, address) = (client.clone(), server.address);
+            clients.spawn(async move {
+                loop {
+                    let _ = stall(&client, address, from, bytes).await;
+                    sleep(Duration::from_millis(10)).await;
+                }
+            });
+        }
+    }
+    clients
+}
+
+/// Fails unless each review is answered for a while, on new connections and on one that is kept.
+async fn assert_served(client: &Client) {
+    let mut kept = client.connect().await.unwrap();
+    let end = Instant::now() + Duration::from_secs(4);
+    while Instant::now() < end {
+        assert_right(&kept.post(sample("kept")).await.unwrap(), "kept");
+        assert_right(&client.post(sample("new")).await.unwrap(), "new");
+    }
+}
+
+#[tokio::test]
+async fn connections_that_stall_make_room_for_those_of_other_addresses() {
+    let site = Site::new();
+    let server = site.serve_aws(&["--max-connections", "20"]).await;
+    let client = site.client(&server).http1();
+    let _stalling = stalling(&server, &client, 15, 10);
+    eventually("there are too many connections", async || server.metric(EVICTED).await > 0).await;
+    assert_served(&client).await;
+}
+
+#[tokio::test]
+async fn bodies_that_stall_make_room_for_those_of_other_addresses() {
+    let site = Site::new();
+    let server = site.serve_aws(&[]).await;
+    let client = site.client(&server);
+    // Together more than the server has room for, by both protocols.
+    let _stalling = [stalling(&server, &client, 2, 6 << 20), stalling(&server, &client.http1(), 2, 6 << 20)];
+    eventually("there is too little room", async || {
+        let refused = server.metric("fabric_injector_shed_requests_total{reason=\"memory\"}").await;
+        server.metric(EVICTED).await + refused > 0
+    })
+    .await;
+    assert_served(&client).await;
+    assert!(server.metric(EVICTED).await > 0);
+}
