@@ -61,7 +61,7 @@
 {{- end -}}
 
 {{- define "fabric-injector.checkConditions" -}}
-{{- $hint := "`fabric-injector manifests --policy FILE` prints them for your policies" -}}
+{{- $hint := "`fabric-injector manifests --policy FILE --image IMAGE` prints them for your policies" -}}
 {{- $triggers := default dict .Values.extraPoliciesTriggers -}}
 {{- $given := or .Values.webhook.matchConditions .Values.guard.matchConditions -}}
 {{- if .Values.extraPoliciesConfigMap -}}
