@@ -125,8 +125,8 @@ pub(crate) fn in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard(
         for kind in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] {
             assert!(objects.find(kind).is_none());
         }
-        let text = objects.0.iter().map(Value::to_string).collect::<String>();
-        assert!(!text.contains("-guard") && !text.contains("validatingadmissionpolicies"), "{text}");
+        let all = objects.0.iter().map(Value::to_string).collect::<String>();
+        assert!(!all.contains("-guard") && !all.contains("validatingadmissionpolicies"), "{all}");
         let test = objects.of_kind("Pod").next().unwrap();
         assert!(strings(&test["spec"]["containers"][0]["args"]).contains(&"--audit"));
         let notes = helm.notes(&with(enabled("aws"), &values));
