@@ -121,8 +121,8 @@ pub(crate) fn in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard(
             assert!(arguments.contains(&wanted), "{arguments:?}");
         }
         assert_eq!(objects.the("MutatingWebhookConfiguration")["webhooks"][0]["failurePolicy"], "Ignore");
-        let text = objects.0.iter().map(Value::to_string).collect::<String>();
-        assert!(!text.contains("-guard"), "{text}");
+        let all = objects.0.iter().map(Value::to_string).collect::<String>();
+        assert!(!all.contains("-guard"), "{all}");
         let test = objects.of_kind("Pod").next().unwrap();
         assert!(strings(&test["spec"]["containers"][0]["args"]).contains(&"--audit"));
         let notes = helm.notes(&with(enabled("aws"), &values));
