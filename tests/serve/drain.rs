@@ -2,16 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hyper::Method;
 use rustix::process::Signal;
 use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use super::certificates::Site;
-use super::client::Client;
+use super::client::{Client, Connection};
 use super::eventually;
-use super::messages::{Body, Failure};
-use super::reviews::{assert_right, halves, sample};
+use super::messages::{Body, Failure, Reply};
+use super::reviews::{assert_right, sample};
 use super::server::Server;
 
 /// Waits until the webhook's port is closed.
@@ -25,20 +29,35 @@ pub(crate) async fn in_flight(server: &Server, count: usize) {
     eventually("requests are in flight", async || server.metric(series).await == count).await;
 }
 
+/// A request whose body goes on until it is given its end.
+fn slow(connection: &mut Connection) -> (oneshot::Sender<Vec<u8>>, JoinHandle<Result<Reply, Failure>>) {
+    let (pieces, body) = Body::in_pieces();
+    let answer = tokio::spawn(connection.begin(Method::POST, "/mutate", body));
+    let (end, mut given) = oneshot::channel::<Vec<u8>>();
+    tokio::spawn(async move {
+        loop {
+            // White space before a review is part of no value.
+            let _ = pieces.send(vec![b' '; 16 << 10].into());
+            if let Ok(end) = timeout(Duration::from_millis(500), &mut given).await {
+                let _ = pieces.send(end.unwrap_or_default().into());
+                return;
+            }
+        }
+    });
+    (end, answer)
+}
+
 #[tokio::test]
 async fn during_the_delay_all_are_served_and_after_it_what_is_in_flight_is_answered() {
     let site = Site::new();
     let mut server = site.serve_aws(&["--shutdown-delay", "3s"]).await;
     let client = site.client(&server);
     let (mut kept, mut idle) = (client.connect().await.unwrap(), client.connect().await.unwrap());
-    let mut slow = Vec::new();
+    let mut requests = Vec::new();
     for client in [client.clone(), client.http1()] {
         let mut connection = client.connect().await.unwrap();
-        let (pieces, body) = Body::in_pieces();
-        let answer = tokio::spawn(connection.begin(Method::POST, "/mutate", body));
-        let [first, second] = halves(&sample("slow"));
-        pieces.send(first.into()).unwrap();
-        slow.push((connection, pieces, second, answer));
+        let (end, answer) = slow(&mut connection);
+        requests.push((connection, end, answer));
     }
     in_flight(&server, 2).await;
     server.signal(Signal::TERM);
@@ -53,9 +72,8 @@ async fn during_the_delay_all_are_served_and_after_it_what_is_in_flight_is_answe
     port_is_closed(&server).await;
     assert_eq!(server.status("/readyz").await, 503);
     idle.closed().await.expect("an idle connection comes to a clean end");
-    for (mut connection, pieces, second, answer) in slow {
-        pieces.send(second.into()).unwrap();
-        drop(pieces);
+    for (mut connection, end, answer) in requests {
+        end.send(sample("slow")).unwrap();
         assert_right(&answer.await.unwrap().unwrap(), "slow");
         connection.closed().await.expect("a connection comes to a clean end after its last answer");
     }
@@ -112,20 +130,12 @@ async fn many_requests_on_one_connection_are_all_answered_before_it_ends() {
     let mut server = site.serve_aws(&["--shutdown-delay", "0s"]).await;
     let client = site.client(&server);
     let mut connection = client.connect().await.unwrap();
-    let mut slow = Vec::new();
-    for _ in 0..20 {
-        let (pieces, body) = Body::in_pieces();
-        let answer = tokio::spawn(connection.begin(Method::POST, "/mutate", body));
-        let [first, second] = halves(&sample("many"));
-        pieces.send(first.into()).unwrap();
-        slow.push((pieces, second, answer));
-    }
-    in_flight(&server, 20).await;
+    let requests = [(); 8].map(|()| slow(&mut connection));
+    in_flight(&server, 8).await;
     server.signal(Signal::INT);
     port_is_closed(&server).await;
-    for (pieces, second, answer) in slow {
-        pieces.send(second.into()).unwrap();
-        drop(pieces);
+    for (end, answer) in requests {
+        end.send(sample("many")).unwrap();
         assert_right(&answer.await.unwrap().unwrap(), "many");
     }
     connection.closed().await.unwrap();

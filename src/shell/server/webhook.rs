@@ -99,7 +99,7 @@ async fn review(
 }
 
 /// Evaluates a review when it is its turn, on another thread: it may take long, and nothing can end it. It keeps its
-/// turn and its memory to its end, even if nobody waits for it anymore.
+/// turn and its memory to its end, even if no request waits for it anymore.
 async fn evaluate(state: &Arc<State>, body: BufferedBody) -> Result<Answer, Rejection> {
     let permit = state.evaluation_permit(body.bytes.len()).await;
     let state = Arc::clone(state);
