@@ -22,7 +22,7 @@ fn device_resource(policy: &str) -> Option<&'static str> {
 fn a_variable(policy: &str) -> (&'static str, &'static str) {
     match policy {
         "aws-efa" => ("FI_EFA_USE_HUGE_PAGE", "0"),
-        "gcp-tcpxo" => ("NCCL_PROTO", "Simple,LL128"),
+        "gcp-tcpxo" => ("NCCL_P2P_NET_CHUNKSIZE", "524288"),
         _ => ("UCX_TLS", "tcp"),
     }
 }

@@ -64,7 +64,7 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/spec/gpuResources", json!("example.com/gpu")),
         at("/spec/gpuClaims/gpus", json!(-1)),
         at("/spec/gpuClaims/gpus", json!("eight")),
-        at("/spec/gpuClaims/names", json!(["a*b*c"])),
+        at("/spec/gpuClaims/names", json!([""])),
         at("/spec/fabric", json!({})),
         at("/spec/fabric/networks", json!("rail-0")),
         at("/spec/match", json!({})),
