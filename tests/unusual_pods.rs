@@ -238,7 +238,7 @@ const MANY: &str = "  settings:
   rules:
     - name: r
       container:
-        env: [{name: A, value: x}, {name: B, value: y}]
+        env: [{name: A, value: x}, {name: B, value: z}]
 ";
 
 fn many(count: usize) -> Value {
