@@ -38,6 +38,7 @@ mod settings;
 mod stamp;
 mod summary;
 mod trace;
+mod user;
 mod volumes;
 mod warnings;
 

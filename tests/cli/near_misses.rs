@@ -297,23 +297,23 @@ fn a_kind_whose_operator_makes_the_pods_is_reported_with_the_place_of_the_annota
             "`spec.predictor.annotations`",
         ),
     ] {
-        let text = format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: n}}\nspec: {{{spec}}}\n");
+        let text = format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: x}}\nspec: {{{spec}}}\n");
         let run = mutate(&["--policy", "aws-efa"], &text).exits(0);
         assert_eq!(run.text(), text);
         run.says(&[
-            &format!("stdin: document 1: {kind}/n: unchanged: `mutate` cannot see the pods of a {kind}, which has no pod template"),
+            &format!("stdin: document 1: {kind}/x: unchanged: `mutate` cannot see the pods of a {kind}, which has no pod template"),
             &format!("the webhook injects them if they get the annotation, from {place}"),
             "(no_pod_template)",
         ]);
     }
     let pipeline = format!(
-        "apiVersion: tekton.dev/v1\nkind: PipelineRun\nmetadata: {{name: n, {annotated}}}\nspec: {{pipelineRef: {{name: p}}}}\n"
+        "apiVersion: tekton.dev/v1\nkind: PipelineRun\nmetadata: {{name: x, {annotated}}}\nspec: {{pipelineRef: {{name: p}}}}\n"
     );
     mutate(&["--policy", "aws-efa"], pipeline)
         .exits(0)
         .says(&[&format!("and has `metadata.annotations[{TRIGGER}]`; the webhook injects them")]);
     let ci =
-        "apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: n}\nspec: {steps: [{name: a, image: b}]}\n";
+        "apiVersion: tekton.dev/v1\nkind: Task\nmetadata: {name: x}\nspec: {steps: [{name: a, image: b}]}\n";
     assert_eq!(mutate(&["--policy", "aws-efa"], ci).exits(0).stderr, "");
 }
 

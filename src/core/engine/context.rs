@@ -15,7 +15,7 @@ use crate::core::schema::{Field, Object, Shape, covers};
 use super::STAMP;
 use super::cursor::{Cursor, ListCursor, malformed, shorten};
 use super::report::{Kept, Reason, WarningKind};
-use super::security::refused_by_kubelet;
+use super::user::refused_by_kubelet;
 use super::volumes::{OwnVolumes, PolicyVolumes};
 
 /// The API server refuses more bytes of annotations than this, keys and values together.

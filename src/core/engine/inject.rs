@@ -23,8 +23,8 @@ use super::own_fabric;
 use super::pass::{Pass, Selection};
 use super::pod;
 use super::report::{Reason, Warning, WarningKind};
-use super::security;
 use super::stamp::{SKIPPED, STAMP, stamp};
+use super::user;
 use super::volumes::add_missing;
 
 /// The passes after which a policy that still changes the pod counts as one that always will.
@@ -287,7 +287,7 @@ fn about_pod(kind: WarningKind, rule: &str) -> Warning {
 fn warn_without_root(pod: &Value, capabilities: Vec<(String, String)>, log: &mut ChangeLog) {
     for (path, capability) in capabilities {
         let container = at_pointer(pod, &path).unwrap_or(&Value::Null);
-        if let Some(because) = security::not_root(pod, container) {
+        if let Some(because) = user::not_root(pod, container) {
             let kind = WarningKind::CapabilityWithoutRoot { capability, because };
             log.warnings.push(Warning { path, kind, rule: String::new() });
         }

@@ -76,32 +76,3 @@ fn bare(capability: &str) -> String {
     let upper = capability.to_uppercase();
     upper.strip_prefix("CAP_").map_or_else(|| upper.clone(), str::to_owned)
 }
-
-/// The setting next to which the kubelet does not start a container with a value of a security context: no container
-/// runs as user 0 that must not run as root.
-pub(super) fn refused_by_kubelet(
-    context: &Cursor<'_>,
-    field: &str,
-    wanted: &Value,
-    of_pod: &Value,
-) -> Option<&'static str> {
-    let effective = |key: &str| context.get(key).unwrap_or(&of_pod[key]);
-    match field {
-        "runAsUser" if *wanted == 0 && *effective("runAsNonRoot") == true => Some("runAsNonRoot: true"),
-        "runAsNonRoot" if *wanted == true && *effective("runAsUser") == 0 => Some("runAsUser: 0"),
-        _ => None,
-    }
-}
-
-/// The setting by which a container does not run as root; `None` if there is none.
-pub(super) fn not_root(pod: &Value, container: &Value) -> Option<String> {
-    let setting = |key: &str| {
-        let own = &container["securityContext"][key];
-        if own.is_null() { pod["spec"]["securityContext"][key].clone() } else { own.clone() }
-    };
-    match setting("runAsUser").as_i64() {
-        Some(0) => None,
-        Some(user) => Some(format!("runAsUser: {user}")),
-        None => (setting("runAsNonRoot").as_bool() == Some(true)).then(|| "runAsNonRoot: true".to_owned()),
-    }
-}

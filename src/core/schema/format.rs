@@ -133,8 +133,7 @@ impl Format {
             }
             Self::PodAnnotation => {
                 "the key of an annotation that an overlay can set: a qualified name that Kubernetes gives no meaning \
-                 in the validation of pods, and that is not of `fabric-injector.io`, whose annotations the program sets \
-                 itself"
+                 in the validation of pods, and that the program does not set itself"
             }
             Self::LabelValue => {
                 "the value of a label: at most 63 letters, digits, `-`, `_` and `.` with a letter or digit at both ends"

@@ -87,10 +87,10 @@ pub(super) fn validated_annotation(key: &str) -> bool {
         || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
 }
 
-/// Returns whether this program writes the annotation itself, such as the stamp.
+/// Returns whether this program writes the annotation itself: the stamp, and the settings files.
 pub(super) fn own_annotation(key: &str) -> bool {
-    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
-    domain == "fabric-injector.io" || domain.ends_with(".fabric-injector.io")
+    ["fabric-injector.io/injected", "fabric-injector.io/skipped"].contains(&key)
+        || key.starts_with("settings.fabric-injector.io/")
 }
 
 pub(super) fn label_value(text: &str) -> bool {
@@ -240,7 +240,7 @@ mod tests {
         check(
             own_annotation,
             &["fabric-injector.io/injected", "settings.fabric-injector.io/nccl"],
-            &["fabric-injector.io", "my-fabric-injector.io/a", "example.com/fabric-injector.io"],
+            &["fabric-injector.io/nccl-topology", "example.com/injected"],
         );
     }
 
