@@ -92,7 +92,7 @@ fn values_of_parameters() -> Vec<Case> {
             vec![
                 (
                     json!("rail"),
-                    "has to be one of `shared`, `hostDevice`, `sriov`, `rails`, and `\"rail\"` is not",
+                    "has to be one of `shared`, `hostDevice`, `sriov`, `rails`, `claim`, and `\"rail\"` is not",
                 ),
                 (json!({"pool": {"a": "x"}}), "`attachment.pool.a` has to be one of"),
             ],

@@ -271,10 +271,7 @@ async fn evaluations_that_take_long_have_their_turns_and_their_memory_until_they
     let limits = Limits { body_bytes: slow.len() * 9, ..Limits::default() };
     let server = Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
     let in_time = |text: &str| server.send(post("/mutate?timeout=1s", text.to_owned()));
-    let (a, b, c, d) = (in_time(&slow), in_time(&slow), in_time(&slow), in_time(&slow));
-    let (e, f, g, h) = (in_time(&slow), in_time(&slow), in_time(&slow), in_time(&slow));
-    let replies = tokio::join!(a, b, c, d, e, f, g, h);
-    let replies = <[Reply; 8]>::from(replies);
+    let replies = futures_util::future::join_all((0..8).map(|_| in_time(&slow))).await;
     assert!(replies.iter().all(|reply| reply.refusal(429).contains("not enough time")));
     assert!(in_time(&slow).await.refusal(429).contains("not enough time"), "there is no turn");
     let (ninth, tenth) = tokio::join!(in_time(&slow), in_time(&slow));

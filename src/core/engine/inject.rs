@@ -215,7 +215,8 @@ impl Injection<'_> {
         let (before, reported) = (pod.clone(), log.warnings.len());
         Injection { resolved: &resolved, nodes: &nodes, ..*self }.pass(pod, log, |_, _, _, _| Ok(()))?;
         log.warnings.truncate(reported);
-        if *pod == before {
+        // A second injection keeps an amount of the first one, so that the pod alone does not show other values.
+        if *pod == before && resolved.values == self.resolved.values {
             return Ok(());
         }
         Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }))

@@ -229,7 +229,7 @@ mod tests {
     #[test]
     fn a_name_that_the_pod_uses_for_something_else_is_left_to_the_pod() {
         let claim = json!({"name": "shm", "persistentVolumeClaim": {"claimName": "c"}});
-        assert_eq!(volumes().resolve("shm", &pod(&[claim.clone()])).unwrap(), "shm-fabric");
+        assert_eq!(volumes().resolve("shm", &pod(std::slice::from_ref(&claim))).unwrap(), "shm-fabric");
         let both = pod(&[claim, json!({"name": "shm-fabric", "emptyDir": {}})]);
         assert_eq!(volumes().resolve("shm", &both).unwrap(), "shm-fabric-2");
     }

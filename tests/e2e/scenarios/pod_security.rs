@@ -38,7 +38,7 @@ fn exceptions() -> BTreeMap<String, BTreeMap<String, String>> {
         let cells: Vec<&str> =
             row.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('`')).collect();
         if !cells[0].is_empty() {
-            network = cells[0].to_owned();
+            cells[0].clone_into(&mut network);
         }
         exceptions.entry(network.clone()).or_default().insert(cells[1].to_owned(), cells[2].to_owned());
     }
@@ -291,7 +291,7 @@ fn mounts<'p>(pod: &'p mut Value, list: &str, path: &str) -> Vec<&'p mut Value> 
     let volumes = pod["spec"]["volumes"].as_array().unwrap().iter();
     let volume =
         volumes.filter(|volume| volume["hostPath"]["path"] == path).map(|volume| volume["name"].clone());
-    let volume = volume.last().unwrap();
+    let volume = volume.next_back().unwrap();
     let containers = pod["spec"][list].as_array_mut().unwrap().iter_mut();
     containers
         .filter_map(|container| container["volumeMounts"].as_array_mut())
