@@ -289,7 +289,7 @@ pub(super) async fn the_exception_admits_injected_pods_and_forbids_the_rest_of_b
 /// The mounts of the volumes with a path of the node, in a list of containers.
 fn mounts<'p>(pod: &'p mut Value, list: &str, path: &str) -> Vec<&'p mut Value> {
     let volumes = pod["spec"]["volumes"].as_array().unwrap().iter();
-    let volume =
+    let mut volume =
         volumes.filter(|volume| volume["hostPath"]["path"] == path).map(|volume| volume["name"].clone());
     let volume = volume.next_back().unwrap();
     let containers = pod["spec"][list].as_array_mut().unwrap().iter_mut();
