@@ -59,6 +59,12 @@ async fn warnings_are_counted_as_often_as_they_are_given() {
     assert_eq!(server.scrape().value(name) - before.value(name), 4);
 }
 
+/// So many containers with GPUs that no API server would accept what is added to all of them.
+fn many_containers() -> Value {
+    let container = pod()["spec"]["containers"][0].clone();
+    (0..6_000).map(|at| with(container.clone(), "/name", json!(format!("c{at}")))).collect()
+}
+
 /// A pod for each reason not to serve one, with policy and outcome.
 fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static str)> {
     let annotation = |key: &str, value: &str| {
@@ -74,6 +80,7 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
         (served, "lab", "unchanged", "nothing_to_add"),
         (annotation("big", &"x".repeat(256 << 10)), "lab", "unchanged", "annotation_limit"),
         (pod_with("/spec/containers", json!("main")), "lab", "unchanged", "malformed_pod"),
+        (pod_with("/spec/containers", many_containers()), "lab", "unchanged", "pod_limit"),
         (pod_with_env("LAB_SEAL", "open"), "lab", "refused", "conflict"),
         (pod_that_fails(), "lab", "failed", "evaluation_failed"),
         (pod_that_never_settles(), "lab", "failed", "not_idempotent"),

@@ -2,12 +2,14 @@
 //!
 //! Time is paused and goes on when everything waits, so that ten seconds are over at once.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
 use axum::body::Body;
 use bytes::Bytes;
 use fabric_injector::core::admission::{Evaluate, OnError};
+use fabric_injector::core::engine::Outcome;
 use fabric_injector::shell::server::{Limits, MAX_BODY, State, admin_router};
 use hyper::{Method, Request, header};
 use tokio::time::{Instant, sleep};
@@ -262,6 +264,32 @@ async fn an_evaluation_that_takes_long_is_answered_in_time_and_holds_up_nobody()
         // It has ended, and leaves its turn to the next one.
         assert_eq!(server.post(slow).await.response(UID)["patchType"], "JSONPatch");
     }
+}
+
+/// The real engine asks for the flag before each container, so that this one waits for it in its place.
+#[tokio::test]
+async fn an_evaluation_that_nobody_waits_for_is_stopped() {
+    let (stopped, mut ended) = tokio::sync::mpsc::unbounded_channel();
+    let evaluate: Box<Evaluate> = Box::new(move |policies, pod, about| {
+        let stop = about.stop.as_ref().unwrap();
+        if pod["metadata"]["name"] == "slow" {
+            let begun = std::time::Instant::now();
+            while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(20) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        let mutation = engine(policies, pod, about);
+        let _ = stopped.send(mutation.outcome.clone());
+        mutation
+    });
+    let server = Server::evaluating(OnError::Deny, evaluate);
+    let slow = with(review_of(&pod()), "/request/object/metadata/name", "slow".into()).to_string();
+    let reply = server.send(post("/mutate?timeout=1s", slow)).await;
+    assert!(reply.refusal(429).contains("not enough time"), "{}", reply.text());
+    let Outcome::Refused { reason } = ended.recv().await.unwrap() else { panic!("it went on") };
+    assert_eq!(reason.code(), "overload");
+    assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
+    assert!(matches!(ended.recv().await.unwrap(), Outcome::Mutated(_)));
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -102,13 +104,14 @@ const NO_POLICY: &str = "no_policy_matches";
 /// Answers a review.
 ///
 /// Returns an error only if the body cannot be read as a request. Each other answer has the uid of the request, even if
-/// `evaluate` panics.
+/// `evaluate` panics. The caller can end a running evaluation by setting `stop`.
 pub fn answer(
     policies: &PolicySet,
     evaluate: &Evaluate,
     mode: Mode,
     on_error: OnError,
     body: &[u8],
+    stop: Option<Arc<AtomicBool>>,
 ) -> Result<Answer, BadReview> {
     let body = text(body)?;
     // The bytes of most pods show that no policy matches them, so that their objects are not built.
@@ -116,7 +119,12 @@ pub fn answer(
         let (version, mut request) = review::parse::<RequestObject>(body)?;
         let object = request.object.take();
         let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
-            answer_pod(policies, evaluate, mode, on_error, &request, object.unwrap_or_default().0)
+            let about = PodContext {
+                namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
+                stop,
+                ..PodContext::default()
+            };
+            answer_pod(policies, evaluate, mode, on_error, &request, object.unwrap_or_default().0, &about)
         });
         Ok(verdict.in_mode(mode, &version))
     } else {
@@ -191,16 +199,13 @@ fn answer_pod(
     on_error: OnError,
     request: &AdmissionRequest<RequestObject>,
     pod: Value,
+    about: &PodContext,
 ) -> Verdict {
     let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
     let name = named(request.name.as_deref());
     let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
-    let about = PodContext {
-        namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
-        ..PodContext::default()
-    };
     // A panic on one pod must not close a connection that serves other requests.
-    let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, &about)));
+    let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
     let Ok(mutation) = evaluated else {
         let why = "internal error on this pod, which is a bug of fabric-injector; see its log";
         let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());

@@ -1,6 +1,7 @@
 //! `POST /mutate`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use axum::Router;
@@ -92,19 +93,34 @@ async fn review(
     }
     tracing::trace!(body = %String::from_utf8_lossy(&body.bytes), "review");
     let bytes = body.bytes.clone();
-    match timeout_at(deadline.into(), evaluate(state, body)).await {
+    let stop = StopOnDrop::default();
+    match timeout_at(deadline.into(), evaluate(state, body, Arc::clone(&stop.0))).await {
         Ok(answer) => answer,
         Err(_) => shed(state, Shed::Deadline, &bytes),
     }
 }
 
-/// Evaluates a review when it is its turn, on another thread: it may take long, and nothing can end it. It keeps its
-/// turn and its memory to its end, even if no request waits for it anymore.
-async fn evaluate(state: &Arc<State>, body: BufferedBody) -> Result<Answer, Rejection> {
+/// Ends an evaluation that no request waits for anymore: its time is over, or the client has gone.
+#[derive(Debug, Default)]
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Evaluates a review when it is its turn, on another thread, because it may take long. After `stop`, it ends with the
+/// current container, and keeps its turn and its memory until then.
+async fn evaluate(
+    state: &Arc<State>,
+    body: BufferedBody,
+    stop: Arc<AtomicBool>,
+) -> Result<Answer, Rejection> {
     let permit = state.evaluation_permit(body.bytes.len()).await;
     let state = Arc::clone(state);
     let evaluated = tokio::task::spawn_blocking(move || {
-        let answer = answer(&state, &body.bytes);
+        let answer = answer(&state, &body.bytes, stop);
         drop((body, permit));
         answer
     });
@@ -114,9 +130,10 @@ async fn evaluate(state: &Arc<State>, body: BufferedBody) -> Result<Answer, Reje
     })
 }
 
-fn answer(state: &State, bytes: &[u8]) -> Result<Answer, Rejection> {
+fn answer(state: &State, bytes: &[u8], stop: Arc<AtomicBool>) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
-    admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes).map_err(bad_review)
+    admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, Some(stop))
+        .map_err(bad_review)
 }
 
 /// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning.
