@@ -70,7 +70,11 @@ fn not_added(line: &str, before: &Value, after: &Value) -> Option<String> {
                 "mount" => changed(&was["volumeMounts"], &is["volumeMounts"], "mountPath", word).is_none(),
                 "volume" => changed(&was["spec"]["volumes"], &is["spec"]["volumes"], "name", word).is_none(),
                 "device" if at == 0 => {
-                    let amount = |container: &Value| container["resources"]["limits"][word].clone();
+                    let (list, name) = match word.strip_prefix("requests.") {
+                        Some(name) => ("requests", name),
+                        None => ("limits", word),
+                    };
+                    let amount = |container: &Value| container["resources"][list][name].clone();
                     amount(&was) == amount(&is)
                 }
                 _ => false,
