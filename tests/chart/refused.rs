@@ -280,6 +280,29 @@ pub(crate) fn further_arguments_are_options_that_the_chart_does_not_set(helm: &H
     }
 }
 
+/// Helm removes a key whose value is null from the defaults, so that a template would find nothing in its place.
+pub(crate) fn no_default_is_removed_by_null(helm: &Helm) {
+    let schema: Value =
+        serde_json::from_str(&crate::read(&crate::chart().join("values.schema.json"))).unwrap();
+    let blocks = schema["required"].as_array().unwrap();
+    assert!(blocks.len() > 15, "{blocks:?}");
+    for block in blocks.iter().filter_map(Value::as_str) {
+        refused_with_aws(helm, &json!({block: null}), &[&format!("missing property '{block}'")]);
+    }
+    for (block, key) in [("webhook", "mode"), ("ports", "webhook"), ("server", "drainTimeoutSeconds")] {
+        refused_with_aws(helm, &json!({block: {key: null}}), &[&format!("missing property '{key}'")]);
+    }
+    // The condition of a dependency.
+    assert!(helm.template(&with(enabled("aws"), &json!({"enabled": true}))).is_ok());
+}
+
+pub(crate) fn the_namespace_is_for_the_servers_alone(helm: &Helm) {
+    for namespace in ["default", "kube-system"] {
+        let error = helm.template_in("a", namespace, &enabled("aws")).unwrap_err();
+        assert!(error.contains(&format!("the namespace of the release is `{namespace}`")), "{error}");
+    }
+}
+
 pub(crate) fn a_budget_that_no_drain_survives(helm: &Helm) {
     let budget = |most: Value| json!({"podDisruptionBudget": {"maxUnavailable": most}});
     for most in [json!(0), json!(-1), json!("0"), json!("0%"), json!("1"), json!("101%")] {

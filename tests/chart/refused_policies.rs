@@ -255,3 +255,13 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         assert_eq!(of_webhook(&objects), wanted, "{text}");
     }
 }
+
+/// Helm takes the last of a key that is written out and merged; the servers, the one that is written out.
+pub(crate) fn what_yaml_merges_is_written_out(helm: &Helm) {
+    for merged in [
+        "{anyAnnotation: {a/x: \"true\"}, <<: {anyAnnotation: {b/x: \"true\"}}}",
+        "{anyAnnotation: {a/x: \"true\"}, labels: {team: one, \"<<\": {team: two}}}",
+    ] {
+        refused(helm, &values(&matching(merged)), &["`lab.yaml` has a merge key (`<<`)", "hint: "]);
+    }
+}

@@ -30,8 +30,8 @@ fn closed(place: &str, schema: &Value, values: &Value) {
         assert!(properties.contains_key(key), "{place}.{key} is not in the schema");
     }
     for (key, schema) in properties {
-        // Helm itself adds `global`.
-        if key == "global" {
+        // Helm itself adds `global`, and a chart of charts `enabled`.
+        if place.is_empty() && ["global", "enabled"].contains(&key.as_str()) {
             continue;
         }
         let value = values.get(key).unwrap_or_else(|| panic!("{place}.{key} has no default in values.yaml"));

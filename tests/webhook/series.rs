@@ -62,7 +62,7 @@ async fn warnings_are_counted_as_often_as_they_are_given() {
 /// So many containers with GPUs that no API server would accept what is added to all of them.
 fn many_containers() -> Value {
     let container = pod()["spec"]["containers"][0].clone();
-    (0..6_000).map(|at| with(container.clone(), "/name", json!(format!("c{at}")))).collect()
+    (0..16_000).map(|at| with(container.clone(), "/name", json!(format!("c{at}")))).collect()
 }
 
 /// A pod for each reason not to serve one, with policy and outcome.

@@ -6,12 +6,21 @@
 {{- end -}}
 
 {{- define "fabric-injector.check" -}}
+{{- include "fabric-injector.checkNamespace" . -}}
 {{- include "fabric-injector.checkProvider" . -}}
 {{- include "fabric-injector.checkParameters" . -}}
 {{- include "fabric-injector.checkExtraPolicies" . -}}
 {{- include "fabric-injector.checkConditions" . -}}
 {{- include "fabric-injector.checkCertificates" . -}}
 {{- include "fabric-injector.checkDurations" . -}}
+{{- end -}}
+
+{{- define "fabric-injector.checkNamespace" -}}
+{{- if or (eq .Release.Namespace "default") (hasPrefix "kube-" .Release.Namespace) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "the namespace of the release is `%s`, and pods in the namespace of the server are not injected" .Release.Namespace)
+    "choose a namespace for the server alone, as in `--namespace fabric-injector --create-namespace`") -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "fabric-injector.checkProvider" -}}

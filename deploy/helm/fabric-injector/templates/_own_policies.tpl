@@ -175,6 +175,12 @@ with `mayBeEmpty` the list may be empty.
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: `%s` has %d documents" $file $documents) "put each policy under a name of its own") -}}
 {{- end -}}
+{{- /* Of a key and the same one by `<<`, Helm takes the last, and the servers take the one that is written out. */ -}}
+{{- if regexMatch `(?m)(^|[{,\s])(<<|"<<"|'<<')\s*:` .text -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` has a merge key (`<<`), which the chart does not read as the servers do" $file)
+    "write out what it merges") -}}
+{{- end -}}
 {{- $policy := fromYaml .text -}}
 {{- with get $policy "Error" -}}
 {{- include "fabric-injector.refuse" (list
