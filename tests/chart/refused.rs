@@ -286,7 +286,8 @@ pub(crate) fn no_default_is_removed_by_null(helm: &Helm) {
         serde_json::from_str(&crate::read(&crate::chart().join("values.schema.json"))).unwrap();
     let blocks = schema["required"].as_array().unwrap();
     assert!(blocks.len() > 15, "{blocks:?}");
-    for block in blocks.iter().filter_map(Value::as_str) {
+    // The tests set the image themselves.
+    for block in blocks.iter().filter_map(Value::as_str).filter(|block| *block != "image") {
         refused_with_aws(helm, &json!({block: null}), &[&format!("missing property '{block}'")]);
     }
     for (block, key) in [("webhook", "mode"), ("ports", "webhook"), ("server", "drainTimeoutSeconds")] {

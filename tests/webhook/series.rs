@@ -59,12 +59,6 @@ async fn warnings_are_counted_as_often_as_they_are_given() {
     assert_eq!(server.scrape().value(name) - before.value(name), 4);
 }
 
-/// So many containers with GPUs that no API server would accept what is added to all of them.
-fn many_containers() -> Value {
-    let container = pod()["spec"]["containers"][0].clone();
-    (0..16_000).map(|at| with(container.clone(), "/name", json!(format!("c{at}")))).collect()
-}
-
 /// A pod for each reason not to serve one, with policy and outcome.
 fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static str)> {
     let annotation = |key: &str, value: &str| {
@@ -80,7 +74,6 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
         (served, "lab", "unchanged", "nothing_to_add"),
         (annotation("big", &"x".repeat(256 << 10)), "lab", "unchanged", "annotation_limit"),
         (pod_with("/spec/containers", json!("main")), "lab", "unchanged", "malformed_pod"),
-        (pod_with("/spec/containers", many_containers()), "lab", "unchanged", "pod_limit"),
         (pod_with_env("LAB_SEAL", "open"), "lab", "refused", "conflict"),
         (pod_that_fails(), "lab", "failed", "evaluation_failed"),
         (pod_that_never_settles(), "lab", "failed", "not_idempotent"),
@@ -91,7 +84,7 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
 async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     let server = Server::lab();
     let done = patched(&pod(), &server.review(&review_of(&pod())).await);
-    let mut reasons = BTreeSet::from(["several_policies_match"]);
+    let mut reasons = BTreeSet::from(["several_policies_match", "pod_limit"]);
     for (pod, policy, outcome, reason) in unserved(done) {
         let before = server.scrape();
         server.review(&review_of(&pod)).await;
@@ -100,6 +93,18 @@ async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     }
     let all = [Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS].concat();
     assert_eq!(reasons, all.into_iter().collect(), "there is a pod for every reason");
+}
+
+/// Each container gets 64 KiB, so that the pod would be larger than what an API server accepts.
+#[tokio::test]
+async fn a_pod_that_would_be_too_large_is_counted() {
+    let long = format!("value: {}", "x".repeat(64 << 10));
+    let server = Server::serving(&[&lab_with("value: ${string(rank)}", &long)]);
+    let container = pod()["spec"]["containers"][0].clone();
+    let containers = (0..60).map(|at| with(container.clone(), "/name", json!(format!("c{at}")))).collect();
+    let before = server.scrape();
+    server.review(&review_of(&pod_with("/spec/containers", containers))).await;
+    server.scrape().rose(&before, &[(&reviews("lab", "unchanged", "pod_limit"), 1), (ANSWERED, 1)]);
 }
 
 /// Every outcome of a review, with any policy. Those of the reasons that are not the engine's are counted without one.
