@@ -51,14 +51,24 @@ fn values(text: &str) -> Value {
 fn wrong_values_of_match() -> Vec<(&'static str, Vec<&'static str>)> {
     let any = ["null", "", "7", "true", "text", "[[a]]", "[null]", "[7]"];
     let with = |more: &[&'static str]| any.iter().chain(more).copied().collect::<Vec<_>>();
-    let map =
-        ["[]", "[a]", "{a: null}", "{a: 7}", "{a: on}", "{a: [b]}", "{'a b': x}", "{'': x}", "{a/b/c: x}"];
+    let map = [
+        "[]",
+        "[a]",
+        "{a: null}",
+        "{a: 7}",
+        "{a: on}",
+        "{a: [b]}",
+        "{'a b': x}",
+        "{'': x}",
+        "{a/b/c: x}",
+        "{a..b/c: x}",
+    ];
     vec![
         ("anyAnnotation", with(&[&map[..], &["{a: '*'}"]].concat())),
         ("exceptAnnotation", with(&map)),
         ("labels", with(&[&map[..], &["{a: 'b c'}"]].concat())),
         ("namespaces", with(&["{a: b}", "['*']", "[Lab]", "[on]"])),
-        ("ownerKinds", with(&["{a: b}", "[batch/v1/Job]", "[on]"])),
+        ("ownerKinds", with(&["{a: b}", "[batch/v1/Job]", "[Job.-]", "[Job..x]", "[on]"])),
         ("when", with(&["{a: b}", "[]", "{}", "totalGpus > 0"])),
     ]
 }

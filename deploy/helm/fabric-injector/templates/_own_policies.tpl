@@ -59,7 +59,8 @@ with `mayBeEmpty` the list may be empty.
 {{/* Fails for a `match` that servers refuse. Takes its `file`, the `match`, and whether it is that of an `extension`. */}}
 {{- define "fabric-injector.checkMatch" -}}
 {{- $part := `[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?` -}}
-{{- $name := printf "^([A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?/)?%s$" $part -}}
+{{- $domain := `[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*` -}}
+{{- $name := printf "^(%s/)?%s$" $domain $part -}}
 {{- $annotation := dict "keyPattern" $name "key" "the name of an annotation" -}}
 {{- $keys := dict
     "anyAnnotation" (merge (dict "item" "a text other than `*`" "pattern" `(?s)^([^*]|..+)?$`) $annotation)
@@ -67,7 +68,7 @@ with `mayBeEmpty` the list may be empty.
     "labels" (dict "keyPattern" $name "key" "the name of a label" "item" "the value of a label"
       "pattern" (printf "^(%s)?$" $part))
     "namespaces" (dict "item" "the name of a namespace" "pattern" "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$")
-    "ownerKinds" (dict "item" "`Kind` or `Kind.group`" "pattern" "^[A-Za-z][A-Za-z0-9]*([.][-.a-z0-9]+)?$")
+    "ownerKinds" (dict "item" "`Kind` or `Kind.group`" "pattern" (printf "^[A-Za-z][A-Za-z0-9]*([.]%s)?$" (replace "A-Za-z" "a-z" $domain)))
     "when" (dict "wants" "an expression, as `${…}`" "pattern" `^\s*\$\{`) -}}
 {{- if not (kindIs "map" .match) -}}
 {{- include "fabric-injector.refuseValue" (dict "file" .file "place" "spec.match" "value" .match "wants" "a map") -}}
