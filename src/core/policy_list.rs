@@ -42,10 +42,17 @@ pub struct ListedMatch {
 
 /// The values that a parameter can have.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
 pub struct ListedParameter {
     #[serde(rename = "type")]
     pub kind: &'static str,
+    #[serde(flatten)]
+    pub bounds: Bounds,
+}
+
+/// The bounds of the values of a parameter.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Bounds {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,6 +63,18 @@ pub struct ListedParameter {
     pub min_items: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_items: Option<usize>,
+}
+
+impl Bounds {
+    pub(crate) fn of(parameter: &Parameter) -> Self {
+        Self {
+            minimum: parameter.minimum.clone(),
+            maximum: parameter.maximum.clone(),
+            one_of: parameter.one_of.clone(),
+            min_items: parameter.min_items,
+            max_items: parameter.max_items,
+        }
+    }
 }
 
 /// The facts about a policy.
@@ -82,12 +101,5 @@ pub fn listed(definition: &Definition) -> ListedPolicy {
 }
 
 fn listed_parameter(parameter: &Parameter) -> ListedParameter {
-    ListedParameter {
-        kind: parameter.kind.name(),
-        minimum: parameter.minimum.clone(),
-        maximum: parameter.maximum.clone(),
-        one_of: parameter.one_of.clone(),
-        min_items: parameter.min_items,
-        max_items: parameter.max_items,
-    }
+    ListedParameter { kind: parameter.kind.name(), bounds: Bounds::of(parameter) }
 }

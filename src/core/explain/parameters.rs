@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::core::policy::node::Selection;
 use crate::core::policy::{Origin, Parameter, Policy, Resolution, Setting, resolve};
+use crate::core::policy_list::Bounds;
 use crate::core::values::Values;
 
 use super::place::{Files, Place, Within};
@@ -28,16 +29,8 @@ pub struct ParameterFact {
     pub kind: &'static str,
     pub description: String,
     pub default: Value,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub minimum: Option<Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub maximum: Option<Value>,
-    #[serde(rename = "enum", skip_serializing_if = "Option::is_none")]
-    pub one_of: Option<Vec<String>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub min_items: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_items: Option<usize>,
+    #[serde(flatten)]
+    pub bounds: Bounds,
     /// The tables of the policy: by label and value, and by the GPUs of the pod where they decide.
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub by_node: Map<String, Value>,
@@ -103,11 +96,7 @@ pub(super) fn declared(policy: &Policy, files: &Files<'_>, sources: &Sources<'_>
         kind: parameter.kind.name(),
         description: parameter.description.clone(),
         default: parameter.default.clone(),
-        minimum: parameter.minimum.clone(),
-        maximum: parameter.maximum.clone(),
-        one_of: parameter.one_of.clone(),
-        min_items: parameter.min_items,
-        max_items: parameter.max_items,
+        bounds: Bounds::of(parameter),
         by_node: parameter.table.to_json(),
         setting: policy.settings().get(&parameter.name).map(Setting::to_json),
         value: value(policy, parameter, &Selection::default(), files, sources),

@@ -181,11 +181,11 @@ fn write_parameter(fact: &ParameterFact, text: &mut Text) {
 
 /// The values that the parameter can have.
 fn allowed(fact: &ParameterFact) -> Option<String> {
-    if let Some(values) = &fact.one_of {
+    if let Some(values) = &fact.bounds.one_of {
         return Some(format!("one of {}", values.join(", ")));
     }
-    let (least, most) = match (fact.min_items, fact.max_items) {
-        (None, None) => (fact.minimum.as_ref().map(shown), fact.maximum.as_ref().map(shown)),
+    let (least, most) = match (fact.bounds.min_items, fact.bounds.max_items) {
+        (None, None) => (fact.bounds.minimum.as_ref().map(shown), fact.bounds.maximum.as_ref().map(shown)),
         (Some(least), Some(most)) => return Some(format!("{least} to {}", counted(most, "item"))),
         (least, most) => {
             let items = |count: usize| counted(count, "item");

@@ -142,7 +142,7 @@ impl MemoryPermit {
         if self.spare.is_some() {
             return true;
         }
-        let permit = timeout_at(deadline.into(), state.body_permit(bytes, slot)).await.ok().flatten();
+        let permit = timeout_at(deadline.into(), state.bodies.permit(bytes, slot)).await.ok().flatten();
         match (permit, &mut self.regular) {
             (Some(more), Some(regular)) => regular.merge(more),
             (Some(more), regular @ None) => *regular = Some(more),

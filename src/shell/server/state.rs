@@ -58,9 +58,9 @@ pub struct State {
     pub(super) readiness: Readiness,
     evaluate: Box<Evaluate>,
     in_flight: Arc<Semaphore>,
-    body_bytes: Arc<Semaphore>,
+    pub(super) bodies: Memory,
     spare_body: Arc<Semaphore>,
-    response_bytes: Arc<Semaphore>,
+    pub(super) responses: Memory,
     evaluations: Arc<Semaphore>,
     /// Large pods are evaluated one at a time: a parsed pod takes more than ten times its size in JSON.
     large: Arc<Semaphore>,
@@ -85,9 +85,9 @@ impl State {
             readiness: Readiness::default(),
             evaluate: Box::new(policy_set::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
-            body_bytes: Arc::new(Semaphore::new(limits.body_bytes)),
+            bodies: Memory::new(limits.body_bytes),
             spare_body: Arc::new(Semaphore::new(1)),
-            response_bytes: Arc::new(Semaphore::new(RESPONSE_BYTES)),
+            responses: Memory::new(RESPONSE_BYTES),
             evaluations: Arc::new(Semaphore::new(EVALUATIONS)),
             large: Arc::new(Semaphore::new(1)),
         }
@@ -132,38 +132,30 @@ impl State {
         let turn = if bytes < LARGE { &self.evaluations } else { &self.large };
         Arc::clone(turn).acquire_owned().await.ok()
     }
-
-    /// The permit of a response, which is held until it is sent, if there is memory for it.
-    pub(super) async fn response_permit(
-        &self,
-        bytes: usize,
-        slot: Option<&Slot>,
-    ) -> Option<OwnedSemaphorePermit> {
-        memory(&self.response_bytes, bytes, slot).await
-    }
-
-    /// The permit of a part of a body, if there is memory for it.
-    pub(super) async fn body_permit(
-        &self,
-        bytes: usize,
-        slot: Option<&Slot>,
-    ) -> Option<OwnedSemaphorePermit> {
-        memory(&self.body_bytes, bytes, slot).await
-    }
 }
 
-/// Memory for a request on this connection. If there is too little, other connections that stall are evicted.
-async fn memory(all: &Arc<Semaphore>, bytes: usize, slot: Option<&Slot>) -> Option<OwnedSemaphorePermit> {
-    let bytes = u32::try_from(bytes).ok()?;
-    loop {
-        if let Ok(permit) = Arc::clone(all).try_acquire_many_owned(bytes) {
-            return Some(permit);
-        }
-        if !slot.is_some_and(Slot::evict_for_memory) {
-            return None;
-        }
-        if let Ok(permit) = timeout(EVICTION, Arc::clone(all).acquire_many_owned(bytes)).await {
-            return permit.ok();
+/// Memory for bodies or responses, in bytes.
+#[derive(Debug)]
+pub(super) struct Memory(Arc<Semaphore>);
+
+impl Memory {
+    fn new(bytes: usize) -> Self {
+        Self(Arc::new(Semaphore::new(bytes)))
+    }
+
+    /// Memory for a request on this connection. If there is too little, other connections that stall are evicted.
+    pub(super) async fn permit(&self, bytes: usize, slot: Option<&Slot>) -> Option<OwnedSemaphorePermit> {
+        let bytes = u32::try_from(bytes).ok()?;
+        loop {
+            if let Ok(permit) = Arc::clone(&self.0).try_acquire_many_owned(bytes) {
+                return Some(permit);
+            }
+            if !slot.is_some_and(Slot::evict_for_memory) {
+                return None;
+            }
+            if let Ok(permit) = timeout(EVICTION, Arc::clone(&self.0).acquire_many_owned(bytes)).await {
+                return permit.ok();
+            }
         }
     }
 }

@@ -42,7 +42,7 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
     match review(&state, started, request, slot.as_deref()).await {
         Ok(Answer { body, record }) => {
             // A response may be larger than its request, and the client may never read it.
-            let Some(permit) = state.response_permit(body.len(), slot.as_deref()).await else {
+            let Some(permit) = state.responses.permit(body.len(), slot.as_deref()).await else {
                 state.metrics.shed(Shed::Memory);
                 let rejection = Rejection::overloaded(Shed::Memory);
                 span.rejected(rejection.status(), rejection.reason());
