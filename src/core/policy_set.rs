@@ -8,9 +8,12 @@ use std::fmt;
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::engine::{Mutation, Outcome, Reason, STAMP, Trace, inject, inject_traced, skip};
+use crate::core::engine::{Mutation, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip};
+use crate::core::pointer::field_path;
 use crate::core::policy::matcher::Match;
-use crate::core::policy::{Definition, ParameterType, PodContext, Policy, Setting, SourceErrors, check};
+use crate::core::policy::{
+    Definition, ParameterType, PodContext, Policy, Setting, SourceErrors, check, choice_reads_writes,
+};
 use crate::core::validate;
 
 use decision::{Decision, decide};
@@ -28,6 +31,8 @@ pub struct PolicySet {
     others: Vec<usize>,
     /// The annotations that trigger a policy, and the escapes that may hide one in JSON.
     sought: Vec<Finder<'static>>,
+    /// True if the choice of the policy may read what a policy writes.
+    choice_may_change: bool,
 }
 
 /// An error in the policies, or in their combination.
@@ -151,6 +156,9 @@ impl PolicySet {
                 set.others.push(at);
             }
         }
+        let policies: Vec<_> =
+            set.policies.iter().map(|policy| (policy.definition(), policy.devices())).collect();
+        set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED]);
         // A key is a qualified name, which has no letter that JSON has to escape.
         let keys = set.by_annotation.keys().map(|key| Finder::new(key.as_str()).into_owned());
         // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
@@ -172,9 +180,9 @@ impl PolicySet {
         let matches = policy.definition().matcher.test(pod, context) == Match::Yes;
         matches
             && match decide(self, pod, context) {
-                Decision::Inject(_) | Decision::Skip(_) => true,
+                Decision::Inject(..) | Decision::Skip(_) => true,
                 Decision::Refuse(_, reason) => !reason.is_fault(),
-                Decision::Leave(_) => false,
+                Decision::Leave(..) => false,
             }
     }
 
@@ -241,7 +249,7 @@ impl PolicySet {
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
-    mutate_by(policies, pod, context, |policy, pod| inject(policy, pod, context))
+    settled(policies, once(policies, pod, context, None), context)
 }
 
 /// [`mutate`] with a record of the injection, if a policy matches.
@@ -251,26 +259,26 @@ pub(crate) fn mutate_traced(
     context: &PodContext,
 ) -> (Mutation, Option<Trace>) {
     let mut trace = None;
-    let mutation = mutate_by(policies, pod, context, |policy, pod| {
-        let (mutation, recorded) = inject_traced(policy, pod, context);
-        trace = Some(recorded);
-        mutation
-    });
-    (mutation, trace)
+    let mutation = once(policies, pod, context, Some(&mut trace));
+    (settled(policies, mutation, context), trace)
 }
 
-fn mutate_by(
+/// Chooses the policy and injects the pod, once.
+fn once(
     policies: &PolicySet,
     pod: Value,
     context: &PodContext,
-    inject: impl FnOnce(&Policy, Value) -> Mutation,
+    trace: Option<&mut Option<Trace>>,
 ) -> Mutation {
-    let alone = |outcome, policy| Mutation { outcome, policy, warnings: Vec::new() };
-    let decision = decide(policies, &pod, context);
-    let mutation = match &decision {
-        Decision::Inject(policy) => {
-            let mutation = inject(policy, pod);
-            policies.marked_if_guarded(policy, mutation)
+    let alone = |outcome, policy: Option<&Policy>| Mutation {
+        outcome,
+        policy: policy.map(|policy| policy.name().to_owned()),
+        warnings: Vec::new(),
+    };
+    match decide(policies, &pod, context) {
+        Decision::Inject(policy, analysis) => {
+            let trace = trace.map(|trace| trace.insert(Trace::default()));
+            policies.marked_if_guarded(policy, inject(policy, *analysis, pod, context, trace))
         }
         Decision::Skip(skipped) => {
             let names = skipped.iter().map(|policy| policy.name().to_owned()).collect();
@@ -278,19 +286,33 @@ fn mutate_by(
             let reason = Reason::ConditionFalse { policies: names };
             skip(pod, marks.join(","), reason, None, Vec::new())
         }
-        Decision::Leave(reason) => alone(Outcome::Unchanged { pod, reason: reason.clone() }, None),
-        Decision::Refuse(policy, reason) => {
-            let policy = policy.map(|policy| policy.name().to_owned());
-            alone(Outcome::Refused { reason: reason.clone() }, policy)
+        Decision::Leave(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),
+        Decision::Refuse(policy, reason) => alone(Outcome::Refused { reason }, policy),
+    }
+}
+
+/// Refuses a pod that another injection changes again: the API server may call the webhook again for the pod as it is
+/// now. Most policies read no place that they write, so that the second look is not necessary.
+fn settled(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
+    let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
+        return first;
+    };
+    if !policies.choice_may_change && !changed.may_change_again {
+        return first;
+    }
+    let again = once(policies, changed.pod.clone(), context, None);
+    let reason = match (&first.outcome, again.outcome) {
+        (Outcome::Mutated(_), Outcome::Unchanged { reason: Reason::NothingToAdd, .. }) => return first,
+        (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
+            return first;
+        }
+        (_, Outcome::Refused { reason }) => reason,
+        (_, again) => {
+            let operations = again.changed().map(|again| again.operations());
+            let path = operations.and_then(|operations| Some(operations.list.first()?.pointer.to_owned()));
+            let path = path.unwrap_or_else(|| format!("/metadata/annotations/{}", STAMP.replace('/', "~1")));
+            Reason::NotIdempotent { path: field_path(&changed.pod, &path) }
         }
     };
-    let changed = mutation.outcome.changed().filter(|changed| changed.operation_count() > 0);
-    match changed {
-        // The API server may call the webhook again for the pod as it is now.
-        Some(changed) if decide(policies, &changed.pod, context) != decision => {
-            let reason = Reason::NotIdempotent { path: format!("metadata.annotations[{STAMP}]") };
-            alone(Outcome::Refused { reason }, mutation.policy)
-        }
-        _ => mutation,
-    }
+    Mutation { outcome: Outcome::Refused { reason }, policy: first.policy, warnings: Vec::new() }
 }

@@ -33,7 +33,7 @@ pub(crate) use check::{Invalid, check};
 pub(crate) use covers::covers;
 pub(crate) use defaults::{complete, same};
 pub(crate) use format::Format;
-pub(crate) use rules::{is_extended_resource, resource_amount, resource_pair};
+pub(crate) use rules::{can_overcommit, is_extended_resource, resource_amount, resource_pair};
 
 /// The type `Pod`.
 pub(crate) fn pod() -> &'static Object {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::core::engine::{Mutation, Outcome, Reason, condition_holds, inject};
+use crate::core::engine::{Outcome, Reason, analyse, inject};
 use crate::core::pointer::unescape;
 use crate::core::policy::diagnostic::{NOT_IDEMPOTENT, SAMPLE_FAILED};
 use crate::core::policy::expression::{ReadSet, Step};
@@ -32,7 +32,7 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
         let Err(first) = try_sample(policy, &what, pod.clone(), &context) else { continue };
         let goes_on = first.diagnostic.code == SAMPLE_FAILED
             && errors.len() < MAX_ERRORS
-            && condition_holds(policy, &pod, &context) == Ok(true);
+            && holds(policy, &pod, &context);
         let failures = if goes_on { failures::all(policy, &pod, &context) } else { Vec::new() };
         let others = failures.into_iter().map(|(place, error)| {
             let key = (place.clone(), error.expression.clone());
@@ -48,52 +48,49 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
 }
 
+/// Returns whether the condition of the policy holds for a sample.
+fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
+    analyse(policy, pod, context).is_ok_and(|analysis| analysis.is_some())
+}
+
 /// After so many errors, only the first one of each further sample is reported.
 const MAX_ERRORS: usize = 200;
 
 fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
-    let matches = match condition_holds(policy, &pod, context) {
-        Ok(matches) => matches,
+    let analysis = match analyse(policy, &pod, context) {
+        Ok(Some(analysis)) => analysis,
+        // The condition of the policy may exclude the pods for which an expression has no value.
+        Ok(None) => return Ok(()),
         Err(reason) => return refused(policy, what, reason),
     };
-    let pod = match inject(policy, pod, context).outcome {
-        Outcome::Mutated(mutated) if mutated.reads_own_changes => {
-            let message = format!(
-                "the policy is not idempotent: an expression has another value after a sample pod ({what}) was \
-                 injected, which changes the pod again"
-            );
-            let operations = mutated.operations();
-            let pointers = operations.list.iter().map(|operation| operation.pointer);
-            let changed: Vec<&str> = pointers.flat_map(|pointer| pointer.split('/')).collect();
-            let last =
-                operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
-            let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
-            return Err(not_idempotent(policy, message, &changed, needle.as_deref()));
-        }
+    let pod = match inject(policy, analysis, pod, context, None).outcome {
         Outcome::Mutated(mutated) => mutated.pod,
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
-        // The condition of the policy may exclude the pods for which an expression has no value.
-        Outcome::Refused { reason: Reason::EvaluationFailed { .. } } if !matches => return Ok(()),
         Outcome::Refused { reason } => return refused(policy, what, reason),
     };
-    if matches && !condition_holds(policy, &pod, context).unwrap_or_default() {
+    let Ok(Some(analysis)) = analyse(policy, &pod, context) else {
         let message = format!(
             "the policy is not idempotent: `match.when` holds for a sample pod ({what}), and no longer after the \
              policy injected it"
         );
         return Err(error(policy, message, NOT_IDEMPOTENT_HINT, Some("when:")));
+    };
+    match inject(policy, analysis, pod, context, None).outcome {
+        Outcome::Mutated(again) => {
+            let operations = again.operations();
+            let pointers = operations.list.iter().map(|operation| operation.pointer);
+            let changed: Vec<&str> = pointers.flat_map(|pointer| pointer.split('/')).collect();
+            let needle =
+                operations.list.first().and_then(|first| Some(named_in_policy(first.pointer, first.value?)));
+            let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
+            let message = format!(
+                "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
+            );
+            Err(not_idempotent(policy, message, &changed, needle.as_deref()))
+        }
+        Outcome::Refused { reason } => refused(policy, what, reason),
+        Outcome::Unchanged { .. } | Outcome::Skipped { .. } => Ok(()),
     }
-    if let Mutation { outcome: Outcome::Mutated(again), .. } = inject(policy, pod, context) {
-        let operations = again.operations();
-        let needle =
-            operations.list.first().and_then(|first| Some(named_in_policy(first.pointer, first.value?)));
-        let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
-        let message = format!(
-            "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
-        );
-        return Err(error(policy, message, NOT_IDEMPOTENT_HINT, needle.as_deref()));
-    }
-    Ok(())
 }
 
 const NOT_IDEMPOTENT_HINT: &str = "a value must not depend on what the policy itself adds";
@@ -103,14 +100,6 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
     match reason {
         Reason::EvaluationFailed { place, expression, message, fault } => {
             Err(failed(policy, what, &place, EvaluationError { expression, message, fault: *fault }))
-        }
-        Reason::NotIdempotent { path } => {
-            let message = format!(
-                "the policy is not idempotent: each time that a sample pod ({what}) is injected, `{path}` changes"
-            );
-            let changed: Vec<&str> = path.split(['.', '[', ']']).collect();
-            let needle = changed.iter().rev().find(|name| !["", "value"].contains(name)).copied();
-            Err(not_idempotent(policy, message, &changed, needle))
         }
         _ => Ok(()),
     }
@@ -190,7 +179,7 @@ pub(crate) fn sample(policy: &Policy) -> Value {
     let context = context(policy);
     let nodes = policy.first_node().into_iter().cloned().chain(policy.known_nodes());
     let mut samples = nodes.filter_map(|nodes| samples_on(policy, Some(&nodes)).into_iter().next());
-    let found = samples.find(|(_, pod)| condition_holds(policy, pod, &context) == Ok(true));
+    let found = samples.find(|(_, pod)| holds(policy, pod, &context));
     let sample = found.or_else(|| samples_on(policy, policy.first_node()).into_iter().next());
     sample.map(|(_, pod)| pod).unwrap_or_default()
 }

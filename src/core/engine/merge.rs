@@ -1,70 +1,189 @@
-//! Merging the instructions of an overlay into an object of the pod.
+//! Merging the rules that apply into the pod.
 //!
-//! [`apply`] chooses the module for each kind of instruction. Those modules import [`Merge`] and the cursor, and not
-//! one another.
+//! [`merge`] goes through the parts of the pod in order: claims, containers, containers that the policy adds, the rest
+//! of the pod, volumes. [`apply`](apply::apply) chooses the module for each kind of instruction.
+
+mod annotations;
+mod apply;
+mod command_line;
+mod context;
+mod env;
+mod fields;
+mod list_in_string;
+mod messages;
+mod mounts;
+mod named_container;
+mod object_list;
+mod replace;
+mod resources;
+mod security;
+mod settings;
+mod user;
+mod volumes;
 
 use serde_json::Value;
 
+use crate::core::policy::expression::{Bindings, Resolver};
+use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::Instruction;
-use crate::core::schema::Default;
+use crate::core::policy::settings::Settings;
+use crate::core::policy::{ActiveRule, PodContext};
 
-use super::annotations;
-use super::context::Merge;
-use super::cursor::Cursor;
-use super::report::Reason;
-use super::{env, fields, mounts, replace, resources, security};
+use super::analysis::PodAnalysis;
+use super::evaluate::{Row, Rules, Scope, go_on};
+use super::record::{Author, ChangeLog, Cursor, Reason, Stop};
 
-/// Merges instructions of a rule into an object.
-pub(super) fn apply_rule(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    instructions: &[Instruction],
-) -> Result<(), Reason> {
-    cursor.written_by_rule(merge.rule);
-    apply(merge, cursor, instructions)
+use apply::apply_rule;
+use context::{Merge, PodFacts};
+pub(super) use messages::about_pod;
+use named_container::inject_named;
+use settings::SettingsOf;
+
+/// Merges the rules that apply into the pod.
+pub(super) fn merge(
+    rules: &Rules<'_>,
+    analysis: &PodAnalysis,
+    pod: &mut Value,
+    stamp: &str,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let mut facts = PodFacts::take(pod, stamp)?;
+    let merged = Injection { rules, analysis, context, facts: &mut facts, log: &mut *log }.merge(pod);
+    facts.give_back_volumes(pod);
+    merged?;
+    volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
+    user::warn_without_root(pod, facts.capabilities, log);
+    Ok(())
 }
 
-/// Merges instructions into an object.
-pub(super) fn apply(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    instructions: &[Instruction],
-) -> Result<(), Reason> {
-    instructions.iter().try_for_each(|instruction| apply_one(merge, cursor, instruction))
+/// The rules that apply to a pod, and what their merge needs.
+struct Injection<'a> {
+    rules: &'a Rules<'a>,
+    analysis: &'a PodAnalysis,
+    context: &'a PodContext,
+    facts: &'a mut PodFacts,
+    log: &'a mut ChangeLog,
 }
 
-fn apply_one(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    instruction: &Instruction,
-) -> Result<(), Reason> {
-    match instruction {
-        Instruction::Object { field, instructions } => {
-            // An object that the author wrote empty is meant to be there.
-            let is_absent = cursor.get(field.name).is_none() && field.default != Default::EmptyObject;
-            if instructions.is_empty() && is_absent {
-                cursor.put(field.name, Value::Object(serde_json::Map::new()));
+impl<'a> Injection<'a> {
+    fn merge(mut self, pod: &mut Value) -> Result<(), Stop> {
+        let scope = self.rules.scope;
+        let resolver = Resolver(scope);
+        let bindings = scope.bindings(&resolver);
+        self.declare_volumes(&bindings)?;
+        for rule in self.rules.applied() {
+            self.merge_into_pod(rule, &rule.pod.claims, (scope, &bindings), pod)?;
+        }
+        self.facts.note_claims(pod);
+        self.containers(pod)?;
+        messages::about_containers(&self.analysis.policy, self.rules.selected_rows(), pod, self.log)?;
+        for rule in self.rules.applied() {
+            for container in &rule.pod.containers {
+                let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
+                inject_named(&mut merge, container, pod, self.log)
+                    .map_err(|reason| explained(scope, reason))?;
             }
-            cursor.within(field.name, |cursor| apply(merge, cursor, instructions))
         }
-        Instruction::Value { field, template } => fields::value(merge, cursor, field, template),
-        Instruction::Entries { field, keys, entries } => {
-            fields::entries(merge, cursor, field, *keys, entries)
+        let injected = scope.of_injected(pod);
+        let resolver = Resolver(&injected);
+        let bindings = injected.bindings(&resolver);
+        for rule in self.rules.applied() {
+            self.merge_into_pod(rule, &rule.pod.instructions, (&injected, &bindings), pod)?;
         }
-        Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
-        Instruction::Set { field, entries } => fields::set(merge, cursor, field, entries),
-        Instruction::Replace { field, list } => replace::list(merge, cursor, field, list),
-        Instruction::Annotations { field, keys, entries } => {
-            annotations::merge(merge, cursor, field, *keys, entries)
+        about_pod(&self.analysis.policy, &injected, self.log)
+    }
+
+    fn declare_volumes(&mut self, bindings: &Bindings<'_, '_>) -> Result<(), Stop> {
+        for rule in self.rules.applied() {
+            for volume in &rule.pod.volumes {
+                let failed = |error| self.rules.scope.explain(&format!("rule `{}`", rule.name), error);
+                if let Some(volume) = volume.build(bindings).map_err(failed)? {
+                    self.facts.volumes.declare(&rule.name, volume);
+                }
+            }
         }
-        Instruction::Env { field, variables } => env::merge(merge, cursor, field, variables),
-        Instruction::Mounts { field, mounts } => mounts::merge(merge, cursor, field, mounts),
-        Instruction::Amounts(amounts) => resources::merge(merge, cursor, amounts),
-        Instruction::Capabilities { field, lists } => security::merge(merge, cursor, field, lists),
-        Instruction::Claims { field, entries } => resources::claims(merge, cursor, field, entries),
-        Instruction::Computed { object, field, expression } => {
-            let computed = merge.compiled(object, field, expression)?;
-            computed.map_or(Ok(()), |instruction| apply_one(merge, cursor, &instruction))
+        Ok(())
+    }
+
+    /// Merges instructions of a rule into the pod outside of its containers.
+    fn merge_into_pod(
+        &mut self,
+        rule: &ActiveRule,
+        instructions: &[Instruction],
+        (scope, bindings): (&Scope<'_>, &Bindings<'_, '_>),
+        pod: &mut Value,
+    ) -> Result<(), Stop> {
+        if instructions.is_empty() {
+            return Ok(());
         }
+        self.facts.note_outside(pod);
+        let mut merge = Merge::new(rule, bindings, self.analysis, self.facts);
+        apply_rule(&mut merge, &mut Cursor::pod(pod, self.log)?, instructions)
+            .map_err(|reason| explained(scope, reason))
+    }
+
+    fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
+        let settings = self.settings()?;
+        for row in &self.rules.rows {
+            go_on(self.context)?;
+            self.log.check_size()?;
+            if self.rules.selecting(row).next().is_some() {
+                self.container(row, &settings, pod)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn container(&mut self, row: &Row<'_>, settings: &[&Settings], pod: &mut Value) -> Result<(), Stop> {
+        let resolver = Resolver(&row.scope);
+        let bindings = row.scope.bindings(&resolver);
+        self.facts.variables.clear();
+        let mut cursor = Cursor::container(pod, self.log, row.container.list, row.container.index)?;
+        for rule in self.rules.selecting(row) {
+            let mut merge = Merge::new(rule, &bindings, self.analysis, self.facts);
+            apply_rule(&mut merge, &mut cursor, &rule.container)
+                .map_err(|reason| explained(&row.scope, reason))?;
+        }
+        for settings in settings {
+            let applies = match &settings.containers {
+                Some(condition) => condition.holds(&bindings).map_err(|error| {
+                    row.scope.explain(&format!("the settings `{}`", settings.name), error)
+                })?,
+                None => row.container.gpus > 0,
+            };
+            if applies {
+                self.log.written_by(|| Author::Settings(settings.name.clone()));
+                let container = (row.container.list, row.container.index);
+                let of = SettingsOf { bindings: &bindings, analysis: self.analysis, container };
+                of.inject(settings, pod, self.facts, self.log)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The settings whose `when` holds.
+    fn settings(&self) -> Result<Vec<&'a Settings>, Stop> {
+        let scope = self.rules.scope;
+        let resolver = Resolver(scope);
+        let bindings = scope.bindings(&resolver);
+        let mut active = Vec::new();
+        for settings in &self.analysis.policy.settings {
+            let failed = |error| scope.explain(&format!("the settings `{}`", settings.name), error);
+            if settings.when.as_ref().map_or(Ok(true), |when| when.holds(&bindings)).map_err(failed)? {
+                active.push(settings);
+            }
+        }
+        Ok(active)
+    }
+}
+
+/// A failure within an overlay, explained by the variable that it comes from.
+fn explained(scope: &Scope<'_>, reason: Reason) -> Stop {
+    match reason {
+        Reason::EvaluationFailed { place, expression, message, fault } => {
+            scope.explain(&place, EvaluationError { expression, message, fault: *fault })
+        }
+        other => other.into(),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, Scope, Trace, Warning, each_scope, selected_nodes};
+use crate::core::engine::{Mutation, Outcome, ScopeOf, Trace, Warning, each_scope, selected_nodes};
 use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::node::Selection;
@@ -140,7 +140,7 @@ impl<'a> Explainer<'a> {
         if let Some(when) = policy.definition().matcher.when.as_ref().filter(|_| matches) {
             let compiled = &self.compiled;
             let evaluated = each_scope(policy, pod, pod, context, &mut |scope, _, bindings| {
-                if scope == Scope::Pod {
+                if scope == ScopeOf::Pod {
                     fact = Some(Reasons { definition: policy.definition(), bindings, compiled }.of(when));
                 }
             });
@@ -198,7 +198,7 @@ impl PodFact {
         let after = evaluation.after.clone();
         // A pod that cannot be evaluated has that as the reason of its outcome.
         let _ = each_scope(policy, pod, &after, context, &mut |scope, _, bindings| {
-            if let Scope::Container { list, index, gpus } = scope {
+            if let ScopeOf::Container { list, index, gpus } = scope {
                 let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
                 self.containers.push(ContainerFact { name, list, gpus });
             }

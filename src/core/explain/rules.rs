@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, Scope, Trace};
+use crate::core::engine::{Mutation, Outcome, ScopeOf, Trace};
 use crate::core::pointer::field_path;
 use crate::core::policy::expression::{Bindings, Expression};
 use crate::core::policy::interpolation::Interpolation;
@@ -129,13 +129,13 @@ impl<'a> Evaluation<'a> {
     }
 
     /// Adds what is known about a part of the pod.
-    pub(super) fn visit(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
+    pub(super) fn visit(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         self.variables(scope, bindings);
         self.messages(scope, bindings);
         let reasons = Reasons { definition: self.policy.definition(), bindings, compiled: self.compiled };
         let definition = self.policy.definition();
         match scope {
-            Scope::Pod => {
+            ScopeOf::Pod => {
                 for (result, rule) in self.rules.iter_mut().zip(&definition.rules) {
                     result.when = rule.when.as_ref().map(|when| reasons.of(when));
                 }
@@ -143,7 +143,7 @@ impl<'a> Evaluation<'a> {
                     result.when = settings.when.as_ref().map(|when| reasons.of(when));
                 }
             }
-            Scope::Container { list, index, gpus } => {
+            ScopeOf::Container { list, index, gpus } => {
                 let name = container_name(self.pod, list, index);
                 let of = |condition: Option<&Interpolation>| ContainerCondition {
                     container: name.clone(),
@@ -164,7 +164,7 @@ impl<'a> Evaluation<'a> {
                 }
                 self.container_fields(list, index, bindings);
             }
-            Scope::Injected => self.pod_fields(bindings),
+            ScopeOf::Injected => self.pod_fields(bindings),
         }
     }
 
@@ -207,13 +207,13 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn variables(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
+    fn variables(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         let definition = self.policy.definition();
         let reasons = Reasons { definition, bindings, compiled: self.compiled };
         for variable in &definition.variables {
             let container = match (variable.phase, scope) {
-                (Phase::Fixed | Phase::Pod, Scope::Pod) | (Phase::Injected, Scope::Injected) => None,
-                (Phase::Container, Scope::Container { list, index, .. }) => {
+                (Phase::Fixed | Phase::Pod, ScopeOf::Pod) | (Phase::Injected, ScopeOf::Injected) => None,
+                (Phase::Container, ScopeOf::Container { list, index, .. }) => {
                     Some(container_name(self.pod, list, index))
                 }
                 _ => continue,
@@ -237,18 +237,18 @@ impl<'a> Evaluation<'a> {
         }
     }
 
-    fn messages(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
+    fn messages(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         let definition = self.policy.definition();
         for message in definition.refusals.iter().chain(&definition.warnings) {
             let compiled = self.compiled;
             let of =
                 |bindings: &Bindings<'_, '_>| Reasons { definition, bindings, compiled }.of(&message.when);
             let (container, condition) = match (&message.about, scope) {
-                (About::Pod, Scope::Injected) => (None, of(bindings)),
-                (About::Container, Scope::Container { list, index, .. }) => {
+                (About::Pod, ScopeOf::Injected) => (None, of(bindings)),
+                (About::Container, ScopeOf::Container { list, index, .. }) => {
                     (Some(container_path(self.pod, list, index)), of(bindings))
                 }
-                (About::Variable(name), Scope::Container { list, index, .. }) => {
+                (About::Variable(name), ScopeOf::Container { list, index, .. }) => {
                     let env = self.pod["spec"][list][index]["env"].as_array();
                     let named = |entry: &&Value| entry["name"].as_str() == Some(name);
                     let Some(entry) = env.and_then(|env| env.iter().rev().find(named)) else { continue };

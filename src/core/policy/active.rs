@@ -13,10 +13,6 @@ pub(crate) struct ActiveRule {
     pub(crate) name: String,
     pub(crate) when: Option<Interpolation>,
     pub(crate) containers: Option<Interpolation>,
-    /// True if its conditions may have another value after the policy changed the pod.
-    pub(crate) reads_own_changes: bool,
-    /// True if its overlays may have another value after the policy changed the pod.
-    pub(crate) values_read_own_changes: bool,
     pub(crate) requires_pod_network: bool,
     pub(crate) on_conflict: OnConflict,
     pub(crate) container: Instructions,
@@ -36,17 +32,7 @@ pub(crate) struct ActiveWarning {
 impl ActiveRule {
     /// Calls `visit` with every interpolation of the rule.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.conditions(visit);
-        self.values(visit);
-    }
-
-    /// Calls `visit` with the conditions of the rule.
-    pub(crate) fn conditions(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.when.iter().chain(&self.containers).for_each(&mut *visit);
-    }
-
-    /// Calls `visit` with every interpolation of the overlays.
-    pub(crate) fn values(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.container.iter().for_each(|instruction| instruction.texts(visit));
         self.pod.texts(visit);
     }

@@ -11,9 +11,9 @@ use super::active::{ActiveRule, ActiveWarning, names_in};
 use super::definition::Definition;
 use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
-use super::feedback::{Feedback, may_move, may_recount};
 use super::interpolation::{EvaluationError, Fault, Interpolation};
 use super::node::Selection;
+use super::own_writes::rules_read_writes;
 use super::parameter::{ParameterType, template};
 use super::parameter_values::{Note, ParameterValues, bound};
 use super::phase::Phase;
@@ -23,8 +23,6 @@ use super::variable::{Variable, VariableValue};
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
 pub(crate) struct ResolvedPolicy {
-    /// The values of the parameters, in the order of the policy.
-    pub(crate) values: Vec<Value>,
     /// Parameters and fixed variables.
     pub(crate) bindings: Bindings<'static, 'static>,
     pub(crate) pod_variables: Vec<Variable>,
@@ -39,12 +37,9 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) parameters_of_condition: BTreeSet<String>,
     /// Remarks about the sources of the parameter values.
     pub(crate) notes: Vec<Note>,
-    pub(crate) feedback: Feedback,
+    /// True if an expression may read a place that the policy writes.
+    pub(crate) reads_own_writes: bool,
     pub(crate) devices: Devices,
-    /// True if a rule may change what the pod selects of its nodes, or its GPUs.
-    pub(crate) may_move: bool,
-    /// True if a rule may change which containers count for `totalGpus`.
-    pub(crate) may_recount: bool,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
     pub(crate) reads_of_pod: ReadSet,
@@ -100,7 +95,6 @@ impl ResolvedPolicy {
         let ParameterValues { values, notes } = parameters;
         let bindings = bound(definition, &values, selection)?;
         let mut policy = Self {
-            values: values.clone(),
             bindings,
             pod_variables: Vec::new(),
             container_variables: Vec::new(),
@@ -112,10 +106,8 @@ impl ResolvedPolicy {
             condition: Condition::Fixed(true),
             parameters_of_condition: BTreeSet::new(),
             notes,
-            feedback: Feedback::None,
+            reads_own_writes: false,
             devices: Devices::default(),
-            may_move: false,
-            may_recount: false,
             reads: BTreeSet::new(),
             reads_of_pod: ReadSet::default(),
             reads_of_container: ReadSet::default(),
@@ -129,12 +121,9 @@ impl ResolvedPolicy {
             return Err(errors);
         }
         policy.devices = policy.devices(definition).map_err(one)?;
-        let mut rules = std::mem::take(&mut policy.rules);
         let variables: Vec<_> = policy.variables().collect();
-        policy.feedback = Feedback::of(&mut rules, &variables, &policy.settings, &policy.devices);
-        policy.may_move = may_move(&rules, &policy.devices);
-        policy.may_recount = may_recount(&rules);
-        policy.rules = rules;
+        policy.reads_own_writes =
+            rules_read_writes(&policy.rules, &variables, &policy.settings, &policy.devices);
         policy.warnings = policy.fold_warnings(&definition.warnings, definition).map_err(one)?;
         policy.refusals = policy.fold_warnings(&definition.refusals, definition).map_err(one)?;
         policy.fold_condition(definition).map_err(one)?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{Reason, condition_holds};
+use crate::core::engine::{PodAnalysis, Reason, analyse};
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{PodContext, Policy};
 
@@ -10,26 +10,11 @@ use super::PolicySet;
 
 /// The decision about a pod.
 pub(super) enum Decision<'p> {
-    Inject(&'p Policy),
+    Inject(&'p Policy, Box<PodAnalysis>),
     /// The conditions of these policies are false, and they match the pod otherwise.
     Skip(Vec<&'p Policy>),
-    Leave(Reason),
+    Leave(Option<&'p Policy>, Reason),
     Refuse(Option<&'p Policy>, Reason),
-}
-
-impl PartialEq for Decision<'_> {
-    fn eq(&self, other: &Self) -> bool {
-        let same = |one: &Policy, other: &Policy| one.name() == other.name();
-        match (self, other) {
-            (Self::Inject(one), Self::Inject(other)) => same(one, other),
-            (Self::Skip(one), Self::Skip(other)) => {
-                one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
-            }
-            (Self::Leave(one), Self::Leave(other)) => one == other,
-            (Self::Refuse(_, one), Self::Refuse(_, other)) => one == other,
-            _ => false,
-        }
-    }
 }
 
 pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Decision<'p> {
@@ -46,30 +31,30 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
         }
     }
     if found.is_empty() {
-        return Decision::Leave(near.unwrap_or(Reason::NoPolicyMatches));
+        return Decision::Leave(None, near.unwrap_or(Reason::NoPolicyMatches));
     }
     if pod["metadata"]["annotations"].get("kubernetes.io/config.mirror").is_some() {
-        return Decision::Leave(Reason::MirrorPod);
+        return Decision::Leave(None, Reason::MirrorPod);
     }
     if is_windows(&pod["spec"]) {
-        return Decision::Leave(Reason::WindowsPod);
+        return Decision::Leave(None, Reason::WindowsPod);
     }
     let mut matching = Vec::new();
     for policy in &found {
-        match condition_holds(policy, pod, context) {
-            Ok(true) => matching.push(*policy),
-            Ok(false) => {}
+        match analyse(policy, pod, context) {
+            Ok(Some(analysis)) => matching.push((*policy, analysis)),
+            Ok(None) => {}
             Err(reason) if reason.is_fault() => return Decision::Refuse(Some(policy), reason),
-            Err(reason) => return Decision::Leave(reason),
+            Err(reason) => return Decision::Leave(Some(policy), reason),
         }
     }
-    match matching.as_slice() {
-        [] => Decision::Skip(found),
-        [one] => Decision::Inject(one),
-        several => {
-            let policies = several.iter().map(|policy| policy.name().to_owned()).collect();
-            Decision::Refuse(None, Reason::SeveralPoliciesMatch { policies })
-        }
+    if matching.len() > 1 {
+        let policies = matching.iter().map(|(policy, _)| policy.name().to_owned()).collect();
+        return Decision::Refuse(None, Reason::SeveralPoliciesMatch { policies });
+    }
+    match matching.pop() {
+        None => Decision::Skip(found),
+        Some((policy, analysis)) => Decision::Inject(policy, Box::new(analysis)),
     }
 }
 

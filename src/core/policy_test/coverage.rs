@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, Scope, each_scope};
+use crate::core::engine::{Mutation, Outcome, ScopeOf, each_scope};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::{About, Definition, PodContext, Policy, VALUE};
@@ -257,11 +257,11 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn visit(&mut self, scope: Scope, bindings: &Bindings<'_, '_>) {
+    fn visit(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         match scope {
-            Scope::Pod => self.visit_pod(bindings),
+            ScopeOf::Pod => self.visit_pod(bindings),
             _ if !self.matches => {}
-            Scope::Container { list, index, gpus } => {
+            ScopeOf::Container { list, index, gpus } => {
                 let container = &self.pod["spec"][list][index];
                 if self.visit_container(gpus, bindings) {
                     self.visit_messages(bindings, |about| match about {
@@ -271,7 +271,7 @@ impl Run<'_> {
                     });
                 }
             }
-            Scope::Injected => {
+            ScopeOf::Injected => {
                 self.visit_messages(bindings, |about| (*about == About::Pod).then_some(None));
             }
         }

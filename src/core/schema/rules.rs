@@ -172,10 +172,14 @@ pub(crate) fn resource_amount(name: &str, amount: &Value) -> Result<(), String> 
 /// Fails if a container cannot have this limit and this request of a resource.
 pub(crate) fn resource_pair(name: &str, limit: &Value, request: &Value) -> Result<(), String> {
     let pair = Quantity::from_value(limit).zip(Quantity::from_value(request));
-    let fits = pair.is_some_and(|(limit, request)| {
-        request == limit || request < limit && !name.starts_with("hugepages-") && !is_extended_resource(name)
-    });
+    let fits =
+        pair.is_some_and(|(limit, request)| request == limit || request < limit && can_overcommit(name));
     require(fits, &format!("the request {request} of `{name}` does not go with the limit {limit}"))
+}
+
+/// Returns whether the limit of a resource can be more than its request.
+pub(crate) fn can_overcommit(name: &str) -> bool {
+    !name.starts_with("hugepages-") && !is_extended_resource(name)
 }
 
 /// Returns whether a resource belongs to a device plugin. It is counted in whole numbers, and its request equals

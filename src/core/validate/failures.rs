@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::core::engine::{Scope, each_scope};
+use crate::core::engine::{ScopeOf, each_scope};
 use crate::core::policy::expression::{Bindings, Expression};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::overlay::{
@@ -23,7 +23,7 @@ pub(super) fn all(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<Fai
     let _ = each_scope(policy, pod, pod, context, &mut |scope, resolved, bindings| {
         let mut evaluation = Evaluation::of(resolved, bindings, &mut found);
         match scope {
-            Scope::Pod => {
+            ScopeOf::Pod => {
                 for rule in &resolved.rules {
                     let holds = rule.when.as_ref().is_none_or(|when| evaluation.holds(rule, when));
                     if holds {
@@ -32,7 +32,7 @@ pub(super) fn all(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<Fai
                     active.push(holds);
                 }
             }
-            Scope::Container { gpus, .. } => {
+            ScopeOf::Container { gpus, .. } => {
                 for (rule, _) in resolved.rules.iter().zip(&active).filter(|(_, active)| **active) {
                     let selects = match &rule.containers {
                         Some(condition) => evaluation.holds(rule, condition),
@@ -44,7 +44,7 @@ pub(super) fn all(policy: &Policy, pod: &Value, context: &PodContext) -> Vec<Fai
                 }
             }
             // The sample is not injected.
-            Scope::Injected => {}
+            ScopeOf::Injected => {}
         }
     });
     found

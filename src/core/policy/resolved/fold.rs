@@ -44,8 +44,6 @@ impl ResolvedPolicy {
             name: rule.name.clone(),
             when,
             containers: rule.containers.clone(),
-            reads_own_changes: false,
-            values_read_own_changes: false,
             requires_pod_network: rule.requires_pod_network,
             on_conflict: rule.on_conflict,
             container: fold.instructions(&rule.container)?,

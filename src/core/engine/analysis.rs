@@ -1,0 +1,140 @@
+//! The analysis of a pod: what a policy needs to know of it, read once before anything is added.
+//!
+//! The choice of the policy, the conditions, the merge and the report read it. It knows the pod and the policy, and
+//! changes neither; it evaluates no expression.
+
+mod claims;
+mod completed;
+mod containers;
+mod multus;
+mod nodes;
+mod own_fabric;
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::core::policy::interpolation::EvaluationError;
+use crate::core::policy::matcher::namespace_of;
+use crate::core::policy::node::Selection;
+use crate::core::policy::{PodContext, Policy, ResolvedPolicy};
+use crate::core::schema::{self, Shape};
+
+use super::record::{Reason, evaluation_failed};
+
+pub(super) use containers::{Container, requests};
+pub(super) use multus::with_networks;
+pub(crate) use nodes::selected as selected_nodes;
+
+use completed::part_of;
+
+/// A pod as a policy sees it. A value that no expression of the policy reads is left empty.
+#[derive(Debug)]
+pub(crate) struct PodAnalysis {
+    /// The labels of nodes that the pod selects.
+    pub(super) nodes: Selection,
+    /// The policy for these nodes.
+    pub(super) policy: Arc<ResolvedPolicy>,
+    pub(super) containers: Vec<Container>,
+    pub(super) namespace: String,
+    pub(super) host_network: bool,
+    pub(super) total_gpus: i64,
+    /// The names of the claims.
+    pub(super) claims: Value,
+    /// The names under which the pod requests devices of the fabric itself.
+    pub(super) own_fabric: Vec<String>,
+    /// The parts of the pod that expressions read.
+    pub(super) pod: Value,
+}
+
+/// The part of the pod's nodes that the policy reads, and the policy for them.
+pub(super) fn resolve(policy: &Policy, pod: &Value) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
+    let nodes = nodes::selected(policy, pod)?;
+    let resolved = policy.resolved(&nodes).map_err(no_value)?;
+    Ok((nodes, resolved))
+}
+
+/// [`resolve`] with a value for every name of the policy's file, whether or not an injection needs it.
+pub(super) fn resolve_all(policy: &Policy, pod: &Value) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
+    let nodes = nodes::selected(policy, pod)?;
+    let resolved = policy.complete(&nodes).map_err(no_value)?;
+    Ok((nodes, Arc::new(resolved)))
+}
+
+fn no_value(error: EvaluationError) -> Reason {
+    evaluation_failed("the policy", error)
+}
+
+impl PodAnalysis {
+    /// Analyses a pod; an error if it is malformed.
+    pub(super) fn of(
+        (nodes, policy): (Selection, Arc<ResolvedPolicy>),
+        pod: &Value,
+        context: &PodContext,
+    ) -> Result<Self, Reason> {
+        let mut containers = containers::containers(pod, &policy.devices)?;
+        for container in &mut containers {
+            container.read(&policy, pod);
+        }
+        let namespace = namespace_of(&pod["metadata"], context).to_owned();
+        let mut analysis = Self {
+            host_network: pod["spec"]["hostNetwork"].as_bool() == Some(true),
+            total_gpus: 0,
+            claims: Value::Null,
+            own_fabric: Vec::new(),
+            pod: Value::Null,
+            nodes,
+            policy,
+            containers,
+            namespace,
+        };
+        let Self { policy, containers, .. } = &analysis;
+        if policy.reads("totalGpus") {
+            analysis.total_gpus = containers::total_gpus(pod, containers, &policy.devices);
+        }
+        if analysis.policy.reads("claimNames") {
+            analysis.claims = claims::names(pod);
+        }
+        if analysis.policy.reads("ownFabric") {
+            analysis.own_fabric = own_fabric::found(pod, &analysis.policy.devices, &analysis.namespace);
+        }
+        analysis.read_pod(pod, context);
+        Ok(analysis)
+    }
+
+    /// Notes that a rule brought the pod into the network of the host.
+    pub(super) fn joined_host(&mut self, pod: &Value, context: &PodContext) {
+        self.host_network = true;
+        self.read_pod(pod, context);
+    }
+
+    fn read_pod(&mut self, pod: &Value, context: &PodContext) {
+        if !self.policy.reads("pod") {
+            return;
+        }
+        self.pod = part_of(pod, &self.policy.reads_of_pod, &Shape::Object(schema::pod()));
+        // A pod without it is malformed, which other code reports.
+        if self.pod["spec"].is_null() {
+            self.pod["spec"] = Value::Object(Map::new());
+        }
+        add_labels(&mut self.pod, context);
+    }
+
+    /// Returns whether a container requests GPUs.
+    pub(super) fn has_gpus(&self) -> bool {
+        self.containers.iter().any(|container| container.gpus > 0)
+    }
+}
+
+/// Adds the labels that the controller of a template gives to its pods.
+fn add_labels(pod: &mut Value, context: &PodContext) {
+    for (key, value) in &context.labels {
+        let labels = &mut pod["metadata"]["labels"];
+        if labels.is_null() {
+            *labels = Value::Object(Map::new());
+        }
+        if let Value::Object(labels) = labels {
+            labels.entry(key.as_str()).or_insert_with(|| Value::from(value.as_str()));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The labels of nodes that a pod selects.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use crate::core::policy::node::{LabelsRead, NodeLabels, Selection, spellings};
+use crate::core::policy::{Policy, SelectedLabel};
+
+use super::containers::{containers, total_gpus};
+use crate::core::engine::record::Reason;
+
+/// The part of what a pod selects of its nodes that the policy reads.
+pub(crate) fn selected(policy: &Policy, pod: &Value) -> Result<Selection, Reason> {
+    let definition = policy.definition();
+    let spec = &pod["spec"];
+    let labels = match policy.labels() {
+        LabelsRead::These(labels) => labels_of(spec, labels, &definition.node_labels),
+        LabelsRead::All => labels_of(spec, &all(spec), &definition.node_labels),
+    };
+    let gpus = if policy.tables_read_gpus() && !labels.is_empty() {
+        let containers = containers(pod, policy.devices())?;
+        Some(total_gpus(pod, &containers, policy.devices()))
+    } else {
+        None
+    };
+    Ok(Selection { labels, gpus })
+}
+
+fn labels_of(spec: &Value, labels: &BTreeSet<String>, declared: &NodeLabels) -> Vec<SelectedLabel> {
+    let of = |label: &String| {
+        let mut values: Vec<String> = Vec::new();
+        for value in values_of(spec, label) {
+            let value = declared.normalize(label, value);
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        (!values.is_empty()).then(|| SelectedLabel { label: label.clone(), values })
+    };
+    labels.iter().filter_map(of).collect()
+}
+
+/// The values of a label that the pod selects by `nodeSelector` or by required node affinity; empty for any value.
+fn values_of<'p>(spec: &'p Value, label: &str) -> Vec<&'p str> {
+    let named = spellings(label).find_map(|key| spec["nodeSelector"][key].as_str());
+    named.map_or_else(|| by_affinity(spec, label), |value| vec![value])
+}
+
+/// Terms are alternatives, so each of them has to name values, or any value will do.
+fn by_affinity<'p>(spec: &'p Value, label: &str) -> Vec<&'p str> {
+    let mut found = Vec::new();
+    for term in terms(spec) {
+        let named = expressions(term).find_map(|expression| {
+            let names = |label: &str| expression["key"].as_str() == Some(label);
+            let is_in = expression["operator"].as_str() == Some("In");
+            if is_in && spellings(label).any(names) { expression["values"].as_array() } else { None }
+        });
+        match named {
+            Some(values) if !values.is_empty() => found.extend(values.iter().filter_map(Value::as_str)),
+            _ => return Vec::new(),
+        }
+    }
+    found
+}
+
+/// All labels that the pod names, in each of their spellings.
+fn all(spec: &Value) -> BTreeSet<String> {
+    let selector = spec["nodeSelector"].as_object().into_iter().flat_map(Map::keys).map(String::as_str);
+    let affinity =
+        terms(spec).iter().flat_map(expressions).filter_map(|expression| expression["key"].as_str());
+    selector.chain(affinity).flat_map(spellings).map(str::to_owned).collect()
+}
+
+fn terms(spec: &Value) -> &[Value] {
+    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    required["nodeSelectorTerms"].as_array().map_or(&[], Vec::as_slice)
+}
+
+fn expressions(term: &Value) -> impl Iterator<Item = &Value> {
+    term["matchExpressions"].as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+    fn values(pod: &Value, label: &str) -> Vec<String> {
+        let labels = labels_of(&pod["spec"], &BTreeSet::from([label.to_owned()]), &NodeLabels::default());
+        labels.into_iter().flat_map(|selected| selected.values).collect()
+    }
+
+    fn affinity(terms: &Value) -> Value {
+        json!({"spec": {"affinity": {"nodeAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}}})
+    }
+
+    fn term(values: &Value) -> Value {
+        json!({"matchExpressions": [
+            {"key": "zone", "operator": "In", "values": ["a"]},
+            {"key": "pool", "operator": "In", "values": values}]})
+    }
+
+    #[test]
+    fn the_node_selector_counts_in_any_case() {
+        let pod = json!({"spec": {"nodeSelector": {"pool": "P5", "other": "x"}}});
+        assert_eq!(values(&pod, "pool"), ["p5"]);
+        assert_eq!(values(&pod, "zone"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_old_label_of_instance_types_counts_as_the_present_one() {
+        let old = json!({"spec": {"nodeSelector": {"beta.kubernetes.io/instance-type": "p5.48xlarge"}}});
+        assert_eq!(values(&old, INSTANCE_TYPE), ["p5.48xlarge"]);
+        assert_eq!(all(&old["spec"]).len(), 2);
+        let present = json!({"spec": {"nodeSelector": {INSTANCE_TYPE: "p5.48xlarge"}}});
+        assert_eq!(values(&present, "beta.kubernetes.io/instance-type"), ["p5.48xlarge"]);
+    }
+
+    #[test]
+    fn all_alternatives_of_the_affinity_count_or_none() {
+        let both = affinity(&json!([term(&json!(["a", "b"])), term(&json!(["B", "c"]))]));
+        assert_eq!(values(&both, "pool"), ["a", "b", "c"]);
+        assert_eq!(values(&both, "zone"), ["a"]);
+        let open = affinity(&json!([term(&json!(["a"])), {"matchExpressions": []}]));
+        assert_eq!(values(&open, "pool"), Vec::<String>::new());
+        let exists = json!([{"matchExpressions": [{"key": "pool", "operator": "Exists"}]}]);
+        assert_eq!(values(&affinity(&exists), "pool"), Vec::<String>::new());
+        assert_eq!(values(&json!({"spec": {"affinity": "x"}}), "pool"), Vec::<String>::new());
+    }
+}

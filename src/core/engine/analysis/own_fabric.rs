@@ -1,0 +1,76 @@
+//! The devices of a policy's fabric that a pod requests itself, under other names than those that the policy adds.
+
+use serde_json::Value;
+
+use crate::core::policy::{Devices, NETWORKS};
+use crate::core::quantity::Quantity;
+
+use super::claims::claims;
+use super::containers::LISTS;
+use super::multus::{Network, attached};
+
+/// The names of the devices; each once.
+pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
+    let mut names = resources(pod, devices);
+    names.extend(networks(pod, devices, namespace));
+    let fabric = &devices.fabric.claims;
+    let is_own = |name: &str, target: &str| {
+        devices.own.claim_entries.contains(name) || devices.own.claims.contains(target)
+    };
+    let foreign = claims(pod).filter(|(name, target)| {
+        let matches = fabric.iter().any(|pattern| pattern.matches(target) || pattern.matches(name));
+        matches && !is_own(name, target)
+    });
+    names.extend(foreign.map(|(_, target)| target.to_owned()));
+    let mut known = std::collections::BTreeSet::new();
+    names.retain(|name| known.insert(name.clone()));
+    names
+}
+
+fn resources(pod: &Value, devices: &Devices) -> Vec<String> {
+    let fabric = &devices.fabric.resources;
+    if fabric.is_empty() {
+        return Vec::new();
+    }
+    let containers = LISTS.iter().flat_map(|list| pod["spec"][list].as_array().into_iter().flatten());
+    let amounts = containers.flat_map(|container| {
+        let lists = ["limits", "requests"].into_iter();
+        lists.flat_map(|list| container["resources"][list].as_object().into_iter().flatten())
+    });
+    let is_foreign = |(name, amount): &(&String, &Value)| {
+        fabric.iter().any(|pattern| pattern.matches(name))
+            && !devices.own.resources.contains(*name)
+            && Quantity::from_value(amount).is_some_and(|amount| amount.as_count() != Some(0))
+    };
+    amounts.filter(is_foreign).map(|(name, _)| name.clone()).collect()
+}
+
+fn networks(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
+    let fabric = &devices.fabric.networks;
+    let Some(annotation) = pod["metadata"]["annotations"][NETWORKS].as_str().filter(|_| !fabric.is_empty())
+    else {
+        return Vec::new();
+    };
+    let own = devices.own.networks.iter().filter_map(|text| attached(text, namespace).ok());
+    let own: Vec<Network<'_>> = own.flatten().collect();
+    let in_full = |network: &Network<'_>| format!("{}/{}", network.namespace, network.name);
+    let is_foreign = |network: &Network<'_>| {
+        let matches = fabric.iter().any(|pattern| {
+            if pattern.has_namespace() {
+                pattern.matches(&in_full(network))
+            } else {
+                pattern.matches(&network.name)
+            }
+        });
+        matches && !own.contains(network)
+    };
+    let attached = attached(annotation, namespace).unwrap_or_default();
+    let foreign = attached.iter().filter(|network| is_foreign(network));
+    foreign
+        .map(
+            |network| {
+                if network.namespace == namespace { network.name.to_string() } else { in_full(network) }
+            },
+        )
+        .collect()
+}

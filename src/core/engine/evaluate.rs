@@ -1,0 +1,13 @@
+//! The evaluation of a policy for a pod: the condition of the policy, and the rules that apply to each container.
+//!
+//! It reads the analysis, and changes nothing.
+
+mod condition;
+mod rules;
+mod scope;
+mod values;
+
+pub(crate) use condition::analyse;
+pub(super) use rules::{Row, Rules, State, go_on, rule_that_joins_host};
+pub(super) use scope::Scope;
+pub(crate) use values::{ScopeOf, each_scope};

@@ -1,0 +1,198 @@
+//! The rules that apply to a pod, and the containers that each of them selects.
+
+use serde_json::Value;
+
+use crate::core::engine::analysis::{Container, PodAnalysis};
+use crate::core::engine::record::{Reason, Stop};
+use crate::core::policy::expression::Resolver;
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::{ActiveRule, PodContext};
+use crate::core::schema;
+
+use super::scope::Scope;
+
+/// A container, the scope of its expressions, and the rules that select it.
+pub(in crate::core::engine) struct Row<'a> {
+    pub(in crate::core::engine) container: &'a Container,
+    pub(in crate::core::engine) scope: Scope<'a>,
+    selected: Vec<bool>,
+}
+
+/// What happens with a rule of which the condition holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::core::engine) enum State {
+    /// No container is selected, or the condition does not hold.
+    Idle,
+    Applies,
+    /// Left out: the pod uses the host network, and the rule needs a network of the pod.
+    NeedsPodNetwork,
+    /// Left out: another value of the pod excludes the host network that the rule sets.
+    KeptOffHost,
+}
+
+/// The rules of a policy, evaluated for a pod.
+pub(in crate::core::engine) struct Rules<'a> {
+    pub(in crate::core::engine) scope: &'a Scope<'a>,
+    pub(in crate::core::engine) rows: Vec<Row<'a>>,
+    pub(in crate::core::engine) rules: &'a [ActiveRule],
+    /// The states of `rules`.
+    states: Vec<State>,
+    /// The value of the pod that excludes the host network.
+    pub(in crate::core::engine) off_host: Option<String>,
+}
+
+impl<'a> Rules<'a> {
+    /// Evaluates the conditions of a policy's rules.
+    pub(in crate::core::engine) fn evaluate(
+        analysis: &'a PodAnalysis,
+        scope: &'a Scope<'a>,
+        pod: &Value,
+        context: &PodContext,
+    ) -> Result<Self, Stop> {
+        let rules = analysis.policy.rules.as_slice();
+        let candidates = Candidates::of(rules, scope, |_| true)?;
+        let off_host = if !analysis.host_network && candidates.joins_host.contains(&true) {
+            schema::excludes_host_network(pod)
+        } else {
+            None
+        };
+        let mut states = vec![State::Idle; rules.len()];
+        let mut rows = Vec::with_capacity(analysis.containers.len());
+        for container in &analysis.containers {
+            go_on(context)?;
+            let of_container = scope.of_container(container);
+            let mut selected = candidates.select(container, &of_container)?;
+            for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
+                let state = if rules[at].requires_pod_network && analysis.host_network {
+                    State::NeedsPodNetwork
+                } else if off_host.is_some() && candidates.joins_host[at] {
+                    State::KeptOffHost
+                } else {
+                    State::Applies
+                };
+                states[at] = state;
+                *selects = state == State::Applies;
+            }
+            rows.push(Row { container, scope: of_container, selected });
+        }
+        Ok(Self { scope, rows, rules, states, off_host })
+    }
+
+    /// Returns whether any rule applies.
+    pub(in crate::core::engine) fn any(&self) -> bool {
+        self.states.contains(&State::Applies)
+    }
+
+    /// The rules in a state.
+    pub(in crate::core::engine) fn in_state(&self, state: State) -> impl Iterator<Item = &'a ActiveRule> {
+        let rules = self.rules.iter().zip(&self.states);
+        rules.filter(move |(_, known)| **known == state).map(|(rule, _)| rule)
+    }
+
+    /// The rules that apply, in order.
+    pub(in crate::core::engine) fn applied(&self) -> impl Iterator<Item = &'a ActiveRule> {
+        self.in_state(State::Applies)
+    }
+
+    /// The containers that a rule selects.
+    pub(in crate::core::engine) fn selected_rows(&self) -> impl Iterator<Item = &Row<'a>> {
+        self.rows.iter().filter(|row| row.selected.contains(&true))
+    }
+
+    /// The rules that select a container, in order.
+    pub(in crate::core::engine) fn selecting(&self, row: &Row<'_>) -> impl Iterator<Item = &'a ActiveRule> {
+        let rules = self.rules.iter().zip(&row.selected);
+        rules.filter(|(_, selected)| **selected).map(|(rule, _)| rule)
+    }
+}
+
+/// Ends the injection if the caller says so. A pod may have thousands of containers.
+pub(in crate::core::engine) fn go_on(context: &PodContext) -> Result<(), Stop> {
+    if context.is_stopped() { Err(Stop::Refuse(Reason::Stopped)) } else { Ok(()) }
+}
+
+/// The name of the first rule that applies and brings a pod with a network of its own into that of the host.
+pub(in crate::core::engine) fn rule_that_joins_host<'a>(
+    analysis: &'a PodAnalysis,
+    pod: &Value,
+    context: &PodContext,
+) -> Result<Option<&'a str>, Stop> {
+    let joins = |rule: &ActiveRule| rule.pod.host_network().is_some();
+    let rules = analysis.policy.rules.as_slice();
+    if analysis.host_network || !rules.iter().any(joins) {
+        return Ok(None);
+    }
+    let scope = Scope::of_pod(analysis);
+    let candidates = Candidates::of(rules, &scope, joins)?;
+    if !candidates.joins_host.contains(&true) || schema::excludes_host_network(pod).is_some() {
+        return Ok(None);
+    }
+    let mut joining: Option<usize> = None;
+    for container in &analysis.containers {
+        go_on(context)?;
+        let selected = candidates.select(container, &scope.of_container(container))?;
+        let first = (0..rules.len()).find(|at| selected[*at] && candidates.joins_host[*at]);
+        joining = joining.into_iter().chain(first).min();
+    }
+    Ok(joining.map(|at| rules[at].name.as_str()))
+}
+
+/// The rules whose `when` holds.
+struct Candidates<'a> {
+    rules: &'a [ActiveRule],
+    active: Vec<bool>,
+    /// Those that set `hostNetwork: true`.
+    joins_host: Vec<bool>,
+}
+
+impl<'a> Candidates<'a> {
+    fn of(
+        rules: &'a [ActiveRule],
+        scope: &Scope<'_>,
+        looked_at: impl Fn(&ActiveRule) -> bool,
+    ) -> Result<Self, Stop> {
+        let resolver = Resolver(scope);
+        let bindings = scope.bindings(&resolver);
+        let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
+        for rule in rules {
+            let active = looked_at(rule)
+                && rule.when.as_ref().map_or(Ok(true), |when| {
+                    when.holds(&bindings).map_err(|error| failed(scope, rule, error))
+                })?;
+            let host_network = match rule.pod.host_network() {
+                Some(template) if active => {
+                    template.build(&bindings).map_err(|error| failed(scope, rule, error))?
+                }
+                _ => None,
+            };
+            candidates.active.push(active);
+            candidates.joins_host.push(host_network == Some(Value::Bool(true)));
+        }
+        Ok(candidates)
+    }
+
+    /// The rules that select a container.
+    fn select(&self, container: &Container, scope: &Scope<'_>) -> Result<Vec<bool>, Stop> {
+        let resolver = Resolver(scope);
+        let bindings = scope.bindings(&resolver);
+        // Several rules of a policy most often have the same condition.
+        let mut last: Option<(&Interpolation, bool)> = None;
+        let mut selected = vec![false; self.rules.len()];
+        for (at, rule) in self.rules.iter().enumerate().filter(|(at, _)| self.active[*at]) {
+            selected[at] = match (&rule.containers, last) {
+                (None, _) => container.gpus > 0,
+                (Some(condition), Some((known, holds))) if known == condition => holds,
+                (Some(condition), _) => {
+                    let holds = condition.holds(&bindings).map_err(|error| failed(scope, rule, error))?;
+                    last = Some((condition, holds));
+                    holds
+                }
+            };
+        }
+        Ok(selected)
+    }
+}
+
+fn failed(scope: &Scope<'_>, rule: &ActiveRule, error: EvaluationError) -> Stop {
+    scope.explain(&format!("rule `{}`", rule.name), error)
+}

@@ -1,0 +1,131 @@
+//! The values that expressions read. Each is computed when it is read first, since the expressions of most pods read few
+//! of them.
+
+use std::sync::OnceLock;
+
+use serde_json::Value;
+
+use crate::core::engine::analysis::{Container, PodAnalysis, requests};
+use crate::core::engine::record::{Stop, evaluation_failed};
+use crate::core::policy::expression::{Bindings, Computed, Lookup, Resolver};
+use crate::core::policy::interpolation::EvaluationError;
+use crate::core::policy::{ResolvedPolicy, Variable};
+
+/// The values that a scope adds to the one around it.
+enum Source<'a> {
+    /// The pod before anything is injected.
+    Pod,
+    /// One of its containers.
+    Container(&'a Container),
+    /// The requests of the pod after its containers were injected.
+    Injected(Value),
+}
+
+/// One scope of a pod, inside of another or of the policy's fixed values.
+pub(in crate::core::engine) struct Scope<'a> {
+    analysis: &'a PodAnalysis,
+    source: Source<'a>,
+    outer: Option<&'a Scope<'a>>,
+    variables: &'a [Variable],
+    computed: Vec<OnceLock<Option<Computed>>>,
+    built_in: [OnceLock<Computed>; BUILT_IN],
+    /// The first variable that could not be evaluated. A lookup cannot fail, so it is kept here.
+    failure: OnceLock<(String, EvaluationError)>,
+}
+
+/// How many built-in names one scope has at most: `pod`, `podNamespace`, `hostNetwork`, `totalGpus`, `claimNames`,
+/// `ownFabric`.
+const BUILT_IN: usize = 6;
+
+impl<'a> Scope<'a> {
+    /// The pod before anything is injected.
+    pub(in crate::core::engine) fn of_pod(analysis: &'a PodAnalysis) -> Self {
+        Self::new(analysis, Source::Pod, &analysis.policy.pod_variables, None)
+    }
+
+    /// One of the pod's containers.
+    pub(in crate::core::engine) fn of_container(&'a self, container: &'a Container) -> Self {
+        let variables = &self.analysis.policy.container_variables;
+        Self::new(self.analysis, Source::Container(container), variables, Some(self))
+    }
+
+    /// The pod after its containers were injected.
+    pub(in crate::core::engine) fn of_injected(&'a self, pod: &Value) -> Self {
+        let policy = &self.analysis.policy;
+        let requests = if policy.reads("podRequests") { requests(pod) } else { Value::Null };
+        Self::new(self.analysis, Source::Injected(requests), &policy.injected_variables, Some(self))
+    }
+
+    fn new(
+        analysis: &'a PodAnalysis,
+        source: Source<'a>,
+        variables: &'a [Variable],
+        outer: Option<&'a Self>,
+    ) -> Self {
+        let computed = variables.iter().map(|_| OnceLock::new()).collect();
+        let built_in = std::array::from_fn(|_| OnceLock::new());
+        Self { analysis, source, outer, variables, computed, built_in, failure: OnceLock::new() }
+    }
+
+    fn policy(&self) -> &'a ResolvedPolicy {
+        &self.analysis.policy
+    }
+
+    /// Bindings over the fixed values of the policy and this scope.
+    pub(in crate::core::engine) fn bindings<'s>(&'s self, resolver: &'s Resolver<'s>) -> Bindings<'s, 's> {
+        let mut bindings: Bindings<'s, 's> = self.policy().bindings.child();
+        bindings.resolve_by(resolver);
+        bindings
+    }
+
+    fn variable(&self, at: usize) -> Option<&Computed> {
+        let Variable { name, value, .. } = &self.variables[at];
+        let compute = || match value.evaluate(&self.bindings(&Resolver(self))) {
+            Ok(value) => Some(Computed::of(&value)),
+            Err(error) => {
+                let _ = self.failure.set((name.clone(), error));
+                None
+            }
+        };
+        self.computed[at].get_or_init(compute).as_ref()
+    }
+
+    fn built_in(&self, name: &str) -> Option<&Computed> {
+        let slot = |at: usize, compute: &dyn Fn() -> Computed| Some(self.built_in[at].get_or_init(compute));
+        let PodAnalysis { pod, namespace, host_network, total_gpus, claims, own_fabric, .. } = self.analysis;
+        match (&self.source, name) {
+            (Source::Pod, "pod") => slot(0, &|| Computed::of(pod)),
+            (Source::Pod, "podNamespace") => slot(1, &|| Computed::of(&Value::from(namespace.as_str()))),
+            (Source::Pod, "hostNetwork") => slot(2, &|| Computed::bool(*host_network)),
+            (Source::Pod, "totalGpus") => slot(3, &|| Computed::int(*total_gpus)),
+            (Source::Pod, "claimNames") => slot(4, &|| Computed::of(claims)),
+            (Source::Pod, "ownFabric") => slot(5, &|| Computed::bool(!own_fabric.is_empty())),
+            (Source::Container(container), "gpus") => slot(0, &|| Computed::int(container.gpus)),
+            (Source::Container(container), "container") => slot(1, &|| Computed::of(&container.read)),
+            (Source::Container(container), "gpuCounts") => slot(2, &|| Computed::of(&container.counts)),
+            (Source::Injected(requests), "podRequests") => slot(0, &|| Computed::of(requests)),
+            _ => None,
+        }
+    }
+
+    /// The error behind an expression that failed: that of a variable it reads, if one failed first.
+    pub(in crate::core::engine) fn explain(&self, place: &str, error: EvaluationError) -> Stop {
+        let mut scope = Some(self);
+        while let Some(present) = scope {
+            if let Some((name, error)) = present.failure.get() {
+                return Stop::Refuse(evaluation_failed(&format!("the variable `{name}`"), error.clone()));
+            }
+            scope = present.outer;
+        }
+        Stop::Refuse(evaluation_failed(place, error))
+    }
+}
+
+impl Lookup for Scope<'_> {
+    fn value(&self, name: &str) -> Option<&Computed> {
+        if let Some(at) = self.variables.iter().position(|variable| variable.name == name) {
+            return self.variable(at);
+        }
+        self.built_in(name).or_else(|| self.outer.and_then(|outer| outer.value(name)))
+    }
+}

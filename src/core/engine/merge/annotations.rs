@@ -1,0 +1,160 @@
+//! Annotations: strings with a bound on their size, some of which hold lists.
+
+use serde_json::{Map, Value};
+
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::interpolation::text_of;
+use crate::core::policy::overlay::{EntriesEdit, ListEdit, NetworksEdit, StringValue, evaluate_key};
+use crate::core::schema::{Field, Format};
+
+use super::context::{Merge, Settled};
+use super::list_in_string::with_entry;
+use super::object_list::{ObjectList, covers_object};
+use crate::core::engine::analysis::with_networks;
+use crate::core::engine::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
+
+/// Merges entries into the annotations of the pod.
+pub(super) fn merge(
+    merge: &mut Merge<'_, '_>,
+    metadata: &mut Cursor<'_>,
+    field: &'static Field,
+    keys: Format,
+    entries: &[(Interpolation, StringValue)],
+) -> Result<(), Reason> {
+    metadata.within(field.name, |annotations| {
+        for (key, value) in entries {
+            let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
+            let existing = match annotations.object().get(&key) {
+                Some(Value::String(text)) => Some(text.clone()),
+                // The API server reads it as an empty text.
+                Some(Value::Null) => Some(String::new()),
+                Some(other) => return Err(malformed(&annotations.pointer_to(&key), "a string", other)),
+                None => None,
+            };
+            let wanted = match value {
+                StringValue::Text(template) => match merge.build(template)? {
+                    Some(wanted) => text(merge, annotations, &key, existing.as_deref(), &wanted)?,
+                    None => None,
+                },
+                StringValue::List(edit) => list(merge, existing.as_deref(), edit)?,
+                StringValue::Networks(edit) => networks(merge, annotations, &key, existing.as_deref(), edit)?,
+                StringValue::Entries(edit) => {
+                    entries_of(merge, annotations, &key, existing.as_deref(), edit)?
+                }
+            };
+            if let Some(wanted) = wanted {
+                let added =
+                    existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
+                merge.pod.count_annotation(&key, added)?;
+                annotations.put(&key, Value::String(wanted));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The value to set; `None` to leave the annotation as it is.
+fn text(
+    merge: &Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    wanted: &Value,
+) -> Result<Option<String>, Reason> {
+    let text = text_of(wanted);
+    let Some(existing) = existing else { return Ok(Some(text)) };
+    if existing == text {
+        return Ok(None);
+    }
+    let settled = merge.settle(annotations, key, &Value::from(existing), wanted, Kept::Annotation)?;
+    Ok((settled == Settled::Replace).then_some(text))
+}
+
+fn list(merge: &Merge<'_, '_>, existing: Option<&str>, edit: &ListEdit) -> Result<Option<String>, Reason> {
+    let entry = merge.evaluated(edit.entry.evaluate(merge.bindings))?;
+    if entry.is_null() {
+        return Ok(None);
+    }
+    Ok(with_entry(existing.unwrap_or_default(), &text_of(&entry), &edit.separator, edit.prepend))
+}
+
+fn networks(
+    merge: &mut Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    edit: &NetworksEdit,
+) -> Result<Option<String>, Reason> {
+    let networks = merge.evaluated(edit.evaluate(merge.bindings))?;
+    if networks.iter().all(|(_, count)| *count == 0) {
+        return Ok(None);
+    }
+    if merge.analysis.host_network {
+        annotations.warn(key, WarningKind::HostNetwork, merge.rule);
+        return Ok(None);
+    }
+    // Before that many of them are written.
+    let size = |(network, count): &(String, usize)| count.saturating_mul(network.len());
+    if networks.iter().map(size).fold(0, usize::saturating_add) > MAX_ANNOTATIONS {
+        return Err(Reason::AnnotationLimit { key: key.to_owned() });
+    }
+    let text = existing.unwrap_or_default();
+    let edited = with_networks(text, &networks, &merge.analysis.namespace);
+    Ok(edited.unwrap_or_else(|_| {
+        let wanted = networks.iter().map(|(network, count)| match count {
+            1 => network.clone(),
+            count => format!("{count} times {network}"),
+        });
+        keep(merge, annotations, key, text, &wanted.collect::<Vec<_>>().join(", "));
+        None
+    }))
+}
+
+fn entries_of(
+    merge: &Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    edit: &EntriesEdit,
+) -> Result<Option<String>, Reason> {
+    let wanted = merge.evaluated(edit.evaluate(merge.bindings))?;
+    if wanted.is_empty() {
+        return Ok(None);
+    }
+    let in_words = |entries: &[Map<String, Value>]| {
+        entries.iter().map(|entry| Value::Object(entry.clone()).to_string()).collect::<Vec<_>>().join(",")
+    };
+    let text = existing.unwrap_or_default();
+    if text.trim().is_empty() {
+        return Ok(Some(format!("[{}]", in_words(&wanted))));
+    }
+    let Some(list) = ObjectList::parse(text) else {
+        keep(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
+        return Ok(None);
+    };
+    let (mut replaced, mut added) = (Vec::new(), Vec::new());
+    for entry in wanted {
+        match list.entries().iter().position(|known| known.get(&edit.key) == entry.get(&edit.key)) {
+            None => added.push(entry),
+            Some(at) if covers_object(&list.entries()[at], &entry) => {}
+            Some(at) => {
+                let seen = Value::from(in_words(&list.entries()[at..=at]));
+                let wanted = Value::from(in_words(std::slice::from_ref(&entry)));
+                let settled = merge.settle(annotations, key, &seen, &wanted, Kept::Annotation)?;
+                if settled == Settled::Replace {
+                    replaced.push((at, entry));
+                }
+            }
+        }
+    }
+    if replaced.is_empty() && added.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(list.with(&replaced, &added)))
+}
+
+/// Reports that the text of an annotation stays, because it is not of the form that an edit can extend.
+fn keep(merge: &Merge<'_, '_>, annotations: &mut Cursor<'_>, key: &str, text: &str, wanted: &str) {
+    let kind = WarningKind::Kept { what: Kept::Annotation, seen: shorten(text), wanted: shorten(wanted) };
+    annotations.warn(key, kind, merge.rule);
+}

@@ -1,0 +1,69 @@
+//! Merging the instructions of an overlay into an object of the pod.
+//!
+//! [`apply`] chooses the module for each kind of instruction. Those modules import [`Merge`] and the cursor, and not
+//! one another.
+
+use serde_json::Value;
+
+use crate::core::policy::overlay::Instruction;
+use crate::core::schema::Default;
+
+use super::annotations;
+use super::context::Merge;
+use super::{env, fields, mounts, replace, resources, security};
+use crate::core::engine::record::{Cursor, Reason};
+
+/// Merges instructions of a rule into an object.
+pub(super) fn apply_rule(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    instructions: &[Instruction],
+) -> Result<(), Reason> {
+    cursor.written_by_rule(merge.rule);
+    apply(merge, cursor, instructions)
+}
+
+/// Merges instructions into an object.
+pub(super) fn apply(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    instructions: &[Instruction],
+) -> Result<(), Reason> {
+    instructions.iter().try_for_each(|instruction| apply_one(merge, cursor, instruction))
+}
+
+fn apply_one(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    instruction: &Instruction,
+) -> Result<(), Reason> {
+    match instruction {
+        Instruction::Object { field, instructions } => {
+            // An object that the author wrote empty is meant to be there.
+            let is_absent = cursor.get(field.name).is_none() && field.default != Default::EmptyObject;
+            if instructions.is_empty() && is_absent {
+                cursor.put(field.name, Value::Object(serde_json::Map::new()));
+            }
+            cursor.within(field.name, |cursor| apply(merge, cursor, instructions))
+        }
+        Instruction::Value { field, template } => fields::value(merge, cursor, field, template),
+        Instruction::Entries { field, keys, entries } => {
+            fields::entries(merge, cursor, field, *keys, entries)
+        }
+        Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
+        Instruction::Set { field, entries } => fields::set(merge, cursor, field, entries),
+        Instruction::Replace { field, list } => replace::list(merge, cursor, field, list),
+        Instruction::Annotations { field, keys, entries } => {
+            annotations::merge(merge, cursor, field, *keys, entries)
+        }
+        Instruction::Env { field, variables } => env::merge(merge, cursor, field, variables),
+        Instruction::Mounts { field, mounts } => mounts::merge(merge, cursor, field, mounts),
+        Instruction::Amounts(amounts) => resources::merge(merge, cursor, amounts),
+        Instruction::Capabilities { field, lists } => security::merge(merge, cursor, field, lists),
+        Instruction::Claims { field, entries } => resources::claims(merge, cursor, field, entries),
+        Instruction::Computed { object, field, expression } => {
+            let computed = merge.compiled(object, field, expression)?;
+            computed.map_or(Ok(()), |instruction| apply_one(merge, cursor, &instruction))
+        }
+    }
+}

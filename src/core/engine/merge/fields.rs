@@ -1,0 +1,169 @@
+//! Fields without rules of their own: values, maps, keyed lists and sets.
+
+use serde_json::Value;
+
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::overlay::{Element, Template, evaluate_key};
+use crate::core::schema::{Default, Field, Format, Shape, same};
+
+use super::context::{Merge, Settled, brief};
+use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
+
+/// Merges a field that is one value.
+pub(super) fn value(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    field: &'static Field,
+    template: &Template,
+) -> Result<(), Reason> {
+    let Some(wanted) = merge.build(template)? else { return Ok(()) };
+    if merge.is_excluded(cursor, field, &wanted) {
+        return Ok(());
+    }
+    put(merge, cursor, field, wanted)
+}
+
+/// Sets a field of which nothing excludes the value.
+fn put(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    field: &'static Field,
+    wanted: Value,
+) -> Result<(), Reason> {
+    // An empty text is none, for which the API server puts in its default.
+    if wanted == "" && field.is_absent(&wanted) {
+        return Ok(());
+    }
+    let seen = match cursor.get(field.name).cloned() {
+        Some(existing) => Some(existing),
+        None if field.is_absent(&wanted) => return Ok(()),
+        // The API server completes a pod before it calls a webhook, so that a manifest gets the same result.
+        None if cursor.is_added(field.name) => None,
+        None if field.default == Default::Computed => Some(Value::from(pull_policy(cursor))),
+        None => field.static_default(),
+    };
+    match seen {
+        Some(seen) if same(&seen, &wanted, &field.shape) => return Ok(()),
+        Some(seen) if merge.settle(cursor, field.name, &seen, &wanted, Kept::Field)? == Settled::Keep => {
+            return Ok(());
+        }
+        _ => {}
+    }
+    cursor.put(field.name, wanted);
+    Ok(())
+}
+
+/// The `imagePullPolicy` that the API server computes for a container: that of the tag of its image. No other field that
+/// is one value has a computed default.
+fn pull_policy(container: &Cursor<'_>) -> &'static str {
+    let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
+    let (reference, digest) =
+        image.split_once('@').map_or((image, false), |(reference, _)| (reference, true));
+    let name = reference.rsplit('/').next().unwrap_or_default();
+    match name.split_once(':') {
+        Some((_, "latest")) => "Always",
+        None if !digest => "Always",
+        _ => "IfNotPresent",
+    }
+}
+
+/// Merges entries of a map with keys of the user's choice.
+pub(super) fn entries(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    field: &'static Field,
+    keys: Format,
+    entries: &[(Interpolation, Template)],
+) -> Result<(), Reason> {
+    let Shape::Map { values, .. } = &field.shape else { return Ok(()) };
+    cursor.within(field.name, |map| {
+        for (key, template) in entries {
+            let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
+            let Some(wanted) = merge.build(template)? else { continue };
+            match map.get(&key).cloned() {
+                Some(seen) if same(&seen, &wanted, values) => {}
+                Some(seen) => {
+                    if merge.settle(map, &key, &seen, &wanted, Kept::Field)? == Settled::Replace {
+                        map.put(&key, wanted);
+                    }
+                }
+                None => map.put(&key, wanted),
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Merges entries of a list that are known by some of their fields.
+pub(super) fn keyed(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    field: &'static Field,
+    keys: &[&str],
+    entries: &[Element],
+) -> Result<(), Reason> {
+    let Shape::List { items, .. } = &field.shape else { return Ok(()) };
+    for entry in entries {
+        let Some(wanted) = merge.build_element(entry)? else { continue };
+        if merge.is_excluded(cursor, field, &wanted) {
+            continue;
+        }
+        cursor.list(field.name, |list| {
+            let known = |existing: &Value| keys.iter().all(|key| same_field(existing, &wanted, key, items));
+            let at = list.entries().iter().position(known);
+            if let Some(name) = port_name_of_another(list.entries(), at, &wanted, field) {
+                let setting = format!("{}: {}", field.name, brief(&wanted));
+                let against = format!("another port named {name}");
+                list.warn_here(WarningKind::Excluded { setting, against }, merge.rule);
+                return Ok(());
+            }
+            merge.put_entry(list, at, wanted, items)
+        })?;
+    }
+    Ok(())
+}
+
+/// The name of a port, if another port of the container has it: names are unique in a container.
+fn port_name_of_another(
+    entries: &[Value],
+    at: Option<usize>,
+    wanted: &Value,
+    field: &Field,
+) -> Option<String> {
+    let name = wanted["name"].as_str().filter(|_| field.name == "ports")?;
+    let mut others = entries.iter().enumerate().filter(|(index, _)| Some(*index) != at);
+    others.any(|(_, port)| port["name"].as_str() == Some(name)).then(|| name.to_owned())
+}
+
+fn same_field(existing: &Value, wanted: &Value, key: &str, entry: &Shape) -> bool {
+    let (Shape::Object(object) | Shape::Atomic(object)) = entry else { return false };
+    let Some(field) = object.field(key) else { return false };
+    let completed = |value: &Value| match &value[key] {
+        Value::Null => field.static_default().unwrap_or(Value::Null),
+        value => value.clone(),
+    };
+    same(&completed(existing), &completed(wanted), &field.shape)
+}
+
+/// Merges entries of a list without keys.
+pub(super) fn set(
+    merge: &mut Merge<'_, '_>,
+    cursor: &mut Cursor<'_>,
+    field: &'static Field,
+    entries: &[Element],
+) -> Result<(), Reason> {
+    let Shape::List { items, .. } = &field.shape else { return Ok(()) };
+    for entry in entries {
+        let Some(wanted) = merge.build_element(entry)? else { continue };
+        if merge.is_excluded(cursor, field, &wanted) {
+            continue;
+        }
+        cursor.list(field.name, |list| {
+            if !list.entries().iter().any(|existing| same(existing, &wanted, items)) {
+                list.push(wanted);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(())
+}

@@ -1,0 +1,74 @@
+//! Containers of a pod that an overlay names.
+
+use serde_json::Value;
+
+use crate::core::policy::OnConflict;
+use crate::core::policy::overlay::NamedContainer;
+
+use super::apply::apply_rule;
+use super::context::{Merge, brief};
+use crate::core::engine::record::{
+    Author, ChangeLog, Cursor, Kept, Reason, Warning, WarningKind, add_container,
+};
+
+/// Merges a container of an overlay into the pod's container of that name, or adds it.
+pub(super) fn inject_named(
+    merge: &mut Merge<'_, '_>,
+    container: &NamedContainer,
+    pod: &mut Value,
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
+    merge.pod.note_outside(pod);
+    let Some(Value::String(name)) = merge.build(&container.name)? else { return Ok(()) };
+    let image = container.image().map(|image| merge.build(image)).transpose()?.flatten();
+    if is_kept(merge, container.list, &name, image.as_ref(), pod, log)? {
+        return Ok(());
+    }
+    let index = match (position(pod, container.list, &name), image) {
+        (Some(index), _) => index,
+        (None, Some(_)) => {
+            log.written_by(|| Author::Rule(merge.rule.to_owned()));
+            add_container(pod, log, container.list, &name)?
+        }
+        (None, None) => {
+            let path = format!("/spec/{}", container.list);
+            let kind = WarningKind::NoSuchContainer { name };
+            log.warnings.push(Warning { path, kind, rule: merge.rule.to_owned() });
+            return Ok(());
+        }
+    };
+    let mut cursor = Cursor::container(pod, log, container.list, index)?;
+    apply_rule(merge, &mut cursor, &container.instructions)
+}
+
+/// Returns whether the pod has a container of that name that stays as it is, and reports it: one in the other list, as
+/// names are unique among all containers of a pod, or one with another image, which is another program.
+fn is_kept(
+    merge: &Merge<'_, '_>,
+    list: &'static str,
+    name: &str,
+    image: Option<&Value>,
+    pod: &mut Value,
+    log: &mut ChangeLog,
+) -> Result<bool, Reason> {
+    let other = if list == "containers" { "initContainers" } else { "containers" };
+    let (list, index, seen, wanted) = if let Some(index) = position(pod, list, name) {
+        let seen = &pod["spec"][list][index]["image"];
+        let Some(image) = image.filter(|image| !seen.is_null() && *image != seen) else { return Ok(false) };
+        if merge.on_conflict != OnConflict::Keep {
+            return Ok(false);
+        }
+        (list, index, format!("image {}", brief(seen)), format!("image {}", brief(image)))
+    } else if let Some(index) = position(pod, other, name) {
+        (other, index, format!("one of {other}"), format!("{name} in {list}"))
+    } else {
+        return Ok(false);
+    };
+    let kind = WarningKind::Kept { what: Kept::Container, seen, wanted };
+    Cursor::container(pod, log, list, index)?.warn_here(kind, merge.rule);
+    Ok(true)
+}
+
+fn position(pod: &Value, list: &str, name: &str) -> Option<usize> {
+    pod["spec"][list].as_array()?.iter().position(|container| container["name"].as_str() == Some(name))
+}

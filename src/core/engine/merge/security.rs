@@ -1,0 +1,77 @@
+//! Capabilities of a container.
+
+use serde_json::Value;
+
+use crate::core::policy::overlay::Template;
+use crate::core::schema::Field;
+
+use super::context::Merge;
+use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
+
+/// Merges names into the capabilities of a security context.
+pub(super) fn merge(
+    merge: &mut Merge<'_, '_>,
+    context: &mut Cursor<'_>,
+    field: &'static Field,
+    lists: &[(&'static Field, Template)],
+) -> Result<(), Reason> {
+    for (list, template) in lists {
+        let Some(wanted) = merge.build(template)? else { continue };
+        if merge.is_excluded(context, field, &wanted) {
+            continue;
+        }
+        for name in wanted.as_array().into_iter().flatten().filter_map(Value::as_str) {
+            add(merge, context, field, list.name, name)?;
+        }
+    }
+    Ok(())
+}
+
+fn add(
+    merge: &mut Merge<'_, '_>,
+    context: &mut Cursor<'_>,
+    field: &'static Field,
+    list: &str,
+    wanted: &str,
+) -> Result<(), Reason> {
+    if list == "add" {
+        let container = context.pointer().trim_end_matches("/securityContext").to_owned();
+        // The author of the policy knows the user of its own containers.
+        if !context.added_container(&container) {
+            merge.pod.capabilities.push((container, wanted.to_owned()));
+        }
+    }
+    let capabilities = context.get(field.name).unwrap_or(&Value::Null);
+    if names(&capabilities[list]).any(|name| name == bare(wanted) || name == "ALL") {
+        return Ok(());
+    }
+    let opposite = if list == "add" { "drop" } else { "add" };
+    if names(&capabilities[opposite]).any(|name| name == bare(wanted)) {
+        let (seen, wanted) = (format!("{opposite} {wanted}"), format!("{list} {wanted}"));
+        context.warn(field.name, WarningKind::Kept { what: Kept::Field, seen, wanted }, merge.rule);
+        return Ok(());
+    }
+    let forbids_escalation = context.get("allowPrivilegeEscalation") == Some(&Value::Bool(false));
+    if list == "add" && bare(wanted) == "SYS_ADMIN" && forbids_escalation {
+        let setting = format!("capability {wanted}");
+        let against = "allowPrivilegeEscalation: false".to_owned();
+        context.warn(field.name, WarningKind::Excluded { setting, against }, merge.rule);
+        return Ok(());
+    }
+    context.within(field.name, |capabilities| {
+        capabilities.list(list, |names| {
+            names.push(Value::from(wanted));
+            Ok(())
+        })
+    })
+}
+
+fn names(list: &Value) -> impl Iterator<Item = String> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(bare)
+}
+
+/// A capability in upper case and without its prefix, which is optional.
+fn bare(capability: &str) -> String {
+    let upper = capability.to_uppercase();
+    upper.strip_prefix("CAP_").map_or_else(|| upper.clone(), str::to_owned)
+}

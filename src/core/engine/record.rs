@@ -1,0 +1,27 @@
+//! The record of an injection: changes with the values before them, warnings, and the reason for which a pod is left
+//! alone. Patch, undoing and reports are read off it.
+//!
+//! A change of the pod goes through a [`Cursor`], so that it cannot be made without being recorded.
+
+mod codes;
+mod cursor;
+mod log;
+mod operations;
+mod outcome;
+mod report;
+mod stamp;
+mod summary;
+mod trace;
+mod warnings;
+
+pub(super) use cursor::{Cursor, ListCursor, add_container, malformed, shorten};
+pub(super) use log::ChangeLog;
+pub use operations::{Operation, Operations};
+pub use outcome::{Mutated, Mutation, Outcome};
+pub use report::{Kept, Reason, Warning, WarningKind};
+pub(super) use report::{Stop, evaluation_failed};
+pub(crate) use stamp::skip;
+pub(super) use stamp::{MAX_ANNOTATIONS, stamp};
+pub use stamp::{SKIPPED, STAMP};
+pub(crate) use trace::{Applied, Author, Trace};
+pub(super) use warnings::{of_injected, with_field_paths};

@@ -1,0 +1,381 @@
+//! The change log of one pod: the JSON Patch, the undoing and every report are read off it.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+use crate::core::pointer::{at_pointer, push_token, unescape};
+use crate::core::schema::{Shape, same, shape_at};
+
+use super::report::{Reason, Warning, WarningKind};
+use super::trace::{Author, Trace};
+
+/// The API server reads no request of more than 3 MiB, and etcd by default stores no object of more than 1.5 MiB.
+const MAX_WRITTEN: usize = 3 * 1024 * 1024;
+
+/// One change that was made to the pod.
+#[derive(Debug, Clone, PartialEq)]
+struct Change {
+    /// The number of changes before it, in all parts.
+    order: usize,
+    /// JSON Pointer (RFC 6901) from the pod's root.
+    pointer: String,
+    /// The value that was replaced or removed; `None` where there was none.
+    before: Option<Value>,
+}
+
+/// Something that was added, so that a change within it is part of the addition.
+#[derive(Debug, Clone, PartialEq)]
+enum Added {
+    /// The value at this pointer.
+    Value(String),
+    /// The entries of the list at this pointer, from this index on.
+    Entries(String, usize),
+}
+
+/// The part of the pod in which a change is made. Each part has its own changes, so that a lookup does not search those
+/// of every other container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in crate::core::engine) enum Part {
+    /// Everything outside of containers.
+    Pod,
+    /// A container, by list and index.
+    Container(&'static str, usize),
+}
+
+/// The changes to one part, in order: at most as many as the policy has fields and settings files.
+#[derive(Debug, Default)]
+struct PartLog {
+    changes: Vec<Change>,
+    added: Vec<Added>,
+}
+
+/// The changes made to one pod, and the warnings about it.
+#[derive(Debug, Default)]
+pub(in crate::core::engine) struct ChangeLog {
+    /// The part outside of containers.
+    pod: PartLog,
+    containers: Vec<PartLog>,
+    /// The indexes in `containers`.
+    places: HashMap<(&'static str, usize), usize>,
+    /// Index of the current part in `containers`; none outside of containers.
+    container: Option<usize>,
+    /// The number of changes so far.
+    changes: usize,
+    /// The size of the values that were written, in bytes.
+    written: usize,
+    /// JSON Pointer to the current value.
+    pointer: String,
+    /// The depth of values that are being built, and that no change has added to the pod yet.
+    building: usize,
+    pub(in crate::core::engine) warnings: Vec<Warning>,
+    /// True if a list was replaced by an empty one.
+    pub(in crate::core::engine) emptied: bool,
+    /// A record for a caller that asked for one.
+    pub(in crate::core::engine) trace: Option<Box<Trace>>,
+}
+
+impl ChangeLog {
+    /// Goes to the root of a part.
+    pub(in crate::core::engine) fn go_to(&mut self, part: Part) {
+        self.pointer.clear();
+        let Part::Container(list, index) = part else {
+            self.container = None;
+            return;
+        };
+        self.container = Some(*self.places.entry((list, index)).or_insert_with(|| {
+            self.containers.push(PartLog::default());
+            self.containers.len() - 1
+        }));
+        self.pointer.push_str("/spec/");
+        self.pointer.push_str(list);
+        self.enter_index(index);
+    }
+
+    fn part(&self) -> &PartLog {
+        self.container.map_or(&self.pod, |at| &self.containers[at])
+    }
+
+    fn part_mut(&mut self) -> &mut PartLog {
+        match self.container {
+            Some(at) => &mut self.containers[at],
+            None => &mut self.pod,
+        }
+    }
+
+    fn record(&mut self, before: Option<Value>) {
+        let change = Change { order: self.changes, pointer: self.pointer.clone(), before };
+        self.changes += 1;
+        self.part_mut().changes.push(change);
+    }
+
+    /// All changes, in order.
+    fn take_changes(&mut self) -> Vec<Change> {
+        let containers = self.containers.iter_mut().map(|part| &mut part.changes);
+        let mut changes = std::mem::take(&mut self.pod.changes);
+        changes.extend(containers.flat_map(std::mem::take));
+        changes.sort_unstable_by_key(|change| change.order);
+        changes
+    }
+
+    /// JSON Pointer to the current value.
+    pub(in crate::core::engine) fn pointer(&self) -> &str {
+        &self.pointer
+    }
+
+    /// Goes one step down. [`Self::leave`] goes back to the length that this returns.
+    pub(in crate::core::engine) fn enter(&mut self, token: &str) -> usize {
+        let before = self.pointer.len();
+        push_token(&mut self.pointer, token);
+        before
+    }
+
+    /// Goes to an entry of a list.
+    pub(in crate::core::engine) fn enter_index(&mut self, index: usize) -> usize {
+        use std::fmt::Write as _;
+        let before = self.pointer.len();
+        let _ = write!(self.pointer, "/{index}");
+        before
+    }
+
+    pub(in crate::core::engine) fn leave(&mut self, before: usize) {
+        self.pointer.truncate(before);
+    }
+
+    /// Starts to build a value that is not part of the pod yet: changes to it are not recorded.
+    pub(in crate::core::engine) fn start_building(&mut self) {
+        self.building += 1;
+    }
+
+    pub(in crate::core::engine) fn stop_building(&mut self) {
+        self.building -= 1;
+    }
+
+    /// Counts a value that is written into the pod.
+    pub(in crate::core::engine) fn count(&mut self, value: &Value) {
+        if self.building == 0 {
+            self.written = self.written.saturating_add(size_of(value));
+        }
+    }
+
+    /// Returns an error if the values that were written are larger than a pod can be.
+    pub(in crate::core::engine) fn check_size(&self) -> Result<(), Reason> {
+        if self.written > MAX_WRITTEN { Err(Reason::PodLimit) } else { Ok(()) }
+    }
+
+    /// Records that the current value was added, or replaced another one.
+    pub(in crate::core::engine) fn changed(&mut self, before: Option<Value>, may_grow: bool) {
+        self.trace_write();
+        if self.is_added() {
+            return;
+        }
+        // The first record of a value has what the pod came with.
+        if before.is_some() && self.part().changes.iter().any(|change| change.pointer == self.pointer) {
+            return;
+        }
+        if may_grow {
+            let pointer = self.pointer.clone();
+            self.part_mut().added.push(Added::Value(pointer));
+        }
+        self.record(before);
+    }
+
+    /// Records that the current value was removed.
+    pub(in crate::core::engine) fn removed(&mut self, before: Value) {
+        let recorded = self.part().changes.iter().position(|change| change.pointer == self.pointer);
+        match recorded {
+            // What the policy itself added is not in the pod that the patch starts from.
+            Some(at) if self.part().changes[at].before.is_none() => drop(self.part_mut().changes.remove(at)),
+            Some(_) => {}
+            None if self.is_added() => {}
+            None => self.record(Some(before)),
+        }
+    }
+
+    /// Records that an entry was appended to the current list, at this index.
+    pub(in crate::core::engine) fn appended(&mut self, index: usize) {
+        let list = self.pointer.len();
+        self.enter_index(index);
+        self.trace_write();
+        if !self.is_added() {
+            let of_list = &self.pointer[..list];
+            let known = |added: &Added| matches!(added, Added::Entries(pointer, _) if pointer == of_list);
+            if !self.part().added.iter().any(known) {
+                let entries = Added::Entries(of_list.to_owned(), index);
+                self.part_mut().added.push(entries);
+            }
+            self.record(None);
+        }
+        self.leave(list);
+    }
+
+    /// Returns whether the current value is within something that was added.
+    pub(in crate::core::engine) fn is_added(&self) -> bool {
+        let within = |part: &PartLog| part.added.iter().any(|added| added.contains(&self.pointer));
+        self.building > 0 || within(self.part()) || within(&self.pod)
+    }
+
+    /// Returns whether the policy added the container at this pointer.
+    pub(in crate::core::engine) fn added_container(&self, pointer: &str) -> bool {
+        let within = format!("{pointer}/");
+        self.pod.added.iter().any(|added| added.contains(&within))
+    }
+
+    /// Returns whether the current value, or what it is in, was added.
+    pub(in crate::core::engine) fn was_added(&self) -> bool {
+        let added = |change: &Change| change.before.is_none() && change.pointer == self.pointer;
+        self.is_added() || self.part().changes.iter().any(added)
+    }
+
+    /// Adds a warning about the current value.
+    pub(in crate::core::engine) fn warn(&mut self, kind: WarningKind, rule: &str) {
+        self.warnings.push(Warning { path: self.pointer.clone(), kind, rule: rule.to_owned() });
+    }
+
+    pub(in crate::core::engine) fn is_empty(&self) -> bool {
+        self.pod.changes.is_empty() && self.containers.iter().all(|part| part.changes.is_empty())
+    }
+
+    /// Attributes the writes that follow to a part of the policy.
+    pub(in crate::core::engine) fn written_by(&mut self, author: impl FnOnce() -> Author) {
+        if let Some(trace) = &mut self.trace {
+            trace.author = author();
+        }
+    }
+
+    fn trace_write(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.wrote(&self.pointer);
+        }
+    }
+
+    /// Drops changes that later changes reverted, and restores the pod's spelling of the values.
+    pub(in crate::core::engine) fn drop_reverted(&mut self, pod: &mut Value) {
+        let emptied = self.emptied;
+        let mut reverted: HashSet<String> = HashSet::new();
+        let parts = std::iter::once(&mut self.pod).chain(&mut self.containers);
+        for part in parts {
+            part.changes.retain_mut(|change| {
+                if emptied && is_emptied(change, pod) {
+                    match change.before.take() {
+                        Some(before) => {
+                            *pod.pointer_mut(&change.pointer).unwrap_or(&mut Value::Null) = before;
+                        }
+                        None => remove(pod, &change.pointer),
+                    }
+                    return false;
+                }
+                let Some(before) = &change.before else { return true };
+                let Some(now) = pod.pointer_mut(&change.pointer) else { return true };
+                let shape = shape_at(&change.pointer).unwrap_or(Shape::Opaque);
+                if before.is_null() || !same(before, now, &shape) {
+                    return true;
+                }
+                now.clone_from(before);
+                reverted.insert(std::mem::take(&mut change.pointer));
+                false
+            });
+        }
+        self.warnings.retain(|warning| {
+            !matches!(warning.kind, WarningKind::Replaced { .. }) || !reverted.contains(&warning.path)
+        });
+    }
+
+    /// Reverts all changes, the last one first.
+    pub(in crate::core::engine) fn undo(&mut self, pod: &mut Value) {
+        for change in self.take_changes().into_iter().rev() {
+            match change.before {
+                Some(before) => {
+                    if let Some(value) = pod.pointer_mut(&change.pointer) {
+                        *value = before;
+                    } else if let Some((parent, token)) = change.pointer.rsplit_once('/')
+                        && let Some(Value::Object(map)) = pod.pointer_mut(parent)
+                    {
+                        map.insert(unescape(token).into_owned(), before);
+                    }
+                }
+                None => remove(pod, &change.pointer),
+            }
+        }
+    }
+
+    /// The changes as they are reported and sent.
+    pub(in crate::core::engine) fn finish(&mut self) -> (Changes, Vec<Warning>) {
+        let operations =
+            self.take_changes().into_iter().map(|change| (change.pointer, change.before.is_some()));
+        (Changes(operations.collect()), std::mem::take(&mut self.warnings))
+    }
+}
+
+/// The size of a value as JSON, without its punctuation.
+fn size_of(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(size_of).sum(),
+        Value::Object(map) => map.iter().map(|(key, value)| key.len() + size_of(value)).sum(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 1,
+    }
+}
+
+/// Returns whether one rule added a list of which another one removed the entries: an empty list is none.
+fn is_emptied(change: &Change, pod: &Value) -> bool {
+    let was_absent = change.before.as_ref().is_none_or(Value::is_null);
+    let is_empty = || at_pointer(pod, &change.pointer).and_then(Value::as_array).is_some_and(Vec::is_empty);
+    was_absent && is_empty() && matches!(shape_at(&change.pointer), Some(Shape::List { .. }))
+}
+
+impl Added {
+    fn contains(&self, pointer: &str) -> bool {
+        match self {
+            Self::Value(added) => {
+                pointer.strip_prefix(added.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            }
+            Self::Entries(list, first) => {
+                let Some(rest) = pointer.strip_prefix(list.as_str()).and_then(|rest| rest.strip_prefix('/'))
+                else {
+                    return false;
+                };
+                rest.split_once('/')
+                    .and_then(|(index, _)| index.parse::<usize>().ok())
+                    .is_some_and(|index| index >= *first)
+            }
+        }
+    }
+}
+
+/// The pointers of the changed values, each with whether it replaced another value.
+///
+/// A value is read from the finished pod, so that the patch gives that pod by construction. Additions to lists are in
+/// order, so that every index is right when its turn comes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(in crate::core::engine) struct Changes(Vec<(String, bool)>);
+
+impl Changes {
+    pub(in crate::core::engine) fn iter(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.0.iter().map(|(pointer, replaces)| (pointer.as_str(), *replaces))
+    }
+
+    pub(in crate::core::engine) fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn remove(pod: &mut Value, pointer: &str) {
+    let Some((parent, token)) = pointer.rsplit_once('/') else { return };
+    match pod.pointer_mut(parent) {
+        Some(Value::Object(map)) => {
+            map.shift_remove(&*unescape(token));
+        }
+        Some(Value::Array(items)) => {
+            if let Ok(index) = token.parse::<usize>()
+                && index < items.len()
+            {
+                items.remove(index);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

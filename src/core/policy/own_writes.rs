@@ -1,0 +1,237 @@
+//! Policies that read what they write.
+//!
+//! The API server may call a webhook again for a pod that it has changed. Where no expression reads a place that an
+//! overlay changes, every expression has the same value in that second call, so that it changes nothing. Where one may,
+//! the result is injected again, and has to stay as it is.
+
+use std::collections::BTreeSet;
+
+use super::active::{ActiveRule, names_in};
+use super::definition::{Definition, OnConflict};
+use super::devices::Devices;
+use super::expression::{Path, ReadSet, Step};
+use super::interpolation::Interpolation;
+use super::overlay::{Instruction, Instructions, PodOverlay, StringWrite, of_instructions, strings_of};
+use super::own_names::NETWORKS;
+use super::settings::{Settings, Way};
+use super::variable::Variable;
+
+/// Returns whether an expression of a rule, of settings or of a variable that they read may read a place that the policy
+/// writes.
+pub(super) fn rules_read_writes(
+    rules: &[ActiveRule],
+    variables: &[&Variable],
+    settings: &[Settings],
+    devices: &Devices,
+) -> bool {
+    let mut written = BTreeSet::new();
+    for rule in rules {
+        writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
+    }
+    if settings.iter().any(|settings| matches!(settings.way, Way::File { .. })) {
+        written.extend(of_settings_files());
+    }
+    let mut reads = Reads::of(variables, |visit| {
+        rules.iter().for_each(|rule| rule.texts(visit));
+        settings.iter().for_each(|settings| settings.texts(visit));
+    });
+    reads.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
+    edits_differ(rules) || written.iter().any(|path| reads.include(path, devices))
+}
+
+/// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes.
+pub(crate) fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[&str]) -> bool {
+    let of = |map: &str, key: &str| vec![field("metadata"), field(map), field(key)];
+    let mut written: BTreeSet<Path> = annotations.iter().map(|key| of("annotations", key)).collect();
+    for rule in policies.iter().flat_map(|(definition, _)| &definition.rules) {
+        writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
+    }
+    policies.iter().any(|(definition, devices)| {
+        let matcher = &definition.matcher;
+        let variables: Vec<_> = definition.variables.iter().collect();
+        let mut reads = Reads::of(&variables, |visit| matcher.when.iter().for_each(visit));
+        let annotations = matcher.any_annotation.iter().chain(&matcher.except_annotation);
+        let keys = annotations.map(|(key, _)| of("annotations", key));
+        let keys = keys.chain(matcher.labels.iter().map(|(key, _)| of("labels", key)));
+        reads.paths.extend(&ReadSet::Paths(keys.collect()));
+        written.iter().any(|path| reads.include(path, devices))
+    })
+}
+
+/// Returns whether rules edit the list in a string in different ways: with another separator, one may take for a single
+/// entry what another one made of two, and a rule that insists on a value replaces the list.
+fn edits_differ(rules: &[ActiveRule]) -> bool {
+    let mut writes: Vec<(StringWrite<'_>, bool)> = Vec::new();
+    for rule in rules {
+        let insists = rule.on_conflict != OnConflict::Keep;
+        let named = rule.pod.containers.iter().map(|container| &container.instructions);
+        for instructions in [&rule.container, &rule.pod.instructions].into_iter().chain(named) {
+            strings_of(instructions, &mut |write| writes.push((write, insists)));
+        }
+    }
+    let edits = writes.iter().filter(|(write, _)| write.separator.is_some());
+    edits.into_iter().any(|(edit, _)| {
+        writes.iter().any(|(other, insists)| {
+            let differs = other.separator.is_some_and(|separator| Some(separator) != edit.separator);
+            (differs || *insists) && edit.may_be_of_the_same(other)
+        })
+    })
+}
+
+/// The places of a pod that expressions read.
+struct Reads {
+    /// From the pod.
+    paths: ReadSet,
+    /// The built-in names among what is read.
+    names: BTreeSet<String>,
+    /// True if a rule chooses containers by an expression of its own.
+    chooses_containers: bool,
+}
+
+impl Reads {
+    fn of(variables: &[&Variable], texts: impl FnOnce(&mut dyn FnMut(&Interpolation))) -> Self {
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        let mut names = BTreeSet::new();
+        let mut note = |text: &Interpolation, names: &mut BTreeSet<String>| {
+            names.extend(names_in(text));
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        };
+        texts(&mut |text| note(text, &mut names));
+        for variable in variables.iter().rev() {
+            if names.contains(&variable.name) {
+                variable.value.texts(&mut |text| note(text, &mut names));
+            }
+        }
+        if let ReadSet::Paths(paths) = &container {
+            let of_every = |list: &str, path: &Path| {
+                let entry = [field("spec"), field(list), Step::Every];
+                ReadSet::Paths(BTreeSet::from([entry.into_iter().chain(path.iter().cloned()).collect()]))
+            };
+            for path in paths {
+                pod.extend(&of_every("containers", path));
+                pod.extend(&of_every("initContainers", path));
+            }
+        } else {
+            pod = ReadSet::Whole;
+        }
+        Self { paths: pod, names, chooses_containers: false }
+    }
+
+    /// Returns whether a change at this place may change the value of an expression.
+    fn include(&self, written: &Path, devices: &Devices) -> bool {
+        let ReadSet::Paths(paths) = &self.paths else { return true };
+        paths.iter().any(|read| overlap(read, written)) || self.includes_built_in(written, devices)
+    }
+
+    fn includes_built_in(&self, written: &Path, devices: &Devices) -> bool {
+        // No pattern below is longer than seven steps, except for its rest.
+        let mut names = [""; 8];
+        for (name, step) in names.iter_mut().zip(written) {
+            *name = if let Step::Field(name) = step { name } else { "*" };
+        }
+        match &names[..written.len().min(names.len())] {
+            ["spec", "nodeSelector" | "affinity", ..] => true,
+            // Rules see the pod in the network into which one of them brings it.
+            ["spec", "hostNetwork"] => self.names.contains("hostNetwork"),
+            // A rule that chooses containers may choose the new one.
+            ["spec", "containers" | "initContainers"] => self.chooses_containers,
+            ["spec", "containers" | "initContainers", "*", "restartPolicy"] => {
+                self.names.contains("totalGpus")
+            }
+            ["spec", "containers" | "initContainers", "*", "resources"] => true,
+            ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", rest @ ..] => {
+                rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == *resource))
+            }
+            ["spec", "containers" | "initContainers", "*", "resources", "claims"] => {
+                devices.gpu_claims.is_some()
+            }
+            ["spec", "resourceClaims"] => devices.gpu_claims.is_some() || self.names.contains("claimNames"),
+            // The devices that a rule adds are none of the pod's own; those that it removes were.
+            ["metadata"] | ["metadata", "annotations"] | ["metadata", "annotations", NETWORKS] => {
+                devices.own.replaces_networks && self.names.contains("ownFabric")
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Calls `visit` with every place that the overlays of a rule may change.
+fn writes(container: &Instructions, pod: &PodOverlay, visit: &mut dyn FnMut(Path)) {
+    let of = |instructions: &[Instruction], place: &[Step], visit: &mut dyn FnMut(Path)| {
+        of_instructions(instructions, &place.to_vec(), visit);
+    };
+    for list in ["containers", "initContainers"] {
+        of(container, &[field("spec"), field(list), Step::Every], visit);
+    }
+    of(&pod.claims, &[], visit);
+    of(&pod.instructions, &[], visit);
+    if !pod.volumes.is_empty() {
+        visit(vec![field("spec"), field("volumes")]);
+    }
+    for container in &pod.containers {
+        let list = [field("spec"), field(container.list)];
+        visit(list.to_vec());
+        let [spec, list] = list;
+        of(&container.instructions, &[spec, list, Step::Every], visit);
+    }
+}
+
+/// The places that change for a settings file.
+fn of_settings_files() -> impl Iterator<Item = Path> {
+    let mounts = |list| vec![field("spec"), field(list), Step::Every, field("volumeMounts")];
+    [
+        vec![field("metadata"), field("annotations")],
+        vec![field("spec"), field("volumes")],
+        mounts("containers"),
+        mounts("initContainers"),
+    ]
+    .into_iter()
+}
+
+fn field(name: &str) -> Step {
+    Step::Field(name.to_owned())
+}
+
+/// Returns whether a change of what is written may change what is read.
+fn overlap(read: &Path, written: &Path) -> bool {
+    let mut in_entry = false;
+    for (read, written) in read.iter().zip(written) {
+        match (read, written) {
+            (Step::Field(read), Step::Field(written)) if read != written => return false,
+            // The entries of lists are not added by a change within one of them.
+            (Step::Exists, _) if in_entry => return false,
+            _ => {}
+        }
+        in_entry = *written == Step::Every;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_within_an_entry_of_a_list_does_not_add_an_entry() {
+        let path = |text: &str| -> Path {
+            text.split('/')
+                .map(|step| match step {
+                    "*" => Step::Every,
+                    "." => Step::Exists,
+                    name => field(name),
+                })
+                .collect()
+        };
+        let overlaps = |read: &str, written: &str| overlap(&path(read), &path(written));
+        assert!(!overlaps("spec/containers/*/.", "spec/containers/*/env"));
+        assert!(overlaps("spec/containers/*/.", "spec/containers"));
+        assert!(overlaps("spec/containers/*/env/*/name", "spec/containers/*/env"));
+        assert!(!overlaps("spec/containers/*/name", "spec/containers/*/env"));
+        // The entry of a map is added with what is within it.
+        assert!(overlaps("spec/*/.", "spec/affinity/nodeAffinity"));
+        assert!(overlaps("metadata/labels/*/.", "metadata/labels/a"));
+    }
+}
