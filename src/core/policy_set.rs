@@ -4,15 +4,17 @@ mod decision;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::engine::{Mutation, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip};
+use crate::core::engine::{Mutated, Mutation, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip};
 use crate::core::pointer::field_path;
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{
-    Definition, ParameterType, PodContext, Policy, Setting, SourceErrors, check, choice_reads_writes,
+    Definition, ParameterType, PodContext, Policy, ResolvedPolicy, Setting, SourceErrors, check,
+    choice_reads_writes,
 };
 use crate::core::validate;
 
@@ -249,7 +251,7 @@ impl PolicySet {
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
-    settled(policies, once(policies, pod, context, None), context)
+    mutate_once(policies, pod, context, None).settled(policies, context)
 }
 
 /// [`mutate`] with a record of the injection, if a policy matches.
@@ -259,26 +261,35 @@ pub(crate) fn mutate_traced(
     context: &PodContext,
 ) -> (Mutation, Option<Trace>) {
     let mut trace = None;
-    let mutation = once(policies, pod, context, Some(&mut trace));
-    (settled(policies, mutation, context), trace)
+    let once = mutate_once(policies, pod, context, Some(&mut trace));
+    (once.settled(policies, context), trace)
+}
+
+/// The result of one injection.
+struct Once {
+    mutation: Mutation,
+    /// The policy for the nodes that the pod selects.
+    policy: Option<Arc<ResolvedPolicy>>,
 }
 
 /// Chooses the policy and injects the pod, once.
-fn once(
+fn mutate_once(
     policies: &PolicySet,
     pod: Value,
     context: &PodContext,
     trace: Option<&mut Option<Trace>>,
-) -> Mutation {
+) -> Once {
     let alone = |outcome, policy: Option<&Policy>| Mutation {
         outcome,
         policy: policy.map(|policy| policy.name().to_owned()),
         warnings: Vec::new(),
     };
-    match decide(policies, &pod, context) {
+    let mutation = match decide(policies, &pod, context) {
         Decision::Inject(policy, analysis) => {
             let trace = trace.map(|trace| trace.insert(Trace::default()));
-            policies.marked_if_guarded(policy, inject(policy, *analysis, pod, context, trace))
+            let resolved = Arc::clone(&analysis.policy);
+            let mutation = inject(policy, *analysis, pod, context, trace);
+            return Once { mutation: policies.marked_if_guarded(policy, mutation), policy: Some(resolved) };
         }
         Decision::Skip(skipped) => {
             let names = skipped.iter().map(|policy| policy.name().to_owned()).collect();
@@ -288,31 +299,47 @@ fn once(
         }
         Decision::Leave(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),
         Decision::Refuse(policy, reason) => alone(Outcome::Refused { reason }, policy),
-    }
+    };
+    Once { mutation, policy: None }
 }
 
-/// Refuses a pod that another injection changes again: the API server may call the webhook again for the pod as it is
-/// now. Most policies read no place that they write, so that the second look is not necessary.
-fn settled(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
-    let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
-        return first;
-    };
-    if !policies.choice_may_change && !changed.may_change_again {
-        return first;
+impl Once {
+    /// Refuses a pod that another injection changes again, or for which the parameters have other values then: the API
+    /// server may call the webhook again for the pod as it is now. Most policies read no place that they write, so that
+    /// most pods need no second look.
+    fn settled(self, policies: &PolicySet, context: &PodContext) -> Mutation {
+        let first = &self.mutation;
+        let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
+            return self.mutation;
+        };
+        if !policies.choice_may_change && !changed.may_change_again {
+            return self.mutation;
+        }
+        let again = mutate_once(policies, changed.pod.clone(), context, None);
+        let values =
+            |policy: &Option<Arc<ResolvedPolicy>>| policy.as_ref().map(|policy| policy.values.clone());
+        let is_same = values(&self.policy) == values(&again.policy);
+        let reason = match (&first.outcome, again.mutation.outcome) {
+            (_, Outcome::Refused { reason }) if reason.is_fault() => reason,
+            (Outcome::Mutated(_), Outcome::Unchanged { .. }) if is_same => {
+                return self.mutation;
+            }
+            (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
+                return self.mutation;
+            }
+            (_, other) => {
+                let operations = other.changed().map(Mutated::operations);
+                let pointer =
+                    operations.and_then(|operations| Some(operations.list.first()?.pointer.to_owned()));
+                let path = pointer.map(|pointer| field_path(&changed.pod, &pointer));
+                // Without a change, another policy or other nodes are chosen.
+                let chosen = || match again.policy {
+                    Some(_) => "spec.nodeSelector".to_owned(),
+                    None => format!("metadata.annotations[{STAMP}]"),
+                };
+                Reason::NotIdempotent { path: path.unwrap_or_else(chosen) }
+            }
+        };
+        Mutation { outcome: Outcome::Refused { reason }, policy: self.mutation.policy, warnings: Vec::new() }
     }
-    let again = once(policies, changed.pod.clone(), context, None);
-    let reason = match (&first.outcome, again.outcome) {
-        (Outcome::Mutated(_), Outcome::Unchanged { reason: Reason::NothingToAdd, .. }) => return first,
-        (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
-            return first;
-        }
-        (_, Outcome::Refused { reason }) => reason,
-        (_, again) => {
-            let operations = again.changed().map(|again| again.operations());
-            let path = operations.and_then(|operations| Some(operations.list.first()?.pointer.to_owned()));
-            let path = path.unwrap_or_else(|| format!("/metadata/annotations/{}", STAMP.replace('/', "~1")));
-            Reason::NotIdempotent { path: field_path(&changed.pod, &path) }
-        }
-    };
-    Mutation { outcome: Outcome::Refused { reason }, policy: first.policy, warnings: Vec::new() }
 }

@@ -34,7 +34,7 @@ pub(crate) struct PodAnalysis {
     /// The labels of nodes that the pod selects.
     pub(super) nodes: Selection,
     /// The policy for these nodes.
-    pub(super) policy: Arc<ResolvedPolicy>,
+    pub(crate) policy: Arc<ResolvedPolicy>,
     pub(super) containers: Vec<Container>,
     pub(super) namespace: String,
     pub(super) host_network: bool,

@@ -23,6 +23,8 @@ use super::variable::{Variable, VariableValue};
 /// A policy for pods that select the same nodes.
 #[derive(Debug)]
 pub(crate) struct ResolvedPolicy {
+    /// The values of the parameters, in the order of the policy.
+    pub(crate) values: Vec<Value>,
     /// Parameters and fixed variables.
     pub(crate) bindings: Bindings<'static, 'static>,
     pub(crate) pod_variables: Vec<Variable>,
@@ -95,6 +97,7 @@ impl ResolvedPolicy {
         let ParameterValues { values, notes } = parameters;
         let bindings = bound(definition, &values, selection)?;
         let mut policy = Self {
+            values: values.clone(),
             bindings,
             pod_variables: Vec::new(),
             container_variables: Vec::new(),
