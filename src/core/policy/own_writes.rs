@@ -50,6 +50,7 @@ pub(crate) fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotati
         let matcher = &definition.matcher;
         let variables: Vec<_> = definition.variables.iter().collect();
         let mut reads = Reads::of(&variables, |visit| matcher.when.iter().for_each(visit));
+        reads.built_in = matcher.when.is_some();
         let annotations = matcher.any_annotation.iter().chain(&matcher.except_annotation);
         let keys = annotations.map(|(key, _)| of("annotations", key));
         let keys = keys.chain(matcher.labels.iter().map(|(key, _)| of("labels", key)));
@@ -86,6 +87,8 @@ struct Reads {
     names: BTreeSet<String>,
     /// True if a rule chooses containers by an expression of its own.
     chooses_containers: bool,
+    /// True if the values of built-in names matter, such as the nodes by which parameters get their values.
+    built_in: bool,
 }
 
 impl Reads {
@@ -117,13 +120,14 @@ impl Reads {
         } else {
             pod = ReadSet::Whole;
         }
-        Self { paths: pod, names, chooses_containers: false }
+        Self { paths: pod, names, chooses_containers: false, built_in: true }
     }
 
     /// Returns whether a change at this place may change the value of an expression.
     fn include(&self, written: &Path, devices: &Devices) -> bool {
         let ReadSet::Paths(paths) = &self.paths else { return true };
-        paths.iter().any(|read| overlap(read, written)) || self.includes_built_in(written, devices)
+        paths.iter().any(|read| overlap(read, written))
+            || self.built_in && self.includes_built_in(written, devices)
     }
 
     fn includes_built_in(&self, written: &Path, devices: &Devices) -> bool {
@@ -133,7 +137,7 @@ impl Reads {
             *name = if let Step::Field(name) = step { name } else { "*" };
         }
         match &names[..written.len().min(names.len())] {
-            ["spec", "nodeSelector" | "affinity", ..] => true,
+            ["spec", "nodeSelector", ..] | ["spec", "affinity"] | ["spec", "affinity", "nodeAffinity", ..] => true,
             // Rules see the pod in the network into which one of them brings it.
             ["spec", "hostNetwork"] => self.names.contains("hostNetwork"),
             // A rule that chooses containers may choose the new one.
