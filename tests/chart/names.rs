@@ -79,7 +79,8 @@ pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm:
     assert!(notes.contains("There is no `helm test`: no policy matches"), "{notes}");
     assert!(!notes.contains("kubectl run probe"), "{notes}");
 
-    let wide = json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {lab.example/none: 'true'}")}});
+    let wide =
+        json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {lab.example/none: 'true'}")}});
     let values = with(narrow, &wide);
     let objects = render(helm, &values);
     let arguments = &objects.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"];

@@ -344,7 +344,11 @@ pub(crate) fn further_arguments_are_options_that_the_chart_does_not_set(helm: &H
 
 /// Values of options, and whether chart and program take them.
 const VALUES_OF_OPTIONS: [(&str, &[&str], &[&str]); 3] = [
-    ("max-connections", &["1", "64", "999999", "1000000"], &["abc", "0", "-1", "1.5", "1000001", "0x10", "1k"]),
+    (
+        "max-connections",
+        &["1", "64", "999999", "1000000"],
+        &["abc", "0", "-1", "1.5", "1000001", "0x10", "1k"],
+    ),
     ("max-in-flight", &["64"], &["abc", "0", "1000001"]),
     ("max-connection-age", &["500ms", "30s", "5m", "999999h"], &["abc", "5", "0s", "-5m", "5 parsecs"]),
 ];
@@ -360,14 +364,14 @@ pub(crate) fn further_arguments_have_values_that_the_program_takes(helm: &Helm) 
     };
     for (option, taken, refused) in VALUES_OF_OPTIONS {
         let variable = format!("FABRIC_INJECTOR_{}", option.to_uppercase().replace('-', "_"));
-        let values = taken.iter().map(|value| (value, true)).chain(refused.iter().map(|value| (value, false)));
+        let values =
+            taken.iter().map(|value| (value, true)).chain(refused.iter().map(|value| (value, false)));
         for (value, is_taken) in values {
             let argument = format!("--{option}={value}");
             assert_eq!(program(&argument), is_taken, "{argument}");
-            for server in [
-                json!({"extraArgs": [argument]}),
-                json!({"extraEnv": [{"name": variable, "value": value}]}),
-            ] {
+            for server in
+                [json!({"extraArgs": [argument]}), json!({"extraEnv": [{"name": variable, "value": value}]})]
+            {
                 let rendered = helm.template(&with(enabled("aws"), &json!({"server": server})));
                 assert_eq!(rendered.is_ok(), is_taken, "{server}");
             }

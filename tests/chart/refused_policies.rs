@@ -261,7 +261,9 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         ),
         matching("{anyAnnotation: {a: '**', 'y': 'yes', 7a: \"---\\n...\"}, when: ' ${totalGpus > 1}'}"),
         // Characters that YAML does not take unless they are escaped.
-        matching("{anyAnnotation: {a: \"\\x7f\\u0085\\ufeff\\uffff\\U0001fffe\"}, exceptAnnotation: {b: \"\\e\\L\\P\\0\"}}"),
+        matching(
+            "{anyAnnotation: {a: \"\\x7f\\u0085\\ufeff\\uffff\\U0001fffe\"}, exceptAnnotation: {b: \"\\e\\L\\P\\0\"}}",
+        ),
         matching("{anyAnnotation: {a: b}, exceptAnnotation: {c: '', d: '*'}}"),
         extension("{exceptAnnotation: {}}"),
         extension("{anyAnnotation: {}, labels: {a: b}}"),
@@ -285,7 +287,11 @@ pub(crate) fn a_key_that_looks_like_a_number_or_a_boolean_is_refused_in_quotes_t
     for key in ["'true'", "\"1\"", "'1e3'"] {
         let text = matching(&format!("{{anyAnnotation: {{{key}: x}}}}"));
         read(&text).unwrap_or_else(|error| panic!("{error}"));
-        refused(helm, &values(&text), &["the chart cannot tell whether it is in quotes", "hint: choose another name"]);
+        refused(
+            helm,
+            &values(&text),
+            &["the chart cannot tell whether it is in quotes", "hint: choose another name"],
+        );
     }
 }
 
