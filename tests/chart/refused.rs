@@ -181,6 +181,7 @@ pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
         (json!({"webhook": {"failurePolicy": "fail"}}), "must be one of 'Fail', 'Ignore'"),
         (json!({"webhook": {"timeoutSeconds": 31}}), "/webhook/timeoutSeconds"),
         (json!({"image": {"digest": "sha256:abc"}}), "/image/digest"),
+        (json!({"image": {"tag": "a: b"}}), "/image/tag"),
         (json!({"image": {"repository": "registry.example/fi:1"}}), "/image/repository"),
         (json!({"image": {"repository": "registry.example/fi@sha256:abc"}}), "/image/repository"),
         (json!({"certificates": {"duration": "30 days"}}), "/certificates/duration"),
@@ -192,6 +193,8 @@ pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
         (json!({"fullnameOverride": "fabric.injector"}), "/fullnameOverride"),
         (json!({"podAnnotations": {"kubectl.kubernetes.io/default-container": "x"}}), "/podAnnotations"),
         (json!({"server": {"drainTimeoutSeconds": "20s"}}), "/server/drainTimeoutSeconds"),
+        // Helm would write it as `1e+06`.
+        (json!({"server": {"shutdownDelaySeconds": 1_000_000}}), "/server/shutdownDelaySeconds"),
     ];
     for (values, says) in cases {
         refused_with_aws(helm, &values, &[says]);
