@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::registration::{
-    ASKS, MATCHES, ca_bundle, ca_bundle_changes, guard_conditions, service, webhook_conditions,
+    ASKS, MATCHES, ca_bundle, ca_bundle_changes, differing_condition, guard_conditions, service,
+    webhook_conditions,
 };
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
@@ -210,6 +211,24 @@ fn a_configuration_gets_the_cas_in_every_entry_and_keeps_all_else() {
 }
 
 #[test]
+fn registered_conditions_are_compared_by_their_names() {
+    let wanted = webhook_conditions(&set(vec![policy("one", &json!({"labels": {"a": "1"}}))]));
+    let registered = |conditions: &[(&str, &str)]| {
+        let mut configuration = configuration();
+        configuration["webhooks"][0]["matchConditions"] = conditions
+            .iter()
+            .map(|(name, expression)| json!({"name": name, "expression": expression}))
+            .collect();
+        differing_condition(&configuration, &wanted)
+    };
+    let same = [(ASKS, wanted[0].expression.as_str()), (MATCHES, wanted[1].expression.as_str())];
+    assert_eq!(registered(&same), None);
+    assert_eq!(registered(&[same[0], ("of-the-operator", "true")]), None);
+    assert_eq!(registered(&[(ASKS, "true"), same[1]]), Some(ASKS));
+    assert_eq!(registered(&[same[0], (MATCHES, "true")]), Some(MATCHES));
+}
+
+#[test]
 fn a_change_holds_for_the_version_that_was_read_only() {
     let patch = ca_bundle_changes(&configuration(), "PEM");
     let version = json!({"op": "replace", "path": "/metadata/resourceVersion", "value": "7"});
@@ -222,6 +241,7 @@ fn objects_of_any_shape_are_no_reason_to_panic() {
     {
         assert_eq!(service(&object), None);
         assert_eq!(ca_bundle(&object), None);
+        assert_eq!(differing_condition(&object, &[]), None);
         let _ = ca_bundle_changes(&object, "PEM");
     }
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::core::admission::Mode;
 use crate::core::registration::Condition;
 use crate::core::yaml;
 
@@ -46,6 +47,7 @@ pub(crate) struct Installation {
     /// `Fail` or `Ignore`.
     pub(crate) failure_policy: &'static str,
     pub(crate) guard: GuardAction,
+    pub(crate) mode: Mode,
     /// The `multinodeNetworking` block.
     pub(crate) settings: Value,
     /// The names of built-in policies that are in use together with policies of the operator.
@@ -145,10 +147,11 @@ impl Installation {
         if let Some(arguments) = server["args"].as_array_mut() {
             // The same response, whether injection fails or the API server reaches no replica.
             let on_error = if self.failure_policy == "Ignore" { "allow" } else { "deny" };
-            let is_on_error =
-                |one: &&mut Value| one.as_str().is_some_and(|one| one.starts_with("--on-error="));
-            if let Some(place) = arguments.iter_mut().find(is_on_error) {
-                *place = json!(format!("--on-error={on_error}"));
+            for (option, value) in [("--on-error=", on_error), ("--mode=", self.mode.name())] {
+                let is_option = |one: &&mut Value| one.as_str().is_some_and(|one| one.starts_with(option));
+                if let Some(place) = arguments.iter_mut().find(is_option) {
+                    *place = json!(format!("{option}{value}"));
+                }
             }
         }
         if self.policies.is_empty() {

@@ -8,7 +8,7 @@ mod configuration;
 
 pub use conditions::{ASKS, MATCHES, guard_conditions, webhook_conditions};
 pub(crate) use configuration::is_managed_by;
-pub use configuration::{ca_bundle, ca_bundle_changes, service};
+pub use configuration::{ca_bundle, ca_bundle_changes, differing_condition, service};
 
 /// One of the `matchConditions` of a webhook or of a ValidatingAdmissionPolicy.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -129,9 +129,18 @@ impl Helm {
         command.args(arguments).arg(chart).env_remove("KUBECONFIG");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        child.stdin.take().unwrap().write_all(values.to_string().as_bytes()).unwrap();
+        child.stdin.take().unwrap().write_all(escaped(values).as_bytes()).unwrap();
         child.wait_with_output().unwrap()
     }
+}
+
+/// The values as JSON that YAML takes, too: `--set-file` takes every character, and a values file does not.
+fn escaped(values: &Value) -> String {
+    let escape = |character| match character {
+        '\u{7f}'..='\u{ffff}' => format!("\\u{:04x}", u32::from(character)),
+        character => character.to_string(),
+    };
+    values.to_string().chars().map(escape).collect()
 }
 
 /// The arguments that render a chart. A `helm` that was built without its release flags takes itself for one of an old

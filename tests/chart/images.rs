@@ -74,3 +74,10 @@ pub(crate) fn an_image_has_the_version_of_the_chart_or_what_is_set(helm: &Helm) 
         assert_eq!(test.next().unwrap()["spec"]["containers"][0]["image"], wanted);
     }
 }
+
+pub(crate) fn the_program_of_the_image_is_stripped() {
+    let text = read(&root().join("deploy/Containerfile"));
+    assert!(text.contains(
+        "\"$machine-linux-gnu-strip\" -o /fabric-injector \"target/$target/dist/fabric-injector\"\n"
+    ));
+}

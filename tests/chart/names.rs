@@ -9,14 +9,16 @@ use crate::objects::{identity, read_objects, selects, strings};
 /// What has to be a string is one, also where YAML would read the name as a number.
 pub(crate) fn names_that_look_like_numbers_are_names(helm: &Helm) {
     let numbers = json!({
-        "fullnameOverride": "12", "nameOverride": "34", "serviceAccount": {"name": "56"}, "priorityClassName": "78",
+        "nameOverride": "34", "serviceAccount": {"name": "56"}, "priorityClassName": "78",
         "webhook": {"excludedNamespaces": ["90", "true"]}, "test": {"namespace": "11"},
         "dashboard": {"enabled": true}, "autoscaling": {"enabled": true}, "serviceMonitor": {"enabled": true},
         "prometheusRule": {"enabled": true}, "extraPolicies": {"1.yaml": crate::cases::lab_policy("aws")},
     });
+    // The name of a Service begins with a letter, and YAML 1.1 reads this one as a boolean.
+    let named = json!({"fullnameOverride": "on"});
     for certificate in certificates() {
         for values in [certificate.clone(), with(certificate, &numbers)] {
-            let text = helm.template_in("123", "456", &with(enabled("aws"), &values)).unwrap();
+            let text = helm.template_in("123", "456", &with(enabled("aws"), &with(values, &named))).unwrap();
             let objects = read_objects(&text);
             assert!(objects.0.len() > 10);
             for object in &objects.0 {
@@ -77,7 +79,8 @@ pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm:
     assert!(notes.contains("There is no `helm test`: no policy matches"), "{notes}");
     assert!(!notes.contains("kubectl run probe"), "{notes}");
 
-    let wide = json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {no: 'true'}")}});
+    let wide =
+        json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {lab.example/none: 'true'}")}});
     let values = with(narrow, &wide);
     let objects = render(helm, &values);
     let arguments = &objects.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"];

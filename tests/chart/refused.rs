@@ -1,6 +1,7 @@
 //! Values that the chart does not take, and that it says why.
 
 use std::fs;
+use std::process::Command;
 
 use fabric_injector::shell::policy_sources::PolicySources;
 use serde_json::{Value, json};
@@ -180,6 +181,7 @@ pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
         (json!({"webhook": {"failurePolicy": "fail"}}), "must be one of 'Fail', 'Ignore'"),
         (json!({"webhook": {"timeoutSeconds": 31}}), "/webhook/timeoutSeconds"),
         (json!({"image": {"digest": "sha256:abc"}}), "/image/digest"),
+        (json!({"image": {"tag": "a: b"}}), "/image/tag"),
         (json!({"image": {"repository": "registry.example/fi:1"}}), "/image/repository"),
         (json!({"image": {"repository": "registry.example/fi@sha256:abc"}}), "/image/repository"),
         (json!({"certificates": {"duration": "30 days"}}), "/certificates/duration"),
@@ -189,19 +191,86 @@ pub(crate) fn other_values_have_their_type_and_their_key(helm: &Helm) {
         (json!({"server": {"extraArgs": "--log=debug"}}), "/server/extraArgs"),
         (json!({"nameOverride": "fabric.injector"}), "/nameOverride"),
         (json!({"fullnameOverride": "fabric.injector"}), "/fullnameOverride"),
-        (json!({"commonLabels": {"app.kubernetes.io/name": "x"}}), "/commonLabels/app.kubernetes.io~1name"),
-        (
-            json!({"commonLabels": {"app.kubernetes.io/instance": "x"}}),
-            "/commonLabels/app.kubernetes.io~1instance",
-        ),
-        (
-            json!({"podLabels": {"app.kubernetes.io/component": "x"}}),
-            "/podLabels/app.kubernetes.io~1component",
-        ),
+        (json!({"podAnnotations": {"kubectl.kubernetes.io/default-container": "x"}}), "/podAnnotations"),
         (json!({"server": {"drainTimeoutSeconds": "20s"}}), "/server/drainTimeoutSeconds"),
+        // Helm would write it as `1e+06`.
+        (json!({"server": {"shutdownDelaySeconds": 1_000_000}}), "/server/shutdownDelaySeconds"),
     ];
     for (values, says) in cases {
         refused_with_aws(helm, &values, &[says]);
+    }
+}
+
+/// YAML takes the last of two equal keys, and tools that read the rendered chart refuse them.
+pub(crate) fn no_label_is_set_twice(helm: &Helm) {
+    let labels = |place: &str, labels: Value| match place.split_once('.') {
+        Some((block, key)) => json!({block: {"enabled": true, key: labels}}),
+        None => json!({place: labels}),
+    };
+    let places =
+        ["commonLabels", "podLabels", "serviceMonitor.labels", "prometheusRule.labels", "dashboard.labels"];
+    for place in places {
+        for part in ["name", "instance", "component", "version", "managed-by"] {
+            let values = labels(place, json!({format!("app.kubernetes.io/{part}"): "x"}));
+            let says = format!("/{}/app.kubernetes.io~1{part}", place.replace('.', "/"));
+            refused_with_aws(helm, &values, &[&says]);
+        }
+        refused_with_aws(helm, &labels(place, json!({"helm.sh/chart": "x"})), &["helm.sh~1chart"]);
+    }
+    for place in &places[1..] {
+        let twice = with(labels(place, json!({"team": "a"})), &json!({"commonLabels": {"team": "b"}}));
+        let says = format!("`team` is in `commonLabels` and in `{place}`");
+        refused_with_aws(helm, &twice, &[&says, "hint: "]);
+    }
+}
+
+pub(crate) fn the_name_of_the_service_is_one_that_api_servers_take(helm: &Helm) {
+    let hint = "hint: begin with a letter and use lower-case letters, digits and hyphens";
+    for (release, values) in [
+        ("1st", json!({})),
+        ("a.b", json!({})),
+        ("fabric-injector", json!({"fullnameOverride": "1st"})),
+        ("7", json!({"nameOverride": "fabric"})),
+    ] {
+        let error = helm.template_in(release, "gpu", &with(enabled("aws"), &values)).unwrap_err();
+        assert!(error.contains("the objects would be called `") && error.contains(hint), "{error}");
+    }
+    let named = with(enabled("aws"), &json!({"fullnameOverride": "fabric"}));
+    assert!(helm.template_in("1.2", "gpu", &named).is_ok());
+}
+
+pub(crate) fn conditions_and_selectors_are_those_that_api_servers_take(helm: &Helm) {
+    let selector = |one: Value| json!({"webhook": {"namespaceSelectorExpressions": [one]}});
+    for one in [
+        json!({"key": "a", "operator": "In"}),
+        json!({"key": "a", "operator": "NotIn", "values": []}),
+        json!({"key": "a", "operator": "Exists", "values": ["b"]}),
+        json!({"key": "a b", "operator": "Exists"}),
+        json!({"key": "a", "operator": "In", "values": ["b c"]}),
+    ] {
+        refused_with_aws(helm, &selector(one), &["/webhook/namespaceSelectorExpressions/0"]);
+    }
+    for one in [
+        json!({"key": "a", "operator": "In", "values": [""]}),
+        json!({"key": "a/b", "operator": "DoesNotExist", "values": []}),
+    ] {
+        assert!(helm.template(&with(enabled("aws"), &selector(one))).is_ok());
+    }
+    let excluded = json!({"webhook": {"excludedNamespaces": ["a.b"]}});
+    refused_with_aws(helm, &excluded, &["/webhook/excludedNamespaces/0"]);
+    let conditions = |block: &str, names: &[&str]| {
+        let list = |names: &[&str]| -> Value {
+            names.iter().map(|name| json!({"name": name, "expression": "true"})).collect()
+        };
+        let kept = json!({"extraPoliciesConfigMap": "kept", "extraPoliciesTriggers": {"annotations": ["a/b"]},
+            "webhook": {"matchConditions": list(&["a"])}, "guard": {"matchConditions": list(&["a"])}});
+        with(kept, &json!({block: {"matchConditions": list(names)}}))
+    };
+    for block in ["webhook", "guard"] {
+        let says = format!("{block}.matchConditions: two conditions are called `a`");
+        refused(helm, &conditions(block, &["a", "b", "a"]), &[&says, "hint: "]);
+        refused(helm, &conditions(block, &["a b"]), &[&format!("/{block}/matchConditions/0/name")]);
+        assert!(helm.template(&conditions(block, &["a", "b"])).is_ok());
     }
 }
 
@@ -271,13 +340,48 @@ pub(crate) fn further_arguments_are_options_that_the_chart_does_not_set(helm: &H
         let name = format!("FABRIC_INJECTOR_{name}");
         refused_with_aws(helm, &variable(&name), &["/server/extraEnv/0/name"]);
     }
-    for values in [
-        argument("--max-connections=9"),
-        variable("FABRIC_INJECTOR_MAX_IN_FLIGHT"),
-        variable("OTEL_SERVICE_NAME"),
-    ] {
+    for values in [argument("--max-connections=9"), variable("OTEL_SERVICE_NAME")] {
         assert!(helm.template(&with(enabled("aws"), &values)).is_ok(), "{values}");
     }
+}
+
+/// Values of options, and whether chart and program take them.
+const VALUES_OF_OPTIONS: [(&str, &[&str], &[&str]); 3] = [
+    (
+        "max-connections",
+        &["1", "64", "999999", "1000000"],
+        &["abc", "0", "-1", "1.5", "1000001", "0x10", "1k"],
+    ),
+    ("max-in-flight", &["64"], &["abc", "0", "1000001"]),
+    ("max-connection-age", &["500ms", "30s", "5m", "999999h"], &["abc", "5", "0s", "-5m", "5 parsecs"]),
+];
+
+/// A value that the program refuses would keep every replica from starting.
+pub(crate) fn further_arguments_have_values_that_the_program_takes(helm: &Helm) {
+    let program = |argument: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+        let output = command.args(["serve", argument, "--policy=/nonexistent/policy.yaml"]).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.contains("invalid value") != error.contains("/nonexistent"), "{error}");
+        error.contains("/nonexistent")
+    };
+    for (option, taken, refused) in VALUES_OF_OPTIONS {
+        let variable = format!("FABRIC_INJECTOR_{}", option.to_uppercase().replace('-', "_"));
+        let values =
+            taken.iter().map(|value| (value, true)).chain(refused.iter().map(|value| (value, false)));
+        for (value, is_taken) in values {
+            let argument = format!("--{option}={value}");
+            assert_eq!(program(&argument), is_taken, "{argument}");
+            for server in
+                [json!({"extraArgs": [argument]}), json!({"extraEnv": [{"name": variable, "value": value}]})]
+            {
+                let rendered = helm.template(&with(enabled("aws"), &json!({"server": server})));
+                assert_eq!(rendered.is_ok(), is_taken, "{server}");
+            }
+        }
+    }
+    let without = json!({"server": {"extraEnv": [{"name": "FABRIC_INJECTOR_MAX_IN_FLIGHT"}]}});
+    refused_with_aws(helm, &without, &["/server/extraEnv/0", "missing property 'value'"]);
 }
 
 /// Helm removes a key whose value is null from the defaults, so that a template would find nothing in its place.

@@ -62,6 +62,13 @@ fn wrong_values_of_match() -> Vec<(&'static str, Vec<&'static str>)> {
         "{'': x}",
         "{a/b/c: x}",
         "{a..b/c: x}",
+        "{yes: x}",
+        "{True: x}",
+        "{1: x}",
+        "{-0: x}",
+        "{010: x}",
+        "{1.50: x}",
+        "{1e30: x}",
     ];
     vec![
         ("anyAnnotation", with(&[&map[..], &["{a: '*'}"]].concat())),
@@ -185,6 +192,8 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
         ("a: [b".to_owned(), "is not valid YAML"),
         ("[a, b]".to_owned(), "is not valid YAML"),
         ("text".to_owned(), "is not valid YAML"),
+        (good.replace("lab.example/fabric", "~"), "is not valid YAML"),
+        (good.replace("lab.example/fabric", "lab\u{7f}"), "is not valid YAML"),
         ("# nothing".to_owned(), "is not a policy of this version"),
         (" ".to_owned(), "is not a policy of this version"),
     ]);
@@ -222,7 +231,10 @@ fn refused_by_servers() -> Vec<String> {
         // YAML reads the last of two keys, or neither.
         good.replace("match: {", "match: {namespaces: [default]}, match: {"),
         good.replace("match: {", &format!("match: {{{TRIGGER}, ")),
-        good.replace("lab.example/fabric", "on"),
+        good.replace("\"on\"}", "\"on\", lab.example/fabric: other}"),
+        good.replace(TRIGGER, &format!("{TRIGGER}, labels: {{a: b}}, labels: {{a: c}}")),
+        good.replace(TRIGGER, &format!("{TRIGGER}, namespaces: [default], namespaces: [lab]")),
+        good.replace("metadata: {", "metadata: {name: other, "),
         extension("{namespaces: [default]}, rules: [{name: nccl}]"),
         extension("{labels: {a: b}}, description: 7"),
         extension("{labels: {a: b}}, fabric: {}"),
@@ -247,7 +259,11 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         matching(
             "{anyAnnotation: {Lab.Example/Fabric: ''}, labels: {a: b}, namespaces: ['7'], ownerKinds: [Job.batch]}",
         ),
-        matching("{anyAnnotation: {a: '**', 'true': 'yes', '7': \"---\\n...\"}, when: ' ${totalGpus > 1}'}"),
+        matching("{anyAnnotation: {a: '**', 'y': 'yes', 7a: \"---\\n...\"}, when: ' ${totalGpus > 1}'}"),
+        // Characters that YAML does not take unless they are escaped.
+        matching(
+            "{anyAnnotation: {a: \"\\x7f\\u0085\\ufeff\\uffff\\U0001fffe\"}, exceptAnnotation: {b: \"\\e\\L\\P\\0\"}}",
+        ),
         matching("{anyAnnotation: {a: b}, exceptAnnotation: {c: '', d: '*'}}"),
         extension("{exceptAnnotation: {}}"),
         extension("{anyAnnotation: {}, labels: {a: b}}"),
@@ -263,6 +279,28 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         let policies = PolicySet::new(policies.collect()).unwrap();
         let wanted = webhook_conditions(&policies).map(|one| (one.name.to_owned(), one.expression));
         assert_eq!(of_webhook(&objects), wanted, "{text}");
+    }
+}
+
+/// Whether such a key is in quotes, only servers see.
+pub(crate) fn a_key_that_looks_like_a_number_or_a_boolean_is_refused_in_quotes_too(helm: &Helm) {
+    for key in ["'true'", "\"1\"", "'1e3'"] {
+        let text = matching(&format!("{{anyAnnotation: {{{key}: x}}}}"));
+        read(&text).unwrap_or_else(|error| panic!("{error}"));
+        refused(
+            helm,
+            &values(&text),
+            &["the chart cannot tell whether it is in quotes", "hint: choose another name"],
+        );
+    }
+}
+
+/// What follows a line separator is a comment for the servers, and a key for Helm.
+pub(crate) fn line_separators_of_unicode_are_refused(helm: &Helm) {
+    for separator in ["\u{85}", "\u{2028}", "\u{2029}"] {
+        let text = matching(&format!("{{{TRIGGER}}}")) + "# " + separator + "kind: Other\n";
+        read(&text).unwrap_or_else(|error| panic!("{error}"));
+        refused(helm, &values(&text), &["`lab.yaml` has one of the characters U+0085", "hint: remove it"]);
     }
 }
 

@@ -35,20 +35,24 @@ fn plain() -> PathBuf {
     root().join("deploy/manifests/fabric-injector.yaml")
 }
 
-/// Each document that the chart renders for this provider, without those of `helm test` and what is Helm's.
+/// Each document that the chart renders for this provider, without those of `helm test` and what is Helm's. The policy
+/// for the token is before the role that it restricts. Helm itself creates kinds in an order that a chart cannot change.
 fn documents(helm: &Helm, provider: &str) -> Vec<String> {
     let text = helm.template(&enabled(provider)).unwrap();
-    let mut documents = vec![NAMESPACE.to_owned()];
+    let (mut first, mut rest) = (vec![NAMESPACE.to_owned()], Vec::new());
     for document in text.trim_start_matches("---\n").split("\n---\n") {
         let lines = document.lines().map(str::trim_end);
         let lines = lines.filter(|line| !HELMS.iter().any(|start| line.trim_start().starts_with(start)));
         let kept = lines.collect::<Vec<_>>().join("\n") + "\n";
         let object = yaml::read_value(&kept).unwrap().root.unwrap();
         if !is_test(&object) {
+            let limits_the_token = object["metadata"]["name"] == "fabric-injector-token";
+            let documents = if limits_the_token { &mut first } else { &mut rest };
             documents.push(kept.trim_end().to_owned() + "\n");
         }
     }
-    documents
+    first.append(&mut rest);
+    first
 }
 
 fn file(documents: &[String]) -> String {

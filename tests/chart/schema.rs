@@ -100,16 +100,18 @@ pub(crate) fn an_option_of_the_server_is_set_by_the_chart_or_a_further_argument(
     let words = help.lines().filter_map(|line| line.trim_start().split_once("--").filter(begins));
     let options: BTreeSet<&str> = words.map(|(_, rest)| rest.split(' ').next().unwrap()).collect();
     let server = &schema()["properties"]["server"]["properties"];
-    let pattern = server["extraArgs"]["items"]["pattern"].as_str().unwrap();
+    let patterns = server["extraArgs"]["items"]["anyOf"].as_array().unwrap().iter();
+    let names = patterns.map(|one| one["pattern"].as_str().unwrap().split_once('=').unwrap().0);
     let further: Vec<&str> =
-        pattern.split_once('(').unwrap().1.split_once(')').unwrap().0.split('|').collect();
+        names.flat_map(|names| names.trim_start_matches("^--").trim_matches(['(', ')']).split('|')).collect();
     let known: BTreeSet<&str> = further.iter().copied().chain(SET_BY_THE_CHART).collect();
     assert_eq!(
         options, known,
         "an option belongs to `extraArgs` and `extraEnv` of the schema, or to the chart"
     );
-    let variables = further.iter().map(|option| option.to_uppercase().replace('-', "_"));
-    let variables = variables.collect::<Vec<_>>().join("|");
-    let pattern = &server["extraEnv"]["items"]["properties"]["name"]["anyOf"][1]["pattern"];
-    assert_eq!(*pattern, format!("^FABRIC_INJECTOR_({variables})$"));
+    let kinds = server["extraEnv"]["items"]["anyOf"].as_array().unwrap()[1..].iter();
+    let variables = kinds.flat_map(|kind| kind["properties"]["name"]["enum"].as_array().unwrap());
+    let variables: Vec<&str> = variables.map(|name| name.as_str().unwrap()).collect();
+    let wanted = |option: &&str| format!("FABRIC_INJECTOR_{}", option.to_uppercase().replace('-', "_"));
+    assert_eq!(variables, further.iter().map(wanted).collect::<Vec<_>>());
 }

@@ -175,6 +175,38 @@ fn what_happens_without_a_server_is_for_the_operator_to_say() {
     assert_eq!(of_kind(&none, "ValidatingAdmissionPolicy")["metadata"]["name"], "fabric-injector-token");
 }
 
+#[test]
+fn in_audit_mode_no_pod_depends_on_the_webhook_and_there_is_no_guard() {
+    let args = ["--policy", "aws-efa", "--mode", "audit", "--failure-policy", "fail", "--guard", "deny"];
+    let objects = manifests(&args);
+    let webhook = &of_kind(&objects, "MutatingWebhookConfiguration")["webhooks"][0];
+    assert_eq!(webhook["failurePolicy"], "Ignore");
+    let given = arguments(&objects);
+    assert!(given.contains(&"--mode=audit") && given.contains(&"--on-error=allow"), "{given:?}");
+    assert!(!objects.iter().any(|one| one["metadata"]["name"] == "fabric-injector-guard"));
+    assert!(arguments(&manifests(&["--policy", "aws-efa"])).contains(&"--mode=inject"));
+}
+
+/// `kubectl apply` creates them in this order.
+#[test]
+fn what_limits_the_token_is_created_before_the_role_that_it_limits() {
+    let folder = tempfile::tempdir().unwrap();
+    let own =
+        run(&["policy", "show", "aws-efa"], "").exits(0).text().replace("name: aws-efa\n", "name: ours\n");
+    fs::write(folder.path().join("ours.yaml"), own).unwrap();
+    for objects in
+        [manifests(&["--policy", "aws-efa"]), manifests_in(folder.path(), &["--policy", "ours.yaml"])]
+    {
+        let place = |kind: &str| objects.iter().position(|one| one["kind"] == kind).unwrap();
+        assert_eq!(place("Namespace"), 0);
+        let (policy, binding) =
+            (place("ValidatingAdmissionPolicy"), place("ValidatingAdmissionPolicyBinding"));
+        assert_eq!(objects[policy]["metadata"]["name"], "fabric-injector-token");
+        assert_eq!(objects[binding]["metadata"]["name"], "fabric-injector-token");
+        assert!(policy < binding && binding < place("ClusterRole") && binding < place("Deployment"));
+    }
+}
+
 /// A name that the program brought along would be one that somebody else can push to.
 #[test]
 fn the_image_is_the_one_that_is_given_and_none_is_without() {

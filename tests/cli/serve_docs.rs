@@ -216,6 +216,11 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
     ("BACKOFF: Duration = Duration::from_millis(200)", None, "After a conflict it reads again"),
     ("MAX_CONFLICTS: u32 = 20", None, "twenty conflicts in a row"),
     ("REGISTRATION: &str = \"registration\"", None, "`fabric_injector_registration_failures_total`"),
+    (
+        "CONDITIONS: &str = \"conditions\"",
+        None,
+        "differs from that of the policies in use, `/readyz?verbose`",
+    ),
     ("INTERVAL: Duration = Duration::from_secs(3)", None, "reconciles every 3 seconds"),
     ("PROPAGATION: Duration = Duration::from_secs(2)", None, "has been in `caBundle` for 2 seconds"),
     ("START_TIMEOUT: Duration = Duration::from_mins(1)", None, "waits up to a minute for the configuration"),

@@ -53,6 +53,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     release::an_upgrade_with_the_same_values_changes_nothing,
+    release::servers_report_registered_conditions_of_other_policies,
     release::a_rollback_gives_pods_what_they_got_before,
     release::another_field_manager_applies_the_release_without_a_conflict,
     release::another_priority_is_an_upgrade,

@@ -6,6 +6,8 @@ use json_patch::jsonptr::{PointerBuf, Token};
 use json_patch::{AddOperation, Patch, PatchOperation, ReplaceOperation};
 use serde_json::{Value, json};
 
+use super::Condition;
+
 /// The annotation with the Secret of the replicas that manage a configuration. Helm sets it together with `caBundle`,
 /// so that replicas that still run do not overwrite a certificate from another source.
 const CERTIFICATE_SECRET: &str = "fabric-injector.io/certificate-secret";
@@ -29,6 +31,20 @@ pub fn ca_bundle(configuration: &Value) -> Option<String> {
         return None;
     }
     String::from_utf8(STANDARD.decode(first).ok()?).ok()
+}
+
+/// The name of a registered condition whose expression is another one than in `conditions`. A condition under another
+/// name is one of the operator.
+pub fn differing_condition(configuration: &Value, conditions: &[Condition]) -> Option<&'static str> {
+    let registered = |name: &str| {
+        entries(configuration)
+            .flat_map(|(_, entry)| entry["matchConditions"].as_array().into_iter().flatten())
+            .find(|registered| registered["name"] == name)
+    };
+    let differs = |condition: &&Condition| {
+        registered(condition.name).is_some_and(|registered| registered["expression"] != condition.expression)
+    };
+    conditions.iter().find(differs).map(|condition| condition.name)
 }
 
 /// The patch that sets the CAs in each entry. It is empty if they are set, and fails with a conflict if the object has

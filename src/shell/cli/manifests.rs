@@ -3,6 +3,7 @@
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 
+use crate::core::admission::Mode;
 use crate::core::installation::{GuardAction, Installation};
 use crate::core::policy::Definition;
 use crate::core::registration;
@@ -14,6 +15,7 @@ use super::ExitStatus;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy_sources::PolicyArguments;
+use super::serve::ModeArgument;
 
 /// Print the objects that install the webhook without Helm and kustomize
 ///
@@ -40,6 +42,9 @@ pub(super) struct Arguments {
     /// The action of a ValidatingAdmissionPolicy on such a pod that was not injected
     #[arg(long, value_enum, default_value = "warn", ignore_case = true)]
     guard: Guard,
+    /// Whether pods are injected; with `audit`, the failure policy is `ignore` and there is no guard
+    #[arg(long, value_enum, default_value = "inject", ignore_case = true)]
+    mode: ModeArgument,
 }
 
 /// A namespace for the server alone, because its pods are not injected.
@@ -78,18 +83,20 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let (built_in, own): (Vec<_>, Vec<_>) = definitions.partition(|definition| {
         builtin::find(&definition.name).is_some_and(|one| one.text == definition.text)
     });
+    let mode = Mode::from(arguments.mode);
     let installation = Installation {
         namespace: arguments.namespace.clone(),
         image: arguments.image.clone(),
-        failure_policy: match arguments.failure_policy {
-            FailurePolicy::Fail => "Fail",
-            FailurePolicy::Ignore => "Ignore",
+        failure_policy: match (mode, arguments.failure_policy) {
+            (Mode::Inject, FailurePolicy::Fail) => "Fail",
+            (Mode::Audit, _) | (_, FailurePolicy::Ignore) => "Ignore",
         },
-        guard: match arguments.guard {
-            Guard::Warn => GuardAction::Warn,
-            Guard::Deny => GuardAction::Deny,
-            Guard::None => GuardAction::None,
+        guard: match (mode, arguments.guard) {
+            (Mode::Audit, _) | (_, Guard::None) => GuardAction::None,
+            (_, Guard::Warn) => GuardAction::Warn,
+            (_, Guard::Deny) => GuardAction::Deny,
         },
+        mode,
         settings: sources.settings()?,
         built_in: built_in.iter().map(|definition| definition.name.clone()).collect(),
         policies: own_files(&own),

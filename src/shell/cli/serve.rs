@@ -16,7 +16,7 @@ use crate::shell::telemetry::traces;
 use super::ExitStatus;
 use configuration::Configuration;
 
-pub(super) use arguments::Arguments;
+pub(super) use arguments::{Arguments, ModeArgument};
 
 /// Threads that drive connections. More of them take more memory.
 const MAX_THREADS: usize = 4;

@@ -49,6 +49,8 @@ pub struct Reconciler {
     key_pair: watch::Sender<Option<Arc<KeyPair>>>,
     /// The objects that were changed and not yet counted.
     changes: Vec<&'static str>,
+    /// The webhook configuration as it was last read.
+    configuration: Value,
     changed: Arc<Notify>,
     watch: JoinHandle<()>,
 }
@@ -79,6 +81,7 @@ impl Reconciler {
             start: Instant::now(),
             key_pair: watch::Sender::new(None),
             changes: Vec::new(),
+            configuration: Value::Null,
             changed,
             watch,
         };
@@ -147,11 +150,17 @@ impl Reconciler {
         self.replica.observe(&trusted, now, self.start.elapsed());
         let rotation = self.reconcile_secret(&configuration, &trusted, now).await?;
         let registered = self.register(&configuration, &rotation).await;
+        self.configuration = configuration;
         // A failed registration must not keep an expiring certificate in use.
         if let Some(key_pair) = self.replica.serve(now, self.start.elapsed()) {
             self.key_pair.send_replace(Some(Arc::new(key_pair)));
         }
         registered
+    }
+
+    /// The webhook configuration as it was last read.
+    pub(crate) fn configuration(&self) -> &Value {
+        &self.configuration
     }
 
     /// The objects that were changed since the last call, `webhook` and `secret`: once for each change.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::policy::{Policy, Setting};
 
-use super::readiness::REGISTRATION;
+use super::readiness::{CONDITIONS, REGISTRATION};
 use super::state::State;
 
 /// The router of the admin port.
@@ -56,10 +56,10 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
         lines.push_str(&format!("{mark}{}: {}\n", check.name, check.detail));
     }
     for (what, failure) in state.readiness.failures() {
-        let meaning = if what == REGISTRATION {
-            "cannot be reconciled, it stays as it is"
-        } else {
-            "the last reload failed, the previous version is in use"
+        let meaning = match what {
+            REGISTRATION => "cannot be reconciled, it stays as it is",
+            CONDITIONS => "the registered ones differ from those of the policies in use",
+            _ => "the last reload failed, the previous version is in use",
         };
         lines.push_str(&format!("[!]{what}: {meaning}\n"));
         failure.lines().for_each(|line| lines.push_str(&format!("    {line}\n")));

@@ -13,6 +13,8 @@ use crate::shell::telemetry::Reloaded;
 
 /// The name of the reconciliation in `/readyz`.
 pub(super) const REGISTRATION: &str = "registration";
+/// The name of the registered conditions in `/readyz`.
+pub(super) const CONDITIONS: &str = "conditions";
 /// Readiness ends this long before the certificate expires.
 const BEFORE_EXPIRY: Duration = Duration::from_mins(1);
 
@@ -61,12 +63,25 @@ impl Readiness {
         self.failure(REGISTRATION, failure);
     }
 
-    fn failure(&self, what: &'static str, failure: Option<String>) {
+    /// Records the registered condition that differs from that of the policies in use. Returns whether this is new.
+    pub(super) fn conditions(&self, differing: Option<&str>) -> bool {
+        let failure = differing.map(|name| {
+            format!(
+                "`{name}` of the webhook configuration; if policies have just changed, wait for all replicas to reload \
+                 them, else apply the chart or the output of `fabric-injector manifests` again"
+            )
+        });
+        let before = self.failure(CONDITIONS, failure.clone());
+        before != failure
+    }
+
+    /// Records a failure, and returns the one before.
+    fn failure(&self, what: &'static str, failure: Option<String>) -> Option<String> {
         let mut failures = self.failures.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         match failure {
             Some(failure) => failures.insert(what, failure),
             None => failures.remove(what),
-        };
+        }
     }
 
     /// The checks, all of which have to pass. The wall clock decides about the certificate, because a monotonic clock

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::time::{Duration, sleep};
 
+use crate::core::registration::{differing_condition, webhook_conditions};
 use crate::shell::cluster::{Reconciler, is_conflict};
 
 use super::state::State;
@@ -26,6 +27,7 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
         match result {
             Ok(()) => {
                 state.readiness.registration(None);
+                compare_conditions(&reconciler, &state);
                 failure = None;
                 conflicts = 0;
             }
@@ -47,5 +49,16 @@ pub(super) async fn run(mut reconciler: Reconciler, state: Arc<State>) {
             }
         }
         reconciler.wait().await;
+    }
+}
+
+/// Reports a registered condition that is not that of the policies in use, which servers may not write.
+fn compare_conditions(reconciler: &Reconciler, state: &State) {
+    let wanted = webhook_conditions(&state.policies.load());
+    let differing = differing_condition(reconciler.configuration(), &wanted);
+    if state.readiness.conditions(differing)
+        && let Some(condition) = differing
+    {
+        tracing::warn!(condition, "the registered condition differs from that of the policies in use");
     }
 }

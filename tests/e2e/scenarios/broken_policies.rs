@@ -33,25 +33,29 @@ spec:
 ";
 
 /// Faults of `match`, each by what stands for its trigger. The chart refuses them.
-const UNREADABLE: [&str; 7] = [
+const UNREADABLE: [&str; 8] = [
     "anyAnotation: {lab.example/fabric: \"on\"}",
     "anyAnnotation: {}",
     "anyAnnotation:",
     "anyAnnotation: lab.example/fabric",
+    "anyAnnotation: {yes: \"on\"}",
     "exceptAnnotation: {lab.example/plain: \"true\"}",
     "namespaces: [default]",
     "ownerKinds: [Job]",
 ];
 
-/// Faults that only servers find, each by what stands for the value of the variable.
-const REFUSED_BY_SERVERS: [&str; 2] = ["${nothing}", "${1 + }"];
+/// Faults that only servers find: what they replace, and by what. Of two equal keys, Helm takes the last.
+const REFUSED_BY_SERVERS: [(&str, &str); 2] = [
+    ("value: b", "value: '${nothing}'"),
+    ("match:\n", "match:\n    anyAnnotation: {other.example/fabric: \"on\"}\n"),
+];
 
 fn unreadable() -> impl Iterator<Item = String> {
     UNREADABLE.iter().map(|fault| GOOD.replace("anyAnnotation: {lab.example/fabric: \"on\"}", fault))
 }
 
 fn refused_by_servers() -> impl Iterator<Item = String> {
-    REFUSED_BY_SERVERS.iter().map(|fault| GOOD.replace("value: b", &format!("value: '{fault}'")))
+    REFUSED_BY_SERVERS.iter().map(|(from, to)| GOOD.replace(from, to))
 }
 
 /// The values with one policy, and with what belongs to a kind of certificate.

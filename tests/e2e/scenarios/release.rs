@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::values;
@@ -11,6 +11,7 @@ use crate::cluster::Cluster;
 use crate::discovery::objects;
 use crate::eventually;
 use crate::helm::RELEASE;
+use crate::kubelet;
 use crate::workloads::{annotated_template, efa_devices, pod};
 
 pub(super) async fn its_test_passes(cluster: &Cluster) {
@@ -76,6 +77,32 @@ pub(super) async fn another_field_manager_applies_the_release_without_a_conflict
     cluster.applies_without_change("another", &source).await;
     cluster.forget().await;
     cluster.uninstall().await;
+}
+
+pub(super) async fn servers_report_registered_conditions_of_other_policies(cluster: &Cluster) {
+    const WEBHOOK: &str =
+        "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
+    cluster.ensure(&values()).await;
+    let report =
+        "[!]conditions: the registered ones differ from those of the policies in use\n    `has-trigger`";
+    let all_report = async |wanted: bool| {
+        let mut replies = Vec::new();
+        for server in cluster.servers().await {
+            let address = server["status"]["podIP"].as_str().unwrap();
+            replies.push(kubelet::get(address, 8080, "/readyz?verbose").await.unwrap().1);
+        }
+        assert!(replies.iter().all(|text| text.ends_with("\nready\n")), "{replies:?}");
+        replies.len() == 2 && replies.iter().all(|text| text.contains(report) == wanted)
+    };
+    eventually("nothing is reported", async || all_report(false).await).await;
+    let path = "/webhooks/0/matchConditions/0/expression";
+    let before = cluster.api.get(WEBHOOK).await.ok().pointer(path).unwrap().clone();
+    let change = |value: Value| json!([{"op": "replace", "path": path, "value": value}]);
+    cluster.api.patch(WEBHOOK, &change(json!("false"))).await.ok();
+    eventually("both servers report it", async || all_report(true).await).await;
+    cluster.api.patch(WEBHOOK, &change(before)).await.ok();
+    eventually("nothing is reported again", async || all_report(false).await).await;
+    cluster.forget().await;
 }
 
 pub(super) async fn a_rollback_gives_pods_what_they_got_before(cluster: &Cluster) {

@@ -7,6 +7,8 @@
 
 {{- define "fabric-injector.check" -}}
 {{- include "fabric-injector.checkNamespace" . -}}
+{{- include "fabric-injector.checkName" . -}}
+{{- include "fabric-injector.checkLabels" . -}}
 {{- include "fabric-injector.checkProvider" . -}}
 {{- include "fabric-injector.checkParameters" . -}}
 {{- include "fabric-injector.checkExtraPolicies" . -}}
@@ -20,6 +22,31 @@
 {{- include "fabric-injector.refuse" (list
     (printf "the namespace of the release is `%s`, and pods in the namespace of the server are not injected" .Release.Namespace)
     "choose a namespace for the server alone, as in `--namespace fabric-injector --create-namespace`") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* API servers take no other name for a Service (RFC 1035), and more for a release and other objects. */}}
+{{- define "fabric-injector.checkName" -}}
+{{- $fullname := include "fabric-injector.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $fullname) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "the objects would be called `%s`, which cannot be the name of a Service" $fullname)
+    "begin with a letter and use lower-case letters, digits and hyphens, in another release name or in `fullnameOverride`") -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Fails for a label that an object would have twice. */}}
+{{- define "fabric-injector.checkLabels" -}}
+{{- $common := .Values.commonLabels -}}
+{{- $more := dict "podLabels" .Values.podLabels "serviceMonitor.labels" .Values.serviceMonitor.labels
+    "prometheusRule.labels" .Values.prometheusRule.labels "dashboard.labels" .Values.dashboard.labels -}}
+{{- range $place, $labels := $more -}}
+{{- range $key := keys (default dict $labels) -}}
+{{- if hasKey (default dict $common) $key -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "`%s` is in `commonLabels` and in `%s`" $key $place) "remove it from one of them") -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 
@@ -88,11 +115,18 @@
     (printf $reason "guard.matchConditions")
     (print $hint "; or set `guard.enabled=false`")) -}}
 {{- end -}}
-{{- range concat (default list .Values.webhook.matchConditions) (default list .Values.guard.matchConditions) -}}
+{{- range $block := list "webhook" "guard" -}}
+{{- $names := list -}}
+{{- range (get $.Values $block).matchConditions -}}
 {{- if eq .name "has-trigger" -}}
 {{- include "fabric-injector.refuse" (list
     "extraPoliciesConfigMap: the chart generates the condition `has-trigger` from `extraPoliciesTriggers`"
     "leave it out of `webhook.matchConditions` and `guard.matchConditions`") -}}
+{{- else if has .name $names -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "%s.matchConditions: two conditions are called `%s`" $block .name) "give one of them another name") -}}
+{{- end -}}
+{{- $names = append $names .name -}}
 {{- end -}}
 {{- end -}}
 {{- else if or $given $triggers.annotations $triggers.labels -}}

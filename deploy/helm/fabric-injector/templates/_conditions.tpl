@@ -1,6 +1,8 @@
 {{/*
 CEL expressions for the API server, generated from `match` of the policies. The program generates the same text
 (src/core/registration), and a test compares both: change them together.
+
+`toRawJson` makes the strings of CEL. For YAML, which does not take every character of JSON, there is `quote`.
 */}}
 
 {{/* A list of strings in CEL. */}}
@@ -145,32 +147,32 @@ has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 
 {{- define "fabric-injector.webhookConditions" -}}
 - name: has-trigger
-  expression: {{ include "fabric-injector.triggerExpression" . | toRawJson }}
+  expression: {{ include "fabric-injector.triggerExpression" . | quote }}
 {{ if .Values.webhook.matchConditions -}}
 {{- toYaml .Values.webhook.matchConditions -}}
 {{- else -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
 - name: policy-matches-pod
-  expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" false) | toRawJson }}
+  expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" false) | quote }}
 {{- end -}}
 {{- end -}}
 
 {{- define "fabric-injector.guardConditions" -}}
 - name: has-trigger
-  expression: {{ include "fabric-injector.triggerExpression" . | toRawJson }}
+  expression: {{ include "fabric-injector.triggerExpression" . | quote }}
 {{ if .Values.guard.matchConditions -}}
 {{- toYaml .Values.guard.matchConditions -}}
 {{- else -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
 - name: policy-matches-pod
-  expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" true) | toRawJson }}
+  expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" true) | quote }}
 - name: requests-gpus
-  expression: {{ include "fabric-injector.requestsGpus" (dict "policies" $policies) | toRawJson }}
+  expression: {{ include "fabric-injector.requestsGpus" (dict "policies" $policies) | quote }}
 - name: not-on-windows
-  expression: {{ `!(has(object.spec.os) && object.spec.os.name == "windows")` | toRawJson }}
+  expression: {{ `!(has(object.spec.os) && object.spec.os.name == "windows")` | quote }}
 - name: not-a-mirror-pod
   expression: {{ printf "!(has(object.metadata.annotations) && %q in object.metadata.annotations)"
-    "kubernetes.io/config.mirror" | toRawJson }}
+    "kubernetes.io/config.mirror" | quote }}
 {{- end -}}
 {{- end -}}
 

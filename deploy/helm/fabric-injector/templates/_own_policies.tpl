@@ -51,6 +51,13 @@ with `mayBeEmpty` the list may be empty.
 {{- range $key, $item := .value -}}
 {{- include "fabric-injector.checkText" (dict "file" $.file "place" (printf "%s: a key" $.place) "value" $key
     "pattern" $.keyPattern "wants" $.key) -}}
+{{- /* Without quotes, servers refuse such a key. Helm makes a string of it, so that the quotes cannot be seen here. */ -}}
+{{- if regexMatch `^(true|false|-?[0-9]+([.][0-9]+)?(e[-+]?[0-9]+)?)$` $key -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: in `%s`, `%s` has a key that YAML reads as `%s`, and the chart cannot tell whether it is in quotes"
+      $.file $.place $key)
+    (printf "choose another name than `%s`; YAML reads `yes` and `on` as `true`, and `010` as `8`" $key)) -}}
+{{- end -}}
 {{- include "fabric-injector.checkText" (merge
     (dict "place" (printf "%s[%s]" $.place (toRawJson $key)) "value" $item "wants" $.item) (omit $ "value")) -}}
 {{- end -}}
@@ -175,6 +182,12 @@ with `mayBeEmpty` the list may be empty.
 {{- if gt (int $documents) 1 -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: `%s` has %d documents" $file $documents) "put each policy under a name of its own") -}}
+{{- end -}}
+{{- /* Helm takes them for the end of a line, and the servers for characters like any other. */ -}}
+{{- if regexMatch `[\x{85}\x{2028}\x{2029}]` .text -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: `%s` has one of the characters U+0085, U+2028 and U+2029, which the chart does not read as the servers do" $file)
+    "remove it, or write it as `\\u2028` in double quotes") -}}
 {{- end -}}
 {{- /* Of a key and the same one by `<<`, Helm takes the last, and the servers take the one that is written out. */ -}}
 {{- if regexMatch `(?m)(^|[{,\s])(<<|"<<"|'<<')\s*:` .text -}}

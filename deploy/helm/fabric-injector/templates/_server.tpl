@@ -31,7 +31,7 @@
 - --shutdown-delay={{ .Values.server.shutdownDelaySeconds }}s
 - --drain-timeout={{ .Values.server.drainTimeoutSeconds }}s
 {{- with .Values.server.log }}
-- --log={{ . }}
+- {{ printf "--log=%s" . | quote }}
 {{- end }}
 {{- range .Values.server.extraArgs }}
 - {{ . | quote }}
