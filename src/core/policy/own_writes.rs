@@ -137,7 +137,9 @@ impl Reads {
             *name = if let Step::Field(name) = step { name } else { "*" };
         }
         match &names[..written.len().min(names.len())] {
-            ["spec", "nodeSelector", ..] | ["spec", "affinity"] | ["spec", "affinity", "nodeAffinity", ..] => true,
+            ["spec", "nodeSelector", ..]
+            | ["spec", "affinity"]
+            | ["spec", "affinity", "nodeAffinity", ..] => true,
             // Rules see the pod in the network into which one of them brings it.
             ["spec", "hostNetwork"] => self.names.contains("hostNetwork"),
             // A rule that chooses containers may choose the new one.

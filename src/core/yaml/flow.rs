@@ -21,11 +21,15 @@ impl Flow {
     /// The form of a JSON text.
     pub(super) fn of_json(text: &str) -> Self {
         let lines = text.trim().contains('\n');
-        let spaced = lines || text.contains("\": ");
+        let spaced = text.contains("\": ") || lines && !text.contains("\":");
         Self {
             json: true,
             after_colon: if spaced { " " } else { "" },
-            after_comma: if text.contains(", \"") { " " } else { "" },
+            after_comma: if [", \"", ", {", ", ["].iter().any(|comma| text.contains(comma)) {
+                " "
+            } else {
+                ""
+            },
             unit: lines.then(|| {
                 let indented = text.lines().find(|line| line.starts_with([' ', '\t']));
                 let blanks = |line: &str| line[..line.len() - line.trim_start().len()].to_owned();
