@@ -86,7 +86,9 @@ struct Style {
 
 impl Style {
     fn of(layout: &Layout<'_>, json: bool) -> Self {
-        let flow = if json { Flow::of_json(layout.text) } else { Flow::YAML };
+        // JSON with a comma too much reads as YAML, and stays as near to JSON as it was.
+        let is_like_json = layout.text.trim_start().starts_with('[') && layout.text.contains("{\"");
+        let flow = if json || is_like_json { Flow::of_json(layout.text) } else { Flow::YAML };
         Self { indent: indent_of(layout), flow }
     }
 }

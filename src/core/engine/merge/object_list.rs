@@ -91,7 +91,10 @@ mod tests {
     fn yaml_keeps_its_layout() {
         for (before, after) in [
             ("[{i: eth0}]", "[{i: eth0}, {i: eth1, net: r1}]"),
-            ("[\n  {\"i\":\"eth0\"},\n]\n", "[\n  {\"i\":\"eth0\"},\n  {i: eth1, net: r1},\n]\n"),
+            (
+                "[\n  {\"i\":\"eth0\"},\n]\n",
+                "[\n  {\"i\":\"eth0\"},\n  {\"i\":\"eth1\",\"net\":\"r1\"},\n]\n",
+            ),
             ("- i: eth0\n  net: r0\n", "- i: eth0\n  net: r0\n- i: eth1\n  net: r1\n"),
             ("  - i: eth0", "  - i: eth0\n  - i: eth1\n    net: r1"),
             ("# a\n- i: eth0 # b\n", "# a\n- i: eth0 # b\n- i: eth1\n  net: r1\n"),
