@@ -7,8 +7,8 @@ mod list;
 mod read;
 mod templates;
 
-pub use document::{inject, inject_item};
 pub(crate) use document::is_bad_input;
+pub use document::{inject, inject_item};
 pub use injected::{InjectedDocument, Note, Template, TriggerAnnotation, Wanted};
 pub use list::List;
 pub use read::{Document, DocumentError, EditedDocument, RawDocument, Syntax};

@@ -33,10 +33,13 @@ fn the_items_of_a_list_come_out_as_those_of_the_whole() {
     let deeper = format!("- {one}- {two}").replace('\n', "\n  ");
     for list in [
         format!("apiVersion: v1\nkind: List\nitems:\n- {one}# between\n\n- {two}"),
-        format!("apiVersion: v1\nitems: # all\n-\n  {two}-  # first\n  {label}kind: List\nmetadata: {{namespace: n}}\n"),
+        format!(
+            "apiVersion: v1\nitems: # all\n-\n  {two}-  # first\n  {label}kind: List\nmetadata: {{namespace: n}}\n"
+        ),
         format!("kind: PodList\napiVersion: v1\nitems:\n  {}\n", deeper.trim_end()),
         format!("apiVersion: v1\nkind: List\nitems:\n- {label}- {{a: b}}\n- 7\n-\n"),
-        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  data: {a: b}\n".to_owned(),
+        "apiVersion: v1\nkind: List\nitems:\n- apiVersion: v1\n  kind: ConfigMap\n  data: {a: b}\n"
+            .to_owned(),
         format!("apiVersion: v1\nkind: List\nitems:\n- &a\n  {one}- *a\n"),
         format!("apiVersion: v1\nkind: List\nitems:\n- {one}  kind: Job\n- {two}"),
         format!("apiVersion: v1\nkind: List\nitems:\n- {one}- text: \"\n- {two}\"\n"),

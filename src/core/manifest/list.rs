@@ -84,10 +84,8 @@ impl<'t> List<'t> {
         let alone = RawDocument { bytes, line, after_json: self.piece.after_json };
         let document = Document::read(&alone).ok()?;
         let items = document.value.as_ref()?.get("items")?.as_array()?;
-        let is_alone = items.len() == 1
-            && document.syntax == self.syntax
-            && !document.repeats
-            && document.mark == 0;
+        let is_alone =
+            items.len() == 1 && document.syntax == self.syntax && !document.repeats && document.mark == 0;
         is_alone.then_some((alone, document))
     }
 }

@@ -10,9 +10,7 @@ use super::super::ExitStatus;
 use super::super::render::{self, Format, Rendered};
 use super::super::report::Location;
 use super::Arguments;
-use super::document::{
-    Content, Processed, is_edited, lost_comments, object_name, report_templates, wanted,
-};
+use super::document::{Content, Processed, is_edited, lost_comments, object_name, report_templates, wanted};
 use super::exit_policy::Verdict;
 
 /// Reads, injects and renders a `List`. `None` for a document that has to be read as a whole: one that is no `List`, that
