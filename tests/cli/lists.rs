@@ -9,7 +9,7 @@ fn assert_same_as_a_whole(list: &str) {
     for output in ["yaml", "json"] {
         let run = |length: usize| {
             let head = comment(length);
-            let run = mutate(&["--policy", "aws-efa", "-o", output], &format!("{head}{list}"));
+            let run = mutate(&["--policy", "aws-efa", "-o", output], format!("{head}{list}"));
             (run.status, run.text().replace(&head, ""), run.stderr)
         };
         assert_eq!(run(1), run(5000), "{list}");
