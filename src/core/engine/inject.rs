@@ -151,7 +151,7 @@ impl Injection<'_> {
     fn no_gpus(&self) -> Reason {
         let devices = &self.resolved.devices;
         let known = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
-        let claims = known.filter(|known| known.gpus.is_none()).map(|known| known.pattern.to_string());
+        let claims = known.filter(|known| known.devices.is_none()).map(|known| known.pattern.to_string());
         Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims: claims.collect() }
     }
 
