@@ -3,11 +3,13 @@
 mod document;
 mod injected;
 mod inline;
+mod list;
 mod read;
 mod templates;
 
-pub use document::inject;
 pub(crate) use document::is_bad_input;
+pub use document::{inject, inject_item};
 pub use injected::{InjectedDocument, Note, Template, TriggerAnnotation, Wanted};
+pub use list::List;
 pub use read::{Document, DocumentError, EditedDocument, RawDocument, Syntax};
 pub use templates::{Found, find};

@@ -297,7 +297,7 @@ fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
     let claim = |name: &str, target: String| json!([{"name": name, "resourceClaimTemplateName": target}]);
     let mut specs = Vec::new();
     let gpu_claims = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
-    if let Some(known) = gpu_claims.into_iter().find(|known| known.gpus != Some(0)) {
+    if let Some(known) = gpu_claims.into_iter().find(|known| known.devices != Some(0)) {
         let container = json!({"name": "a", "image": "i", "resources": {"claims": [{"name": "gpus"}]}});
         let claims = claim("gpus", known.pattern.example());
         specs.push(("GPUs by claim", json!({"containers": [container], "resourceClaims": claims})));
@@ -307,8 +307,8 @@ fn own_devices(devices: &Devices, gpus: &Value) -> Vec<(&'static str, Value)> {
         container["resources"]["limits"][resource.example()] = json!(1);
         specs.push(("a device of its own", json!({"containers": [container]})));
     }
-    if let Some(pattern) = devices.fabric.claims.first() {
-        let claims = claim("own-device", pattern.example());
+    if let Some(known) = devices.fabric.claims.iter().find(|known| known.devices != Some(0)) {
+        let claims = claim("own-device", known.pattern.example());
         specs.push(("a claim of its own", json!({"containers": [gpus], "resourceClaims": claims})));
     }
     specs

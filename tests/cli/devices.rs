@@ -147,7 +147,7 @@ fn wrong_gpu_claims_are_refused() {
     refused(&of("{gpus: 1}"), &["`names`"]);
     refused(&of("{names: a, gpus: 1}"), &["`names`", "a list"]);
     refused(&of("{names: [5], gpus: 1}"), &["a string"]);
-    refused(&of("{names: [a=b], gpus: 1}"), &["`b` in `a=b` is not a number of GPUs"]);
+    refused(&of("{names: [a=b], gpus: 1}"), &["`b` in `a=b` is not a number of devices"]);
     refused(&of("{names: [a], gpus: many}"), &["a whole number"]);
     refused(&of("{names: [a], gpus: -1}"), &["a whole number"]);
     refused(&of("{names: [a], gpus: '${1.5}'}"), &["a whole number"]);

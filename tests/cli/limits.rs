@@ -53,6 +53,13 @@ fn an_alias_bomb_of_merge_keys_is_refused() {
 }
 
 #[test]
+fn a_list_needs_memory_for_its_largest_item() {
+    let item = "- apiVersion: v1\n  kind: Pod\n  spec:\n    containers:\n    - name: c\n";
+    let list = format!("apiVersion: v1\nkind: List\nitems:\n{}", item.repeat(400_000));
+    assert_eq!(within_memory(&list).exits(0).text(), list);
+}
+
+#[test]
 fn an_alias_bomb_needs_little_memory() {
     let run = within_memory(&bomb(9, "[x, x, x, x, x, x, x, x, x]")).exits(2);
     run.writes_nothing().says(&["aliases"]);

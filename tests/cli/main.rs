@@ -20,6 +20,7 @@ mod in_place;
 mod input;
 mod kubectl;
 mod limits;
+mod lists;
 mod man;
 mod manifests;
 mod near_misses;

@@ -95,7 +95,7 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Stop
     }
     let devices = &analysis.policy.devices;
     let known = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
-    let claims = known.filter(|known| known.gpus.is_none()).map(|known| known.pattern.to_string());
+    let claims = known.filter(|known| known.devices.is_none()).map(|known| known.pattern.to_string());
     Stop::Leave(Reason::NoGpuContainer { resources: devices.gpu_resources.clone(), claims: claims.collect() })
 }
 

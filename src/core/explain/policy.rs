@@ -134,7 +134,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
         fabric: FabricFact {
             resources: strings(&devices.fabric.resources),
             networks: strings(&devices.fabric.networks),
-            claims: strings(&devices.fabric.claims),
+            claims: devices.fabric.claims.iter().map(ToString::to_string).collect(),
         },
         parameters: declared(policy, &files, sources),
         variables: variables(policy),

@@ -38,41 +38,9 @@ fn inject_at(
     wanted: Wanted,
 ) -> Result<InjectedDocument, DocumentError> {
     let mut injected = InjectedDocument::default();
-    let mut changed = false;
     let Some(mut root) = document.value.take() else { return Ok(injected) };
-    let mut contexts: Vec<PodContext> = Vec::new();
-    for Found { pointer, mut request } in templates::find(&root) {
-        let Some(place) = root.pointer_mut(&pointer) else { continue };
-        let assumed = wanted.annotation == TriggerAnnotation::Assumed
-            && assume_annotated(policies, place, &mut request);
-        let stamped = policies.has_stamped(place);
-        let mut mutation = mutate(policies, place.take(), &request);
-        let mut added = Vec::new();
-        match &mut mutation.outcome {
-            Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
-                if wanted.summary {
-                    added = mutated.operations().summary();
-                }
-                changed |= mutated.operation_count() > 0;
-                *place = if wanted.patches { mutated.pod.clone() } else { mutated.pod.take() };
-            }
-            Outcome::Unchanged { pod, .. } => *place = pod.take(),
-            Outcome::Refused { .. } => {}
-        }
-        injected.templates.push(Template {
-            pointer,
-            mutation,
-            added,
-            findings: Findings::default(),
-            assumed,
-            stamped,
-            in_text: false,
-        });
-        contexts.push(request);
-    }
-    if wanted.findings {
-        add_findings(policies, &root, &contexts, &mut injected);
-    }
+    let found = templates::find(&root);
+    let mut changed = inject_templates(policies, &mut root, "", found, wanted, &mut injected);
     changed |= inline::inject(&mut root, &mut injected, |text| {
         if depth == MAX_DEPTH {
             let message = format!("it is within more than {MAX_DEPTH} other manifests");
@@ -103,6 +71,75 @@ fn inject_at(
     Ok(injected)
 }
 
+/// Injects one item of a `List`, which was read as a `List` of its own. `list` has `null` in the place of each item.
+pub fn inject_item(
+    policies: &PolicySet,
+    list: &mut Value,
+    index: usize,
+    document: &mut Document,
+    wanted: Wanted,
+) -> InjectedDocument {
+    let mut injected = InjectedDocument::default();
+    let Some(mut alone) = document.value.take() else { return injected };
+    list["items"][index] = alone["items"][0].take();
+    let found = templates::find_in_item(list, index);
+    let pointer = format!("/items/{index}");
+    let changed = inject_templates(policies, list, &pointer, found, wanted, &mut injected);
+    alone["items"][0] = list["items"][index].take();
+    if changed {
+        injected.value = Some(alone);
+    } else {
+        document.value = Some(alone);
+    }
+    injected
+}
+
+/// Injects the pod templates that were found in the part of a document at `pointer`. Returns whether one changed.
+fn inject_templates(
+    policies: &PolicySet,
+    root: &mut Value,
+    pointer: &str,
+    found: Vec<Found>,
+    wanted: Wanted,
+    injected: &mut InjectedDocument,
+) -> bool {
+    let mut changed = false;
+    let mut contexts: Vec<PodContext> = Vec::new();
+    for Found { pointer, mut request } in found {
+        let Some(place) = root.pointer_mut(&pointer) else { continue };
+        let assumed = wanted.annotation == TriggerAnnotation::Assumed
+            && assume_annotated(policies, place, &mut request);
+        let stamped = policies.has_stamped(place);
+        let mut mutation = mutate(policies, place.take(), &request);
+        let mut added = Vec::new();
+        match &mut mutation.outcome {
+            Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
+                if wanted.summary {
+                    added = mutated.operations().summary();
+                }
+                changed |= mutated.operation_count() > 0;
+                *place = if wanted.patches { mutated.pod.clone() } else { mutated.pod.take() };
+            }
+            Outcome::Unchanged { pod, .. } => *place = pod.take(),
+            Outcome::Refused { .. } => {}
+        }
+        injected.templates.push(Template {
+            pointer,
+            mutation,
+            added,
+            findings: Findings::default(),
+            assumed,
+            stamped,
+            in_text: false,
+        });
+        contexts.push(request);
+    }
+    if wanted.findings {
+        add_findings(policies, root, pointer, &contexts, injected);
+    }
+    changed
+}
+
 /// Lets a template without the annotation of a trigger match as if it had that. Returns false for another template.
 fn assume_annotated(policies: &PolicySet, template: &Value, context: &mut PodContext) -> bool {
     let annotations = &template["metadata"]["annotations"];
@@ -118,12 +155,13 @@ fn assume_annotated(policies: &PolicySet, template: &Value, context: &mut PodCon
 fn add_findings(
     policies: &PolicySet,
     root: &Value,
+    pointer: &str,
     contexts: &[PodContext],
     injected: &mut InjectedDocument,
 ) {
     if injected.templates.is_empty() {
         let note = |message| Note { pointer: String::new(), code: NO_POD_TEMPLATE, message };
-        injected.notes.extend(workload::podless(policies, root).map(note));
+        injected.notes.extend(workload::podless(policies, root, pointer).map(note));
         return;
     }
     let templates = injected.templates.iter().zip(contexts);

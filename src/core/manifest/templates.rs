@@ -26,6 +26,19 @@ struct Around<'v> {
     replica: Option<(&'v str, &'v str)>,
 }
 
+impl<'v> Around<'v> {
+    /// What encloses the fields of a map.
+    fn within(&self, map: &'v Value) -> Self {
+        let mut around = self.clone();
+        if let (Some(kind), Some(api_version)) = (map["kind"].as_str(), map["apiVersion"].as_str()) {
+            (around.api_version, around.kind) = (api_version, kind);
+            around.namespace = map["metadata"]["namespace"].as_str().or(around.namespace);
+            around.replica = None;
+        }
+        around
+    }
+}
+
 /// The fields of a `TrainJob` that have parts of pod templates.
 const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
 
@@ -37,6 +50,14 @@ pub fn find(document: &Value) -> Vec<Found> {
     } else {
         walk(document, &mut String::new(), &Around::default(), &mut found);
     }
+    found
+}
+
+/// Returns every pod template of one item of a `List`.
+pub(super) fn find_in_item(list: &Value, index: usize) -> Vec<Found> {
+    let mut found = Vec::new();
+    let around = Around::default().within(list);
+    walk(&list["items"][index], &mut format!("/items/{index}"), &around, &mut found);
     found
 }
 
@@ -63,13 +84,7 @@ fn reviewed_pod(review: &Value) -> Option<Found> {
 fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: &mut Vec<Found>) {
     match value {
         Value::Object(map) => {
-            let mut around = around.clone();
-            let text = |key: &str| map.get(key).and_then(Value::as_str);
-            if let (Some(kind), Some(api_version)) = (text("kind"), text("apiVersion")) {
-                (around.api_version, around.kind) = (api_version, kind);
-                around.namespace = value["metadata"]["namespace"].as_str().or(around.namespace);
-                around.replica = None;
-            }
+            let around = around.within(value);
             if value["spec"]["containers"].is_array() {
                 found.push(Found { pointer: pointer.clone(), request: request(&around) });
                 return;

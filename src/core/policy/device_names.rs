@@ -48,12 +48,12 @@ pub(crate) struct ClaimedGpus {
     pub(crate) gpus: i64,
 }
 
-/// A name in `gpuClaims`, such as `single-gpu=1`.
+/// A name of claims, such as `single-gpu=1` in `gpuClaims`.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimName {
     pub(crate) pattern: Pattern,
-    /// The GPUs of such a claim, if the name has its own number.
-    pub(crate) gpus: Option<i64>,
+    /// The devices of such a claim, if the name has its own number.
+    pub(crate) devices: Option<i64>,
 }
 
 /// The names of a fabric, for certain parameter values.
@@ -61,7 +61,7 @@ pub(crate) struct ClaimName {
 pub(crate) struct FabricNames {
     pub(crate) resources: Vec<Pattern>,
     pub(crate) networks: Vec<Pattern>,
-    pub(crate) claims: Vec<Pattern>,
+    pub(crate) claims: Vec<ClaimName>,
 }
 
 impl Default for NameList {
@@ -147,7 +147,7 @@ impl Fabric {
         Ok(FabricNames {
             resources: self.resources.resolve(bindings, pattern)?,
             networks: self.networks.resolve(bindings, pattern)?,
-            claims: self.claims.resolve(bindings, pattern)?,
+            claims: self.claims.resolve(bindings, claim_name)?,
         })
     }
 }
@@ -245,25 +245,36 @@ fn pattern(name: &str) -> Result<Pattern, String> {
 }
 
 fn claim_name(text: &str) -> Result<ClaimName, String> {
-    let Some((name, gpus)) = text.split_once('=') else {
-        return Ok(ClaimName { pattern: pattern(text)?, gpus: None });
+    let Some((name, devices)) = text.split_once('=') else {
+        return Ok(ClaimName { pattern: pattern(text)?, devices: None });
     };
-    let gpus = gpus.parse::<u32>().map_err(|_| format!("`{gpus}` in `{text}` is not a number of GPUs"))?;
-    Ok(ClaimName { pattern: pattern(name)?, gpus: Some(gpus.into()) })
+    let devices =
+        devices.parse::<u32>().map_err(|_| format!("`{devices}` in `{text}` is not a number of devices"))?;
+    Ok(ClaimName { pattern: pattern(name)?, devices: Some(devices.into()) })
 }
 
 impl fmt::Display for ClaimName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pattern.fmt(f)?;
-        self.gpus.map_or(Ok(()), |gpus| write!(f, "={gpus}"))
+        self.devices.map_or(Ok(()), |devices| write!(f, "={devices}"))
     }
 }
 
 impl ClaimedGpus {
-    /// The GPUs of a claim with this name in the pod, and this name of its own or of its template. The first name that
-    /// matches one of them decides.
+    /// The GPUs of a claim with this name in the pod, and this name of its own or of its template.
     pub(crate) fn of(&self, name: &str, target: &str) -> i64 {
-        let matches = |known: &&ClaimName| known.pattern.matches(name) || known.pattern.matches(target);
-        self.names.iter().find(matches).map_or(0, |known| known.gpus.unwrap_or(self.gpus))
+        first_match(&self.names, name, target).map_or(0, |known| known.devices.unwrap_or(self.gpus))
     }
+}
+
+impl FabricNames {
+    /// Returns whether a claim with these names brings devices of the fabric.
+    pub(crate) fn has_claim(&self, name: &str, target: &str) -> bool {
+        first_match(&self.claims, name, target).is_some_and(|known| known.devices != Some(0))
+    }
+}
+
+/// The first name that matches one of the two decides.
+fn first_match<'n>(names: &'n [ClaimName], name: &str, target: &str) -> Option<&'n ClaimName> {
+    names.iter().find(|known| known.pattern.matches(name) || known.pattern.matches(target))
 }

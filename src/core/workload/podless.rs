@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::core::pointer::{field_path, push_token};
+use crate::core::pointer::{at_pointer, field_path, push_token};
 use crate::core::policy::group_of;
 use crate::core::policy_set::PolicySet;
 
@@ -68,16 +68,17 @@ struct Signs {
     container: Option<String>,
 }
 
-/// The reason why `mutate` leaves a document without pod templates as it is, and what injects its pods; none for a
-/// document that is no workload.
-pub fn podless(policies: &PolicySet, document: &Value) -> Option<String> {
+/// The reason why `mutate` leaves a document, in whose part at `pointer` there are no pod templates, as it is, and what
+/// injects its pods; none for one that is no workload.
+pub fn podless(policies: &PolicySet, document: &Value, pointer: &str) -> Option<String> {
     let (kind, api_version) = (document["kind"].as_str()?, document["apiVersion"].as_str()?);
     let group = group_of(api_version);
     if NO_WORKLOADS.contains(&group) || kind == "AdmissionReview" {
         return None;
     }
     let mut signs = Signs::default();
-    look(&Sought::of(policies), document, &mut String::new(), &mut signs);
+    let part = at_pointer(document, pointer)?;
+    look(&Sought::of(policies), part, &mut pointer.to_owned(), &mut signs);
     let path = |pointer: &String| field_path(document, pointer);
     let annotated = signs.trigger.as_ref().map(path);
     if kind == "TrainJob" {

@@ -2,6 +2,7 @@
 
 mod document;
 mod exit_policy;
+mod list;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};

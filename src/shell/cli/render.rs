@@ -58,6 +58,11 @@ pub(super) struct Rendered {
 }
 
 impl Rendered {
+    /// A document that is not empty.
+    pub(super) fn new(content: Vec<u8>, json: bool, lost: Vec<Comment>) -> Self {
+        Self { marked: starts_with_marker(&content), content, json, lost }
+    }
+
     /// The text between the output so far and this document.
     pub(super) fn separator(&self, format: Option<Format>, before: Before) -> &'static [u8] {
         // JSON values need no marker between them, except in YAML output.
@@ -120,7 +125,6 @@ pub(super) fn document(
     let is_edited = injected.value.is_some() && to_json == from_json;
     let is_converted = match &injected.value {
         Some(_) => !is_edited,
-        // kubectl reads these escapes in JSON, but not in YAML.
         None if from_json => format == Some(Format::Yaml) && has_escapes(&raw.bytes),
         None => to_json,
     };
@@ -147,7 +151,8 @@ pub(super) fn document(
     Ok(Rendered { json: to_json || (from_json && injected.value.is_none()), marked, content, lost })
 }
 
-fn has_escapes(json: &[u8]) -> bool {
+/// Returns whether JSON has escapes that kubectl does not read in YAML.
+pub(super) fn has_escapes(json: &[u8]) -> bool {
     json.windows(2).any(|pair| pair == b"\\/" || pair == b"\\u")
 }
 
@@ -161,11 +166,15 @@ fn starts_with_marker(content: &[u8]) -> bool {
 
 /// JSON on one line if the input has one line, else indented.
 fn pretty(value: &Value, raw: &RawDocument) -> Vec<u8> {
-    let one_line = !raw.bytes.trim_ascii().contains(&b'\n');
-    let text = if one_line { serde_json::to_vec(value) } else { serde_json::to_vec_pretty(value) };
-    let mut text = text.unwrap_or_default();
-    text.push(b'\n');
-    text
+    if raw.bytes.trim_ascii().contains(&b'\n') {
+        return indented(value);
+    }
+    format!("{value}\n").into_bytes()
+}
+
+/// JSON with each value on a line of its own.
+pub(super) fn indented(value: &Value) -> Vec<u8> {
+    format!("{value:#}\n").into_bytes()
 }
 
 /// The version of the objects that `-o patch` writes.

@@ -13,14 +13,11 @@ use super::multus::{Network, attached};
 pub(super) fn found(pod: &Value, devices: &Devices, namespace: &str) -> Vec<String> {
     let mut names = resources(pod, devices);
     names.extend(networks(pod, devices, namespace));
-    let fabric = &devices.fabric.claims;
     let is_own = |name: &str, target: &str| {
         devices.own.claim_entries.contains(name) || devices.own.claims.contains(target)
     };
-    let foreign = claims(pod).filter(|(name, target)| {
-        let matches = fabric.iter().any(|pattern| pattern.matches(target) || pattern.matches(name));
-        matches && !is_own(name, target)
-    });
+    let foreign =
+        claims(pod).filter(|(name, target)| devices.fabric.has_claim(name, target) && !is_own(name, target));
     names.extend(foreign.map(|(_, target)| target.to_owned()));
     let mut known = std::collections::BTreeSet::new();
     names.retain(|name| known.insert(name.clone()));

@@ -12,7 +12,7 @@ use super::super::ExitStatus;
 use super::super::render::{self, Format, Rendered};
 use super::super::report::{self, Failure, Location};
 use super::exit_policy::Verdict;
-use super::{Arguments, ReportFormat};
+use super::{Arguments, ReportFormat, list};
 
 /// The output for one document.
 pub(super) struct Processed<'a> {
@@ -69,6 +69,9 @@ pub(super) fn process<'a>(
         status: ExitStatus::Bad,
         verdict: Verdict::default(),
     };
+    if let Some(processed) = list::process(arguments, policies, file, number, raw) {
+        return processed;
+    }
     let mut document = match Document::read(raw) {
         Ok(document) => document,
         Err(error) => return bad(with_hint(error, raw)),
@@ -78,23 +81,12 @@ pub(super) fn process<'a>(
         Some(Format::Review) => document.value.clone(),
         _ => None,
     };
-    let wanted = Wanted {
-        patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
-        summary: !arguments.quiet,
-        findings: !arguments.quiet || arguments.exit_policy.reads_findings(),
-        annotation: if arguments.assume_annotated {
-            TriggerAnnotation::Assumed
-        } else {
-            TriggerAnnotation::Required
-        },
-    };
-    let injected = match manifest::inject(policies, &mut document, raw, wanted) {
+    let injected = match manifest::inject(policies, &mut document, raw, wanted(arguments)) {
         Ok(injected) => injected,
         Err(error) => return bad(error),
     };
     let location = Location { file, document: number, object: &object };
-    let is_edited = arguments.in_place || arguments.output == Some(Format::Diff);
-    let content = if is_edited {
+    let content = if is_edited(arguments) {
         let after = injected.value.as_ref().filter(|_| !injected.refused());
         after.map(|after| document.edited(raw, after)).transpose().map(Content::Edited)
     } else {
@@ -105,6 +97,41 @@ pub(super) fn process<'a>(
         Err(error) => return bad(error),
     };
     let mut lines = Vec::new();
+    let status = report_templates(arguments, location, &injected, &mut lines);
+    lines.extend(injected.notes.iter().filter(|_| !arguments.quiet).map(|note| match arguments.report {
+        ReportFormat::Text => report::note_text(location, note),
+        ReportFormat::Json => report::note_json(location, note),
+    }));
+    lines.extend(lost_comments(arguments, location, content.lost(), &injected));
+    let verdict = Verdict::of(location, &injected);
+    Processed { content, lines, error: None, status, verdict }
+}
+
+pub(super) fn wanted(arguments: &Arguments) -> Wanted {
+    Wanted {
+        patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
+        summary: !arguments.quiet,
+        findings: !arguments.quiet || arguments.exit_policy.reads_findings(),
+        annotation: if arguments.assume_annotated {
+            TriggerAnnotation::Assumed
+        } else {
+            TriggerAnnotation::Required
+        },
+    }
+}
+
+/// Returns whether the output is the text of the document with the edits.
+pub(super) fn is_edited(arguments: &Arguments) -> bool {
+    arguments.in_place || arguments.output == Some(Format::Diff)
+}
+
+/// Adds the report on each pod template, and returns the exit status.
+pub(super) fn report_templates(
+    arguments: &Arguments,
+    location: Location<'_>,
+    injected: &InjectedDocument,
+    lines: &mut Vec<String>,
+) -> ExitStatus {
     let mut status = if injected.refused() { ExitStatus::Refused } else { ExitStatus::Done };
     for template in &injected.templates {
         if manifest::is_bad_input(&template.mutation) {
@@ -116,15 +143,7 @@ pub(super) fn process<'a>(
             (false, ReportFormat::Json) => lines.push(report::json(location, template)),
         }
     }
-    lines.extend(injected.notes.iter().filter(|_| !arguments.quiet).map(|note| match arguments.report {
-        ReportFormat::Text => report::note_text(location, note),
-        ReportFormat::Json => report::note_json(location, note),
-    }));
-    if !arguments.quiet {
-        lines.extend(lost_comments(location, &content, &injected, arguments.report));
-    }
-    let verdict = Verdict::of(location, &injected);
-    Processed { content, lines, error: None, status, verdict }
+    status
 }
 
 /// The error of a document, with the remedy if that is a template of a chart.
@@ -137,20 +156,23 @@ fn with_hint(error: DocumentError, raw: &RawDocument) -> DocumentError {
 }
 
 /// The warnings about comments that the edits have lost.
-fn lost_comments(
+pub(super) fn lost_comments(
+    arguments: &Arguments,
     location: Location<'_>,
-    content: &Content,
+    lost: &[Comment],
     injected: &InjectedDocument,
-    format: ReportFormat,
 ) -> Vec<String> {
+    if arguments.quiet {
+        return Vec::new();
+    }
     let of_texts = injected.lost.iter().map(|(pointer, comment)| (format!("{pointer}: "), comment));
-    let lost = content.lost().iter().map(|comment| (String::new(), comment)).chain(of_texts);
+    let lost = lost.iter().map(|comment| (String::new(), comment)).chain(of_texts);
     let line = |(pointer, Comment { line, text }): (String, &Comment)| {
         let reason = "because the lines around it are written again";
         let message = format!("{pointer}line {line}: the comment `{text}` is not kept, {reason}");
         let (file, document) = (Some(location.file), Some(location.document));
         let warning = Failure { file, document, ..Failure::new("comment_lost", message) };
-        match format {
+        match arguments.report {
             ReportFormat::Text => report::warning_text(&warning),
             ReportFormat::Json => report::warning_json(&warning),
         }
