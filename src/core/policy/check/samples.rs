@@ -122,8 +122,9 @@ impl<'d> Samples<'d> {
         is_all && both == 0 && ones > 0 && others > 0
     }
 
-    /// Calls `visit` with samples of what texts read. Returns false if these are not all, or if the texts depend on more
-    /// than what they compare with literals, so that what no sample shows may hold for a pod.
+    /// Calls `visit` with the samples of what texts read. Returns false if a pod can be like none of them: there would be
+    /// more of them, or the texts depend on more than what they compare with literals. With [`Parameters::Any`], it does
+    /// not try any then, since a question about all pods has no answer.
     pub(super) fn each(
         &self,
         texts: &[&Interpolation],
@@ -135,6 +136,10 @@ impl<'d> Samples<'d> {
         let combinations =
             candidates.iter().try_fold(1_usize, |product, one| product.checked_mul(one.values.len()));
         let samples = combinations.map_or(MAX_SAMPLES, |all| all.min(MAX_SAMPLES));
+        let is_all = combinations == Some(samples) && !terms.is_partial;
+        if !is_all && parameters == Parameters::Any {
+            return false;
+        }
         let mut length = texts.iter().map(|text| text.source().len()).sum::<usize>() + OVERHEAD;
         for at in terms.variables.keys() {
             self.definition.variables[*at].value.texts(&mut |text| length += text.source().len());
@@ -151,7 +156,7 @@ impl<'d> Samples<'d> {
             });
             visit(&self.sample(&chosen.collect::<Vec<_>>(), parameters, terms.variables.keys()));
         }
-        combinations == Some(samples) && !terms.is_partial
+        is_all
     }
 
     fn sample<'t>(
