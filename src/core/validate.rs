@@ -125,7 +125,8 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
 fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) -> SourceError {
     let EvaluationError { expression, message, fault } = failure;
     let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
-    let hint = fault.hint.as_deref().unwrap_or("look at the values of the parameters");
+    let hint =
+        fault.hint.as_deref().unwrap_or("guard what a pod may lack, or look at the values that it reads");
     let diagnostic = Diagnostic::new(fault.span, message.clone()).code(SAMPLE_FAILED).hint(hint);
     let located = policy.definition().error_of(&fault, diagnostic);
     located.unwrap_or_else(|| error(policy, message, hint, Some(&expression)))

@@ -1,5 +1,6 @@
 //! Conditions that have the same value for every sample.
 
+use crate::core::counted;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{ALWAYS_FALSE, ALWAYS_TRUE, Diagnostic};
 use crate::core::policy::interpolation::Interpolation;
@@ -12,6 +13,8 @@ use super::samples::{Parameters, Samples};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
     Pod,
+    /// One that always holds refuses every pod, and may be a constant.
+    Refusal,
     /// One that always holds selects every container, as `${gpus >= 0}` does on purpose.
     Container,
 }
@@ -23,9 +26,8 @@ pub(super) fn of<'d>(
 ) {
     let matcher: Vec<&Interpolation> = definition.matcher.when.iter().collect();
     matcher.iter().for_each(|when| visit(when, Subject::Pod, &[]));
-    for warning in definition.warnings.iter().chain(&definition.refusals) {
-        visit(&warning.when, Subject::Pod, &matcher);
-    }
+    definition.warnings.iter().for_each(|warning| visit(&warning.when, Subject::Pod, &matcher));
+    definition.refusals.iter().for_each(|refusal| visit(&refusal.when, Subject::Refusal, &matcher));
     let rules = definition.rules.iter().map(|rule| (&rule.when, &rule.containers));
     let settings = definition.settings.iter().map(|settings| (&settings.when, &settings.containers));
     for (when, containers) in rules.chain(settings) {
@@ -41,17 +43,15 @@ pub(super) fn findings(definition: &Definition, samples: &Samples<'_>, known: &[
     let mut found = Vec::new();
     of(definition, &mut |condition, subject, around| {
         let Interpolation::Expression(expression) = condition else { return };
-        // A constant is written on purpose.
-        if is_known(expression.source()) || expression.names().is_empty() {
+        // Another constant is written on purpose.
+        let is_constant = expression.names().is_empty() && subject != Subject::Refusal;
+        if is_known(expression.source()) || is_constant {
             return;
         }
-        let alone = constant(samples, condition, &[], "sample pods");
-        let within = || match around {
-            [] => None,
-            around => constant(samples, condition, around, "sample pods that meet the conditions around it"),
-        };
+        let alone = constant(samples, condition, &[]);
+        let within = || if around.is_empty() { None } else { constant(samples, condition, around) };
         let Some((value, seen)) = alone.or_else(within) else { return };
-        if !value || subject == Subject::Pod {
+        if !value || subject != Subject::Container {
             found.push(finding(expression.source(), condition.span(), value, &seen));
         }
     });
@@ -63,7 +63,7 @@ pub(super) fn findings(definition: &Definition, samples: &Samples<'_>, known: &[
             for (condition, span) in expression.choices() {
                 let source = condition.source().to_owned();
                 let condition = Interpolation::Expression(condition.into());
-                if let Some((value, seen)) = constant(samples, &condition, &[], "sample pods") {
+                if let Some((value, seen)) = constant(samples, &condition, &[]) {
                     found.push(finding(&source, span, value, &seen));
                 }
             }
@@ -78,7 +78,6 @@ fn constant(
     samples: &Samples<'_>,
     condition: &Interpolation,
     around: &[&Interpolation],
-    what: &str,
 ) -> Option<(bool, String)> {
     let all: Vec<&Interpolation> = around.iter().copied().chain([condition]).collect();
     let (mut yes, mut no) = (0, 0);
@@ -91,7 +90,10 @@ fn constant(
     });
     let value = yes > 0;
     let is_constant = is_all && (yes == 0) != (no == 0);
-    is_constant.then(|| (value, format!("{} of {} {what}", if value { "each" } else { "none" }, yes + no)))
+    let what = if around.is_empty() { "" } else { " that meet the conditions around it" };
+    let seen =
+        || format!("{} of {}{what}", if value { "each" } else { "none" }, counted(yes + no, "sample pod"));
+    is_constant.then(|| (value, seen()))
 }
 
 fn finding(source: &str, span: Span, value: bool, seen: &str) -> Finding {

@@ -11,6 +11,7 @@ use crate::core::policy::diagnostic::{
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::ANY_VALUE;
 use crate::core::policy::overlay::{Element, Instruction, StringValue, Template};
+use crate::core::policy::suggestion::closest;
 use crate::core::schema::is_extended_resource;
 
 use super::Finding;
@@ -141,8 +142,7 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
                 }
             }
             Instruction::Capabilities { lists, .. } => {
-                may_lock |=
-                    lists.iter().any(|(field, list)| field.name == "add" && may_have(list, "IPC_LOCK"));
+                may_lock |= lists.iter().any(|(field, list)| field.name == "add" && may_lock_memory(list));
             }
             Instruction::Value { field, .. } => may_lock |= field.name == "privileged",
             Instruction::Computed { field, .. } => {
@@ -162,14 +162,17 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
     }
 }
 
-/// Returns whether a list has a text, or an expression that may yield it.
-fn may_have(list: &Template, text: &str) -> bool {
+/// Returns whether a list has the capability to lock memory, or something that is meant as one: an expression may yield
+/// it, and another spelling has a warning of its own.
+fn may_lock_memory(list: &Template) -> bool {
+    let locks = |name: &str| {
+        let name = name.to_uppercase().replace('-', "_");
+        name == "ALL" || closest(name.trim_start_matches("CAP_"), ["IPC_LOCK"]).is_some()
+    };
     match list {
-        Template::Constant(Value::Array(items)) => {
-            items.iter().any(|item| [text, "ALL"].contains(&item.as_str().unwrap_or_default()))
-        }
+        Template::Constant(Value::Array(items)) => items.iter().filter_map(Value::as_str).any(locks),
         Template::List(items) => items.iter().any(|Element(item)| match item {
-            Template::Constant(item) => [text, "ALL"].contains(&item.as_str().unwrap_or_default()),
+            Template::Constant(item) => item.as_str().is_some_and(locks),
             _ => true,
         }),
         _ => true,

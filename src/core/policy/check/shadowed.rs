@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::core::counted;
 use crate::core::policy::definition::{Definition, OnConflict, Rule};
 use crate::core::policy::diagnostic::{Diagnostic, SHADOWED_VALUE};
 use crate::core::policy::expression::types::Kind;
@@ -98,8 +99,8 @@ impl<'d> Tried<'_, 'd> {
         let line = if of_base { format!("{file}:{}", span.line) } else { format!("line {}", span.line) };
         let (Step::Field(name) | Step::Entry(_, name)) = later.path.last()?;
         let number = match (seen.before, seen.all) {
-            (before, all) if before == all => format!("each of {all}"),
-            (before, all) => format!("{before} of {all}"),
+            (before, all) if before == all => format!("each of {}", counted(all, "sample pod")),
+            (before, all) => format!("{before} of {}", counted(all, "sample pod")),
         };
         let wanted = shown(&later.template);
         let outcome = match later.rule.on_conflict {
@@ -107,7 +108,7 @@ impl<'d> Tried<'_, 'd> {
             OnConflict::Keep => format!("which stays in place of `{wanted}`"),
         };
         let message = format!(
-            "in {number} sample pods to which this rule applies, rule `{}` ({line}) sets `{name}` to `{value}` first, \
+            "in {number} to which this rule applies, rule `{}` ({line}) sets `{name}` to `{value}` first, \
              {outcome}",
             first.rule.name
         );
