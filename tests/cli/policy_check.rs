@@ -358,7 +358,8 @@ fn a_folder_is_checked_without_its_other_files_which_are_named() {
 
 #[test]
 fn a_file_that_is_no_text_does_not_end_the_check_of_the_others() {
-    let wrong = POLICY.replacen("kind: FabricPolicy", "kind: FabricPolcy", 1);
+    let wrong = POLICY.replacen("name: lab\n", "name: wrong\n", 1);
+    let wrong = wrong.replacen("kind: FabricPolicy", "kind: FabricPolcy", 1);
     let folder = folder(&[("lab.yaml", POLICY), ("wrong.yaml", &wrong)]);
     fs::write(folder.path().join("bytes.yaml"), b"kind: \xff\n").unwrap();
     let check = |format: &str| run_in(folder.path(), &["policy", "check", ".", "-o", format], "").exits(2);

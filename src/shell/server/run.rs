@@ -79,7 +79,7 @@ impl Server {
         let sources = config.policy_sources.read()?;
         let policies = sources.compile()?;
         for note in &sources.notes {
-            tracing::info!("{note}");
+            tracing::info!(detail = %note, "files that are no policies");
         }
         let material = config.tls.read(reconciler.as_ref())?;
         let (tls, validity) = TlsSettings::new(material.clone(), SystemTime::now())?;

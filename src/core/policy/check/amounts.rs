@@ -133,14 +133,10 @@ fn capabilities(list: &Template, found: &mut Vec<Finding>) {
     for name in names {
         let upper = name.to_uppercase();
         let known = upper.strip_prefix("CAP_").unwrap_or(&upper);
-        if CAPABILITIES.contains(&upper.as_str()) {
+        if CAPABILITIES.contains(&known) {
             continue;
         }
-        let message = if CAPABILITIES.contains(&known) {
-            format!("`{name}` is `CAP_{upper}` for containerd, so that the container does not start")
-        } else {
-            format!("Linux has no capability `{name}`, so that the container does not start")
-        };
+        let message = format!("Linux has no capability `{name}`, so that the container does not start");
         let hint = match closest(&known.replace('-', "_"), CAPABILITIES.iter().copied()) {
             Some(closest) => format!("did you mean `{closest}`?"),
             None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),

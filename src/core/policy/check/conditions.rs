@@ -43,15 +43,16 @@ pub(super) fn findings(definition: &Definition, samples: &Samples<'_>, known: &[
     let mut found = Vec::new();
     of(definition, &mut |condition, subject, around| {
         let Interpolation::Expression(expression) = condition else { return };
-        // Another constant is written on purpose.
-        let is_constant = expression.names().is_empty() && subject != Subject::Refusal;
-        if is_known(expression.source()) || is_constant {
+        // A constant is written on purpose, unless it refuses every pod.
+        let is_constant = expression.names().is_empty();
+        if is_known(expression.source()) || is_constant && subject != Subject::Refusal {
             return;
         }
         let alone = constant(samples, condition, &[]);
         let within = || if around.is_empty() { None } else { constant(samples, condition, around) };
         let Some((value, seen)) = alone.or_else(within) else { return };
-        if !value || subject != Subject::Container {
+        let is_meant = if value { subject == Subject::Container } else { is_constant };
+        if !is_meant {
             found.push(finding(expression.source(), condition.span(), value, &seen));
         }
     });
@@ -90,7 +91,7 @@ fn constant(
     });
     let value = yes > 0;
     let is_constant = is_all && (yes == 0) != (no == 0);
-    let what = if around.is_empty() { "" } else { " that meet the conditions around it" };
+    let what = if around.is_empty() { "" } else { " where the conditions around it hold" };
     let seen =
         || format!("{} of {}{what}", if value { "each" } else { "none" }, counted(yes + no, "sample pod"));
     is_constant.then(|| (value, seen()))
