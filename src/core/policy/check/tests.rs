@@ -150,7 +150,7 @@ fn a_condition_gets_no_warning_if_a_pod_can_be_like_none_of_its_samples() {
     // More combinations than are tried.
     assert_eq!(code(&labels(8)), Vec::<&str>::new());
     // Not compared with a literal.
-    for partial in ["size(podNamespace) > 3", "podNamespace == perhaps", "podNamespace.matches('a+')"] {
+    for partial in ["size(podNamespace) > 3", "podNamespace == perhaps", "podNamespace.contains('a')"] {
         assert_eq!(code(partial), Vec::<&str>::new(), "{partial}");
     }
 }

@@ -185,9 +185,9 @@ impl Walker<'_> {
                 None
             }
         };
-        // The other macros yield lists and maps, or count.
+        // The other macros yield lists and maps, or count. One within another costs the product of both.
         let is_condition = matches!(literal(&comprehension.accu_init), Some(Value::Bool(_)));
-        self.uses.is_partial |= !is_condition;
+        self.uses.is_partial |= !is_condition || entry.is_none() || !self.locals.is_empty();
         let before = self.locals.len();
         self.locals.push((comprehension.iter_var.clone(), entry));
         self.locals.extend(comprehension.iter_var2.clone().map(|name| (name, None)));

@@ -21,7 +21,7 @@ const MARKS: &[(&str, &str)] = &[
     ("??", "write `value.orValue(…)` for a value that may be absent"),
     ("?.", "write `value.?field` for a field that may be absent"),
     ("[@]", "`$${…}` is a literal `${…}`, for a shell"),
-    ("=~", "write `value.matches('…')`"),
+    ("=~", "write `value.startsWith('…')`, or `endsWith` or `contains`: there are no regular expressions"),
     ("“", "write straight quotes: `'`"),
     ("”", "write straight quotes: `'`"),
     ("‘", "write straight quotes: `'`"),
