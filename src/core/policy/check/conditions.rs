@@ -25,15 +25,21 @@ pub(super) fn of<'d>(
     visit: &mut dyn FnMut(&'d Interpolation, Subject, &[&'d Interpolation]),
 ) {
     let matcher: Vec<&Interpolation> = definition.matcher.when.iter().collect();
-    matcher.iter().for_each(|when| visit(when, Subject::Pod, &[]));
+    if let Some(when) = &definition.matcher.when {
+        visit(when, Subject::Pod, &[]);
+    }
     definition.warnings.iter().for_each(|warning| visit(&warning.when, Subject::Pod, &matcher));
     definition.refusals.iter().for_each(|refusal| visit(&refusal.when, Subject::Refusal, &matcher));
     let rules = definition.rules.iter().map(|rule| (&rule.when, &rule.containers));
     let settings = definition.settings.iter().map(|settings| (&settings.when, &settings.containers));
     for (when, containers) in rules.chain(settings) {
-        when.iter().for_each(|when| visit(when, Subject::Pod, &matcher));
+        if let Some(when) = when {
+            visit(when, Subject::Pod, &matcher);
+        }
         let around: Vec<&Interpolation> = matcher.iter().copied().chain(when).collect();
-        containers.iter().for_each(|condition| visit(condition, Subject::Container, &around));
+        if let Some(condition) = containers {
+            visit(condition, Subject::Container, &around);
+        }
     }
 }
 

@@ -188,7 +188,9 @@ impl<'d> Samples<'d> {
                 self.bind(&mut bindings, &parameter.name, resolve(parameter, None, &selection).value);
             }
         }
-        objects.iter().for_each(|(name, object)| bindings.set(name, object));
+        for (name, object) in &objects {
+            bindings.set(name, object);
+        }
         // A variable reads those before it.
         for variable in variables.map(|at| &self.definition.variables[*at]) {
             if let Ok(value) = variable.value.evaluate(&bindings) {

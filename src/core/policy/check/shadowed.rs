@@ -91,7 +91,8 @@ impl<'d> Tried<'_, 'd> {
         };
         let (first, value) = seen.other.as_ref().map(|(at, value)| (candidates[*at], value))?;
         let of_base = self.is_of_base(first);
-        if !of_base && !(seen.is_all && seen.before == seen.all) {
+        let is_always = seen.is_all && seen.before == seen.all;
+        if !of_base && !is_always {
             return None;
         }
         let place = self.place(later).filter(|place| place.file == own)?;

@@ -111,11 +111,15 @@ impl Walker<'_> {
     fn call(&mut self, call: &CallExpr, wanted: &[Value]) {
         match (call.func_name.as_str(), &call.target, call.args.as_slice()) {
             ("_&&_" | "_||_" | "!_" | "@not_strictly_false", _, args) => {
-                args.iter().for_each(|argument| self.value(argument, &*BOTH));
+                for argument in args {
+                    self.value(argument, &*BOTH);
+                }
             }
             ("_?_:_", _, [condition, then, other]) => {
                 self.value(condition, &*BOTH);
-                [then, other].into_iter().for_each(|value| self.value(value, wanted));
+                for value in [then, other] {
+                    self.value(value, wanted);
+                }
             }
             ("_==_" | "_!=_", _, [one, other]) => match (literal(one), literal(other)) {
                 (None, Some(known)) => self.value(one, &[known]),
@@ -143,7 +147,9 @@ impl Walker<'_> {
                 self.uses.is_partial = true;
             }
             ("orValue", Some(value), [otherwise]) => {
-                [value, otherwise].into_iter().for_each(|value| self.value(value, wanted));
+                for value in [value, otherwise] {
+                    self.value(value, wanted);
+                }
             }
             ("value" | "lowerAscii", Some(value), []) => self.value(value, wanted),
             ("hasValue", Some(value), []) => match self.place(value) {
