@@ -56,6 +56,11 @@ fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
 /// After so many errors, only the first one of each further sample is reported.
 const MAX_ERRORS: usize = 200;
 
+/// The work for all samples. One costs the square of the number of rules and variables, since a rule can read every
+/// variable and add to the same list as every other one.
+const MAX_WORK: usize = 50_000_000;
+const MAX_SAMPLES: usize = 1_000;
+
 fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
     let analysis = match analyse(policy, &pod, context) {
         Ok(Some(analysis)) => analysis,
@@ -109,7 +114,8 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
 fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) -> SourceError {
     let EvaluationError { expression, message, fault } = failure;
     let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
-    let hint = fault.hint.as_deref().unwrap_or("look at the values of the parameters");
+    let hint =
+        fault.hint.as_deref().unwrap_or("guard what a pod may lack, or look at the values that it reads");
     let diagnostic = Diagnostic::new(fault.span, message.clone()).code(SAMPLE_FAILED).hint(hint);
     let located = policy.definition().error_of(&fault, diagnostic);
     located.unwrap_or_else(|| error(policy, message, hint, Some(&expression)))
@@ -185,9 +191,10 @@ pub(crate) fn sample(policy: &Policy) -> Value {
 }
 
 /// Pods of several kinds that the policy matches, for the nodes that a table knows and the policy treats differently.
-fn samples(policy: &Policy) -> Vec<(String, Value)> {
+fn samples(policy: &Policy) -> impl Iterator<Item = (String, Value)> {
+    let definition = policy.definition();
     let mut tried: Vec<Arc<ResolvedPolicy>> = Vec::new();
-    let mut is_new = |nodes: &Selection| match policy.resolved(nodes) {
+    let mut is_new = move |nodes: &Selection| match policy.resolved(nodes) {
         Ok(resolved) if tried.iter().any(|known| Arc::ptr_eq(known, &resolved)) => false,
         Ok(resolved) => {
             tried.push(resolved);
@@ -195,12 +202,12 @@ fn samples(policy: &Policy) -> Vec<(String, Value)> {
         }
         Err(_) => true,
     };
-    let compared = compared::nodes(policy.definition());
-    let nodes: Vec<Selection> = policy.known_nodes().chain(compared).filter(|nodes| is_new(nodes)).collect();
-    let nodes = [None].into_iter().chain(nodes.iter().map(Some));
-    let mut samples: Vec<(String, Value)> = nodes.flat_map(|nodes| samples_on(policy, nodes)).collect();
-    samples.extend(samples_with_metadata(policy));
-    samples
+    let compared = compared::nodes(definition);
+    let nodes = policy.known_nodes().chain(compared).filter(move |nodes| is_new(nodes)).map(Some);
+    let samples = [None].into_iter().chain(nodes).flat_map(|nodes| samples_on(policy, nodes.as_ref()));
+    let size = definition.rules.len() + definition.variables.len();
+    let most = (MAX_WORK / size.pow(2).max(1)).clamp(1, MAX_SAMPLES);
+    samples.chain(samples_with_metadata(policy)).take(most)
 }
 
 /// The first sample with each of the labels and annotations for which conditions hold.

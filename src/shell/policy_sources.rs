@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::check::load;
 use crate::core::policy::suggestion::closest;
-use crate::core::policy::{Definition, Setting, SourceErrors, definitions};
+use crate::core::policy::{Definition, Foreign, Setting, SourceErrors, definitions};
 use crate::core::policy_list::listed;
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
@@ -42,6 +42,8 @@ pub(crate) struct RawPolicies {
     /// The path and text of the values file.
     values: Option<(String, String)>,
     sets: Vec<String>,
+    /// Remarks about the files of folders that are no policies.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Policies that are compiled, and the sources of their values.
@@ -51,6 +53,8 @@ pub(crate) struct Loaded {
     pub(crate) values: Option<Values>,
     /// The options `--set` by the name of their parameter.
     pub(crate) sets: BTreeMap<String, String>,
+    /// Remarks about the files of folders that are no policies.
+    pub(crate) notes: Vec<String>,
 }
 
 impl PolicySources {
@@ -59,33 +63,42 @@ impl PolicySources {
         self.read_files(false)
     }
 
+    /// Reads all files, which may be pipes.
+    pub(crate) fn read_once(&self) -> anyhow::Result<RawPolicies> {
+        self.read_files(true)
+    }
+
     fn read_files(&self, pipes: bool) -> anyhow::Result<RawPolicies> {
         let mut policies = Vec::new();
+        let mut others = Vec::new();
         for name in &self.policies {
-            policies.extend(read_policies(name, Allowed { pipes, ..POLICY })?);
+            let texts = read_policies(name, Allowed { pipes, ..POLICY }, &mut others)?;
+            for (file, text) in texts {
+                policies.push((file, text?));
+            }
         }
         let values = match &self.values {
             Some(path) => Some((path.clone(), read_file(path, Allowed { pipes, ..VALUES })?)),
             None => None,
         };
-        Ok(RawPolicies { policies, values, sets: self.sets.clone() })
+        Ok(RawPolicies { policies, values, sets: self.sets.clone(), notes: notes("used", &others) })
     }
 
     /// [`Self::load`] with the values file and the options, for messages about the source of a value.
     pub(crate) fn load_with_origins(&self) -> anyhow::Result<Loaded> {
-        let raw = self.read_files(true)?;
+        let raw = self.read_once()?;
         let policies = raw.compile()?;
         let values = raw.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let provider = policies.policies().first().map(|policy| policy.definition().provider.as_str());
         let name = |key: &str| without_provider(key, provider.unwrap_or_default()).to_owned();
         let sets =
             raw.sets.iter().filter_map(|set| Some((name(set.split_once('=')?.0), set.clone()))).collect();
-        Ok(Loaded { policies, values, sets })
+        Ok(Loaded { policies, values, sets, notes: raw.notes })
     }
 
     /// Reads all files, which may be pipes, and compiles the policies.
     pub fn load(&self) -> anyhow::Result<PolicySet> {
-        self.read_files(true)?.compile()
+        self.read_once()?.compile()
     }
 }
 
@@ -201,14 +214,30 @@ pub(crate) fn listing() -> anyhow::Result<String> {
     Ok(lines)
 }
 
-/// The file names and texts of a built-in policy, of a file, or of a directory.
+/// The name and the text of a policy file, or the reason for which it cannot be read.
+pub(crate) type PolicyText = (String, anyhow::Result<String>);
+
+/// The file names and texts of a built-in policy, of a file, or of the policies of a directory.
 pub(crate) fn policy_texts(name: &str) -> anyhow::Result<Vec<(String, String)>> {
-    read_policies(name, Allowed { pipes: true, ..POLICY })
+    let texts = each_policy_text(name, &mut Vec::new())?;
+    texts.into_iter().map(|(file, text)| Ok((file, text?))).collect()
 }
 
-fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, String)>> {
+/// [`policy_texts`], each on its own. The other files of a directory are added to `others`.
+pub(crate) fn each_policy_text(
+    name: &str,
+    others: &mut Vec<(String, Foreign)>,
+) -> anyhow::Result<Vec<PolicyText>> {
+    read_policies(name, Allowed { pipes: true, ..POLICY }, others)
+}
+
+fn read_policies(
+    name: &str,
+    allowed: Allowed,
+    others: &mut Vec<(String, Foreign)>,
+) -> anyhow::Result<Vec<PolicyText>> {
     if let Some(policy) = builtin::find(name) {
-        return Ok(vec![(format!("policies/{name}.yaml"), policy.text.to_owned())]);
+        return Ok(vec![(format!("policies/{name}.yaml"), Ok(policy.text.to_owned()))]);
     }
     let path = Path::new(name);
     if !name.contains(['/', '.']) && !path.exists() {
@@ -222,11 +251,54 @@ fn read_policies(name: &str, allowed: Allowed) -> anyhow::Result<Vec<(String, St
         bail!("there is no built-in policy `{name}`, nor a file or folder of that name\n{hint}");
     }
     if !path.is_dir() {
-        return Ok(vec![(name.to_owned(), read_file(name, allowed)?)]);
+        return Ok(vec![(name.to_owned(), read_file(name, allowed))]);
     }
     let files = policy_files(path).with_context(|| format!("{name} cannot be read"))?;
     ensure!(!files.is_empty(), "{name} has no policy in it; a policy is a file that ends with `.yaml`");
-    files.iter().map(|file| Ok((file.clone(), read_file(file, allowed)?))).collect()
+    let before = others.len();
+    let mut policies = Vec::new();
+    for file in files {
+        let text = read_file(&file, allowed);
+        match text.as_ref().ok().and_then(|text| Foreign::of(text)) {
+            Some(foreign) => others.push((file, foreign)),
+            None => policies.push((file, text)),
+        }
+    }
+    ensure!(
+        !policies.is_empty(),
+        "{name} has no policy in it; a policy has `kind: FabricPolicy`\n{}",
+        notes("used", &others[before..]).join("\n")
+    );
+    Ok(policies)
+}
+
+/// A note about the files of cases, and one about the other files that are no policies, which are not used or checked.
+pub(crate) fn notes(verb: &str, others: &[(String, Foreign)]) -> Vec<String> {
+    const SHOWN: usize = 5;
+    let (cases, others): (Vec<_>, Vec<_>) = others.iter().partition(|(_, foreign)| foreign.is_cases());
+    let listed = |files: &[&(String, Foreign)]| {
+        let kind =
+            |foreign: &Foreign| foreign.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        let mut shown: Vec<String> =
+            files.iter().take(SHOWN).map(|(file, foreign)| format!("{file}{}", kind(foreign))).collect();
+        if files.len() > SHOWN {
+            shown.push(format!("{} more", files.len() - SHOWN));
+        }
+        shown.join(", ")
+    };
+    let mut notes = Vec::new();
+    if let [(first, _), ..] = cases.as_slice() {
+        let folder = Path::new(first).parent().unwrap_or(Path::new("."));
+        notes.push(format!(
+            "not {verb}, cases: {}; run `fabric-injector policy test {}`",
+            listed(&cases),
+            folder.display()
+        ));
+    }
+    if !others.is_empty() {
+        notes.push(format!("not {verb}, no policies: {}", listed(&others)));
+    }
+    notes
 }
 
 /// The policy files of a directory, sorted by name, without hidden ones: a mounted ConfigMap has two.

@@ -355,3 +355,37 @@ fn a_folder_is_checked_without_its_other_files_which_are_named() {
     let run = check(&others, &["."]).exits(2);
     run.writes_nothing().says(&[". has no policy in it", "run `fabric-injector policy test .`"]);
 }
+
+#[test]
+fn a_file_that_is_no_text_does_not_end_the_check_of_the_others() {
+    let wrong = POLICY.replacen("name: lab\n", "name: wrong\n", 1);
+    let wrong = wrong.replacen("kind: FabricPolicy", "kind: FabricPolcy", 1);
+    let folder = folder(&[("lab.yaml", POLICY), ("wrong.yaml", &wrong)]);
+    fs::write(folder.path().join("bytes.yaml"), b"kind: \xff\n").unwrap();
+    let check = |format: &str| run_in(folder.path(), &["policy", "check", ".", "-o", format], "").exits(2);
+    let all: Vec<Value> = serde_json::from_slice(&check("json").stdout).unwrap();
+    let of = |file: &str| all.iter().filter(|one| one["file"] == file).collect::<Vec<_>>();
+    assert_eq!(of("./bytes.yaml")[0]["code"], "unreadable_file");
+    assert_eq!(of("./wrong.yaml").len(), 1, "{all:?}");
+    for format in ["text", "sarif", "github"] {
+        let run = check(format);
+        run.says(&["2 errors", "in 3 files"]);
+        assert!(run.text().contains("bytes.yaml") && run.text().contains("wrong.yaml"), "{}", run.text());
+    }
+}
+
+#[test]
+fn other_files_in_a_folder_of_policies_are_passed_over_by_every_command() {
+    let pod =
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: main, image: i}]}\n";
+    let others = [("pod.yaml", pod), ("kustomization.yaml", "resources: [pod.yaml]\n")];
+    let folder = folder(&[&[("lab.yaml", POLICY)], &others[..]].concat());
+    let run = |arguments: &[&str]| run_in(folder.path(), arguments, "").exits(0);
+    let named = ["./kustomization.yaml", "./pod.yaml (Pod)"];
+    run(&["policy", "check", "."]).says(&named);
+    run(&["policy", "explain", "."]).says(&named);
+    run(&["mutate", "--policy", ".", "-f", "pod.yaml"]).says(&named);
+    let report = run(&["mutate", "--policy", ".", "-f", "pod.yaml", "--report", "json"]).stderr;
+    let first: Value = serde_json::from_str(report.lines().next().unwrap()).unwrap();
+    assert_eq!(first["code"], "not_a_policy", "{first}");
+}

@@ -430,3 +430,23 @@ fn the_cases_of_the_document_pass() {
     let cases = (first.to_owned() + &others.concat()).matches("\n  - name: ").count();
     assert!(run.text().ends_with(&format!("{cases} passed, 0 failed\n")), "{}", run.text());
 }
+
+#[test]
+fn a_refusal_that_reads_what_rules_add_is_covered_by_a_case_that_it_refuses() {
+    let refusal = "  refusals:\n    - code: too_many\n      when: ${podRequests[?'example.com/nic'].orValue(0) > 4}\n      message: too many NICs\n  rules:";
+    let policy = POLICY.replacen("  rules:", refusal, 1);
+    let few = "  - name: few\n    with: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}\n    expect: {outcome: mutated}\n";
+    let many = "  - name: many\n    expect: {outcome: refused}\n";
+    let folder = lab(&[few, many]);
+    write(&folder, "lab.yaml", &policy);
+    let run = test(&folder, &["--coverage"]).exits(0);
+    assert!(!run.text().contains("too_many"), "{}", run.text());
+}
+
+#[test]
+fn junit_has_a_failure_for_what_is_not_covered() {
+    let run = test(&lab(&[PASSES]), &["-o", "junit", "--require-coverage"]).exits(1);
+    let text = run.text();
+    assert!(text.contains("<testsuites tests=\"2\" failures=\"1\">"), "{text}");
+    assert!(text.contains("name=\"rule `nics`\"><failure message=\"always applies\"/>"), "{text}");
+}

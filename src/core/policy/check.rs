@@ -5,19 +5,18 @@
 
 mod amounts;
 mod conditions;
-mod contradictions;
 mod environment;
 mod literals;
-mod meaning;
 mod names;
 mod networks;
 mod overlap;
 mod overlays;
 mod places;
-mod satisfy;
+mod samples;
 mod scope;
 mod shadowed;
 mod tables;
+mod terms;
 mod types;
 mod unused;
 mod volumes;
@@ -28,7 +27,7 @@ use super::source_error::SourceError;
 use super::source_file::SourceFile;
 use crate::core::yaml::Span;
 
-use meaning::Meaning;
+use samples::Samples;
 use scope::Scope;
 
 pub use overlap::overlaps;
@@ -44,21 +43,19 @@ pub fn errors(definition: &Definition) -> Vec<SourceError> {
 /// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
 pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     let scope = Scope::of(definition);
-    let meaning = Meaning::of(definition, &scope);
+    let samples = Samples::of(definition);
     let mut found = types::findings(definition, &scope);
-    found.extend(contradictions::of_parts(definition, &meaning, &found));
-    found.extend(conditions::findings(definition, &scope, &found));
-    found.extend(contradictions::of_conditions(definition, &meaning, &found));
+    found.extend(literals::findings(definition, &samples));
+    found.extend(conditions::findings(definition, &samples, &found));
     found.extend(unused::findings(definition));
     found.extend(overlays::findings(definition));
     found.extend(networks::findings(definition));
-    found.extend(literals::findings(definition, &meaning));
     found.extend(amounts::findings(definition));
-    found.extend(environment::findings(definition, &meaning));
+    found.extend(environment::findings(definition, &samples));
     found.extend(tables::findings(definition));
     found.extend(names::findings(definition));
-    found.extend(volumes::findings(definition, &meaning));
-    found.extend(shadowed::findings(definition, &scope, &meaning));
+    found.extend(volumes::findings(definition, &samples));
+    found.extend(shadowed::findings(definition, &scope, &samples));
     found.retain(|finding| finding.diagnostic.severity == Severity::Warning);
     let located = found.into_iter().map(|finding| finding.located(definition));
     located.filter(|finding| *finding.file == *definition.file).collect()

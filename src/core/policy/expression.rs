@@ -1,10 +1,10 @@
 //! CEL. Only this folder knows the library behind it.
 
 mod budget;
+mod compared;
 mod distinct;
 mod environment;
 mod failure;
-mod formula;
 mod functions;
 mod infer;
 mod reads;
@@ -20,10 +20,10 @@ use serde_json::Value;
 
 use crate::core::yaml::{SourceMap, Span};
 
+pub(crate) use compared::{How, Use};
 pub(crate) use failure::Failure;
-pub(crate) use formula::{Chain, Claim, Constant, Formula, Meanings, Test};
 pub(crate) use infer::{Part, TypeFinding};
-pub(crate) use reads::{Compared, Path, ReadSet, Step};
+pub(crate) use reads::{Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
 use budget::Counting;
@@ -134,13 +134,6 @@ impl Expression {
         let (names, reads) = (reader.names, Box::new(reader.reads));
         let counting = Counting::of(program.expression());
         Ok(Self { program, counting, source: source.to_owned(), map: SourceMap::default(), names, reads })
-    }
-
-    /// The texts with which it compares values of the pod, the container and the node.
-    pub(crate) fn compared(&self) -> BTreeSet<Compared> {
-        let mut reader = Reader::default();
-        reader.expression(self.program.expression());
-        reader.compared
     }
 
     /// The expression with the places of its characters.

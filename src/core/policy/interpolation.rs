@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::core::yaml::{Node, Span, Text};
 
-use super::diagnostic::{Diagnostic, INVALID_EXPRESSION, UNKNOWN_NAME};
+use super::diagnostic::{Diagnostic, INVALID_EXPRESSION, TOO_EARLY, UNKNOWN_NAME};
 use super::expression::{Bindings, Expression, find_name};
 use super::invalid_part::InvalidPart;
 use super::phase::{Names, Phase};
@@ -249,10 +249,21 @@ fn compile(
     for name in expression.names() {
         let place = || text.span_of(at + find_name(source, name).unwrap_or(0), name.len());
         let Some(known) = names.get(name) else {
+            if names.is_announced(name) {
+                let message = format!("the variable `{name}` is declared later");
+                let hint = "move it up: an expression reads the variables before it";
+                return Err(Diagnostic::new(place(), message).code(TOO_EARLY).hint(hint));
+            }
             let message = format!("`{name}` is neither a parameter nor a variable");
-            return Err(Diagnostic::new(place(), message)
-                .code(UNKNOWN_NAME)
-                .hint(suggest(name, names.all())));
+            let is_of_shell =
+                name.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+            let hint = match suggest(name, names.all()) {
+                hint if is_of_shell && !hint.starts_with("did you mean") => {
+                    format!("write `$${{{name}}}` for a literal `${{{name}}}`, or `$(NAME)` for the kubelet")
+                }
+                hint => hint,
+            };
+            return Err(Diagnostic::new(place(), message).code(UNKNOWN_NAME).hint(hint));
         };
         if phase.is_some_and(|phase| !phase.may_read(known)) {
             let message = format!("`{name}` is known {} only", known.describe());

@@ -114,20 +114,63 @@ impl Parameter {
     fn read_bounds(&mut self, fields: &mut Fields<'_>) {
         match self.kind {
             ParameterType::Integer | ParameterType::Number | ParameterType::Quantity => {
-                let minimum = fields.optional("minimum", |node| self.read_value(node));
-                let maximum = fields.optional("maximum", |node| self.read_value(node));
-                (self.minimum, self.maximum) = (minimum.unwrap_or_default(), maximum.unwrap_or_default());
+                self.minimum = fields.optional("minimum", |node| self.read_value(node)).unwrap_or_default();
+                let least = self.minimum.take();
+                let maximum = fields.optional("maximum", |node| {
+                    let most = self.read_value(node)?;
+                    let is_below =
+                        |least: &&Value| compare(self.kind, &most, least) == Some(std::cmp::Ordering::Less);
+                    match least.as_ref().filter(is_below) {
+                        Some(least) => Err(self
+                            .no_value(node, "maximum", &format!("`minimum`, which is {}", text_of(least)))
+                            .into()),
+                        None => Ok::<_, Problems>(most),
+                    }
+                });
+                (self.minimum, self.maximum) = (least, maximum.unwrap_or_default());
             }
             ParameterType::String => {
-                let one_of = fields.optional("enum", |node| reader::texts(node, "`enum`"));
+                let one_of = fields.optional("enum", |node| {
+                    let values = reader::texts(node, "`enum`")?;
+                    if values.is_empty() {
+                        Err(self.no_value(node, "enum", "").into())
+                    } else {
+                        Ok::<_, Problems>(values)
+                    }
+                });
                 self.one_of = one_of.unwrap_or_default();
             }
             ParameterType::StringList => {
                 self.min_items = fields.optional("minItems", read_length).unwrap_or_default();
-                self.max_items = fields.optional("maxItems", read_length).unwrap_or_default();
+                let least = self.min_items;
+                let most = fields.optional("maxItems", |node| {
+                    let most = read_length(node)?;
+                    match least.filter(|least| most < *least) {
+                        Some(least) => {
+                            Err(self.no_value(node, "maxItems", &format!("`minItems`, which is {least}")))
+                        }
+                        None => Ok(most),
+                    }
+                });
+                self.max_items = most.unwrap_or_default();
             }
             ParameterType::Boolean | ParameterType::Template => {}
         }
+    }
+
+    /// The error of a bound for which the parameter can have no value; `least` is the bound below it, in words.
+    fn no_value(&self, node: &Node, bound: &str, least: &str) -> Diagnostic {
+        let name = &self.name;
+        let message = match bound {
+            "enum" => format!("`enum` of `{name}` is empty, so that it can have no value"),
+            _ => format!("`{bound}` of `{name}` is less than {least}, so that it can have no value"),
+        };
+        let hint = if bound == "enum" {
+            "list the values, or leave `enum` out"
+        } else {
+            "correct one of the two bounds"
+        };
+        Diagnostic::new(node.span, message).hint(hint)
     }
 
     /// Reads and checks a value for this parameter from YAML.
@@ -271,6 +314,14 @@ fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
 
 fn read_table(parameter: &Parameter, node: &Node, labels: &NodeLabels) -> Checked<Table> {
     let entries = reader::entries(node, "`byNode`")?;
+    let empty = |node: &Node| matches!(&node.content, Content::Map(entries) if entries.is_empty());
+    if let Some(empty) =
+        [node].into_iter().chain(entries.iter().map(|entry| &entry.value)).find(|node| empty(node))
+    {
+        return Err(Diagnostic::new(empty.span, format!("a table of `{}` is empty", parameter.name))
+            .hint("write its entries, or leave it out")
+            .into());
+    }
     if let Some(default) = entries.iter().find(|entry| entry.key == DEFAULT) {
         return Err(Diagnostic::new(default.span, "`default` is not a label of nodes")
             .hint("write `default:` next to `byNode:`")

@@ -226,6 +226,9 @@ fn parameters(node: &Node, labels: &NodeLabels, names: &mut Names) -> Checked<Ve
 
 fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
     let entries = reader::entries(node, "`variables`").inspect_err(|_| names.add_unknown())?;
+    for entry in entries {
+        names.announce(&entry.key);
+    }
     all(entries.iter().map(|entry| {
         identifier(&entry.key, entry.span)?;
         let variable = Variable::read(&entry.key, &entry.value, names);

@@ -1,6 +1,6 @@
 //! The names that an expression can read, and when their values are known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::yaml::Span;
 
@@ -57,6 +57,8 @@ pub(crate) struct Names {
     known: BTreeMap<String, Phase>,
     /// The places of the names that the policy declares.
     declared: BTreeMap<String, Span>,
+    /// The names of all variables, those that are not declared yet among them.
+    variables: BTreeSet<String>,
     /// True if the declarations of names could not be read, so that every name may be one.
     has_unknown: bool,
 }
@@ -64,7 +66,7 @@ pub(crate) struct Names {
 impl Names {
     pub(crate) fn built_in() -> Self {
         let known = BUILT_IN.iter().map(|(name, phase)| ((*name).to_owned(), *phase)).collect();
-        Self { known, declared: BTreeMap::new(), has_unknown: false }
+        Self { known, declared: BTreeMap::new(), variables: BTreeSet::new(), has_unknown: false }
     }
 
     /// Adds a name; false if it is taken.
@@ -81,6 +83,16 @@ impl Names {
     /// The place where the policy declares a name.
     pub(super) fn place(&self, name: &str) -> Option<Span> {
         self.declared.get(name).copied()
+    }
+
+    /// Notes a variable that will be declared.
+    pub(super) fn announce(&mut self, name: &str) {
+        self.variables.insert(name.to_owned());
+    }
+
+    /// Returns whether a name that is not known yet is that of a variable.
+    pub(super) fn is_announced(&self, name: &str) -> bool {
+        self.variables.contains(name)
     }
 
     /// Takes any other name for one that is known everywhere.

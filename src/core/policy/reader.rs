@@ -160,9 +160,15 @@ pub(crate) fn unambiguous(node: &Node) -> Result<(), Diagnostic> {
         Scalar::Bool(value) => node.span.length == if *value { 4 } else { 5 },
         Scalar::Number(number) => {
             let shortest = number.to_string();
-            node.span.length <= shortest.len() || scalar::resolve(&shortest) != *value || number.is_f64()
+            let length = node.span.length;
+            match number.as_f64().filter(|_| number.is_f64()) {
+                // `08` and `1e3` are strings for some readers. A fraction may lack its first or last digits.
+                Some(float) => float.fract() != 0.0 || length >= shortest.len(),
+                None => length <= shortest.len() || scalar::resolve(&shortest) != *value,
+            }
         }
-        Scalar::Null | Scalar::String(_) => true,
+        Scalar::String(text) => !scalar::is_ambiguous(text),
+        Scalar::Null => true,
     };
     if spelled_out {
         return Ok(());

@@ -5,6 +5,7 @@ use crate::core::yaml::{self, Content, Node, Span};
 
 use super::diagnostic::{Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
 
+const ONE_POLICY: &str = "write each policy in a file of its own, without a `---` after it";
 const EXPRESSION: &str = "an expression is written as `${…}`, not as `{{ … }}`";
 
 /// The error with a hint for its most likely cause, which the line shows.
@@ -14,7 +15,8 @@ pub(super) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
     // The parser notices some slips on the next line, and a tab on the line before.
     let near = upto.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
     let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
-    let hint = near.copied().find_map(hint).or(next.map(|(_, hint)| hint));
+    let second = error.message.contains("second document").then_some(ONE_POLICY);
+    let hint = second.or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
     let mut diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
     if let Some((line, _)) = next.filter(|(_, blank)| hint == Some(*blank)) {
         let blanks = line.chars().take_while(|blank| *blank == ' ').count();

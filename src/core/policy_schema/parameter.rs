@@ -30,12 +30,13 @@ pub(super) fn parameter(extends: bool) -> Schema {
     };
     let length = || Schema::of(&["integer"]).with("minimum", 0);
     let amount = || Schema::of(&["integer", "number", "string"]);
-    let by_node = labels().with("additionalProperties", Schema::of(&["object"]));
+    let filled = |schema: Schema| schema.with("minProperties", 1);
+    let by_node = filled(labels().with("additionalProperties", filled(Schema::of(&["object"]))));
     let table = json!({"node.kubernetes.io/instance-type": {"large": 4, "small": {"8": 2, "4": 1}}});
     keys.optional("default", Schema::default().example(2), "The value if no other source has one.")
         .optional("minimum", amount().example(0), "The least value of an `integer`, `number` or `quantity`.")
         .optional("maximum", amount().example(8), "The greatest value of an `integer`, `number` or `quantity`.")
-        .optional("enum", texts().example(json!(["TREE", "RING"])), "The values that a `string` can have.")
+        .optional("enum", texts().with("minItems", 1).example(json!(["TREE", "RING"])), "The values that a `string` can have.")
         .optional("minItems", length().example(1), "The least number of items of a `stringList`.")
         .optional("maxItems", length().example(8), "The greatest number of items of a `stringList`.")
         .optional(

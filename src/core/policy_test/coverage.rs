@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, ScopeOf, each_scope};
+use crate::core::engine::{Mutation, Outcome, Reason, ScopeOf, each_scope};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::{About, Definition, PodContext, Policy, VALUE};
@@ -205,7 +205,10 @@ impl PolicyCoverage {
         let mut run = Run {
             definition: policy.definition(),
             pod,
-            refused: matches!(mutation.outcome, Outcome::Refused { .. }),
+            refusal: match &mutation.outcome {
+                Outcome::Refused { reason } => Some(reason),
+                _ => None,
+            },
             matches: true,
             active: Vec::new(),
             applied: vec![false; policy.definition().rules.len()],
@@ -245,7 +248,8 @@ impl PolicyCoverage {
 struct Run<'a> {
     definition: &'a Definition,
     pod: &'a Value,
-    refused: bool,
+    /// The reason for which the pod was refused.
+    refusal: Option<&'a Reason>,
     /// The value of `match.when`.
     matches: bool,
     /// The rules whose `when` holds.
@@ -328,7 +332,7 @@ impl Run<'_> {
         let lists = [(Kind::Refusal, &self.definition.refusals), (Kind::Warning, &self.definition.warnings)];
         for (kind, messages) in lists {
             // The engine gives no warnings for a pod that it refuses.
-            if kind == Kind::Warning && self.refused {
+            if kind == Kind::Warning && self.refusal.is_some() {
                 continue;
             }
             for (at, message) in messages.iter().enumerate() {
@@ -337,7 +341,14 @@ impl Run<'_> {
                 if let Some(value) = value {
                     bindings.set(VALUE, &value);
                 }
-                self.coverage.see_message(kind, messages.len() - at, message.when.holds(&bindings).ok());
+                let value = match self.refusal {
+                    // A refusal about the pod reads what the rules added, and the pod that was refused does not have it.
+                    Some(reason) if message.about == About::Pod => {
+                        matches!(reason, Reason::Policy { code, .. } if *code == message.code).then_some(true)
+                    }
+                    _ => message.when.holds(&bindings).ok(),
+                };
+                self.coverage.see_message(kind, messages.len() - at, value);
             }
         }
     }

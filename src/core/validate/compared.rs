@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::core::policy::Definition;
-use crate::core::policy::expression::{Compared, Step};
+use crate::core::policy::expression::{Path, Step, Use};
 use crate::core::policy::node::{SelectedLabel, Selection};
 use crate::core::schema::Format;
 
@@ -42,14 +42,27 @@ pub(super) fn metadata(definition: &Definition) -> Vec<Metadata> {
     all(definition).into_iter().filter_map(metadata).collect()
 }
 
+/// A value of the pod or of its nodes, and a text with which an expression compares it.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Compared {
+    root: String,
+    path: Path,
+    text: String,
+}
+
 fn all(definition: &Definition) -> BTreeSet<Compared> {
     let mut compared = BTreeSet::new();
     definition.texts(&mut |text| {
-        for expression in text.expressions() {
-            let is_value = |compared: &Compared| {
-                !compared.text.is_empty() && Format::LabelValue.check(&compared.text).is_ok()
-            };
-            compared.extend(expression.compared().into_iter().filter(is_value));
+        let uses = text.expressions().flat_map(|expression| expression.uses(&[], &|_| Vec::new()).list);
+        for Use { root, path, values, .. } in
+            uses.filter(|used| ["node", "pod"].contains(&used.root.as_str()))
+        {
+            let texts = values.iter().filter_map(|value| value.as_str());
+            let texts = texts.filter(|text| !text.is_empty() && Format::LabelValue.check(text).is_ok());
+            compared.extend(texts.map(|text| {
+                let (root, path, text) = (root.clone(), path.clone(), text.to_owned());
+                Compared { root, path, text }
+            }));
         }
     });
     compared.into_iter().take(MAX_VALUES).collect()

@@ -79,6 +79,7 @@ enum Guard {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let sources = PolicySources::from(arguments.policies.clone()).read()?;
     let policies = sources.compile()?;
+    sources.notes.iter().for_each(|note| output.message(note));
     let definitions = policies.policies().iter().map(crate::core::policy::Policy::definition);
     let (built_in, own): (Vec<_>, Vec<_>) = definitions.partition(|definition| {
         builtin::find(&definition.name).is_some_and(|one| one.text == definition.text)

@@ -70,8 +70,8 @@ enum ReportFormat {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let policies = match load(arguments) {
-        Ok(policies) => policies,
+    let (policies, notes) = match load(arguments) {
+        Ok(loaded) => loaded,
         Err(error) if arguments.report == ReportFormat::Json => {
             output.message(&report::json_error(&Failure::new("bad_usage", format!("{error:#}"))));
             return Ok(ExitStatus::Bad);
@@ -87,6 +87,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         target: Target::Output(Before::NOTHING),
         names: None,
     };
+    for note in &notes {
+        run.warn("not_a_policy", None, note);
+    }
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
     if arguments.output == Some(Format::Diff) {
@@ -106,19 +109,20 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(run.status)
 }
 
-/// Loads the policies, and fails for options that do not fit them or each other.
-fn load(arguments: &Arguments) -> anyhow::Result<PolicySet> {
+/// Loads the policies, with remarks about other files, and fails for options that do not fit them or each other.
+fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>)> {
     ensure!(
         !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
         "`--in-place` edits files, and `-` is standard input"
     );
-    let policies = PolicySources::from(arguments.policies.clone()).load()?;
+    let sources = PolicySources::from(arguments.policies.clone()).read_once()?;
+    let policies = sources.compile()?;
     arguments.exit_policy.validate(&policies)?;
     ensure!(
         !arguments.assume_annotated || !policies.triggers().is_empty(),
         "--assume-annotated: no policy in use has `match.anyAnnotation`, so that there is no annotation to assume"
     );
-    Ok(policies)
+    Ok((policies, sources.notes))
 }
 
 /// The documents of a stream that are injected at the same time: enough for all processors, few enough for memory.

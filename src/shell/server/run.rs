@@ -78,6 +78,9 @@ impl Server {
     pub async fn bind(config: Config, reconciler: Option<Reconciler>) -> anyhow::Result<Self> {
         let sources = config.policy_sources.read()?;
         let policies = sources.compile()?;
+        for note in &sources.notes {
+            tracing::info!(detail = %note, "files that are no policies");
+        }
         let material = config.tls.read(reconciler.as_ref())?;
         let (tls, validity) = TlsSettings::new(material.clone(), SystemTime::now())?;
         let state = Arc::new(State::new(policies, config.on_error, config.limits).in_mode(config.mode));

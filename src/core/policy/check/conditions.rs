@@ -1,105 +1,137 @@
-//! Conditions that have the same value for every pod, whatever the parameters are.
+//! Conditions that have the same value for every sample.
 
-use serde_json::Value;
-
+use crate::core::counted;
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::{ALWAYS_FALSE, ALWAYS_TRUE};
-use crate::core::policy::expression::types::{Kind, Texts};
-use crate::core::policy::expression::{Bindings, Expression};
+use crate::core::policy::diagnostic::{ALWAYS_FALSE, ALWAYS_TRUE, Diagnostic};
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::yaml::Span;
 
 use super::Finding;
-use super::scope::Scope;
+use super::samples::{Parameters, Samples};
 
 /// The subject of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Subject {
     Pod,
+    /// One that always holds refuses every pod, and may be a constant.
+    Refusal,
     /// One that always holds selects every container, as `${gpus >= 0}` does on purpose.
     Container,
 }
 
-/// Calls `visit` with every condition of a policy.
-pub(super) fn of(definition: &Definition, visit: &mut dyn FnMut(&Interpolation, Subject)) {
-    let mut pod = |condition: &Interpolation| visit(condition, Subject::Pod);
-    definition.matcher.when.iter().for_each(&mut pod);
-    for warning in definition.warnings.iter().chain(&definition.refusals) {
-        pod(&warning.when);
+/// Calls `visit` with every condition of a policy, and with those that hold where it is evaluated.
+pub(super) fn of<'d>(
+    definition: &'d Definition,
+    visit: &mut dyn FnMut(&'d Interpolation, Subject, &[&'d Interpolation]),
+) {
+    let matcher: Vec<&Interpolation> = definition.matcher.when.iter().collect();
+    if let Some(when) = &definition.matcher.when {
+        visit(when, Subject::Pod, &[]);
     }
-    definition.rules.iter().filter_map(|rule| rule.when.as_ref()).for_each(&mut pod);
-    definition.settings.iter().filter_map(|settings| settings.when.as_ref()).for_each(&mut pod);
-    let rules = definition.rules.iter().filter_map(|rule| rule.containers.as_ref());
-    let settings = definition.settings.iter().filter_map(|settings| settings.containers.as_ref());
-    rules.chain(settings).for_each(|condition| visit(condition, Subject::Container));
+    definition.warnings.iter().for_each(|warning| visit(&warning.when, Subject::Pod, &matcher));
+    definition.refusals.iter().for_each(|refusal| visit(&refusal.when, Subject::Refusal, &matcher));
+    let rules = definition.rules.iter().map(|rule| (&rule.when, &rule.containers));
+    let settings = definition.settings.iter().map(|settings| (&settings.when, &settings.containers));
+    for (when, containers) in rules.chain(settings) {
+        if let Some(when) = when {
+            visit(when, Subject::Pod, &matcher);
+        }
+        let around: Vec<&Interpolation> = matcher.iter().copied().chain(when).collect();
+        if let Some(condition) = containers {
+            visit(condition, Subject::Container, &around);
+        }
+    }
 }
 
-/// The conditions that never or always hold, without those of which a part is known to be wrong.
-pub(super) fn findings(definition: &Definition, scope: &Scope, known: &[Finding]) -> Vec<Finding> {
+/// The conditions that no sample meets, or every sample, without those of which a part is known to be wrong.
+pub(super) fn findings(definition: &Definition, samples: &Samples<'_>, known: &[Finding]) -> Vec<Finding> {
+    let is_known = |source: &str| known.iter().any(|finding| finding.text == source);
     let mut found = Vec::new();
-    of(definition, &mut |condition, subject| {
+    of(definition, &mut |condition, subject, around| {
         let Interpolation::Expression(expression) = condition else { return };
-        let is_known = known.iter().any(|finding| finding.text == expression.source());
-        // A constant is written on purpose.
-        if is_known || expression.names().is_empty() {
+        // A constant is written on purpose, unless it refuses every pod.
+        let is_constant = expression.names().is_empty();
+        if is_known(expression.source()) || is_constant && subject != Subject::Refusal {
             return;
         }
-        let known = scope.of_text(condition).truth().or_else(|| for_all_values(expression, scope));
-        let Some(value) = known else { return };
-        if value && subject == Subject::Container {
-            return;
+        let alone = constant(samples, condition, &[]);
+        let within = || if around.is_empty() { None } else { constant(samples, condition, around) };
+        let Some((value, seen)) = alone.or_else(within) else { return };
+        let is_meant = if value { subject == Subject::Container } else { is_constant };
+        if !is_meant {
+            found.push(finding(expression.source(), condition.span(), value, &seen));
         }
-        let (code, adverb, hint) = if value {
-            (ALWAYS_TRUE, "always", "leave it out, or compare with a value that makes a difference")
-        } else {
-            (ALWAYS_FALSE, "never", "compare with a value that occurs, or remove what depends on it")
-        };
-        let message = format!("`{}` {adverb} holds, for any pod and any parameters", condition.source());
-        let mut finding = Finding::warning(code, expression.source(), message, hint);
-        finding.diagnostic.span = condition.span();
-        found.push(finding);
+    });
+    for rule in definition.rules.iter().filter(|rule| rule.requires_pod_network) {
+        found.extend(rule.when.as_ref().and_then(|when| of_host_network(samples, when, &rule.name)));
+    }
+    definition.texts(&mut |text| {
+        for expression in text.expressions().filter(|expression| !is_known(expression.source())) {
+            for (condition, span) in expression.choices() {
+                let source = condition.source().to_owned();
+                let condition = Interpolation::Expression(condition.into());
+                if let Some((value, seen)) = constant(samples, &condition, &[]) {
+                    found.push(finding(&source, span, value, &seen));
+                }
+            }
+        }
     });
     found
 }
 
-/// A condition with more combinations of values is not evaluated for each.
-const MAX_COMBINATIONS: usize = 512;
-
-/// The value of a condition over booleans and enumerations, if it is the same for each combination of their values:
-/// that of `fabric != 'a' || fabric != 'b'` is.
-fn for_all_values(expression: &Expression, scope: &Scope) -> Option<bool> {
-    let values: Vec<(&str, Vec<Value>)> = expression
-        .names()
-        .iter()
-        .map(|name| Some((name.as_str(), values_of(scope, name)?)))
-        .collect::<Option<_>>()?;
-    let combinations =
-        values.iter().try_fold(1_usize, |product, (_, values)| product.checked_mul(values.len()))?;
-    if combinations > MAX_COMBINATIONS {
-        return None;
-    }
-    let mut all = (0..combinations).map(|mut at| {
-        let mut bindings = Bindings::new();
-        for (name, values) in &values {
-            bindings.set(name, &values[at % values.len()]);
-            at /= values.len();
+/// The value of a condition in all samples that meet those around it, and their number in words; `None` if it has both
+/// values, or if a pod can exist for which it has another one.
+fn constant(
+    samples: &Samples<'_>,
+    condition: &Interpolation,
+    around: &[&Interpolation],
+) -> Option<(bool, String)> {
+    let all: Vec<&Interpolation> = around.iter().copied().chain([condition]).collect();
+    let (mut yes, mut no) = (0, 0);
+    let is_all = samples.each(&all, Parameters::Any, &mut |sample| {
+        if sample.all_hold(around) {
+            let value = sample.holds(condition);
+            yes += usize::from(value == Some(true));
+            no += usize::from(value == Some(false));
         }
-        expression.evaluate(&bindings).ok()?.as_bool()
     });
-    let first = all.next()??;
-    all.all(|other| other == Some(first)).then_some(first)
+    let value = yes > 0;
+    let is_constant = is_all && (yes == 0) != (no == 0);
+    let what = if around.is_empty() { "" } else { " where the conditions around it hold" };
+    let seen =
+        || format!("{} of {}{what}", if value { "each" } else { "none" }, counted(yes + no, "sample pod"));
+    is_constant.then(|| (value, seen()))
 }
 
-/// All values that a name can have; `None` if they cannot be listed.
-fn values_of(scope: &Scope, name: &str) -> Option<Vec<Value>> {
-    let mut values = Vec::new();
-    for kind in scope.get(name).kinds()? {
-        match kind {
-            Kind::Null => values.push(Value::Null),
-            Kind::Bool(Some(value)) => values.push((*value).into()),
-            Kind::Bool(None) => values.extend([true.into(), false.into()]),
-            Kind::String(Texts::These(texts)) => values.extend(texts.iter().map(|text| text.as_str().into())),
-            _ => return None,
+fn finding(source: &str, span: Span, value: bool, seen: &str) -> Finding {
+    let (code, hint) = match (value, source.contains("||"), source.contains("&&")) {
+        (true, true, _) => (ALWAYS_TRUE, "did you mean `&&`? Otherwise, leave the condition out"),
+        (true, _, _) => (ALWAYS_TRUE, "leave it out, or compare with a value that makes a difference"),
+        (false, _, true) => {
+            (ALWAYS_FALSE, "did you mean `||`? Otherwise, remove what depends on the condition")
         }
-    }
-    (!values.is_empty()).then_some(values)
+        (false, _, _) => (ALWAYS_FALSE, "compare with a value that occurs, or remove what depends on it"),
+    };
+    let diagnostic = Diagnostic::warning(code, span, format!("`{source}` is true for {seen}")).hint(hint);
+    Finding { diagnostic, text: source.to_owned() }
+}
+
+/// A rule for hostNetwork pods only that is left out for them.
+fn of_host_network(samples: &Samples<'_>, when: &Interpolation, rule: &str) -> Option<Finding> {
+    let mut seen = 0;
+    let mut excluded = 0;
+    let network = samples.has_network.as_ref()?;
+    let is_all = samples.each(&[when, network], Parameters::Any, &mut |sample| {
+        if sample.holds(when) == Some(true) {
+            seen += 1;
+            excluded += usize::from(sample.holds(network) == Some(false));
+        }
+    });
+    let message = format!(
+        "`{}` holds for hostNetwork pods only, which rule `{rule}` leaves out by `requiresPodNetwork`",
+        when.source()
+    );
+    let hint = "write `!hostNetwork`, or remove `requiresPodNetwork`";
+    let diagnostic = Diagnostic::warning(ALWAYS_FALSE, when.span(), message).hint(hint);
+    (is_all && seen > 0 && seen == excluded).then(|| Finding { diagnostic, text: when.source() })
 }

@@ -5,8 +5,8 @@ use crate::core::policy::diagnostic::{Diagnostic, UNRESOLVED_REFERENCE};
 use crate::core::policy::overlay::{Element, Instruction, Template, Variable};
 
 use super::Finding;
-use super::meaning::Meaning;
 use super::places::{Places, Step};
+use super::samples::Samples;
 
 /// A variable that a rule sets in the containers that it selects.
 struct Set<'d> {
@@ -15,7 +15,7 @@ struct Set<'d> {
     value: Option<String>,
 }
 
-pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Finding> {
     let Some(all) = definition.rules.iter().map(variables).collect::<Option<Vec<_>>>() else {
         return Vec::new();
     };
@@ -27,7 +27,7 @@ pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Fi
         let problem = own(set.name, value).or_else(|| {
             let later = references(value).find(|name| {
                 let meets = |other: &Set<'_>| {
-                    !meaning.excludes(&[&meaning.of_rule(set.rule), &meaning.of_rule(other.rule)])
+                    !samples.exclude(&samples.conditions_of(set.rule), &samples.conditions_of(other.rule))
                 };
                 let is_set =
                     |sets: &[Set<'_>]| sets.iter().any(|other| other.name == *name && meets(other));

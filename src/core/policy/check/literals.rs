@@ -1,28 +1,30 @@
 //! Texts that do not mean what they seem to: amounts in quotes, prefixes that are gone, and modes in paths.
 
+use serde_json::Value;
+
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{
     ALWAYS_FALSE, Diagnostic, MODE_IN_MOUNT_PATH, QUANTITY_AS_TEXT, USELESS_PREFIX,
 };
-use crate::core::policy::expression::{Claim, Constant, Expression, Part, Test};
+use crate::core::policy::expression::{Expression, Part};
+use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Element, Instruction};
 use crate::core::policy::parameter::ParameterType;
 use crate::core::schema::Format;
 
 use super::Finding;
-use super::meaning::Meaning;
 use super::overlays::instructions;
 use super::places::Places;
+use super::samples::Samples;
+use super::terms::Terms;
 
-pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     definition.texts(&mut |text| {
         for expression in text.expressions() {
             quantities(definition, expression, &mut found);
-            for test in expression.tests(meaning) {
-                found.extend(without_prefix(definition, &test));
-            }
         }
+        found.extend(without_prefix(definition, samples, text));
     });
     prefixes(definition, &mut found);
     mount_paths(definition, &mut found);
@@ -54,32 +56,28 @@ fn quantities(definition: &Definition, expression: &Expression, found: &mut Vec<
 }
 
 /// A comparison of the value of a label with a text that begins with a prefix which is removed from it.
-fn without_prefix(definition: &Definition, test: &Test) -> Option<Finding> {
-    let label = test.roots.first().filter(|_| test.roots.len() == 1)?;
-    let mut steps = label.split('\u{0}').filter(|step| *step != "?");
-    let (Some("node"), Some(label), None) = (steps.next(), steps.next(), steps.next()) else { return None };
-    let texts: Vec<&str> = match &test.claim {
-        Claim::StartsWith(beginning) => vec![beginning],
-        Claim::OneOf(constants) => constants
-            .iter()
-            .filter_map(|constant| if let Constant::Text(one) = constant { Some(one.as_str()) } else { None })
-            .collect(),
-        _ => return None,
-    };
-    let prefixes = definition.node_labels.prefixes(label);
-    let (compared, prefix) = texts.iter().find_map(|compared| {
-        let begins = |prefix: &&String| !prefix.is_empty() && compared.starts_with(prefix.as_str());
-        Some((*compared, prefixes.iter().find(begins)?.as_str()))
+fn without_prefix(definition: &Definition, samples: &Samples<'_>, text: &Interpolation) -> Option<Finding> {
+    let Interpolation::Expression(expression) = text else { return None };
+    let source = expression.source();
+    let terms = Terms::of(samples, &[text])?;
+    let (label, compared, prefix) = terms.labels().find_map(|(label, values)| {
+        values.iter().filter_map(Value::as_str).filter(|value| source.contains(value)).find_map(|compared| {
+            let mut prefixes = definition.node_labels.prefixes(label).iter();
+            let prefix =
+                prefixes.find(|prefix| !prefix.is_empty() && compared.starts_with(prefix.as_str()))?;
+            Some((label, compared, prefix))
+        })
     })?;
     let message = format!(
-        "`{}` compares with `{compared}`, and `nodeLabels` removes `{prefix}` from the values of `{label}`",
-        test.shown()
+        "`{source}` compares with `{compared}`, and `nodeLabels` removes `{prefix}` from the values of `{label}`"
     );
     let hint = match &compared[prefix.len()..] {
         "" => "remove the comparison".to_owned(),
         rest => format!("write `'{rest}'`"),
     };
-    Some(warning(Diagnostic::warning(ALWAYS_FALSE, test.span, message).hint(hint)))
+    let (at, length) = (source.find(compared).unwrap_or_default(), compared.len());
+    let diagnostic = Diagnostic::warning(ALWAYS_FALSE, expression.span(at, length), message).hint(hint);
+    Some(Finding { diagnostic, text: source.to_owned() })
 }
 
 /// Prefixes that no value of a label begins with, or that an earlier prefix takes away.

@@ -11,6 +11,7 @@ use crate::core::policy::diagnostic::{
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::ANY_VALUE;
 use crate::core::policy::overlay::{Element, Instruction, StringValue, Template};
+use crate::core::policy::suggestion::closest;
 use crate::core::schema::is_extended_resource;
 
 use super::Finding;
@@ -115,6 +116,7 @@ fn sidecars(definition: &Definition, found: &mut Vec<Finding>) {
 fn devices(definition: &Definition, found: &mut Vec<Finding>) {
     let mut devices: Vec<&str> = Vec::new();
     let mut may_lock = false;
+    let mut prefixed: Option<&str> = None;
     for instruction in instructions(definition) {
         nested(instruction, &mut |instruction| match instruction {
             Instruction::Amounts(amounts) => {
@@ -141,8 +143,13 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
                 }
             }
             Instruction::Capabilities { lists, .. } => {
-                may_lock |=
-                    lists.iter().any(|(field, list)| field.name == "add" && may_have(list, "IPC_LOCK"));
+                for (_, list) in lists.iter().filter(|(field, _)| field.name == "add") {
+                    let names = texts(list);
+                    may_lock |=
+                        names.as_ref().is_none_or(|names| names.iter().any(|name| locks_memory(name)));
+                    let is_prefixed = |name: &&str| name.eq_ignore_ascii_case("CAP_IPC_LOCK");
+                    prefixed = prefixed.or(names.into_iter().flatten().find(is_prefixed));
+                }
             }
             Instruction::Value { field, .. } => may_lock |= field.name == "privileged",
             Instruction::Computed { field, .. } => {
@@ -158,22 +165,29 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
         let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
         let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the nodes \
                     set no limit for locked memory";
-        found.push(Finding::warning(DEVICE_WITHOUT_IPC_LOCK, device, message, hint));
+        found.push(match prefixed {
+            Some(name) => {
+                let hint = "write `IPC_LOCK`: Kubernetes names capabilities without `CAP_`";
+                Finding::warning(DEVICE_WITHOUT_IPC_LOCK, name, message, hint)
+            }
+            None => Finding::warning(DEVICE_WITHOUT_IPC_LOCK, device, message, hint),
+        });
     }
 }
 
-/// Returns whether a list has a text, or an expression that may yield it.
-fn may_have(list: &Template, text: &str) -> bool {
+/// The names in a list; `None` if an expression may yield some.
+fn texts(list: &Template) -> Option<Vec<&str>> {
     match list {
-        Template::Constant(Value::Array(items)) => {
-            items.iter().any(|item| [text, "ALL"].contains(&item.as_str().unwrap_or_default()))
-        }
-        Template::List(items) => items.iter().any(|Element(item)| match item {
-            Template::Constant(item) => [text, "ALL"].contains(&item.as_str().unwrap_or_default()),
-            _ => true,
-        }),
-        _ => true,
+        Template::Constant(Value::Array(items)) => items.iter().map(Value::as_str).collect(),
+        Template::List(items) => items.iter().map(|Element(item)| item.as_text()).collect(),
+        _ => None,
     }
+}
+
+/// Returns whether a name is that of the capability, or a misspelling of it, which has a warning of its own.
+fn locks_memory(name: &str) -> bool {
+    let name = name.to_uppercase().replace('-', "_");
+    name == "ALL" || closest(&name, ["IPC_LOCK"]).is_some()
 }
 
 /// Networks that are not added to those of the pod.

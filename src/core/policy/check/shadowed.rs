@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::core::counted;
 use crate::core::policy::definition::{Definition, OnConflict, Rule};
 use crate::core::policy::diagnostic::{Diagnostic, SHADOWED_VALUE};
 use crate::core::policy::expression::types::Kind;
@@ -12,9 +13,8 @@ use crate::core::policy::interpolation::text_of;
 use crate::core::policy::overlay::{Element, Instruction, StringValue, Template, Variable};
 
 use super::Finding;
-use super::meaning::Meaning;
 use super::places::{Place, Places, Step};
-use super::satisfy::surely_meet;
+use super::samples::{Parameters, Samples};
 use super::scope::Scope;
 
 /// A value that a rule sets.
@@ -24,57 +24,153 @@ struct Written<'d> {
     /// The step at which a message points, after the path.
     at: Option<&'static str>,
     template: Template,
-    /// False for a value outside of the containers.
-    in_container: bool,
 }
 
 /// A value of which more than this many rules set another one is compared with the first ones only.
 const MAX_WRITERS: usize = 16;
 
-pub(super) fn findings(definition: &Definition, scope: &Scope, meaning: &Meaning<'_>) -> Vec<Finding> {
-    let places = Places::of(definition);
+pub(super) fn findings(definition: &Definition, scope: &Scope, samples: &Samples<'_>) -> Vec<Finding> {
     let mut by_path: BTreeMap<Vec<Step>, Vec<Written<'_>>> = BTreeMap::new();
     for rule in &definition.rules {
         of_rule(rule, &mut |written| by_path.entry(written.path.clone()).or_default().push(written));
     }
+    let places = Places::of(definition);
+    let tried = Tried { definition, scope, samples, places: &places };
     let mut found = Vec::new();
     for writers in by_path.values().filter(|writers| writers.len() > 1) {
         for (at, later) in writers.iter().enumerate().skip(1) {
-            if may_be_absent(&later.template, scope) {
-                continue;
-            }
             // A later rule can replace a value, unless the earlier one insists on it.
             let stays = |earlier: &&Written<'_>| {
                 later.rule.on_conflict != OnConflict::Replace
                     || earlier.rule.on_conflict == OnConflict::Refuse
             };
-            let earlier = writers[..at.min(MAX_WRITERS)].iter().filter(stays).find(|earlier| {
-                earlier.rule.name != later.rule.name
-                    && earlier.template != later.template
-                    && shown(&earlier.template) != shown(&later.template)
-                    && !may_be_absent(&earlier.template, scope)
-                    && meet(earlier, later, meaning)
-            });
-            if let Some(earlier) = earlier
-                && let Some(finding) = finding(earlier, later, definition, &places)
-            {
-                found.push(finding);
+            let is_other = |earlier: &&Written<'_>| {
+                earlier.rule.name != later.rule.name && shown(&earlier.template) != shown(&later.template)
+            };
+            let earlier: Vec<&Written<'_>> =
+                writers[..at].iter().filter(stays).filter(is_other).take(MAX_WRITERS).collect();
+            if !earlier.is_empty() {
+                found.extend(tried.finding(&earlier, later));
             }
         }
     }
     found
 }
 
-/// Returns whether both rules are sure to apply to some pod together.
-fn meet(earlier: &Written<'_>, later: &Written<'_>, meaning: &Meaning<'_>) -> bool {
-    let conditions = |written: &Written<'_>| {
-        let condition = meaning.of_rule(written.rule);
-        // Outside of the containers, two rules can apply by different containers.
-        if written.in_container { condition } else { condition.without(&["container", "gpus", "gpuCounts"]) }
-    };
-    let depends = |one: &_, other: &_| meaning.depends(one, other);
-    let (one, other) = (conditions(earlier), conditions(later));
-    surely_meet(&one, &other, &depends) && !meaning.excludes(&[&one, &other])
+struct Tried<'t, 'd> {
+    definition: &'d Definition,
+    scope: &'t Scope,
+    samples: &'t Samples<'d>,
+    places: &'t Places<'d>,
+}
+
+/// What samples show of a value and of those that earlier rules set.
+#[derive(Default)]
+struct Seen {
+    /// The samples to which the rule applies with a value.
+    all: usize,
+    /// Those among them in which an earlier rule sets a value.
+    before: usize,
+    /// The earlier rule, by position, and its value, if that is another one.
+    other: Option<(usize, String)>,
+    /// False if a pod can exist that is like none of the samples.
+    is_all: bool,
+}
+
+impl<'d> Tried<'_, 'd> {
+    fn finding(&self, earlier: &[&Written<'d>], later: &Written<'d>) -> Option<Finding> {
+        let own = &self.definition.file;
+        let of_base: Vec<&Written<'d>> = earlier.iter().copied().filter(|one| self.is_of_base(one)).collect();
+        // Whoever extends a policy may not know all of its rules. Within a policy, one rule can be for some pods, and a
+        // later one for the rest.
+        let by_base =
+            Some(self.seen(&of_base, later, Parameters::Defaults)).filter(|seen| seen.other.is_some());
+        let (candidates, seen) = match by_base {
+            Some(seen) => (&*of_base, seen),
+            None => (earlier, self.seen(earlier, later, Parameters::Any)),
+        };
+        let (first, value) = seen.other.as_ref().map(|(at, value)| (candidates[*at], value))?;
+        let of_base = self.is_of_base(first);
+        let is_always = seen.is_all && seen.before == seen.all;
+        if !of_base && !is_always {
+            return None;
+        }
+        let place = self.place(later).filter(|place| place.file == own)?;
+        let Place { file, span } = self.place(first)?;
+        let line = if of_base { format!("{file}:{}", span.line) } else { format!("line {}", span.line) };
+        let (Step::Field(name) | Step::Entry(_, name)) = later.path.last()?;
+        let number = match (seen.before, seen.all) {
+            (before, all) if before == all => format!("each of {}", counted(all, "sample pod")),
+            (before, all) => format!("{before} of {}", counted(all, "sample pod")),
+        };
+        let wanted = shown(&later.template);
+        let outcome = match later.rule.on_conflict {
+            OnConflict::Refuse | OnConflict::Replace => format!("so that the pod is refused for `{wanted}`"),
+            OnConflict::Keep => format!("which stays in place of `{wanted}`"),
+        };
+        let message = format!(
+            "in {number} to which this rule applies, rule `{}` ({line}) sets `{name}` to `{value}` first, \
+             {outcome}",
+            first.rule.name
+        );
+        let hint = if of_base && later.rule.on_conflict == OnConflict::Keep {
+            "write `onConflict: replace` in this rule to replace the value of the base"
+        } else {
+            "let the `when` of one rule exclude the other, or set the value in one rule, as in `${condition ? 'a' : 'b'}`"
+        };
+        let diagnostic = Diagnostic::warning(SHADOWED_VALUE, place.span, message).hint(hint);
+        Some(Finding::placed(diagnostic, self.definition))
+    }
+
+    fn place(&self, written: &Written<'_>) -> Option<Place<'_>> {
+        let at = written.at.map(|name| Step::Field(name.to_owned()));
+        let path: Vec<Step> = written.path.iter().cloned().chain(at).collect();
+        self.places.value(&written.rule.name, &path)
+    }
+
+    fn is_of_base(&self, written: &Written<'_>) -> bool {
+        !self.definition.bases.is_empty()
+            && self.place(written).is_some_and(|place| place.file != self.definition.file)
+    }
+
+    /// Tries a rule and those before it that set the same value.
+    fn seen(&self, earlier: &[&Written<'d>], later: &Written<'d>, parameters: Parameters) -> Seen {
+        let mut seen = Seen::default();
+        if earlier.is_empty() {
+            return seen;
+        }
+        let matcher: Vec<&Interpolation> = self.definition.matcher.when.iter().collect();
+        let conditions = |written: &Written<'d>| self.samples.conditions_of(written.rule);
+        let (wanted, before) =
+            (conditions(later), earlier.iter().map(|one| conditions(one)).collect::<Vec<_>>());
+        let templates = || earlier.iter().chain([&later]).map(|written| &written.template);
+        let mut texts: Vec<Interpolation> = Vec::new();
+        for template in templates().filter(|template| may_be_absent(template, self.scope)) {
+            template.texts(&mut |text| texts.push(text.clone()));
+        }
+        let all = matcher.iter().chain(&wanted).chain(before.iter().flatten()).copied().chain(&texts);
+        let is_all = self.samples.each(&all.collect::<Vec<_>>(), parameters, &mut |sample| {
+            let value = |written: &Written<'_>| match sample.build(&written.template) {
+                Ok(value) => value.map(|value| text_of(&value)),
+                // The expression does not decide on whether there is a value.
+                Err(()) => Some(shown(&written.template)),
+            };
+            if !sample.all_hold(&matcher) || !sample.all_hold(&wanted) {
+                return;
+            }
+            let Some(wanted) = value(later) else { return };
+            seen.all += 1;
+            let applies = |at: &usize| sample.all_hold(&before[*at]);
+            let first = (0..earlier.len()).filter(applies).find_map(|at| Some((at, value(earlier[at])?)));
+            if let Some((at, value)) = first {
+                seen.before += 1;
+                if seen.other.is_none() && value != wanted {
+                    seen.other = Some((at, value));
+                }
+            }
+        });
+        Seen { is_all, ..seen }
+    }
 }
 
 /// Returns whether an expression may leave out the value, as `${condition ? 'x' : null}` does.
@@ -82,45 +178,6 @@ fn may_be_absent(template: &Template, scope: &Scope) -> bool {
     let mut absent = false;
     template.texts(&mut |text| absent |= scope.of_text(text).may_be(|kind| *kind == Kind::Null));
     absent
-}
-
-fn finding(
-    earlier: &Written<'_>,
-    later: &Written<'_>,
-    definition: &Definition,
-    places: &Places<'_>,
-) -> Option<Finding> {
-    let place_of = |written: &Written<'_>| {
-        let at = written.at.map(|name| Step::Field(name.to_owned()));
-        let path: Vec<Step> = written.path.iter().cloned().chain(at).collect();
-        places.value(&written.rule.name, &path)
-    };
-    let place = place_of(later)?;
-    if place.file != definition.file {
-        return None;
-    }
-    let first = place_of(earlier)?;
-    let of_base = first.file != definition.file;
-    let Place { file, span } = first;
-    let line = if of_base { format!("{file}:{}", span.line) } else { format!("line {}", span.line) };
-    let name = match later.path.last()? {
-        Step::Field(name) | Step::Entry(_, name) => name,
-    };
-    let (seen, wanted) = (shown(&earlier.template), shown(&later.template));
-    let outcome = match later.rule.on_conflict {
-        OnConflict::Refuse | OnConflict::Replace => {
-            format!("so that a pod to which both rules apply is refused for `{wanted}`")
-        }
-        OnConflict::Keep => format!("which stays in a pod to which both rules apply, in place of `{wanted}`"),
-    };
-    let message = format!("rule `{}` ({line}) sets `{name}` to `{seen}`, {outcome}", earlier.rule.name);
-    let hint = if of_base && later.rule.on_conflict == OnConflict::Keep {
-        "write `onConflict: replace` in this rule to replace the value of the base"
-    } else {
-        "let the `when` of one rule exclude the other, or set the value in one rule, as in `${condition ? 'a' : 'b'}`"
-    };
-    let diagnostic = Diagnostic::warning(SHADOWED_VALUE, place.span, message).hint(hint);
-    Some(Finding::placed(diagnostic, definition))
 }
 
 /// A value for a message and for comparison.
@@ -146,14 +203,13 @@ type Visit<'v, 'd> = &'v mut dyn FnMut(Written<'d>);
 
 /// Calls `visit` with every value of a rule that stays once it is set.
 fn of_rule<'d>(rule: &'d Rule, visit: Visit<'_, 'd>) {
-    let mut walker = Walker { rule, in_container: true, visit };
+    let mut walker = Walker { rule, visit };
     walker.all(&rule.container, &[field("container")]);
     for container in &rule.pod.containers {
         let Some(name) = container.name.as_text() else { continue };
         let path = [field("pod"), field("spec"), field(container.list), Step::Entry("name", name.to_owned())];
         walker.all(&container.instructions, &path);
     }
-    walker.in_container = false;
     walker.all(&rule.pod.instructions, &[field("pod")]);
 }
 
@@ -163,7 +219,6 @@ fn field(name: &str) -> Step {
 
 struct Walker<'v, 'd> {
     rule: &'d Rule,
-    in_container: bool,
     visit: Visit<'v, 'd>,
 }
 
@@ -239,7 +294,6 @@ impl Walker<'_, '_> {
 
     fn put(&mut self, path: &[Step], step: Option<Step>, at: Option<&'static str>, template: &Template) {
         let path = path.iter().cloned().chain(step).collect();
-        let (rule, in_container) = (self.rule, self.in_container);
-        (self.visit)(Written { rule, path, at, template: template.clone(), in_container });
+        (self.visit)(Written { rule: self.rule, path, at, template: template.clone() });
     }
 }

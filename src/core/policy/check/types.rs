@@ -27,7 +27,7 @@ pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
     for warning in definition.warnings.iter().chain(&definition.refusals) {
         checker.text(&warning.message);
     }
-    super::conditions::of(definition, &mut |condition, _| checker.condition(condition));
+    super::conditions::of(definition, &mut |condition, _, _| checker.condition(condition));
     checker.found
 }
 

@@ -5,8 +5,8 @@ use crate::core::policy::diagnostic::{Diagnostic, MOUNT_WITHOUT_VOLUME, VOLUME_W
 use crate::core::policy::overlay::{Element, Instruction};
 
 use super::Finding;
-use super::meaning::Meaning;
 use super::places::{Places, Step};
+use super::samples::Samples;
 
 /// A mount or a volume of a rule.
 struct Part<'d> {
@@ -15,7 +15,7 @@ struct Part<'d> {
     path: Vec<Step>,
 }
 
-pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Finding> {
     let volumes: Vec<Part<'_>> = definition.rules.iter().flat_map(volumes).collect();
     let Some(mounts) = definition.rules.iter().map(mounts).collect::<Option<Vec<_>>>() else {
         return Vec::new();
@@ -31,7 +31,7 @@ pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Fi
             let mut partners = others.iter().filter(|other| other.volume == part.volume).peekable();
             let Some(first) = partners.peek().map(|first| first.rule) else { continue };
             if reported.contains(&part.volume)
-                || !partners.all(|other| exclude(part.rule, other.rule, meaning))
+                || !partners.all(|other| exclude(part.rule, other.rule, samples))
             {
                 continue;
             }
@@ -60,13 +60,9 @@ pub(super) fn findings(definition: &Definition, meaning: &Meaning<'_>) -> Vec<Fi
 }
 
 /// Returns whether no pod meets the conditions of both rules.
-fn exclude(one: &Rule, other: &Rule, meaning: &Meaning<'_>) -> bool {
-    if one.name == other.name {
-        return false;
-    }
-    let (one, other) = (meaning.formula(one.when.as_ref()), meaning.formula(other.when.as_ref()));
-    // A rule that never applies is another finding.
-    !meaning.excludes(&[&one]) && !meaning.excludes(&[&other]) && meaning.excludes(&[&one, &other])
+fn exclude(one: &Rule, other: &Rule, samples: &Samples<'_>) -> bool {
+    let [when, other_when] = [one, other].map(|rule| rule.when.iter().collect::<Vec<_>>());
+    one.name != other.name && samples.exclude(&when, &other_when)
 }
 
 fn step(name: &str) -> Step {

@@ -11,6 +11,7 @@ macro_rules! codes {
 codes! {
     /// The codes of errors, which keep a policy from loading.
     ERRORS:
+    UNREADABLE_FILE = "unreadable_file",
     YAML_SYNTAX = "yaml_syntax",
     AMBIGUOUS_SCALAR = "ambiguous_scalar",
     DUPLICATE_KEY = "duplicate_key",

@@ -87,10 +87,9 @@ pub(super) fn is_known_function(function: &str) -> bool {
         // Macros check their arguments when they are compiled.
         Err(_) => false,
     };
-    let plain = !missing(format!("{function}()"));
-    plain
+    !missing(format!("''.{function}()"))
+        || !missing(format!("{function}()"))
         || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()")))
-        || !missing(format!("''.{function}()"))
 }
 
 #[cfg(test)]

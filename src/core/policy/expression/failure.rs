@@ -16,19 +16,34 @@ const OPERATORS: &[(&str, &str)] = &[
     ("if", "write `condition ? a : b`"),
 ];
 
+/// Marks of other languages, each with what to write.
+const MARKS: &[(&str, &str)] = &[
+    ("??", "write `value.orValue(…)` for a value that may be absent"),
+    ("?.", "write `value.?field` for a field that may be absent"),
+    ("[@]", "`$${…}` is a literal `${…}`, for a shell"),
+    ("=~", "write `value.startsWith('…')`, or `endsWith` or `contains`: there are no regular expressions"),
+    ("“", "write straight quotes: `'`"),
+    ("”", "write straight quotes: `'`"),
+    ("‘", "write straight quotes: `'`"),
+    ("’", "write straight quotes: `'`"),
+];
+
 /// An error of the parser at byte `at` of the source.
 pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     let rest = &source[at..];
     let found = rest.split_whitespace().next().unwrap_or_default();
     let shown = match message.lines().next().unwrap_or_default().trim_start_matches("Syntax error: ") {
         _ if found.is_empty() => "the expression ends too early".to_owned(),
-        // What the parser could read instead is every token of the language.
-        known if known.contains(" expecting ") => format!("`{found}` is not expected here"),
+        // The parser's own words, such as a list of all tokens of the language.
+        known if [" expecting ", "Context", "token recognition"].iter().any(|own| known.contains(own)) => {
+            format!("`{found}` is not expected here")
+        }
         other => other.to_owned(),
     };
     // A word in front of a value is the name of one, and the error is at the value.
     let before = source[..at].split_whitespace().next_back().unwrap_or_default();
     let operator = OPERATORS.iter().find(|(other, _)| [found, before].contains(other));
+    let operator = operator.or_else(|| MARKS.iter().find(|(mark, _)| source.contains(mark)));
     CompileError {
         message: format!("not valid CEL: {shown}"),
         at,

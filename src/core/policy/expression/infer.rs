@@ -5,7 +5,6 @@
 
 mod calls;
 mod fields;
-mod formula;
 mod lookups;
 mod operators;
 mod place;

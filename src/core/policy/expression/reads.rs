@@ -57,16 +57,7 @@ impl ReadSet {
 }
 
 /// The objects of which parts are read.
-pub(super) const ROOTS: [&str; 3] = ["pod", "container", "node"];
-
-/// A text with which an expression compares a value of the pod, the container or the node.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Compared {
-    /// `pod`, `container` or `node`.
-    pub(crate) root: &'static str,
-    pub(crate) path: Path,
-    pub(crate) text: String,
-}
+const ROOTS: [&str; 3] = ["pod", "container", "node"];
 
 /// A value in one of the [`ROOTS`].
 #[derive(Debug, Clone)]
@@ -87,8 +78,6 @@ pub(super) struct Reader {
     pub(super) names: BTreeSet<String>,
     /// By [`ROOTS`].
     pub(super) reads: [ReadSet; 3],
-    /// Texts with which values are compared.
-    pub(super) compared: BTreeSet<Compared>,
     /// Variables of the comprehensions around the current expression, each with the value that it iterates over.
     local: Vec<(String, Option<Place>)>,
 }
@@ -162,28 +151,7 @@ impl Reader {
         Some((place, keys))
     }
 
-    /// Notes the texts of `value == 'text'`, `value in ['text']` and `value.startsWith('text')`.
-    fn compare(&mut self, call: &CallExpr) {
-        let texts = |expression: &IdedExpr| match &expression.expr {
-            Expr::List(list) => list.elements.iter().filter_map(literal).collect(),
-            _ => Vec::from_iter(literal(expression)),
-        };
-        let pairs = match (call.func_name.as_str(), &call.target, call.args.as_slice()) {
-            ("_==_" | "_!=_", None, [one, other]) => vec![(one, other), (other, one)],
-            ("@in", None, [one, list]) => vec![(one, list)],
-            ("startsWith" | "endsWith" | "contains", Some(target), [part]) => vec![(&**target, part)],
-            _ => return,
-        };
-        for (value, written) in pairs {
-            let Some((place, _)) = self.place(value) else { continue };
-            let root = ROOTS[place.root];
-            let compared = |text| Compared { root, path: place.path.clone(), text };
-            self.compared.extend(texts(written).into_iter().map(compared));
-        }
-    }
-
     fn call(&mut self, call: &CallExpr) {
-        self.compare(call);
         for operand in operands(call) {
             self.expression(operand);
         }
@@ -201,16 +169,16 @@ impl Reader {
 }
 
 /// A variable, and the fields selected from it.
-struct Selection<'e> {
-    name: &'e str,
-    path: Path,
+pub(super) struct Selection<'e> {
+    pub(super) name: &'e str,
+    pub(super) path: Path,
     /// Computed keys. The path ends at the value that the first of them indexes, all of which is read.
-    keys: Vec<&'e IdedExpr>,
+    pub(super) keys: Vec<&'e IdedExpr>,
 }
 
 /// `pod` and `spec`, `hostNetwork` for `pod.spec.hostNetwork`, `has(pod.spec.hostNetwork)`,
 /// `pod.?spec.?hostNetwork` and `pod["spec"].hostNetwork`.
-fn selection(expression: &IdedExpr) -> Option<Selection<'_>> {
+pub(super) fn selection(expression: &IdedExpr) -> Option<Selection<'_>> {
     match &expression.expr {
         Expr::Ident(name) => Some(Selection { name, path: Vec::new(), keys: Vec::new() }),
         Expr::Select(select) => {
@@ -240,13 +208,6 @@ impl Selection<'_> {
         if self.keys.is_empty() {
             self.path.push(Step::Field(name.to_owned()));
         }
-    }
-}
-
-fn literal(expression: &IdedExpr) -> Option<String> {
-    match &expression.expr {
-        Expr::Literal(LiteralValue::String(text)) => Some(text.inner().to_owned()),
-        _ => None,
     }
 }
 

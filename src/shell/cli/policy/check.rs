@@ -4,14 +4,15 @@ mod formats;
 
 use std::path::Path;
 
-use anyhow::bail;
 use clap::{Args, ValueEnum};
 
 use crate::core::check::{check, has_errors};
 use crate::core::counted;
-use crate::core::policy::{Foreign, Severity, SourceError};
+use crate::core::policy::diagnostic::{EXTENSION, UNREADABLE_FILE};
+use crate::core::policy::{Diagnostic, Severity, SourceError};
+use crate::core::yaml::Span;
 use crate::shell::builtin;
-use crate::shell::policy_sources::policy_texts;
+use crate::shell::policy_sources::{each_policy_text, notes};
 
 use super::super::ExitStatus;
 use super::super::output::Output;
@@ -45,21 +46,31 @@ enum Format {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let mut files: Vec<(String, String)> = Vec::new();
-    let mut skipped = Vec::new();
+    let mut found: Vec<SourceError> = Vec::new();
+    let mut others = Vec::new();
     for name in &arguments.policies {
-        for (file, text) in policies_of(name, &mut skipped)? {
+        for (file, text) in each_policy_text(name, &mut others)? {
+            let is_same = |known: &str| Path::new(known) == Path::new(&file);
             // A file can be named twice, by itself and by its folder.
-            if !files.iter().any(|(known, _)| Path::new(known) == Path::new(&file)) {
-                files.push((file, text));
+            if files.iter().any(|(known, _)| is_same(known)) || found.iter().any(|error| is_same(&error.file))
+            {
+                continue;
+            }
+            match text {
+                Ok(text) => files.push((file, text)),
+                Err(error) => found.push(unreadable(&file, &error)),
             }
         }
     }
-    for message in notes(&skipped) {
+    for message in notes("checked", &others) {
         output.message(&message);
     }
-    let found = check(&files, &builtin::files()?);
+    let of_files = check(&files, &builtin::files()?).into_iter();
+    let (all_read, count) = (found.is_empty(), files.len() + found.len());
+    // A base may seem to be missing because its file could not be read.
+    found.extend(of_files.filter(|error| all_read || error.diagnostic.code != EXTENSION));
     output.data(formats::shown(arguments.output, &found)?.as_bytes())?;
-    output.message(&summary(&found, files.len()));
+    output.message(&summary(&found, count));
     Ok(match found.as_slice() {
         found if has_errors(found) => ExitStatus::Bad,
         [_, ..] if arguments.fail_on_warning => ExitStatus::Warned,
@@ -67,54 +78,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     })
 }
 
-/// The texts of a file or of a built-in policy, and those of a folder that are no other files.
-fn policies_of(name: &str, skipped: &mut Vec<(String, Foreign)>) -> anyhow::Result<Vec<(String, String)>> {
-    let texts = policy_texts(name)?;
-    if !Path::new(name).is_dir() {
-        return Ok(texts);
-    }
-    let before = skipped.len();
-    let mut policies = Vec::new();
-    for (file, text) in texts {
-        match Foreign::of(&text) {
-            Some(foreign) => skipped.push((file, foreign)),
-            None => policies.push((file, text)),
-        }
-    }
-    if policies.is_empty() {
-        let notes = notes(&skipped[before..]).join("\n");
-        bail!("{name} has no policy in it; a policy has `kind: FabricPolicy`\n{notes}");
-    }
-    Ok(policies)
-}
-
-/// A note about the files of cases, and one about the other files that are no policies.
-fn notes(skipped: &[(String, Foreign)]) -> Vec<String> {
-    const SHOWN: usize = 5;
-    let (cases, others): (Vec<_>, Vec<_>) = skipped.iter().partition(|(_, foreign)| foreign.is_cases());
-    let listed = |files: &[&(String, Foreign)]| {
-        let kind =
-            |foreign: &Foreign| foreign.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
-        let mut shown: Vec<String> =
-            files.iter().take(SHOWN).map(|(file, foreign)| format!("{file}{}", kind(foreign))).collect();
-        if files.len() > SHOWN {
-            shown.push(format!("{} more", files.len() - SHOWN));
-        }
-        shown.join(", ")
-    };
-    let mut notes = Vec::new();
-    if let [(first, _), ..] = cases.as_slice() {
-        let folder = Path::new(first).parent().unwrap_or(Path::new("."));
-        notes.push(format!(
-            "not checked, cases: {}; run `fabric-injector policy test {}`",
-            listed(&cases),
-            folder.display()
-        ));
-    }
-    if !others.is_empty() {
-        notes.push(format!("not checked, no policies: {}", listed(&others)));
-    }
-    notes
+/// The error of a file that cannot be read. The others are checked all the same.
+fn unreadable(file: &str, error: &anyhow::Error) -> SourceError {
+    let message = format!("{error:#}");
+    let diagnostic = Diagnostic::new(Span { line: 1, column: 1, length: 1 }, message).code(UNREADABLE_FILE);
+    SourceError::new(file, "", diagnostic.hint("a policy is a file in UTF-8 of at most 4 MiB"))
 }
 
 fn summary(found: &[SourceError], files: usize) -> String {

@@ -131,18 +131,19 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
             ));
         }
     }
-    let text = match arguments.output {
-        Format::Text => output::text(&report, arguments.coverage || arguments.require_coverage.is_some()),
-        Format::Json => output::json(&report),
-        Format::Junit => output::junit(&report),
-    };
-    output.data(text.as_bytes())?;
     let required = |seen: &Seen| match arguments.require_coverage {
         Some(Required::All) => true,
         Some(Required::Rules) => seen.kind == Kind::Rule,
         None => false,
     };
-    let lacks_coverage = report.unseen().any(|(_, _, seen)| required(seen));
+    let lacking: Vec<_> = report.unseen().filter(|(_, _, seen)| required(seen)).collect();
+    let lacks_coverage = !lacking.is_empty();
+    let text = match arguments.output {
+        Format::Text => output::text(&report, arguments.coverage || arguments.require_coverage.is_some()),
+        Format::Json => output::json(&report),
+        Format::Junit => output::junit(&report, &lacking),
+    };
+    output.data(text.as_bytes())?;
     if lacks_coverage {
         output.message("error: the cases do not cover the policies; the table shows what is missing");
     }

@@ -1,12 +1,11 @@
 //! The keys that an expression looks up, and the values that it compares by their order.
 
-use cel::common::ast::{Expr, IdedExpr};
+use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
 use super::super::Expression;
 use super::super::tree::levels;
 use super::Walker;
 use super::fields::literal_text;
-use super::formula::path;
 use crate::core::yaml::Span;
 
 /// A part of an expression.
@@ -61,8 +60,51 @@ impl Expression {
         });
     }
 
+    /// The conditions of `?:` in the expression, each with its place, apart from those about the entries of a list.
+    pub(crate) fn choices(&self) -> Vec<(Self, Span)> {
+        let dynamic = |_: &str| super::Type::Dyn;
+        let walker = Walker::new(self, &dynamic);
+        let mut found = Vec::new();
+        self.parts(&mut |part| {
+            let Expr::Call(CallExpr { func_name, args, .. }) = &part.expr else { return };
+            let Some(condition) = args.first().filter(|_| func_name == "_?_:_") else { return };
+            let (at, length) = walker.range(condition);
+            let compiled = self.source.get(at..at + length).map(Self::compile);
+            if let Some(Ok(condition)) = compiled
+                && condition.names().is_subset(self.names())
+                && !condition.names().is_empty()
+            {
+                found.push((condition, self.span(at, length)));
+            }
+        });
+        found
+    }
+
     /// Calls `visit` with every part of the expression.
     pub(super) fn parts<'e>(&'e self, visit: &mut dyn FnMut(&'e IdedExpr)) {
         levels(self.program.expression()).flatten().for_each(visit);
+    }
+}
+
+/// `pod`, `spec` and `hostNetwork` for `pod.spec.hostNetwork` and `pod["spec"].hostNetwork`. A step that may be absent
+/// has a `?`.
+fn path(part: &IdedExpr) -> Option<Vec<&str>> {
+    match &part.expr {
+        Expr::Ident(name) => Some(vec![name]),
+        Expr::Select(select) if !select.test => {
+            let mut path = path(&select.operand)?;
+            path.push(&select.field);
+            Some(path)
+        }
+        Expr::Call(call) if matches!(call.func_name.as_str(), "_[_]" | "_?._" | "_[?_]") => {
+            let [operand, key] = call.args.as_slice() else { return None };
+            let mut path = path(operand)?;
+            if call.func_name != "_[_]" {
+                path.push("?");
+            }
+            path.push(literal_text(key)?);
+            Some(path)
+        }
+        _ => None,
     }
 }

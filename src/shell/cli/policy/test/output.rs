@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use crate::core::policy_test::Difference;
+use crate::core::policy_test::{Difference, Seen};
 
 use super::{CaseReport, Report};
 
@@ -95,10 +95,10 @@ pub(super) fn json(report: &Report<'_>) -> String {
     format!("{report}\n")
 }
 
-pub(super) fn junit(report: &Report<'_>) -> String {
+pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> String {
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let failures = report.failed() + report.unused.len();
-    let tests = report.cases.len() + report.unused.len();
+    let others = report.unused.len() + lacking.len();
+    let (failures, tests) = (report.failed() + others, report.cases.len() + others);
     let _ = writeln!(out, "<testsuites tests=\"{tests}\" failures=\"{failures}\">");
     let mut files: Vec<&str> = report.cases.iter().map(|case| case.file).collect();
     files.dedup();
@@ -129,6 +129,18 @@ pub(super) fn junit(report: &Report<'_>) -> String {
             let _ = writeln!(
                 out,
                 "    <testcase classname=\"files\" name=\"{file}\"><failure message=\"no case uses this file\"/></testcase>"
+            );
+        }
+        out.push_str("  </testsuite>\n");
+    }
+    if !lacking.is_empty() {
+        let count = lacking.len();
+        let _ = writeln!(out, "  <testsuite name=\"coverage\" tests=\"{count}\" failures=\"{count}\">");
+        for (policy, _, seen) in lacking {
+            let (policy, part, lacks) = (escaped(policy), escaped(&seen.describe()), seen.lacking());
+            let _ = writeln!(
+                out,
+                "    <testcase classname=\"{policy}\" name=\"{part}\"><failure message=\"{lacks}\"/></testcase>"
             );
         }
         out.push_str("  </testsuite>\n");
