@@ -26,7 +26,7 @@ use super::policy_sources::PolicyArguments;
 use super::render::{Before, Format};
 use super::report::{self, Failure};
 pub(super) use document::object_name;
-use document::{Content, Processed, process};
+use document::{Content, Processed};
 use exit_policy::{ExitPolicyArguments, Verdict};
 
 /// Inject the pods of manifests as the webhook would, and print the result
@@ -269,7 +269,9 @@ impl Run<'_> {
 
     fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
         let work = |(at, raw): (usize, &RawDocument)| {
-            process(self.arguments, self.policies, file, before + at + 1, raw)
+            let number = before + at + 1;
+            list::process(self.arguments, self.policies, file, number, raw)
+                .unwrap_or_else(|| document::process(self.arguments, self.policies, file, number, raw))
         };
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         // A thread costs about as much as a few documents.

@@ -12,7 +12,7 @@ use super::super::ExitStatus;
 use super::super::render::{self, Format, Rendered};
 use super::super::report::{self, Failure, Location};
 use super::exit_policy::Verdict;
-use super::{Arguments, ReportFormat, list};
+use super::{Arguments, ReportFormat};
 
 /// The output for one document.
 pub(super) struct Processed<'a> {
@@ -69,9 +69,6 @@ pub(super) fn process<'a>(
         status: ExitStatus::Bad,
         verdict: Verdict::default(),
     };
-    if let Some(processed) = list::process(arguments, policies, file, number, raw) {
-        return processed;
-    }
     let mut document = match Document::read(raw) {
         Ok(document) => document,
         Err(error) => return bad(with_hint(error, raw)),
