@@ -158,7 +158,7 @@ fn anchor(line: &str) -> Option<String> {
 #[test]
 fn every_code_of_a_report_is_documented() {
     let documented = fs::read_to_string(root().join("docs/reports.md")).unwrap();
-    let source = fs::read_to_string(root().join("src/core/engine/codes.rs")).unwrap();
+    let source = fs::read_to_string(root().join("src/core/engine/record/codes.rs")).unwrap();
     let mut codes: Vec<&str> = source
         .lines()
         .filter(|line| line.contains("=> \""))
