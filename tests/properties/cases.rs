@@ -1,10 +1,8 @@
 //! Policies and pods of a few lines, for which every property has to hold.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
-use crate::adapter::{self, Context, Injection, Result as Outcome};
+use crate::adapter::{Context, Injection, Result as Outcome};
 use crate::generator::policies::Policy;
 use crate::generator::pools::{GPU, TRIGGER};
 use crate::generator::yaml;
@@ -39,10 +37,10 @@ pub(crate) fn one(fields: &Value) -> Value {
     pod(&json!({"containers": [container("main", fields)]}))
 }
 
-/// Checks every property that needs no model of the expressions; none if the policy is refused.
-pub(crate) fn holds(rules: &Value, pod: &Value) -> Option<Injection> {
+/// Checks every property that needs no model of the expressions. The policy has to load.
+pub(crate) fn holds(rules: &Value, pod: &Value) -> Injection {
     let policy = Policy::of(policy(rules));
-    let group = Group::load(&policy).ok()?;
+    let group = Group::load(&policy).unwrap_or_else(|why| panic!("{why}\n{}", policy.text()));
     let context = Context { namespace: Some("default".to_owned()), ..Context::default() };
     let pair = Pair::new(&group, pod.clone(), context);
     for (name, property) in ALL {
@@ -50,15 +48,14 @@ pub(crate) fn holds(rules: &Value, pod: &Value) -> Option<Injection> {
             panic!("{name} [{}]: {}\n{}{}", failure.class, failure.detail, policy.text(), yaml::text(pod));
         }
     }
-    Some(pair.first)
+    pair.first
 }
 
-/// The same for a policy that has to load.
-pub(crate) fn loads_and_holds(rules: &Value, pod: &Value) -> Injection {
-    if let Err(why) = adapter::load(&yaml::text(&policy(rules)), &BTreeMap::new()) {
-        panic!("{why}");
-    }
-    holds(rules, pod).unwrap()
+/// Fails unless the policy does not load, and the error says this.
+pub(crate) fn refused(rules: &Value, says: &str) {
+    let policy = Policy::of(policy(rules));
+    let Err(why) = Group::load(&policy) else { panic!("the policy loads:\n{}", policy.text()) };
+    assert!(why.contains(says), "no `{says}` in: {why}");
 }
 
 pub(crate) fn after(injection: &Injection) -> &Value {

@@ -19,15 +19,15 @@ fn shown(found: &[SourceError]) -> String {
 #[test]
 fn a_generated_policy_has_no_type_error() {
     let mut dice = Dice::new(number("FABRIC_SEED", 1));
-    let mut read = 0;
-    for _ in 0..number("FABRIC_PAIRS", 1_000) {
+    let (mut read, policies) = (0, number("FABRIC_PAIRS", 1_000));
+    for _ in 0..policies {
         let text = policies::policy(&mut dice).text();
         let Ok(definition) = Definition::read("generated.yaml", &text) else { continue };
         let found = errors(&definition);
         assert!(found.is_empty(), "{}\n{text}", shown(&found));
         read += 1;
     }
-    assert!(read > 0);
+    assert!(read * 2 > policies, "{read} of {policies} policies load");
 }
 
 #[test]
