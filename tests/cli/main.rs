@@ -32,6 +32,7 @@ mod policy_schema;
 mod policy_test;
 mod policy_types;
 mod policy_warnings;
+mod readme;
 mod report;
 mod restamped;
 mod review;

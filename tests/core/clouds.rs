@@ -1,0 +1,12 @@
+//! One test for each fault that NVIDIA's own Kyverno policies have, and for each fact of a cloud that is easy
+//! to get wrong, with the built-in policies.
+pub(crate) mod api_server;
+mod audit;
+mod aws;
+mod azure;
+mod every_cloud;
+mod gcp;
+mod gcp_fabrics;
+mod manifests;
+mod oci;
+pub(crate) mod support;
