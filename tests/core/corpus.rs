@@ -22,11 +22,8 @@ use fabric_injector::core::check;
 use fabric_injector::core::policy::PolicyFile;
 use fabric_injector::shell::builtin::{self, BuiltIn};
 
+use crate::helpers::root;
 use expectation::{Expectations, Expected, Finding};
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
 
 /// The YAML files of a folder, in order.
 fn files(folder: &str) -> Vec<PathBuf> {

@@ -10,20 +10,7 @@ use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::policy_set::mutate;
 use serde_json::{Value, json};
 
-/// A policy around the parts that a test is about.
-fn policy(name: &str, matcher: &str, body: &str) -> Definition {
-    let text = format!(
-        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata:\n  name: {name}\nspec:\n  \
-         provider: lab\n  description: For a test\n  gpuResources: [nvidia.com/gpu, amd.com/gpu]\n  match:\n    \
-         {matcher}\n{body}"
-    );
-    Definition::read("test.yaml", &text).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn set(definitions: Vec<Definition>) -> PolicySet {
-    let with_defaults = definitions.into_iter().map(|definition| (definition, BTreeMap::new())).collect();
-    PolicySet::new(with_defaults).unwrap_or_else(|error| panic!("{error}"))
-}
+use crate::helpers::{inject, policy, reason, set};
 
 fn rule(body: &str) -> PolicySet {
     set(vec![policy("test", "labels: {fabric: fast}", &format!("  rules:\n{body}"))])
@@ -37,23 +24,10 @@ fn gpu_pod() -> Value {
     pod(json!({"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 4}}}]}))
 }
 
-fn serve(policies: &PolicySet, pod: Value) -> Mutation {
-    mutate(policies, pod, &PodContext::default())
-}
-
 fn served(policies: &PolicySet, pod: Value) -> Value {
-    match serve(policies, pod).outcome {
+    match inject(policies, pod).outcome {
         Outcome::Mutated(mutated) => mutated.pod,
         other => panic!("{other:?}"),
-    }
-}
-
-fn reason(mutation: &Mutation) -> String {
-    match &mutation.outcome {
-        Outcome::Unchanged { reason, .. } | Outcome::Skipped { reason, .. } | Outcome::Refused { reason } => {
-            reason.code().to_owned()
-        }
-        Outcome::Mutated(_) => "mutated".to_owned(),
     }
 }
 
@@ -77,7 +51,7 @@ fn every_part_of_match_has_to_hold() {
         owner_kinds: vec![owner.to_owned()],
         ..PodContext::default()
     };
-    let outcome = |pod: Value, request: PodContext| reason(&mutate(&policies, pod, &request));
+    let outcome = |pod: Value, request: PodContext| reason(&mutate(&policies, pod, &request)).to_owned();
     assert_eq!(outcome(gpu_pod(), request("team", "Job")), "mutated");
     assert_eq!(outcome(gpu_pod(), request("other", "Job")), "no_policy_matches");
     assert_eq!(outcome(gpu_pod(), request("team", "ReplicaSet")), "no_policy_matches");
@@ -93,7 +67,7 @@ fn a_pod_that_two_policies_match_is_refused_and_both_are_named() {
         policy("first", "labels: {fabric: fast}", &body),
         policy("second", "labels: {fabric: fast}", &body),
     ]);
-    let Outcome::Refused { reason } = serve(&policies, gpu_pod()).outcome else { panic!("not refused") };
+    let Outcome::Refused { reason } = inject(&policies, gpu_pod()).outcome else { panic!("not refused") };
     assert!(reason.to_string().contains("`first`, `second`"), "{reason}");
 }
 
@@ -116,13 +90,13 @@ fn a_conflict_is_settled_as_the_rule_says() {
     };
     let mut own = gpu_pod();
     own["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "pod"}]);
-    let kept = serve(&with("keep"), own.clone());
+    let kept = inject(&with("keep"), own.clone());
     assert_eq!(kept.warnings[0].code(), "kept_env");
     assert_eq!(kept.warnings[0].path, "spec.containers[a].env[A]");
     assert_only_stamped(&kept, &own);
     let replaced = served(&with("replace"), own.clone());
     assert_eq!(replaced["spec"]["containers"][0]["env"], json!([{"name": "A", "value": "policy"}]));
-    let Outcome::Refused { reason } = serve(&with("refuse"), own).outcome else { panic!("not refused") };
+    let Outcome::Refused { reason } = inject(&with("refuse"), own).outcome else { panic!("not refused") };
     let told = reason.to_string();
     assert!(told.contains("`spec.containers[a].env[A]` is `pod`") && told.contains("`policy`"), "{told}");
 }
@@ -145,7 +119,7 @@ fn a_container_of_the_pod_with_another_image_is_another_program() {
     };
     let own = json!({"name": "helper", "image": "ours:1", "command": ["x"]});
     for list in ["initContainers", "containers"] {
-        let mutation = serve(&helper(""), with(list, own.clone()));
+        let mutation = inject(&helper(""), with(list, own.clone()));
         let codes: Vec<_> = mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect();
         assert_eq!(codes, ["kept_container"], "{list}: {:?}", mutation.warnings);
         assert_only_stamped(&mutation, &with(list, own.clone()));
@@ -155,7 +129,7 @@ fn a_container_of_the_pod_with_another_image_is_another_program() {
     let same = json!({"name": "helper", "image": "fabric:2", "command": ["x"]});
     let merged = served(&helper(""), with("initContainers", same));
     assert_eq!(merged["spec"]["initContainers"][0]["securityContext"], json!({"privileged": true}));
-    assert!(matches!(serve(&helper(""), merged).outcome, Outcome::Unchanged { .. }));
+    assert!(matches!(inject(&helper(""), merged).outcome, Outcome::Unchanged { .. }));
 }
 
 #[test]
@@ -196,7 +170,7 @@ fn a_condition_that_parameters_settle_leaves_out_its_rule() {
         "!('gpus' in claimNames)",
         "!hostNetwork",
     ] {
-        let left_out = serve(&load(&format!("${{claim != '' && {reads}}}"), ""), gpu_pod());
+        let left_out = inject(&load(&format!("${{claim != '' && {reads}}}"), ""), gpu_pod());
         assert_eq!(reason(&left_out), "no_rule_applies", "{reads}");
         let applied = served(&load(&format!("${{{reads} && claim != ''}}"), "b"), gpu_pod());
         assert_eq!(applied["spec"]["resourceClaims"][0]["resourceClaimName"], "b", "{reads}");
@@ -241,7 +215,7 @@ fn one_entry_is_put_in_front_of_or_behind_what_a_variable_lists() {
     assert_eq!(value(&served(&edit("$append"), with("/a;/b"))), "/a;/b;/new");
     assert_eq!(value(&served(&edit("$append"), gpu_pod())), "/new");
     let complete = with("/new;/b");
-    assert_only_stamped(&serve(&edit("$append"), complete.clone()), &complete);
+    assert_only_stamped(&inject(&edit("$append"), complete.clone()), &complete);
 }
 
 #[test]
@@ -256,7 +230,7 @@ fn instance_types_that_disagree_count_as_none_and_are_told() {
         pod["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
             {"nodeSelectorTerms": [{"matchExpressions": [
                 {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types}]}]}}});
-        let mutation = serve(&policies, pod);
+        let mutation = inject(&policies, pod);
         let codes: Vec<String> = mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect();
         let Outcome::Mutated(mutated) = mutation.outcome else { panic!("not served") };
         (mutated.pod["spec"]["containers"][0]["resources"]["limits"]["example.com/nic"].clone(), codes)
@@ -290,7 +264,7 @@ fn on_labels(selector: Value, expressions: &[(&str, Value)]) -> (Value, Value, V
         .collect();
     pod["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         {"nodeSelectorTerms": [{"matchExpressions": expressions}]}}});
-    let mutation = serve(&by_labels(), pod);
+    let mutation = inject(&by_labels(), pod);
     let codes = mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect();
     let Outcome::Mutated(mutated) = mutation.outcome else { panic!("not served") };
     let container = &mutated.pod["spec"]["containers"][0];
@@ -378,7 +352,7 @@ fn a_policy_that_sets_the_node_on_which_it_depends_is_refused_for_the_pod() {
     pod["metadata"]["labels"]["move"] = json!("yes");
     let moved_to = |pool: &str| {
         let policies = set(vec![policy("test", "labels: {fabric: fast}", &body.replace("POOL", pool))]);
-        serve(&policies, pod.clone()).outcome
+        inject(&policies, pod.clone()).outcome
     };
     let Outcome::Refused { reason } = moved_to("a") else { panic!("not refused") };
     assert_eq!(reason.code(), "not_idempotent");
@@ -393,7 +367,7 @@ fn huge_pages_need_cpu_or_memory_beside_them() {
         "    - name: r\n      container:\n        resources:\n          limits: {hugepages-2Mi: 4Mi, example.com/nic: '1'}\n          \
          requests: {hugepages-2Mi: 4Mi, example.com/nic: '1'}\n",
     );
-    let mutation = serve(&policies, gpu_pod());
+    let mutation = inject(&policies, gpu_pod());
     assert!(
         mutation.warnings.iter().any(|warning| warning.code() == "huge_pages_alone"),
         "{:?}",

@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fabric_injector::core::engine::Outcome;
 use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
-const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
+use crate::helpers::{TRIGGER, items, on, pod, served};
 
 /// The policies, each with a value of the node label that its nodes have.
 const CLOUDS: [(&str, &str); 6] = [
@@ -44,20 +43,7 @@ fn workloads() -> [(&'static str, Value); 3] {
 }
 
 fn injected(policy: &str, instance_type: &str, containers: &Value) -> Value {
-    let definition = builtin::find(policy).unwrap().definition().unwrap();
-    let policies = PolicySet::new(vec![(definition, BTreeMap::new())]).unwrap();
-    let pod = json!({
-        "metadata": {"name": "rank", "annotations": {TRIGGER: "true"}},
-        "spec": {"containers": containers, "nodeSelector": {"node.kubernetes.io/instance-type": instance_type}},
-    });
-    match mutate(&policies, pod, &PodContext::default()).outcome {
-        Outcome::Mutated(mutated) => mutated.pod,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn items(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
+    served(policy, &[], on(instance_type, pod(&json!({"containers": containers})))).pod
 }
 
 /// Writes the files that the kubelet projects into the container, below a directory.

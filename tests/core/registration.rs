@@ -2,16 +2,16 @@
 //!
 //! Whether the API server understands the text is seen in the end-to-end tests.
 
-use std::collections::BTreeMap;
 
 use fabric_injector::core::policy::Definition;
-use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::registration::{
     ASKS, MATCHES, ca_bundle, ca_bundle_changes, differing_condition, guard_conditions, service,
     webhook_conditions,
 };
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
+
+use crate::helpers::set;
 
 fn policy(name: &str, r#match: &Value) -> Definition {
     let policy = json!({
@@ -27,10 +27,6 @@ fn policy(name: &str, r#match: &Value) -> Definition {
         },
     });
     Definition::read(name, &policy.to_string()).unwrap()
-}
-
-fn set(definitions: Vec<Definition>) -> PolicySet {
-    PolicySet::new(definitions.into_iter().map(|definition| (definition, BTreeMap::new())).collect()).unwrap()
 }
 
 fn webhook(r#match: &Value) -> String {

@@ -8,14 +8,12 @@ mod keys;
 mod refused;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use jsonschema::Validator;
 use serde_json::Value;
 
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
+use crate::helpers::root;
 
 /// The validator of a schema, which is one itself.
 fn validator(schema: &Value) -> Validator {

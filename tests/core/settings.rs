@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
-use fabric_injector::core::engine::{Mutation, Outcome};
-use fabric_injector::core::policy::{Definition, PodContext};
-use fabric_injector::core::policy_set::{PolicySet, mutate};
+use fabric_injector::core::policy::Definition;
+use fabric_injector::core::policy_set::PolicySet;
 use serde_json::{Value, json};
+
+use crate::helpers::{gpu_container, injected, with};
 
 const POLICY: &str = "\
 apiVersion: fabric-injector.io/v1alpha1
@@ -74,28 +75,11 @@ fn policies(text: &str, values: &[(&str, Value)]) -> PolicySet {
 }
 
 fn worker(extra: Value) -> Value {
-    let mut container =
-        json!({"name": "worker", "image": "i", "resources": {"limits": {"nvidia.com/gpu": 8}}});
-    container.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    container
+    with(gpu_container("worker", 8), &extra)
 }
 
 fn pod(containers: Vec<Value>) -> Value {
     json!({"metadata": {"labels": {"fabric": "fast"}}, "spec": {"containers": containers}})
-}
-
-/// Injects a pod twice: the second time changes nothing.
-#[track_caller]
-fn inject(policies: &PolicySet, pod: Value) -> (Value, Vec<(String, String)>) {
-    let Mutation { outcome: Outcome::Mutated(mutated), warnings, .. } =
-        mutate(policies, pod, &PodContext::default())
-    else {
-        panic!("not mutated")
-    };
-    let again = mutate(policies, mutated.pod.clone(), &PodContext::default());
-    assert!(matches!(again.outcome, Outcome::Unchanged { .. }), "{:?}", again.outcome);
-    let warnings = warnings.iter().map(|warning| (warning.code().to_owned(), warning.to_string())).collect();
-    (mutated.pod, warnings)
 }
 
 /// The content of a file of a container, as the kubelet projects it.
@@ -114,7 +98,7 @@ fn file(pod: &Value, container: usize, path: &str) -> Option<String> {
 
 #[test]
 fn a_file_has_the_settings_of_its_variables() {
-    let (pod, warnings) = inject(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
+    let (pod, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
     let lines = file(&pod, 0, "/etc/nccl.conf").unwrap();
     assert_eq!(lines, "NCCL_IB_HCA=mlx5_0\nNCCL_NET=IB\nFI_PROVIDER=efa\n");
     assert_eq!(warnings, []);
@@ -126,7 +110,7 @@ fn a_file_has_the_settings_of_its_variables() {
 #[test]
 fn a_value_of_the_container_is_the_one_in_the_file() {
     let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "Socket"}]}));
-    let (pod, warnings) = inject(&policies(POLICY, &[]), pod(vec![own]));
+    let (pod, warnings) = injected(&policies(POLICY, &[]), pod(vec![own]));
     assert!(file(&pod, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
     assert_eq!(warnings[0].0, "kept_env");
 }
@@ -135,13 +119,13 @@ fn a_value_of_the_container_is_the_one_in_the_file() {
 fn containers_share_a_file_unless_their_values_differ() {
     let launcher = json!({"name": "launcher", "image": "i"});
     let other = json!({"name": "other", "image": "i"});
-    let (same, _) = inject(&policies(POLICY, &[]), pod(vec![worker(json!({})), launcher.clone(), other]));
+    let (same, _) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({})), launcher.clone(), other]));
     assert_eq!(same["spec"]["volumes"].as_array().unwrap().len(), 1);
     assert_eq!(file(&same, 0, "/etc/nccl.conf"), file(&same, 1, "/etc/nccl.conf"));
     assert_eq!(file(&same, 2, "/etc/nccl.conf"), None);
 
     let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "Socket"}]}));
-    let (differ, _) = inject(&policies(POLICY, &[]), pod(vec![launcher, own]));
+    let (differ, _) = injected(&policies(POLICY, &[]), pod(vec![launcher, own]));
     assert_eq!(differ["spec"]["volumes"].as_array().unwrap().len(), 2);
     assert!(file(&differ, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
     assert!(file(&differ, 1, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
@@ -152,12 +136,12 @@ fn the_containers_own_file_stays() {
     let mount = json!({"name": "own", "mountPath": "/etc/nccl.conf/"});
     let mut own = pod(vec![worker(json!({"volumeMounts": [mount]}))]);
     own["spec"]["volumes"] = json!([{"name": "own", "configMap": {"name": "nccl"}}]);
-    let (pod, warnings) = inject(&policies(POLICY, &[]), own);
+    let (pod, warnings) = injected(&policies(POLICY, &[]), own);
     assert_eq!(warnings[0].0, "kept_mount");
     assert_eq!(pod["metadata"]["annotations"].as_object().unwrap().len(), 1, "the stamp only");
 
     let elsewhere = worker(json!({"env": [{"name": "NCCL_CONF_FILE", "value": "/x"}]}));
-    let (pod, warnings) = inject(&policies(POLICY, &[]), self::pod(vec![elsewhere]));
+    let (pod, warnings) = injected(&policies(POLICY, &[]), self::pod(vec![elsewhere]));
     assert_eq!(warnings[0].0, "settings_elsewhere");
     assert_eq!(file(&pod, 0, "/etc/nccl.conf"), None);
 }
@@ -171,7 +155,7 @@ fn a_value_that_a_file_cannot_hold_is_in_the_environment_only() {
         (json!({"name": "NCCL_NET", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}), 2),
         (json!({"name": "NCCL_NET", "value": "x".repeat(1023)}), 3),
     ] {
-        let (pod, warnings) = inject(&policies(POLICY, &[]), pod(vec![worker(json!({"env": [entry]}))]));
+        let (pod, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"env": [entry]}))]));
         assert_eq!(file(&pod, 0, "/etc/nccl.conf").unwrap().lines().count(), count);
         assert_eq!(warnings.iter().any(|(code, _)| code == "not_in_file"), count == 2, "{warnings:?}");
     }
@@ -180,7 +164,7 @@ fn a_value_that_a_file_cannot_hold_is_in_the_environment_only() {
 #[test]
 fn a_file_has_the_value_that_the_container_sees() {
     let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "a$$b"}]}));
-    let (pod, warnings) = inject(&policies(POLICY, &[]), pod(vec![own]));
+    let (pod, warnings) = injected(&policies(POLICY, &[]), pod(vec![own]));
     assert!(file(&pod, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=a$b\n"));
     assert!(warnings.iter().all(|(code, _)| code != "not_in_file"), "{warnings:?}");
 }
@@ -190,7 +174,7 @@ fn settings_do_not_share_a_volume_with_rules_or_with_other_settings() {
     let rule = "  rules:\n    - name: cache\n      pod: {spec: {volumes: [{name: nccl-settings, emptyDir: {}}]}}\n      \
                 container: {volumeMounts: [{name: nccl-settings, mountPath: /cache}]}\n";
     let (with_volume, _) =
-        inject(&policies(&POLICY.replace("  rules:\n", rule), &[]), pod(vec![worker(json!({}))]));
+        injected(&policies(&POLICY.replace("  rules:\n", rule), &[]), pod(vec![worker(json!({}))]));
     assert!(file(&with_volume, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
     let volume = with_volume["spec"]["volumes"]
         .as_array()
@@ -212,7 +196,7 @@ fn settings_do_not_share_a_volume_with_rules_or_with_other_settings() {
     );
     let own = worker(json!({"name": "own", "env": [{"name": "NCCL_NET", "value": "Socket"}]}));
     let containers = vec![worker(json!({"name": "other"})), own, worker(json!({}))];
-    let (pod, _) = inject(&policies(&text, &[]), pod(containers));
+    let (pod, _) = injected(&policies(&text, &[]), pod(containers));
     assert!(file(&pod, 0, "/etc/rccl.conf").unwrap().contains("NCCL_NET=IB\n"));
     assert!(file(&pod, 1, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
     assert!(file(&pod, 2, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
@@ -220,17 +204,17 @@ fn settings_do_not_share_a_volume_with_rules_or_with_other_settings() {
 
 #[test]
 fn a_parameter_turns_the_file_off() {
-    let (pod, _) = inject(&policies(POLICY, &[("file", json!(false))]), pod(vec![worker(json!({}))]));
+    let (pod, _) = injected(&policies(POLICY, &[("file", json!(false))]), pod(vec![worker(json!({}))]));
     assert_eq!(file(&pod, 0, "/etc/nccl.conf"), None);
     assert!(pod["spec"]["volumes"].is_null());
 }
 
 #[test]
 fn a_pod_of_an_earlier_version_gets_the_present_lines() {
-    let (mut earlier, _) = inject(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
+    let (mut earlier, _) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
     let text = POLICY.replace("{name: OTHER, value: x}", "{name: NCCL_NEW, value: '1'}");
     earlier["metadata"]["annotations"]["fabric-injector.io/injected"] = json!("lab@000000000000");
-    let (pod, warnings) = inject(&policies(&text, &[]), earlier);
+    let (pod, warnings) = injected(&policies(&text, &[]), earlier);
     assert!(file(&pod, 0, "/etc/nccl.conf").unwrap().ends_with("NCCL_NEW=1\n"));
     assert!(warnings.iter().any(|(code, _)| code == "replaced"), "{warnings:?}");
 }
@@ -238,7 +222,7 @@ fn a_pod_of_an_earlier_version_gets_the_present_lines() {
 #[test]
 fn a_command_that_hands_on_other_variables_is_named() {
     let command = json!(["mpirun", "-x", "NCCL_NET", "-x", "LD_LIBRARY_PATH", "train"]);
-    let (_, warnings) = inject(&policies(POLICY, &[]), pod(vec![worker(json!({"command": command}))]));
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"command": command}))]));
     assert_eq!(
         warnings,
         [(
@@ -248,14 +232,14 @@ fn a_command_that_hands_on_other_variables_is_named() {
         )]
     );
     let command = json!(["mpirun", "-x", "UCX_TLS", "train"]);
-    let (_, warnings) = inject(&policies(POLICY, &[]), pod(vec![worker(json!({"command": command}))]));
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"command": command}))]));
     assert_eq!(warnings, []);
 }
 
 #[test]
 fn a_value_that_defeats_the_fabric_is_reported_as_such() {
     let env = json!([{"name": "NCCL_IB_HCA", "value": "a"}, {"name": "NCCL_IB_DISABLE", "value": "1"}]);
-    let (_, warnings) = inject(&policies(POLICY, &[]), pod(vec![worker(json!({"env": env}))]));
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"env": env}))]));
     let texts: Vec<&str> = warnings.iter().map(|(_, text)| text.as_str()).collect();
     assert_eq!(
         texts,
@@ -265,10 +249,10 @@ fn a_value_that_defeats_the_fabric_is_reported_as_such() {
         ]
     );
     // The policy's own value is none of the container's.
-    let (_, warnings) = inject(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
     assert_eq!(warnings, []);
     let many = json!({"resources": {"limits": {"nvidia.com/gpu": 9}}});
-    let (_, warnings) = inject(&policies(POLICY, &[]), pod(vec![worker(many)]));
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(many)]));
     assert_eq!(warnings[0].1, "`spec.containers[worker]`: 9 GPUs are more than a node has");
 }
 

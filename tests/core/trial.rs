@@ -11,7 +11,7 @@ use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::shell::policy_sources::PolicySources;
 use serde_json::{Value, json};
 
-use crate::clouds::support::{Served, gpu_container, pod, serve_as};
+use crate::helpers::{Served, gpu_container, pod, serve_as};
 
 /// The policies of these files, with values as `--set` gives them.
 fn policies(files: &[&str], sets: &[&str]) -> PolicySet {

@@ -7,18 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use fabric_injector::core::engine::{Mutation, Outcome};
+use fabric_injector::core::engine::Outcome;
 use fabric_injector::core::policy::{Definition, PodContext};
 use fabric_injector::core::policy_set::{PolicySet, mutate};
 use serde_json::{Value, json};
 
+use crate::helpers::{gpu_container, inject, injected, lab, reason, with};
+
 fn read(body: &str) -> Result<PolicySet, String> {
-    let text = format!(
-        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata:\n  name: test\nspec:\n  \
-         provider: lab\n  description: For a test\n  gpuResources: [nvidia.com/gpu]\n  match:\n    labels: {{fabric: fast}}\n\
-         {body}"
-    );
-    let definition = Definition::read("test.yaml", &text).map_err(|error| error.to_string())?;
+    let definition = Definition::read("test.yaml", &lab("test", "labels: {fabric: fast}", body))
+        .map_err(|error| error.to_string())?;
     PolicySet::new(vec![(definition, BTreeMap::new())]).map_err(|error| error.to_string())
 }
 
@@ -27,45 +25,19 @@ fn rules(rules: &str) -> PolicySet {
 }
 
 fn container(extra: Value) -> Value {
-    let mut container = json!({"name": "a", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "8"}}});
-    container.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
-    container
+    with(gpu_container("a", 8), &extra)
 }
 
 fn pod(metadata: Value, spec: Value) -> Value {
     let mut pod =
         json!({"metadata": {"labels": {"fabric": "fast"}}, "spec": {"containers": [container(json!({}))]}});
-    pod["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
-    pod["spec"].as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+    pod["metadata"] = with(pod["metadata"].take(), &metadata);
+    pod["spec"] = with(pod["spec"].take(), &spec);
     pod
 }
 
 fn of(extra: Value) -> Value {
     pod(json!({}), json!({"containers": [container(extra)]}))
-}
-
-fn inject(policies: &PolicySet, pod: Value) -> Mutation {
-    mutate(policies, pod, &PodContext::default())
-}
-
-#[track_caller]
-fn injected(policies: &PolicySet, pod: Value) -> (Value, Vec<(String, String)>) {
-    let Mutation { outcome: Outcome::Mutated(mutated), warnings, .. } = inject(policies, pod) else {
-        panic!("not mutated")
-    };
-    let again = inject(policies, mutated.pod.clone());
-    assert!(matches!(again.outcome, Outcome::Unchanged { .. }), "{:?}", again.outcome);
-    let warnings = warnings.iter().map(|warning| (warning.code().to_owned(), warning.to_string())).collect();
-    (mutated.pod, warnings)
-}
-
-fn reason(mutation: &Mutation) -> &str {
-    match &mutation.outcome {
-        Outcome::Mutated(_) => "mutated",
-        Outcome::Skipped { reason, .. } | Outcome::Unchanged { reason, .. } | Outcome::Refused { reason } => {
-            reason.code()
-        }
-    }
 }
 
 #[test]

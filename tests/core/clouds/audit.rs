@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::support::{on, served, worker};
+use crate::helpers::{on, served, worker};
 
 const PRODUCT: &str = "nvidia.com/gpu.product";
 

@@ -3,7 +3,7 @@
 use fabric_injector::core::policy::PodContext;
 use serde_json::{Value, json};
 
-use super::support::{
+use crate::helpers::{
     INSTANCE_TYPE, Served, gpu_container, items, on, on_host_network, pod, policy_set, serve_as, served,
     with, worker, worker_with,
 };

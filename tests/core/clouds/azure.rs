@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::support::{Served, gpu_container, items, on, pod, served, with, worker, worker_with};
+use crate::helpers::{Served, gpu_container, items, on, pod, served, with, worker, worker_with};
 
 const DEVICES: &str = "rdma/hca_shared_devices_a";
 const TOPOLOGY: &str = "fabric-injector.io/nccl-topology";

@@ -3,7 +3,7 @@
 use fabric_injector::core::policy::PodContext;
 use serde_json::{Value, json};
 
-use super::support::{
+use crate::helpers::{
     EVERY_POLICY, Served, TRIGGER, gpu_container, items, left_alone, on_host_network, pod, policy_set,
     serve_as, served, with, worker, worker_with,
 };

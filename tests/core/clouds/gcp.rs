@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::support::{Served, items, on, on_host_network, pod, served, worker, worker_with};
+use crate::helpers::{Served, items, on, on_host_network, pod, served, worker, worker_with};
 
 const DEVICES: &str = "devices.gke.io/container.tcpxo-daemon";
 const DEFAULT_INTERFACE: &str = "networking.gke.io/default-interface";

@@ -11,7 +11,7 @@ use fabric_injector::shell::builtin;
 
 use serde_json::{Value, json};
 
-use super::support::{Served, items, on, on_host_network, serve_as, served, worker, worker_with};
+use crate::helpers::{Served, items, on, on_host_network, serve_as, served, worker, worker_with};
 
 const ACCELERATOR: &str = "cloud.google.com/gke-accelerator";
 const INTERFACES: &str = "networking.gke.io/interfaces";
@@ -231,7 +231,7 @@ fn gcp_gib_too_few_networks_are_refused_with_the_numbers() {
     let sets = [("rdmaNetworks", "a,b,c,d")];
     let small = served("gcp-gib", &sets, on("a4x-highgpu-4g", worker(4)));
     assert_eq!(networks(&small), ["a", "b", "c", "d"]);
-    let refused = super::support::serve("gcp-gib", &sets, on("a4-highgpu-8g", worker(8)));
+    let refused = crate::helpers::serve("gcp-gib", &sets, on("a4-highgpu-8g", worker(8)));
     let Outcome::Refused { reason } = refused.outcome else { panic!("{refused:#?}") };
     assert_eq!(reason.code(), "too_few_networks");
 }

@@ -12,8 +12,8 @@ use fabric_injector::core::yaml;
 use fabric_injector::shell::builtin::{self, BuiltIn};
 use serde_json::{Value, json};
 
-use super::api_server::assert_api_server_would_accept;
-use super::support::{self, EVERY_POLICY, TRIGGER, policy_set, serve_as, worker};
+use crate::api_server::assert_api_server_would_accept;
+use crate::helpers::{self, EVERY_POLICY, TRIGGER, policy_set, serve_as, worker};
 
 /// Serves a document as the command does.
 fn serve(policy: &str, document: &Value) -> InjectedDocument {
@@ -85,7 +85,7 @@ fn templates_inside_a_workload_are_served() {
         for policy in EVERY_POLICY {
             let served = serve(policy, &document);
             let after = served.value.as_ref().unwrap();
-            let alone = support::served(policy, &[], worker(8)).pod;
+            let alone = helpers::served(policy, &[], worker(8)).pod;
             for place in &found {
                 let pod = after.pointer(&place.pointer).unwrap();
                 assert_api_server_would_accept(pod);
@@ -129,7 +129,7 @@ fn the_launcher_of_an_mpijob_manifest_is_known_by_its_place() {
         let after = serve(policy, &document).value.unwrap();
         let container = &after["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0];
         let names: BTreeSet<&str> =
-            support::items(&container["env"]).iter().map(|entry| entry["name"].as_str().unwrap()).collect();
+            helpers::items(&container["env"]).iter().map(|entry| entry["name"].as_str().unwrap()).collect();
         assert!(names.contains("NCCL_SOCKET_IFNAME"), "{policy}: {names:?}");
         let keys: Vec<&String> = container.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["name", "image", "env"], "{policy}");
@@ -181,7 +181,7 @@ fn the_values_of_the_chart_work_unchanged() {
         assert_eq!(values.enabled().unwrap(), Some(definition.provider.as_str()));
         let overrides = values.overrides(&definition).unwrap();
         let policies = PolicySet::new(vec![(definition, overrides)]).unwrap();
-        let served = support::Served::of(serve_as(&policies, worker(8), &PodContext::default()));
+        let served = helpers::Served::of(serve_as(&policies, worker(8), &PodContext::default()));
         assert_eq!(served.devices("worker", resource), devices, "{policy}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::support::{NETWORKS, gpu_container, on, on_host_network, pod, served, with, worker, worker_with};
+use crate::helpers::{NETWORKS, gpu_container, on, on_host_network, pod, served, with, worker, worker_with};
 
 const DEVICES: &str = "nvidia.com/mlnxnics";
 const NETWORK: &str = "network-operator/sriov-net";

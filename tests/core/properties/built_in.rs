@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::helpers::TRIGGER;
+
 use super::adapter::{self, Context, Loaded, Result as Outcome};
 use super::all::ALL;
 use super::full_pod;
@@ -11,8 +13,6 @@ use super::generator::{Dice, pods};
 use super::kept;
 use super::pair::{Group, Pair};
 use super::pairs::number;
-
-const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
 
 /// A pod that the built-in policies match, with what they add in part.
 fn pod(dice: &mut Dice) -> Value {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{on, policies, refused, served};
-use crate::clouds::support::{NETWORKS, Served, worker};
+use crate::helpers::{NETWORKS, Served, worker};
 
 const EFA: &str = "vpc.amazonaws.com/efa";
 const PRODUCT: &str = "nvidia.com/gpu.product";

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{on, policies, refused, served, skipped};
-use crate::clouds::support::{gpu_container, pod, with};
+use crate::helpers::{gpu_container, pod, with};
 
 const INTERFACES: &str = "networking.gke.io/interfaces";
 const ACCELERATOR: &str = "cloud.google.com/gke-accelerator";

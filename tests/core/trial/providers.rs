@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{policies, refused, serve, served};
-use crate::clouds::support::{INSTANCE_TYPE, NETWORKS, Served, gpu_container, on, pod, with, worker};
+use crate::helpers::{INSTANCE_TYPE, NETWORKS, Served, gpu_container, on, pod, with, worker};
 
 const EFA: &str = "vpc.amazonaws.com/efa";
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use fabric_injector::core::quantity::Quantity;
 use serde_json::{Map, Value};
 
-use super::support::items;
+use crate::helpers::items;
 
 const MAX_NAME: usize = 63;
 const MAX_ANNOTATIONS: usize = 256 * 1024;
@@ -119,7 +119,7 @@ fn assert_resources(resources: &Value) {
 fn pods_that_the_api_server_refuses_are_noticed() {
     use serde_json::json;
     let container = |fields: Value| {
-        let container = super::support::with(json!({"name": "a", "image": "i"}), &fields);
+        let container = crate::helpers::with(json!({"name": "a", "image": "i"}), &fields);
         json!({"metadata": {}, "spec": {"containers": [container], "volumes": [{"name": "v", "emptyDir": {}}]}})
     };
     let refused = [

@@ -1,12 +1,12 @@
-//! Pods to serve, serving them by a built-in policy, and looking at what came out.
+//! Policies and pods, serving the pods, and looking at what came out.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fabric_injector::core::engine::{Mutation, Outcome, Warning};
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::core::policy_set::mutate;
+use fabric_injector::core::policy::{Definition, PodContext};
+use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::core::quantity::Quantity;
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
@@ -19,6 +19,56 @@ pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// Every built-in policy.
 pub(crate) const EVERY_POLICY: [&str; 4] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"];
+
+/// The folder of the project.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The text of a policy around the parts that a test is about.
+pub(crate) fn lab(name: &str, matcher: &str, body: &str) -> String {
+    format!(
+        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata:\n  name: {name}\nspec:\n  \
+         provider: lab\n  description: For a test\n  gpuResources: [nvidia.com/gpu, amd.com/gpu]\n  match:\n    \
+         {matcher}\n{body}"
+    )
+}
+
+/// A policy around the parts that a test is about.
+pub(crate) fn policy(name: &str, matcher: &str, body: &str) -> Definition {
+    Definition::read("test.yaml", &lab(name, matcher, body)).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Policies with the defaults of their parameters.
+pub(crate) fn set(definitions: Vec<Definition>) -> PolicySet {
+    let with_defaults = definitions.into_iter().map(|definition| (definition, BTreeMap::new())).collect();
+    PolicySet::new(with_defaults).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Puts a pod through policies.
+pub(crate) fn inject(policies: &PolicySet, pod: Value) -> Mutation {
+    mutate(policies, pod, &PodContext::default())
+}
+
+/// Injects a pod twice: the second time changes nothing. The codes and sentences of the warnings are those of the first.
+#[track_caller]
+pub(crate) fn injected(policies: &PolicySet, pod: Value) -> (Value, Vec<(String, String)>) {
+    let Served { pod, warnings } = Served::of(inject(policies, pod));
+    let again = inject(policies, pod.clone()).outcome;
+    assert!(matches!(again, Outcome::Unchanged { .. }), "{again:?}");
+    let warnings = warnings.iter().map(|warning| (warning.code().to_owned(), warning.to_string())).collect();
+    (pod, warnings)
+}
+
+/// What became of a pod: `mutated`, or the code that says why it is as it came.
+pub(crate) fn reason(mutation: &Mutation) -> &str {
+    match &mutation.outcome {
+        Outcome::Mutated(_) => "mutated",
+        Outcome::Skipped { reason, .. } | Outcome::Unchanged { reason, .. } | Outcome::Refused { reason } => {
+            reason.code()
+        }
+    }
+}
 
 /// A pod with the trigger.
 pub(crate) fn pod(spec: &Value) -> Value {
@@ -128,6 +178,7 @@ pub(crate) fn left_alone(policy: &str, pod: &Value) -> String {
 }
 
 impl Served {
+    #[track_caller]
     pub(crate) fn of(mutation: Mutation) -> Self {
         let Outcome::Mutated(mutated) = mutation.outcome else { panic!("not served: {mutation:#?}") };
         Self { pod: mutated.pod, warnings: mutation.warnings }
