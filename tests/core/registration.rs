@@ -2,7 +2,6 @@
 //!
 //! Whether the API server understands the text is seen in the end-to-end tests.
 
-
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::registration::{
     ASKS, MATCHES, ca_bundle, ca_bundle_changes, differing_condition, guard_conditions, service,

@@ -1,10 +1,10 @@
 //! Faults of the policy for OCI, and what is easy to get wrong with RDMA there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::helpers::{NETWORKS, gpu_container, on, on_host_network, pod, served, with, worker, worker_with};
+use crate::helpers::{NETWORKS, gpu_container, on, on_host_network, pod, served, worker, worker_with};
 
 const DEVICES: &str = "nvidia.com/mlnxnics";
 const NETWORK: &str = "network-operator/sriov-net";
@@ -41,28 +41,6 @@ fn oci_ratio_follows_the_shape() {
         let count = usize::try_from(devices).unwrap();
         assert_eq!(served.annotation(NETWORKS), Some(networks(count).as_str()), "{shape}");
         assert!(!served.codes().contains(&"parameter_contradicts"), "{shape}");
-    }
-}
-
-/// Without a shape to go by, the default asked for 64 devices, which no machine has.
-#[test]
-fn oci_default_ratio_fits_a_machine_and_is_reported() {
-    let served = served("oci-sriov", &[], worker(8));
-    assert_eq!(served.devices("worker", DEVICES), 16);
-    assert_eq!(served.annotation(NETWORKS), Some(networks(16).as_str()));
-    assert_eq!(served.codes(), ["parameter_assumed", "parameter_assumed"]);
-    assert!(served.warnings[0].to_string().starts_with("`rdmaDevicesPerGPU` is assumed to be 2"));
-    assert!(served.warnings[1].to_string().starts_with("`ncclProfile` is assumed to be generic"));
-}
-
-/// Oracle's stack has no virtual functions on some shapes; a pod that asked for one stayed pending.
-#[test]
-fn oci_shapes_without_virtual_functions_are_asked_for_none() {
-    for shape in ["BM.GPU.RTXPRO.8", "BM.GPU.GB200.4", "BM.GPU.GB200-v3.4", "BM.GPU.GB300.4"] {
-        let served = served("oci-sriov", &[], on(shape, worker(4)));
-        assert_eq!(served.devices("worker", DEVICES), 0, "{shape}");
-        assert_eq!(served.annotation(NETWORKS), None, "{shape}");
-        assert!(served.message("instance_type_without_fabric").contains("hostNetwork: true"), "{shape}");
     }
 }
 
@@ -103,90 +81,6 @@ fn oci_a_users_own_networks_stay_in_the_form_that_they_are_in() {
     assert_eq!(listed, Value::Array(expected));
 }
 
-/// Resource and network had fixed names, which Oracle's own stack does not use.
-#[test]
-fn oci_resource_and_network_names_are_parameters() {
-    let sets = [("rdmaResourceName", "nvidia.com/rdma-vf"), ("networkName", "default/rdma-vf")];
-    let served = served("oci-sriov", &sets, on("BM.GPU.H200.8", worker(8)));
-    assert_eq!(served.devices("worker", "nvidia.com/rdma-vf"), 8);
-    assert_eq!(served.devices("worker", DEVICES), 0);
-    assert_eq!(served.annotation(NETWORKS), Some(["default/rdma-vf"; 8].join(",").as_str()));
-}
-
-/// A hostNetwork pod, which cannot have NICs of its own, was given virtual functions and networks all the same.
-#[test]
-fn oci_hostnetwork_pods_get_the_adapters_of_the_machine() {
-    let served = served("oci-sriov", &[], on("BM.GPU.H100.8", on_host_network(worker(8))));
-    assert_eq!(served.devices("worker", DEVICES), 0);
-    assert_eq!(served.annotation(NETWORKS), None);
-    assert_eq!(served.codes(), ["host_network", "replaced"]);
-    assert_eq!(served.mounted("worker", "/dev/infiniband").unwrap()["hostPath"]["path"], "/dev/infiniband");
-    let context = json!({"privileged": true, "capabilities": {"add": ["IPC_LOCK"]}});
-    assert_eq!(served.container("worker")["securityContext"], context);
-}
-
-/// The API server refuses a container that is privileged and must not escalate.
-#[test]
-fn oci_hostnetwork_container_that_must_not_escalate_is_not_made_privileged() {
-    let context = json!({"securityContext": {"allowPrivilegeEscalation": false}});
-    let pod = on("BM.GPU.H100.8", on_host_network(worker_with(8, &context)));
-    let served = served("oci-sriov", &[], pod);
-    assert_eq!(served.container("worker")["securityContext"].get("privileged"), None);
-    assert_eq!(served.container("worker")["securityContext"]["allowPrivilegeEscalation"], false);
-    assert_eq!(served.codes(), ["host_network", "replaced", "privilege_denied"]);
-}
-
-/// Virtual functions have other names than the machine's adapters: with the machine's list NCCL finds none.
-#[test]
-fn oci_virtual_functions_are_not_looked_for_by_the_names_of_the_host() {
-    for shape in ["BM.GPU4.8", "BM.GPU.H100.8", "BM.GPU.B300.8", "BM.GPU.MI300X.8"] {
-        let served = served("oci-sriov", &[], on(shape, worker(8)));
-        assert_eq!(served.env("worker", "NCCL_IB_HCA"), Some("mlx5"), "{shape}");
-    }
-}
-
-/// The memory lock and the timeout that RoCE needs were left out.
-#[test]
-fn oci_memory_lock_and_timeout_are_set() {
-    let served = served("oci-sriov", &[], on("BM.GPU.H100.8", worker(8)));
-    let context = json!({"capabilities": {"add": ["IPC_LOCK"]}});
-    assert_eq!(served.container("worker")["securityContext"], context);
-    assert_eq!(served.env("worker", "NCCL_IB_TIMEOUT"), Some("22"));
-}
-
-/// What the 15 variables of NVIDIA's policy are for stays so where the shape is not known.
-#[test]
-fn oci_variables_of_an_unknown_shape_are_complete() {
-    let served = served("oci-sriov", &[], worker(8));
-    for (name, value) in [
-        ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
-        ("NCCL_IB_GID_INDEX", "3"),
-        ("NCCL_IB_PCI_RELAXED_ORDERING", "1"),
-        ("NCCL_IB_QPS_PER_CONNECTION", "4"),
-        ("NCCL_IB_SL", "0"),
-        ("NCCL_IB_SPLIT_DATA_ON_QPS", "0"),
-        ("NCCL_IB_TC", "41"),
-        ("NCCL_SOCKET_IFNAME", "eth0"),
-        ("OMPI_MCA_coll_hcoll_enable", "0"),
-        ("OMPI_MCA_orte_keep_fqdn_hostnames", "t"),
-        ("UCX_IB_PCI_RELAXED_ORDERING", "on"),
-        ("UCX_MEM_EVENTS", "n"),
-        ("UCX_NET_DEVICES", "eth0"),
-        ("UCX_TLS", "tcp"),
-    ] {
-        assert_eq!(served.env("worker", name), Some(value), "{name}");
-    }
-}
-
-/// `UCX_TLS=tcp` and `UCX_NET_DEVICES=eth0` were fixed, which keeps NIXL and other users of UCX off RDMA.
-#[test]
-fn oci_ucx_may_use_the_adapters() {
-    let sets = [("ucxTls", "rc"), ("ucxNetDevices", "")];
-    let served = served("oci-sriov", &sets, on("BM.GPU.H100.8", worker(8)));
-    assert_eq!(served.env("worker", "UCX_TLS"), Some("rc"));
-    assert_eq!(served.env("worker", "UCX_NET_DEVICES"), None);
-}
-
 /// A pod of the shapes with `NVLink` between nodes brings the channel of its `ComputeDomain`.
 fn with_channel(shape: &str, mut pod: Value) -> Value {
     if shape.contains(".GB") {
@@ -224,18 +118,6 @@ fn oci_variables_of_other_pods_are_oracles_for_the_shape() {
             assert_eq!(served.variables("worker", &["NCCL_", "RCCL_"]), expected, "{name}");
         }
     }
-}
-
-/// A user's amount of devices counts for the networks too.
-#[test]
-fn oci_networks_are_as_many_as_the_devices_that_a_user_asks_for() {
-    let amounts = json!({"nvidia.com/gpu": 8, DEVICES: 4});
-    let container =
-        with(gpu_container("worker", 8), &json!({"resources": {"limits": amounts, "requests": amounts}}));
-    let served = served("oci-sriov", &[], on("BM.GPU.H100.8", pod(&json!({"containers": [container]}))));
-    assert_eq!(served.devices("worker", DEVICES), 4);
-    assert_eq!(served.annotation(NETWORKS), Some(networks(4).as_str()));
-    assert_eq!(served.codes().into_iter().collect::<BTreeSet<_>>(), ["kept_device"].into());
 }
 
 /// What most of Oracle's lists have in common, the level of logging aside.
