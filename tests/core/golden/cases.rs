@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::shell::builtin;
@@ -21,7 +22,15 @@ impl Case {
         format!("{file}.{}", self.policy)
     }
 
-    pub(crate) fn policies(&self) -> PolicySet {
+    /// The policies of the case. Each is loaded once, since a policy is tried out when it is loaded.
+    pub(crate) fn policies(&self) -> Arc<PolicySet> {
+        static LOADED: Mutex<BTreeMap<String, Arc<PolicySet>>> = Mutex::new(BTreeMap::new());
+        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
+        let policies = loaded.entry(format!("{} {:?}", self.policy, self.sets));
+        Arc::clone(policies.or_insert_with(|| Arc::new(self.load())))
+    }
+
+    fn load(&self) -> PolicySet {
         let definition = builtin::find(&self.policy).unwrap().definition().unwrap();
         let mut overrides = BTreeMap::new();
         for set in &self.sets {

@@ -25,6 +25,7 @@ pub(crate) struct Dice {
 }
 
 impl Drop for Dice {
+    #[allow(clippy::print_stderr, reason = "a test has failed")]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("generated with FABRIC_SEED={}", self.seed);
