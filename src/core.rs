@@ -1,6 +1,6 @@
 //! The pure core: text and values in, text and values out.
 //!
-//! No module in this folder reads a file or a clock, uses the network, logs or prints. `tests/purity.rs` enforces that.
+//! No module in this folder reads a file or a clock, uses the network, logs or prints. `tests/core/purity.rs` enforces that.
 
 pub mod admission;
 pub mod check;

@@ -1,7 +1,5 @@
 //! `check` and `serve --manage-webhook` without a cluster; the end-to-end tests run them with one.
 
-use std::time::Duration;
-
 use super::{Run, run};
 
 const CHECK: [&str; 4] = ["check", "--annotation=a=b", "--gpu-resource=nvidia.com/gpu", "--namespace=gpu"];
@@ -14,7 +12,6 @@ fn managed(args: &[&str]) -> Run {
 fn without_a_configured_api_server_there_is_an_error() {
     for run in [run(&CHECK, "").exits(2), managed(&[])] {
         run.writes_nothing().says(&["no API server is configured", "KUBECONFIG"]);
-        assert!(run.elapsed < Duration::from_secs(20), "{:?}", run.elapsed);
     }
 }
 

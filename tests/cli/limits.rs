@@ -1,9 +1,8 @@
-//! Input that is made to exhaust a reader: an error within bounded time and memory.
+//! Input that is made to exhaust a reader: an error within bounded memory, and before a run counts as hanging.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use super::{ROOT, Run, finish, mutate, run_in};
 
@@ -12,7 +11,6 @@ use super::{ROOT, Run, finish, mutate, run_in};
 fn refused_soon(text: &str, message: &str) {
     let run = mutate(&["--policy", "aws-efa"], text).exits(2);
     run.writes_nothing().says(&["stdin", "document 1", "line ", message]);
-    assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);
     assert!(run.stderr.len() < 4096, "the message has {} bytes", run.stderr.len());
 }
 
@@ -84,7 +82,6 @@ fn merging_a_large_map_does_not_take_for_ever() {
     let text = format!("a: &a\n{entries}b:\n  <<: *a\n  c: 1\n");
     let run = mutate(&["--policy", "aws-efa"], &text);
     assert!(matches!(run.status, Some(0 | 2)), "{:?} {}", run.status, run.stderr);
-    assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);
 }
 
 #[test]
@@ -125,7 +122,6 @@ fn a_policy_and_a_values_file_are_read_within_the_same_bounds() {
         for option in ["--policy", "--values"] {
             let run = run_in(folder.path(), &["mutate", option, "bad.yaml"], super::POD).exits(2);
             run.writes_nothing().says(&["bad.yaml:"]);
-            assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);
             assert!(run.stderr.len() < 64 * 1024, "the message has {} bytes", run.stderr.len());
         }
     }
@@ -136,6 +132,5 @@ fn an_endless_line_of_blanks_or_markers_is_read_in_linear_time() {
     for text in [" ".repeat(1_000_000), "---\n".repeat(100_000), "{}\n".repeat(20_000)] {
         let run = run_in(Path::new(ROOT), &["mutate", "--policy", "aws-efa", "-q"], &text).exits(0);
         assert!(run.text() == text);
-        assert!(run.elapsed < Duration::from_secs(20), "it took {:?}", run.elapsed);
     }
 }

@@ -33,6 +33,7 @@ mod policy_schema;
 mod policy_test;
 mod policy_types;
 mod policy_warnings;
+mod readme;
 mod report;
 mod restamped;
 mod review;
@@ -64,7 +65,6 @@ struct Run {
     status: Option<i32>,
     stdout: Vec<u8>,
     stderr: String,
-    elapsed: Duration,
 }
 
 impl Run {
@@ -156,7 +156,7 @@ fn aws(args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
     mutate(&[&["--policy", "aws-efa", "--quiet"], args].concat(), stdin)
 }
 
-/// Runs a command to its end, which has to come within two minutes.
+/// Runs a command to its end. One that hangs is killed after two minutes.
 fn finish(command: &mut Command, stdin: &[u8]) -> Run {
     let started = Instant::now();
     let mut child =
@@ -171,7 +171,6 @@ fn finish(command: &mut Command, stdin: &[u8]) -> Run {
         let status = wait(&mut child, started);
         Run {
             status,
-            elapsed: started.elapsed(),
             stdout: stdout.join().unwrap(),
             stderr: String::from_utf8(stderr.join().unwrap()).expect("standard error is UTF-8"),
         }

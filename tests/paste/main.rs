@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Child, Command, ExitCode, Stdio};
 
-use fabric_injector::shell::builtin;
 use libtest_mimic::{Arguments, Completion, Trial};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -92,9 +91,12 @@ fn no_curl() -> Option<String> {
 }
 
 fn main() -> ExitCode {
-    let policies = builtin::POLICIES.iter().map(|built_in| {
-        let name = built_in.name;
-        trial(format!("policy {name}"), no_curl, move || policy(name))
+    let listed =
+        Command::new(env!("CARGO_BIN_EXE_fabric-injector")).args(["policy", "list", "-o", "json"]).output();
+    let listed: Value = serde_json::from_slice(&listed.unwrap().stdout).unwrap();
+    let policies = listed.as_array().unwrap().iter().map(|listed| {
+        let name = listed["name"].as_str().unwrap().to_owned();
+        trial(format!("policy {name}"), no_curl, move || policy(&name))
     });
     let addresses = ["0.0.0.0:0", "[::1]:0", "127.0.0.2:0"].into_iter().map(|listen| {
         let no_address = move || {

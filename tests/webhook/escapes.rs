@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::answers::assert_unchanged;
 use crate::golden;
+use crate::random;
 use crate::reviews::{TRIGGER, UID, other_pod, pod, pod_with, pod_with_env, review_of};
 use crate::server::{LAB, Server, engine, lab_with, policies};
 
@@ -200,7 +201,7 @@ async fn the_annotation_elsewhere_than_among_annotations_triggers_nothing() {
 /// The answer to each of these is what the engine says, which sees every pod as a whole.
 #[tokio::test]
 async fn looking_at_the_bytes_first_changes_no_answer() {
-    let mut random = fastrand::Rng::with_seed(23);
+    let mut random = random(23);
     let lab = policies(&[LAB]);
     let server = Server::lab();
     let about = About { namespace: Some("team".to_owned()), ..About::default() };
@@ -220,7 +221,7 @@ async fn looking_at_the_bytes_first_changes_no_answer() {
 
 #[tokio::test]
 async fn looking_at_the_bytes_first_changes_no_answer_for_any_workload() {
-    let mut random = fastrand::Rng::with_seed(29);
+    let mut random = random(29);
     let mut changed = 0;
     for case in golden::cases() {
         let (server, policies) = (case.server(), case.policies());

@@ -1,12 +1,11 @@
 //! Every workload of `tests/workloads` as the pods that its controllers make of it, each in a review of its own:
 //! the webhook does to them what the engine does to the workload.
 
-#[path = "../golden/cases.rs"]
+#[path = "../core/golden/cases.rs"]
 mod shared;
 
-use std::collections::BTreeMap;
 use std::fs;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use fabric_injector::core::engine::{Mutation, Outcome};
 use fabric_injector::core::manifest::{Document, find};
@@ -34,10 +33,7 @@ impl Case {
 
     /// The same policies as those of the server.
     pub(crate) fn policies(&self) -> Arc<PolicySet> {
-        static LOADED: Mutex<BTreeMap<String, Arc<PolicySet>>> = Mutex::new(BTreeMap::new());
-        let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        let policies = loaded.entry(format!("{} {:?}", self.0.policy, self.0.sets));
-        Arc::clone(policies.or_insert_with(|| Arc::new(self.0.policies())))
+        self.0.policies()
     }
 
     /// Every document of the workload.

@@ -7,6 +7,7 @@ use fabric_injector::core::policy::PodContext as About;
 use serde_json::{Value, json};
 
 use crate::answers::{assert_unchanged, patched};
+use crate::random;
 use crate::reviews::{TRIGGER, UID, other_pod, pod, pod_with, review_of, with};
 use crate::server::{LAB, Server, engine, policies, post};
 
@@ -36,7 +37,7 @@ async fn a_review_that_is_cut_off_anywhere_is_no_json() {
 #[tokio::test]
 async fn random_bytes_get_some_answer() {
     let server = Server::lab();
-    let mut random = fastrand::Rng::with_seed(7);
+    let mut random = random(7);
     for _ in 0..500 {
         let length = random.usize(0..400);
         let bytes: Vec<u8> = (0..length).map(|_| random.u8(..)).collect();
@@ -51,7 +52,7 @@ async fn random_bytes_get_some_answer() {
 #[tokio::test]
 async fn a_review_with_random_damage_gets_some_answer() {
     let server = Server::built_in("aws-efa", &[]);
-    let mut random = fastrand::Rng::with_seed(11);
+    let mut random = random(11);
     let real = real().into_bytes();
     let mut answered = 0;
     for _ in 0..1_000 {

@@ -28,3 +28,11 @@ mod server;
 mod skipped;
 mod time;
 mod warnings;
+
+/// Choices that are the same in each run, unless `FABRIC_SEED` is set. A test that fails prints the seed.
+#[allow(clippy::print_stdout, reason = "only a test that fails shows it")]
+fn random(seed: u64) -> fastrand::Rng {
+    let seed = std::env::var("FABRIC_SEED").map_or(seed, |seed| seed.parse().unwrap());
+    println!("generated with FABRIC_SEED={seed}");
+    fastrand::Rng::with_seed(seed)
+}

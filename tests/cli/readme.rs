@@ -1,0 +1,177 @@
+//! The README and the documents do what they show: every console block is run, and what is shown below it is
+//! what comes out.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use fabric_injector::core::workload::{NO_POD_TEMPLATE, NearMiss};
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A fenced block of a document: its language and its lines.
+struct Block {
+    language: String,
+    lines: Vec<String>,
+}
+
+fn blocks(text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), &mut open) {
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(language), None) => open = Some(Block { language: language.to_owned(), lines: Vec::new() }),
+            (None, Some(block)) => block.lines.push(line.to_owned()),
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block is not closed");
+    blocks
+}
+
+/// Runs a command as a reader would, with the binary of this build in place of the one that cargo would build.
+fn run(command: &str) -> String {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_fabric-injector"));
+    let command = command.replace("cargo run --release --", "fabric-injector");
+    let path = format!("{}:/usr/bin:/bin", binary.parent().unwrap().display());
+    let shell = format!("{command} 2>&1");
+    let output =
+        Command::new("sh").args(["-c", &shell]).env_clear().env("PATH", path).current_dir(root()).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
+/// Commands (`$ …`) of a console block, each with the lines shown below it.
+fn commands(block: &Block) -> Vec<(String, Vec<String>)> {
+    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
+    for line in &block.lines {
+        match (line.strip_prefix("$ "), commands.last_mut()) {
+            (Some(command), _) => commands.push((command.to_owned(), Vec::new())),
+            (None, Some((_, shown))) => shown.push(line.clone()),
+            (None, None) => panic!("a console block begins with `$ `: {line}"),
+        }
+    }
+    commands
+}
+
+fn check(document: &str) -> usize {
+    let text = fs::read_to_string(root().join(document)).unwrap();
+    let mut last = String::new();
+    let mut checked = 0;
+    for block in blocks(&text) {
+        match block.language.as_str() {
+            "console" => {
+                for (command, shown) in commands(&block) {
+                    if command == "cargo test" {
+                        continue;
+                    }
+                    last = run(&command);
+                    if !shown.is_empty() {
+                        assert_eq!(last.trim_end(), shown.join("\n"), "{document}: {command}");
+                    }
+                    checked += 1;
+                }
+            }
+            // A part of what the command before it prints.
+            "diff" => {
+                assert!(last.contains(&block.lines.join("\n")), "{document}: not in\n{last}");
+                checked += 1;
+            }
+            _ => {}
+        }
+    }
+    checked
+}
+
+#[test]
+fn the_readme_shows_what_happens() {
+    assert!(check("README.md") >= 2);
+}
+
+#[test]
+fn the_documents_show_what_happens() {
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        check(path.strip_prefix(root()).unwrap().to_str().unwrap());
+    }
+    check("certs/README.md");
+}
+
+/// The documents outside of `docs`.
+const PAGES: [&str; 4] = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "certs/README.md"];
+
+/// What a document leads to is there: the file, and the heading in it.
+#[test]
+fn every_link_within_the_repository_leads_somewhere() {
+    let docs = fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    let mut links = 0;
+    for document in docs.chain(PAGES.map(|name| root().join(name))) {
+        let text = fs::read_to_string(&document).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split_once(')')).map(|(link, _)| link) {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target =
+                if path.is_empty() { document.clone() } else { document.parent().unwrap().join(path) };
+            assert!(target.exists(), "{}: {link}", document.display());
+            if !heading.is_empty() {
+                let text = fs::read_to_string(&target).unwrap();
+                let found = text.lines().any(|line| anchor(line).is_some_and(|anchor| anchor == heading));
+                assert!(found, "{}: {link}", document.display());
+            }
+            links += 1;
+        }
+    }
+    assert!(links > 15, "{links} links were found");
+}
+
+/// A statement of the threat model is shown by a test that is there.
+#[test]
+fn every_test_that_the_threat_model_names_is_there() {
+    let text = fs::read_to_string(root().join("SECURITY.md")).unwrap();
+    let named: Vec<(&str, &str)> = text.split('`').filter_map(|name| name.split_once("::")).collect();
+    assert!(named.len() > 15, "{named:?}");
+    for (file, test) in named {
+        let source = fs::read_to_string(root().join(format!("tests/{file}.rs"))).unwrap_or_default();
+        assert!(source.contains(&format!("fn {test}(")), "SECURITY.md: there is no `{file}::{test}`");
+    }
+}
+
+/// By what a heading is linked to.
+fn anchor(line: &str) -> Option<String> {
+    let heading = line.strip_prefix('#')?.trim_start_matches('#').trim().to_lowercase();
+    let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    Some(kept.map(|c| if c == ' ' { '-' } else { c }).collect())
+}
+
+/// Every code that a report can carry is explained, and nothing else is.
+#[test]
+fn every_code_of_a_report_is_documented() {
+    let documented = fs::read_to_string(root().join("docs/reports.md")).unwrap();
+    let source = fs::read_to_string(root().join("src/core/engine/record/codes.rs")).unwrap();
+    let mut codes: Vec<&str> = source
+        .lines()
+        .filter(|line| line.contains("=> \""))
+        .filter_map(|line| line.split('"').nth(1))
+        .filter(|code| code.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'))
+        .collect();
+    assert!(codes.len() > 25, "{codes:?}");
+    codes.extend(NearMiss::CODES);
+    codes.push(NO_POD_TEMPLATE);
+    for code in codes {
+        assert!(documented.contains(&format!("| `{code}` |")), "docs/reports.md does not explain `{code}`");
+    }
+    let entries = fs::read_dir(root().join("policies")).unwrap().map(|entry| entry.unwrap().path());
+    for policy in entries.filter(|path| path.is_file()) {
+        let policy = fs::read_to_string(policy).unwrap();
+        for code in policy.lines().filter_map(|line| line.trim().strip_prefix("- code: ")) {
+            assert!(
+                documented.contains(&format!("| `{code}` |")),
+                "docs/reports.md does not explain `{code}`"
+            );
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Policy files with mistakes, each with the messages of `policy check` that it has to get.
+//!
+//! A file of `broken` or `nvidia` begins with its messages: severity, line, code, and a part of the message or of its
+//! hint. It gets these and no others, unless a line says that more can follow from its mistake. A code can be missing. A file that `# with:` names is checked along with it.
+//!
+//! ```yaml
+//! # expect: error 14 unknown_key: did you mean `containers`
+//! # expect: more
+//! # expect: nothing
+//! # with: lab-efa.yaml
+//! # expect: warning lab-efa.yaml:9 policies_overlap: `team-efa`
+//! ```
+
+mod expectation;
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use fabric_injector::core::check;
+use fabric_injector::core::policy::PolicyFile;
+use fabric_injector::shell::builtin::{self, BuiltIn};
+
+use crate::helpers::root;
+use expectation::{Expectations, Expected, Finding};
+
+/// The YAML files of a folder, in order.
+fn files(folder: &str) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(root().join(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension() == Some(OsStr::new("yaml")))
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "{folder} has no files");
+    files
+}
+
+/// The errors and warnings of `policy check`.
+fn check(files: &[&Path]) -> Vec<Finding> {
+    let text = |file: &&Path| (file.to_string_lossy().into_owned(), fs::read_to_string(file).unwrap());
+    check_texts(&files.iter().map(text).collect::<Vec<_>>())
+}
+
+fn check_texts(files: &[(String, String)]) -> Vec<Finding> {
+    static BUILT_IN: LazyLock<Vec<PolicyFile>> = LazyLock::new(|| {
+        let file = |policy: &BuiltIn| PolicyFile::read(policy.name, policy.text).unwrap();
+        builtin::POLICIES.iter().map(file).collect()
+    });
+    check::check(files, &BUILT_IN).iter().map(Finding::of).collect()
+}
+
+/// The differences of what the files of a folder expect and get.
+fn differences(folder: &str) -> Vec<String> {
+    let mut differences = Vec::new();
+    for file in files(folder) {
+        let text = String::from_utf8_lossy(&fs::read(&file).unwrap()).into_owned();
+        let expectations =
+            Expectations::of(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let with = expectations.with.as_ref().map(|name| root().join("tests/corpus/with").join(name));
+        let found = check(&[Some(file.as_path()), with.as_deref()].into_iter().flatten().collect::<Vec<_>>());
+        let difference = expectations.difference(&file.file_name().unwrap().to_string_lossy(), &found);
+        if !difference.is_empty() {
+            differences.push(difference);
+        }
+    }
+    differences
+}
+
+#[track_caller]
+fn all_as_expected(folder: &str) {
+    let differences = differences(folder);
+    assert!(differences.is_empty(), "{} files of {folder}:\n{}", differences.len(), differences.join("\n"));
+}
+
+#[test]
+fn each_mistake_gets_its_message_at_its_line() {
+    all_as_expected("tests/corpus/broken");
+}
+
+#[test]
+fn the_faults_of_other_policies_are_found_when_they_are_transcribed() {
+    all_as_expected("tests/corpus/nvidia");
+}
+
+#[test]
+fn policies_in_use_get_no_message() {
+    for folder in ["policies", "tests/trial/policies", "tests/transcriptions"] {
+        for file in files(folder) {
+            let found = check(&[&file]);
+            assert!(found.is_empty(), "{}: {found:#?}", file.display());
+        }
+    }
+}
+
+#[test]
+fn policies_of_the_documents_get_no_message() {
+    let mut checked = 0;
+    for page in fs::read_dir(root().join("docs")).unwrap() {
+        let page = page.unwrap().path();
+        let Ok(text) = fs::read_to_string(&page) else { continue };
+        let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("\n```").next());
+        let is_whole = |block: &&str| block.contains("\n  rules:") || block.contains("\n  extends:");
+        for policy in blocks.filter(|block| block.contains("kind: FabricPolicy")).filter(is_whole) {
+            let found = check_texts(&[(page.display().to_string(), format!("{policy}\n"))]);
+            assert!(found.is_empty(), "{}: {found:#?}\n{policy}", page.display());
+            checked += 1;
+        }
+    }
+    assert!(checked >= 2, "{checked} policies");
+}
+
+/// The trial's 25 kinds of mistakes have a name that says so.
+#[test]
+fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
+    let files = files("tests/corpus/broken");
+    let of_trial =
+        files.iter().filter(|file| file.file_name().unwrap().to_string_lossy().starts_with("trial-"));
+    assert!(of_trial.count() >= 25);
+    let mut codes: Vec<String> = Vec::new();
+    for file in &files {
+        let text = String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
+        let expected = Expectations::of(&text).unwrap().messages;
+        codes.extend(
+            expected
+                .into_iter()
+                .filter(|message| message.severity == "warning")
+                .map(|Expected { code, .. }| code),
+        );
+    }
+    for code in [
+        "always_false",
+        "always_true",
+        "device_without_ipc_lock",
+        "mode_in_mount_path",
+        "mount_without_volume",
+        "networks_and_count_differ",
+        "policies_overlap",
+        "quantity_as_text",
+        "request_without_limit",
+        "shadowed_value",
+        "sidecar_keeps_job",
+        "tiny_amount",
+        "unknown_enum_value",
+        "unknown_label",
+        "unknown_resource",
+        "unknown_setting_variable",
+        "unlike_types",
+        "unresolved_reference",
+        "unused_parameter",
+        "unused_variable",
+        "useless_prefix",
+        "volume_without_mount",
+    ] {
+        assert!(codes.iter().any(|known| known == code), "no file expects `{code}`");
+    }
+}

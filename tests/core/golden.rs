@@ -1,0 +1,147 @@
+//! Every workload of `tests/workloads` through every policy, compared with the files in `tests/golden/expected`:
+//! once through the library and once through the binary. A file there that no case uses fails the test.
+//!
+//! A workload goes through all built-in policies, unless a comment at its head says which and with which
+//! parameters: `# golden: aws-efa efaDevicesPerGPU=4`. The files have `<digest>` in place of the digest of a policy, so
+//! that only what a policy does changes them.
+//!
+//! `UPDATE_GOLDEN=1 cargo test --test core golden` writes the files anew; read the difference before committing it.
+
+mod cases;
+mod explain;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use fabric_injector::core::manifest::{Document, TriggerAnnotation, Wanted, inject};
+use fabric_injector::core::yaml;
+use fabric_injector::shell::stream::RawDocuments;
+use serde_json::Value;
+
+use cases::{Case, cases, root};
+
+/// The patches of served pods are wanted.
+const PATCHES: Wanted =
+    Wanted { patches: true, summary: false, findings: false, annotation: TriggerAnnotation::Required };
+
+/// What the binary puts out: standard output, and the report on standard error.
+fn through_binary(case: &Case) -> (String, String) {
+    let workload = case.workload.strip_prefix(root()).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    command.current_dir(root()).env_clear().args(["mutate", "--policy", &case.policy, "-f"]).arg(workload);
+    case.sets.iter().for_each(|set| {
+        command.args(["--set", set]);
+    });
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}: {:?}", case.name(), output);
+    (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+/// What the library makes of the documents, and that doing it again changes nothing.
+fn through_library(case: &Case) -> Vec<Value> {
+    let policies = case.policies();
+    let bytes = fs::read(&case.workload).unwrap();
+    let mut values = Vec::new();
+    for piece in RawDocuments::new(bytes.as_slice()) {
+        let piece = piece.unwrap();
+        let mut document = Document::read(&piece).unwrap();
+        let before = document.value.clone();
+        let served = inject(&policies, &mut document, &piece, PATCHES).unwrap();
+        let Some(after) = served.value.clone() else {
+            values.extend(document.value);
+            continue;
+        };
+        let mut patched = before.unwrap();
+        json_patch::patch(&mut patched, &served.patch()).unwrap();
+        assert_eq!(patched, after, "{}: the patch gives what the engine gives", case.name());
+        let mut again = Document::read(&piece).unwrap();
+        again.value = Some(after.clone());
+        let second = inject(&policies, &mut again, &piece, PATCHES).unwrap();
+        assert!(second.value.is_none(), "{}: {:?}", case.name(), second.patch());
+        assert!(served.templates.iter().any(|template| template.mutation.outcome.changed().is_some()));
+        values.push(after);
+    }
+    values
+}
+
+fn values(text: &str) -> Vec<Value> {
+    let pieces = RawDocuments::new(text.as_bytes()).map(Result::unwrap);
+    pieces.filter_map(|piece| Document::read(&piece).unwrap().value).collect()
+}
+
+/// The text with `@<digest>` for the digest of each stamp, which a comment in a policy changes.
+fn without_digests(text: &str) -> String {
+    let is_digest = |text: &str| {
+        let hex = text.bytes().take_while(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')).count();
+        hex == 12 && !text[12..].starts_with(|next: char| next.is_ascii_alphanumeric())
+    };
+    let mut parts = text.split('@');
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        masked.push('@');
+        masked.push_str(&if is_digest(part) { format!("<digest>{}", &part[12..]) } else { part.to_owned() });
+    }
+    masked
+}
+
+#[test]
+fn only_the_digest_of_a_stamp_is_masked() {
+    let kept = "image: a@sha256:0123456789ab\nuser@0123456789a\nuser@0123456789abc\nuser@0123456789abz\n@";
+    assert_eq!(without_digests(kept), kept);
+    assert_eq!(
+        without_digests("by aws-efa@0123456789ab: x, lab@ba9876543210"),
+        "by aws-efa@<digest>: x, lab@<digest>"
+    );
+}
+
+#[test]
+fn every_workload_comes_out_of_every_policy_as_expected() {
+    let expected = root().join("tests/golden/expected");
+    let update = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let mut used = BTreeSet::new();
+    let mut differences = Vec::new();
+    for case in cases() {
+        let (output, report) = through_binary(&case);
+        assert_eq!(values(&output), through_library(&case), "{}: library and binary agree", case.name());
+        for (ending, seen) in [("yaml", without_digests(&output)), ("report", without_digests(&report))] {
+            let file = expected.join(format!("{}.{ending}", case.name()));
+            if update {
+                fs::create_dir_all(&expected).unwrap();
+                fs::write(&file, &seen).unwrap();
+            } else if fs::read_to_string(&file).unwrap_or_default() != seen {
+                differences.push(format!("{}\n{seen}", file.display()));
+            }
+            used.insert(file);
+        }
+    }
+    let stale: Vec<PathBuf> = fs::read_dir(&expected)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|file| !used.contains(file))
+        .collect();
+    assert!(stale.is_empty(), "no case uses {stale:?}");
+    assert!(differences.is_empty(), "not as expected:\n{}", differences.join("\n"));
+}
+
+#[test]
+fn every_built_in_policy_has_a_case() {
+    let cases = cases();
+    for policy in fabric_injector::shell::builtin::POLICIES {
+        assert!(
+            cases.iter().any(|case| case.policy == policy.name),
+            "no workload has `# golden: {}`",
+            policy.name
+        );
+    }
+}
+
+/// What is put out as YAML is read back as the same value: the writer quotes what YAML 1.1 reads otherwise.
+#[test]
+fn expected_output_reads_back_as_what_the_engine_made() {
+    let case = cases().into_iter().find(|case| case.name() == "deepseek-r1-lws.aws-efa").unwrap();
+    for value in through_library(&case) {
+        assert_eq!(yaml::read_value(&yaml::write(&value)).unwrap().root.unwrap(), value);
+    }
+}

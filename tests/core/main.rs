@@ -1,0 +1,17 @@
+//! The engine and the policies through the library.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
+
+mod api_server;
+mod clouds;
+mod corpus;
+mod golden;
+mod helpers;
+mod language;
+mod properties;
+mod purity;
+mod ranks;
+mod registration;
+mod schema;
+mod settings;
+mod trial;
+mod unusual_pods;

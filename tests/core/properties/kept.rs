@@ -1,0 +1,84 @@
+//! Nothing of a pod is lost or reordered.
+
+use serde_json::Value;
+
+use super::adapter::STAMP;
+use super::generator::pools::{INTERFACES, NETWORKS};
+use super::pair::{Pair, Verdict, fail, path_class};
+use super::places::{self, Place, clean};
+
+pub(crate) fn nothing_is_lost(pair: &Pair<'_>) -> Verdict {
+    let Some(after) = pair.mutated() else { return Ok(()) };
+    let mut lost = Vec::new();
+    keeps(&pair.pod, after, &mut Vec::new(), &mut lost);
+    let replaced: Vec<Vec<String>> = pair
+        .first
+        .warnings
+        .iter()
+        .filter(|warning| warning.code == "replaced")
+        .map(|warning| places::without_list(&places::tokens(&warning.path)))
+        .collect();
+    let explained = |place: &Vec<String>| {
+        let place = &places::without_list(place);
+        // A port is one value, and has the name that it was given.
+        let port = |at: usize| at == 4 && place[3] == "ports";
+        let same = |(at, (one, other)): (usize, (&String, &String))| clean(one) == clean(other) || port(at);
+        replaced.iter().any(|path| path.iter().zip(place).enumerate().all(same))
+    };
+    match lost.into_iter().find(|(place, _)| !explained(place)) {
+        Some((place, what)) => fail(path_class(&place.join("/")), format!("{}: {what}", place.join("/"))),
+        None => Ok(()),
+    }
+}
+
+/// What `after` lacks of what `before` has, or has in another order.
+pub(crate) fn lost(before: &Value, after: &Value) -> Vec<(Place, String)> {
+    let mut lost = Vec::new();
+    keeps(before, after, &mut Vec::new(), &mut lost);
+    lost
+}
+
+/// Notes what `after` lacks of what `before` has, or has in another order.
+fn keeps(before: &Value, after: &Value, place: &mut Vec<String>, lost: &mut Vec<(Vec<String>, String)>) {
+    match (before, after) {
+        (Value::Object(before), Value::Object(after)) => {
+            let kept: Vec<&String> = after.keys().filter(|key| before.contains_key(*key)).collect();
+            if kept != before.keys().collect::<Vec<_>>() {
+                lost.push((place.clone(), "keys are lost or reordered".to_owned()));
+                return;
+            }
+            for (key, value) in before {
+                place.push(key.clone());
+                keeps(value, &after[key], place, lost);
+                place.pop();
+            }
+        }
+        (Value::Array(before), Value::Array(after)) => {
+            if after.len() < before.len() {
+                lost.push((place.clone(), "entries are lost".to_owned()));
+            }
+            for (at, (before, after)) in before.iter().zip(after).enumerate() {
+                let names = ["name", "mountPath"].map(|key| before[key].as_str());
+                let name = names[1].or(names[0]).map_or_else(|| at.to_string(), str::to_owned);
+                place.push(name);
+                keeps(before, after, place, lost);
+                place.pop();
+            }
+        }
+        (Value::Null, _) => {}
+        (Value::String(b), Value::String(a)) if is_list_in_text(place) && contains_in_order(a, b) => {}
+        (before, after) if before == after => {}
+        // The stamp of another release or policy may be renewed.
+        _ if place.last().is_some_and(|key| key == STAMP) => {}
+        (before, after) => lost.push((place.clone(), format!("{before} became {after}"))),
+    }
+}
+
+fn is_list_in_text(place: &[String]) -> bool {
+    place.last().is_some_and(|key| key == "value" || key == NETWORKS || key == INTERFACES)
+}
+
+/// Whether a text has all of another one's parts, in their order.
+fn contains_in_order(after: &str, before: &str) -> bool {
+    after.contains(before.trim().trim_end_matches(']').trim_end().trim_end_matches(','))
+}

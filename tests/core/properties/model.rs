@@ -1,0 +1,319 @@
+//! What a policy asks for, worked out from its document and the pod alone: which rules apply to which containers, and
+//! the values of their overlays.
+
+use serde_json::{Map, Value, json};
+
+use super::adapter::Context;
+use super::generator::author::Phase;
+use super::generator::containers::gpus;
+use super::generator::expressions::{Names, plain};
+use super::generator::fabric::{claimed, own_fabric};
+use super::generator::pods;
+use super::generator::policies::Policy;
+use super::generator::pools::{INSTANCE_TYPE, POOL};
+use super::generator::{defaults, items};
+
+/// What a rule asks for.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) rule: String,
+    /// Lists and indexes of the containers that the rule selects, each with what the container is to have.
+    pub(crate) containers: Vec<(&'static str, usize, Value)>,
+    /// What the pod is to have.
+    pub(crate) pod: Value,
+}
+
+/// What a policy asks for.
+#[derive(Debug, Default)]
+pub(crate) struct Demand {
+    pub(crate) asked: Vec<Asked>,
+    /// Rules that are left out, since the pod uses the host's network.
+    pub(crate) left_out: Vec<String>,
+}
+
+/// Whether the pod is one of the policy's.
+pub(crate) fn matches(policy: &Policy, pod: &Value, context: &Context) -> bool {
+    let matcher = &policy.document["spec"]["match"];
+    let annotations = &pod["metadata"]["annotations"];
+    let has = |(key, value): (&String, &Value)| annotations[key] == *value;
+    let pairs = |key: &str| matcher[key].as_object().into_iter().flatten();
+    let labels = pairs("labels").all(|(key, value)| pod["metadata"]["labels"][key] == *value);
+    let any = matcher["anyAnnotation"].is_null() || pairs("anyAnnotation").any(has);
+    let except = pairs("exceptAnnotation")
+        .any(|(key, value)| has((key, value)) || value == "*" && annotations[key].is_string());
+    let namespace = json!(namespace(pod, context));
+    let namespaces = matcher["namespaces"].is_null() || items(&matcher["namespaces"]).contains(&namespace);
+    let owned_by = |kind: &Value| {
+        items(&pod["metadata"]["ownerReferences"]).iter().any(|owner| {
+            let group = owner["apiVersion"].as_str().and_then(|version| version.split_once('/'));
+            let with_group =
+                format!("{}.{}", owner["kind"].as_str().unwrap_or_default(), group.unwrap_or_default().0);
+            *kind == owner["kind"] || *kind == with_group
+        })
+    };
+    let kinds = matcher["ownerKinds"].is_null() || items(&matcher["ownerKinds"]).iter().any(owned_by);
+    any && !except && labels && namespaces && kinds
+}
+
+fn namespace(pod: &Value, context: &Context) -> String {
+    let own = || pod["metadata"]["namespace"].as_str().map(str::to_owned);
+    context.namespace.clone().or_else(own).unwrap_or_else(|| "default".to_owned())
+}
+
+/// What the policy asks for. `after` is the pod as it came out, in which the requests of the finished pod are counted.
+pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Context) -> Demand {
+    let spec = &policy.document["spec"];
+    // Expressions see the pod with the API server's defaults, whether it has been there or not.
+    let mut completed = pod.clone();
+    defaults::complete(&mut completed);
+    // Rules that set it come first.
+    if after["spec"]["hostNetwork"] == true {
+        completed["spec"]["hostNetwork"] = json!(true);
+    }
+    let pod = &completed;
+    let resources: Vec<String> =
+        items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+    let total = scheduled(pod, |container| gpus(container, &resources));
+    let mut fixed = Names::new(fixed(policy, pod, total));
+    policy.add_variables(Phase::Fixed, &mut fixed);
+    let all = pods::containers(pod).map(|(_, _, container)| container);
+    let by_claim = all.filter(|container| gpus(container, &resources) == 0);
+    let total = scheduled(pod, |container| gpus(container, &resources)) + claimed(spec, pod, by_claim);
+    let gpus = |container: &Value| match gpus(container, &resources) {
+        0 => claimed(spec, pod, [container]),
+        of_plugin => of_plugin,
+    };
+    let mut of_pod = Names::within(
+        &fixed,
+        vec![
+            ("pod".to_owned(), pod.clone()),
+            ("podNamespace".to_owned(), namespace(pod, context).into()),
+            ("hostNetwork".to_owned(), (pod["spec"]["hostNetwork"] == true).into()),
+            ("totalGpus".to_owned(), total.into()),
+            ("ownFabric".to_owned(), own_fabric(pod).into()),
+        ],
+    );
+    policy.add_variables(Phase::Pod, &mut of_pod);
+    let mut finished = Names::within(&of_pod, vec![("podRequests".to_owned(), requests(after))]);
+    policy.add_variables(Phase::Final, &mut finished);
+
+    let mut demand = Demand::default();
+    for rule in items(&spec["rules"]) {
+        let name = rule["name"].as_str().unwrap_or_default().to_owned();
+        if rule["when"].as_str().is_some_and(|when| policy.evaluate(when, &of_pod) != true) {
+            continue;
+        }
+        let mut containers = Vec::new();
+        for (list, at, container) in pods::containers(pod) {
+            let mut names = Names::within(
+                &of_pod,
+                vec![
+                    ("gpus".to_owned(), gpus(container).into()),
+                    ("container".to_owned(), container.clone()),
+                ],
+            );
+            policy.add_variables(Phase::Container, &mut names);
+            let selects = match rule["containers"].as_str() {
+                Some(condition) => policy.evaluate(condition, &names) == true,
+                None => gpus(container) > 0,
+            };
+            if selects {
+                let wanted = policy.build(&rule["container"], &names).unwrap_or_default();
+                containers.push((list, at, wanted));
+            }
+        }
+        if containers.is_empty() {
+            continue;
+        }
+        if rule["requiresPodNetwork"] == true && pod["spec"]["hostNetwork"] == true {
+            demand.left_out.push(name);
+            continue;
+        }
+        let pod = policy.build(&rule["pod"], &finished).unwrap_or_default();
+        // It is left out whole for a pod that cannot be in the network of the host.
+        if pod["spec"]["hostNetwork"] == true && after["spec"]["hostNetwork"] != true {
+            continue;
+        }
+        demand.asked.push(Asked { rule: name, containers, pod });
+    }
+    demand
+}
+
+/// The node and the parameters.
+fn fixed(policy: &Policy, pod: &Value, gpus: i64) -> Vec<(String, Value)> {
+    let mut node = Map::new();
+    for label in [INSTANCE_TYPE, POOL] {
+        if let [one] = selected(pod, label).as_slice() {
+            node.insert(label.to_owned(), json!(one));
+        }
+    }
+    let mut names = vec![("node".to_owned(), node.into())];
+    for (name, parameter) in policy.document["spec"]["parameters"].as_object().into_iter().flatten() {
+        let set = policy.overrides.get(name).unwrap_or(&Value::Null);
+        let own = |value: &Value| value.as_object().map(|_| value.clone()).unwrap_or_default();
+        let settled = || {
+            by_table(&own(set), pod, gpus)
+                .or_else(|| by_table(&parameter["byNode"], pod, gpus))
+                .or_else(|| set.get("default").cloned())
+                .unwrap_or_else(|| parameter["default"].clone())
+        };
+        let value = if set.is_object() || set.is_null() { settled() } else { set.clone() };
+        names.push((name.clone(), value));
+    }
+    names
+}
+
+/// The value by the first label of a table that knows what the pod selects.
+fn by_table(table: &Value, pod: &Value, gpus: i64) -> Option<Value> {
+    table.as_object()?.iter().find_map(|(label, cells)| {
+        let of = |value: &String| {
+            let cell = cells.as_object()?.iter().find(|(key, _)| key.to_lowercase() == *value)?.1;
+            if cell.is_object() { cell.get(gpus.to_string()).cloned() } else { Some(cell.clone()) }
+        };
+        let mut values: Vec<Option<Value>> = selected(pod, label).iter().map(of).collect();
+        values.dedup();
+        if let [one] = values.as_slice() { one.clone() } else { None }
+    })
+}
+
+/// The values of a label that the pod selects, in lower case and without prefix.
+fn selected(pod: &Value, label: &str) -> Vec<String> {
+    let spec = &pod["spec"];
+    let of_affinity = || {
+        let terms = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"];
+        let mut found = Vec::new();
+        for term in items(terms) {
+            let names = |one: &&Value| one["key"] == label && one["operator"] == "In";
+            let Some(one) = items(&term["matchExpressions"]).iter().find(names) else { return Vec::new() };
+            found.extend(items(&one["values"]).to_vec());
+        }
+        found
+    };
+    let found = match &spec["nodeSelector"][label] {
+        Value::Null => of_affinity(),
+        one => vec![one.clone()],
+    };
+    let mut values: Vec<String> = Vec::new();
+    for value in found.iter().filter_map(Value::as_str).map(str::to_lowercase) {
+        let value = value.strip_prefix("ml.").map(str::to_owned).unwrap_or(value);
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    values
+}
+
+/// What the scheduler counts for a pod: containers and sidecars together, or more if an init container needs more.
+fn scheduled(pod: &Value, amount: impl Fn(&Value) -> i64) -> i64 {
+    let (mut sidecars, mut peak) = (0, 0);
+    for container in items(&pod["spec"]["initContainers"]) {
+        if container["restartPolicy"] == "Always" {
+            sidecars += amount(container);
+        } else {
+            peak = peak.max(sidecars + amount(container));
+        }
+    }
+    peak.max(sidecars + items(&pod["spec"]["containers"]).iter().map(amount).sum::<i64>())
+}
+
+/// What the pod requests of each resource of a vendor.
+fn requests(pod: &Value) -> Value {
+    let mut names: Vec<String> = Vec::new();
+    for (_, _, container) in pods::containers(pod) {
+        for list in ["limits", "requests"] {
+            let keys = container["resources"][list].as_object().into_iter().flat_map(Map::keys);
+            names.extend(keys.filter(|key| key.contains('/')).cloned());
+        }
+    }
+    let total = |name: String| {
+        let count = scheduled(pod, |container| gpus(container, std::slice::from_ref(&name)));
+        (name, json!(count))
+    };
+    names.into_iter().map(total).collect::<Map<_, _>>().into()
+}
+
+impl Policy {
+    fn add_variables(&self, phase: Phase, names: &mut Names<'_>) {
+        let variables = self.document["spec"]["variables"].as_object();
+        for (name, text) in variables.into_iter().flatten() {
+            if self.phases.get(name) == Some(&phase) {
+                let value = self.evaluate(text.as_str().unwrap_or_default(), names);
+                names.push(name, value);
+            }
+        }
+    }
+
+    /// The value of a text: of the expression in it, or the text with the values of its expressions in it.
+    fn evaluate(&self, text: &str, names: &Names<'_>) -> Value {
+        let mut pieces: Vec<(bool, String)> = Vec::new();
+        let mut rest = text;
+        let mut literal = String::new();
+        while let Some(at) = rest.find("${") {
+            literal.push_str(&rest[..at]);
+            if literal.ends_with('$') {
+                literal.push('{');
+                rest = &rest[at + 2..];
+                continue;
+            }
+            let source = self.expressions.keys().filter(|source| {
+                rest[at + 2..].strip_prefix(source.as_str()).is_some_and(|rest| rest.starts_with('}'))
+            });
+            let source = source.max_by_key(|source| source.len()).unwrap_or_else(|| panic!("{text}"));
+            pieces.push((false, std::mem::take(&mut literal)));
+            pieces.push((true, source.clone()));
+            rest = &rest[at + 3 + source.len()..];
+        }
+        literal.push_str(rest);
+        pieces.push((false, literal));
+        pieces.retain(|(expression, text)| *expression || !text.is_empty());
+        let value = |source: &String| self.expressions[source].value(names);
+        if let [(true, source)] = pieces.as_slice() {
+            return value(source);
+        }
+        let mut out = String::new();
+        for (expression, text) in &pieces {
+            match expression.then(|| value(text)) {
+                Some(Value::Null) => return Value::Null,
+                Some(value) => out.push_str(&plain(&value)),
+                None => out.push_str(text),
+            }
+        }
+        out.into()
+    }
+
+    /// The value of an overlay; `None` if it is left out.
+    fn build(&self, overlay: &Value, names: &Names<'_>) -> Option<Value> {
+        match overlay {
+            Value::Null => None,
+            Value::String(text) => Some(self.evaluate(text, names)).filter(|value| !value.is_null()),
+            Value::Object(map) => {
+                let mut built = Map::new();
+                for (key, value) in map {
+                    let key = self.evaluate(key, names);
+                    if let (false, Some(value)) = (key.is_null(), self.build(value, names)) {
+                        built.insert(plain(&key), value);
+                    }
+                }
+                let edits = map.keys().any(|key| key.starts_with('$') && !key.starts_with("${"));
+                let lost = if edits { built.len() < map.len() } else { built.is_empty() && !map.is_empty() };
+                (!lost).then(|| built.into())
+            }
+            Value::Array(list) => {
+                let built: Vec<Value> =
+                    list.iter().filter_map(|item| self.build_entry(item, names)).collect();
+                (!built.is_empty() || list.is_empty()).then(|| built.into())
+            }
+            other => Some(other.clone()),
+        }
+    }
+
+    /// The value of an entry of a list: left out as soon as one of its own fields is.
+    fn build_entry(&self, entry: &Value, names: &Names<'_>) -> Option<Value> {
+        let built = self.build(entry, names)?;
+        let whole = match (entry, &built) {
+            (Value::Object(entry), Value::Object(built)) => entry.len() == built.len(),
+            _ => true,
+        };
+        whole.then_some(built)
+    }
+}

@@ -1,0 +1,46 @@
+//! Each field of an overlay is there afterwards, or is reported.
+
+use std::collections::BTreeSet;
+
+use super::adapter::{self, Result as Outcome};
+use super::contradictions::contradictions;
+use super::generator::defaults;
+use super::leaves;
+use super::model;
+use super::pair::{Pair, Verdict, fail};
+
+pub(crate) fn each_field_is_there_or_reported(pair: &Pair<'_>) -> Verdict {
+    let Some(after) = pair.after() else { return Ok(()) };
+    let settled = match &pair.first.outcome {
+        Outcome::Unchanged { reason, .. } => reason == "nothing_to_add",
+        Outcome::Skipped { reason, .. } => reason != "condition_false",
+        _ => true,
+    };
+    // A request without its limit is what a policy may mend.
+    let valid = pair.refusals.iter().all(|refusal| refusal.starts_with("request without limit"));
+    if !settled || !valid || !pair.group.policy.known {
+        return Ok(());
+    }
+    // A request that is not there is the limit to the API server.
+    let mut completed = after.clone();
+    defaults::complete(&mut completed);
+    let demand = model::demand(&pair.group.policy, &pair.pod, after, &pair.context);
+    for rule in &demand.left_out {
+        let said = |warning: &adapter::Warning| {
+            warning.code == "host_network" && warning.text.contains(rule.as_str())
+        };
+        if !pair.first.warnings.iter().any(said) {
+            return fail("rule left out without a warning", rule.as_str());
+        }
+    }
+    let text = &pair.group.text;
+    let edits = text.contains("$prepend") || text.contains("$append");
+    let replaces = text.contains("onConflict: \"replace\"") || text.contains("$replace");
+    let contradictions = if replaces { contradictions(&demand, &pair.pod) } else { BTreeSet::default() };
+    let warnings = &pair.first.warnings;
+    let outcome = leaves::Outcome { before: &pair.pod, after: &completed, warnings, edits, contradictions };
+    match leaves::first_missing(&demand, &outcome) {
+        Some((class, detail)) => fail(class, detail),
+        None => Ok(()),
+    }
+}

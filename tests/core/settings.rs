@@ -1,0 +1,285 @@
+//! Settings that reach the ranks, and warnings about values that keep them from working.
+
+#![allow(clippy::needless_pass_by_value, reason = "pods are written where they are used")]
+
+use std::collections::BTreeMap;
+
+use fabric_injector::core::policy::Definition;
+use fabric_injector::core::policy_set::PolicySet;
+use serde_json::{Value, json};
+
+use crate::helpers::{gpu_container, injected, with};
+
+const POLICY: &str = "\
+apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata:
+  name: lab
+spec:
+  provider: lab
+  description: For a test
+  gpuResources: [nvidia.com/gpu]
+  match:
+    labels: {fabric: fast}
+  parameters:
+    file:
+      type: boolean
+      description: Write the settings file
+      default: true
+  settings:
+    - name: nccl
+      variables: [NCCL_*, FI_PROVIDER]
+      when: ${file}
+      containers: ${gpus > 0 || container.name == 'launcher'}
+      file:
+        path: /etc/nccl.conf
+        maxValue: 1023
+        exceptVariables: [NCCL_CONF_FILE]
+    - name: mpirun
+      variables: [UCX_*, LD_LIBRARY_PATH]
+      launcher: {commands: [mpirun], option: -x}
+  variables:
+    profiles:
+      fast: {hca: mlx5_0, count: 8, names: [a, b]}
+      slow: {hca: '', count: 0}
+    profile: ${profiles['fast']}
+  warnings:
+    - code: fabric_disabled
+      env: NCCL_IB_DISABLE
+      when: ${value == '1'}
+      message: turns InfiniBand off, so that NCCL uses TCP
+    - code: one_adapter
+      env: NCCL_IB_HCA
+      when: ${value in profile.names || gpus > 1 && value == profile.hca}
+      message: ${value} is one of ${profile.count} adapters
+    - code: many_gpus
+      when: ${gpus > 8}
+      message: ${gpus} GPUs are more than a node has
+  rules:
+    - name: nccl
+      containers: ${gpus > 0 || container.name == 'launcher'}
+      container:
+        env:
+          - {name: NCCL_IB_HCA, value: '${profile.hca}'}
+          - {name: NCCL_NET, value: IB}
+          - {name: FI_PROVIDER, value: efa}
+          - {name: UCX_TLS, value: tcp}
+          - {name: OTHER, value: x}
+";
+
+fn policies(text: &str, values: &[(&str, Value)]) -> PolicySet {
+    let definition = Definition::read("test.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+    let values: BTreeMap<_, _> =
+        values.iter().map(|(key, value)| ((*key).to_owned(), value.clone().into())).collect();
+    PolicySet::new(vec![(definition, values)]).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn worker(extra: Value) -> Value {
+    with(gpu_container("worker", 8), &extra)
+}
+
+fn pod(containers: Vec<Value>) -> Value {
+    json!({"metadata": {"labels": {"fabric": "fast"}}, "spec": {"containers": containers}})
+}
+
+/// The content of a file of a container, as the kubelet projects it.
+fn file(pod: &Value, container: usize, path: &str) -> Option<String> {
+    let mounts = pod["spec"]["containers"][container]["volumeMounts"].as_array()?;
+    let mount = mounts.iter().find(|mount| mount["mountPath"] == path)?;
+    assert_eq!(mount["readOnly"], true);
+    let volumes = pod["spec"]["volumes"].as_array()?;
+    let volume = volumes.iter().find(|volume| volume["name"] == mount["name"])?;
+    let items = volume["downwardAPI"]["items"].as_array()?;
+    let item = items.iter().find(|item| item["path"] == mount["subPath"])?;
+    let field = item["fieldRef"]["fieldPath"].as_str()?;
+    let key = field.strip_prefix("metadata.annotations['")?.strip_suffix("']")?;
+    pod["metadata"]["annotations"][key].as_str().map(str::to_owned)
+}
+
+#[test]
+fn a_file_has_the_settings_of_its_variables() {
+    let (pod, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
+    let lines = file(&pod, 0, "/etc/nccl.conf").unwrap();
+    assert_eq!(lines, "NCCL_IB_HCA=mlx5_0\nNCCL_NET=IB\nFI_PROVIDER=efa\n");
+    assert_eq!(warnings, []);
+    // The environment has them, too.
+    let env = pod["spec"]["containers"][0]["env"].as_array().unwrap();
+    assert!(env.contains(&json!({"name": "NCCL_NET", "value": "IB"})));
+}
+
+#[test]
+fn a_value_of_the_container_is_the_one_in_the_file() {
+    let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "Socket"}]}));
+    let (pod, warnings) = injected(&policies(POLICY, &[]), pod(vec![own]));
+    assert!(file(&pod, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
+    assert_eq!(warnings[0].0, "kept_env");
+}
+
+#[test]
+fn containers_share_a_file_unless_their_values_differ() {
+    let launcher = json!({"name": "launcher", "image": "i"});
+    let other = json!({"name": "other", "image": "i"});
+    let (same, _) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({})), launcher.clone(), other]));
+    assert_eq!(same["spec"]["volumes"].as_array().unwrap().len(), 1);
+    assert_eq!(file(&same, 0, "/etc/nccl.conf"), file(&same, 1, "/etc/nccl.conf"));
+    assert_eq!(file(&same, 2, "/etc/nccl.conf"), None);
+
+    let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "Socket"}]}));
+    let (differ, _) = injected(&policies(POLICY, &[]), pod(vec![launcher, own]));
+    assert_eq!(differ["spec"]["volumes"].as_array().unwrap().len(), 2);
+    assert!(file(&differ, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
+    assert!(file(&differ, 1, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
+}
+
+#[test]
+fn the_containers_own_file_stays() {
+    let mount = json!({"name": "own", "mountPath": "/etc/nccl.conf/"});
+    let mut own = pod(vec![worker(json!({"volumeMounts": [mount]}))]);
+    own["spec"]["volumes"] = json!([{"name": "own", "configMap": {"name": "nccl"}}]);
+    let (pod, warnings) = injected(&policies(POLICY, &[]), own);
+    assert_eq!(warnings[0].0, "kept_mount");
+    assert_eq!(pod["metadata"]["annotations"].as_object().unwrap().len(), 1, "the stamp only");
+
+    let elsewhere = worker(json!({"env": [{"name": "NCCL_CONF_FILE", "value": "/x"}]}));
+    let (pod, warnings) = injected(&policies(POLICY, &[]), self::pod(vec![elsewhere]));
+    assert_eq!(warnings[0].0, "settings_elsewhere");
+    assert_eq!(file(&pod, 0, "/etc/nccl.conf"), None);
+}
+
+#[test]
+fn a_value_that_a_file_cannot_hold_is_in_the_environment_only() {
+    for (entry, count) in [
+        (json!({"name": "NCCL_NET", "value": "$(OTHER)"}), 2),
+        (json!({"name": "NCCL_NET", "value": "a\nb"}), 2),
+        (json!({"name": "NCCL_NET", "value": "x".repeat(1024)}), 2),
+        (json!({"name": "NCCL_NET", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}), 2),
+        (json!({"name": "NCCL_NET", "value": "x".repeat(1023)}), 3),
+    ] {
+        let (pod, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"env": [entry]}))]));
+        assert_eq!(file(&pod, 0, "/etc/nccl.conf").unwrap().lines().count(), count);
+        assert_eq!(warnings.iter().any(|(code, _)| code == "not_in_file"), count == 2, "{warnings:?}");
+    }
+}
+
+#[test]
+fn a_file_has_the_value_that_the_container_sees() {
+    let own = worker(json!({"env": [{"name": "NCCL_NET", "value": "a$$b"}]}));
+    let (pod, warnings) = injected(&policies(POLICY, &[]), pod(vec![own]));
+    assert!(file(&pod, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=a$b\n"));
+    assert!(warnings.iter().all(|(code, _)| code != "not_in_file"), "{warnings:?}");
+}
+
+#[test]
+fn settings_do_not_share_a_volume_with_rules_or_with_other_settings() {
+    let rule = "  rules:\n    - name: cache\n      pod: {spec: {volumes: [{name: nccl-settings, emptyDir: {}}]}}\n      \
+                container: {volumeMounts: [{name: nccl-settings, mountPath: /cache}]}\n";
+    let (with_volume, _) =
+        injected(&policies(&POLICY.replace("  rules:\n", rule), &[]), pod(vec![worker(json!({}))]));
+    assert!(file(&with_volume, 0, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
+    let volume = with_volume["spec"]["volumes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|volume| !volume["emptyDir"].is_null());
+    let mounts = with_volume["spec"]["containers"][0]["volumeMounts"].as_array().unwrap();
+    assert_eq!(
+        mounts.iter().find(|mount| mount["mountPath"] == "/cache").unwrap()["name"],
+        volume.unwrap()["name"]
+    );
+
+    // The first container has the file `nccl-2` of the settings of that name, the third one the second file of `nccl`.
+    let other = "  settings:\n    - name: nccl-2\n      variables: [NCCL_*, FI_PROVIDER]\n      \
+                 containers: ${container.name == 'other'}\n      file: {path: /etc/rccl.conf}\n";
+    let text = POLICY.replace("  settings:\n", other).replace(
+        "${gpus > 0 || container.name == 'launcher'}\n      file",
+        "${container.name != 'other'}\n      file",
+    );
+    let own = worker(json!({"name": "own", "env": [{"name": "NCCL_NET", "value": "Socket"}]}));
+    let containers = vec![worker(json!({"name": "other"})), own, worker(json!({}))];
+    let (pod, _) = injected(&policies(&text, &[]), pod(containers));
+    assert!(file(&pod, 0, "/etc/rccl.conf").unwrap().contains("NCCL_NET=IB\n"));
+    assert!(file(&pod, 1, "/etc/nccl.conf").unwrap().contains("NCCL_NET=Socket\n"));
+    assert!(file(&pod, 2, "/etc/nccl.conf").unwrap().contains("NCCL_NET=IB\n"));
+}
+
+#[test]
+fn a_parameter_turns_the_file_off() {
+    let (pod, _) = injected(&policies(POLICY, &[("file", json!(false))]), pod(vec![worker(json!({}))]));
+    assert_eq!(file(&pod, 0, "/etc/nccl.conf"), None);
+    assert!(pod["spec"]["volumes"].is_null());
+}
+
+#[test]
+fn a_pod_of_an_earlier_version_gets_the_present_lines() {
+    let (mut earlier, _) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
+    let text = POLICY.replace("{name: OTHER, value: x}", "{name: NCCL_NEW, value: '1'}");
+    earlier["metadata"]["annotations"]["fabric-injector.io/injected"] = json!("lab@000000000000");
+    let (pod, warnings) = injected(&policies(&text, &[]), earlier);
+    assert!(file(&pod, 0, "/etc/nccl.conf").unwrap().ends_with("NCCL_NEW=1\n"));
+    assert!(warnings.iter().any(|(code, _)| code == "replaced"), "{warnings:?}");
+}
+
+#[test]
+fn a_command_that_hands_on_other_variables_is_named() {
+    let command = json!(["mpirun", "-x", "NCCL_NET", "-x", "LD_LIBRARY_PATH", "train"]);
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"command": command}))]));
+    assert_eq!(
+        warnings,
+        [(
+            "not_handed_on".to_owned(),
+            "add `-x UCX_TLS` to the command line of `spec.containers[worker]`, which hands on other variables only"
+                .to_owned()
+        )]
+    );
+    let command = json!(["mpirun", "-x", "UCX_TLS", "train"]);
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"command": command}))]));
+    assert_eq!(warnings, []);
+}
+
+#[test]
+fn a_value_that_defeats_the_fabric_is_reported_as_such() {
+    let env = json!([{"name": "NCCL_IB_HCA", "value": "a"}, {"name": "NCCL_IB_DISABLE", "value": "1"}]);
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"env": env}))]));
+    let texts: Vec<&str> = warnings.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(
+        texts,
+        [
+            "`spec.containers[worker].env[NCCL_IB_DISABLE]`: turns InfiniBand off, so that NCCL uses TCP",
+            "`spec.containers[worker].env[NCCL_IB_HCA]`: a is one of 8 adapters",
+        ]
+    );
+    // The policy's own value is none of the container's.
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({}))]));
+    assert_eq!(warnings, []);
+    let many = json!({"resources": {"limits": {"nvidia.com/gpu": 9}}});
+    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(many)]));
+    assert_eq!(warnings[0].1, "`spec.containers[worker]`: 9 GPUs are more than a node has");
+}
+
+#[test]
+fn mistakes_in_settings_are_found_at_their_line() {
+    for (from, to, message) in [
+        ("path: /etc/nccl.conf", "path: etc/nccl.conf", "test.yaml:22:15"),
+        // The kubelet reserves names that begin with `..` in a volume.
+        (
+            "path: /etc/nccl.conf",
+            "path: /etc/..nccl.conf",
+            "the path of a settings file is `/etc/..nccl.conf`",
+        ),
+        ("maxValue: 1023", "maxValue: 0", "test.yaml:23:19"),
+        ("[UCX_*, LD", "[UCX-*, LD", "`UCX-*` is not the name of a variable"),
+        ("option: -x", "option: x", "`option` is `x`"),
+        ("commands: [mpirun]", "commands: []", "`commands` names no command"),
+        ("name: mpirun", "name: nccl", "two settings are called `nccl`"),
+        ("      launcher: {commands: [mpirun], option: -x}\n", "", "the settings `mpirun` reach no process"),
+        ("when: ${file}", "when: ${gpus > 0}", "`gpus` is known for a container"),
+        ("when: ${value == '1'}", "when: ${podRequests == null}", "`podRequests` is known after"),
+        ("    profiles:\n", "    value: x\n    profiles:\n", "the policy has a name `value` of its own"),
+        ("message: ${gpus} GPUs", "message: ${value} GPUs", "`value` is neither a parameter nor a variable"),
+    ] {
+        let text = POLICY.replacen(from, to, 1);
+        assert_ne!(text, POLICY, "{from}");
+        let error = Definition::read("test.yaml", &text).expect_err(to).to_string();
+        assert!(error.contains(message), "{to}: {error}");
+    }
+}

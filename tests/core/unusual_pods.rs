@@ -1,0 +1,253 @@
+//! Pods with unusual values, and pods of unusual size.
+
+#![allow(clippy::needless_pass_by_value, reason = "pods are written where they are used")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::policy::{Definition, PodContext};
+use fabric_injector::core::policy_set::{PolicySet, mutate};
+use serde_json::{Value, json};
+
+use crate::helpers::{gpu_container, inject, injected, lab, reason, with};
+
+fn read(body: &str) -> Result<PolicySet, String> {
+    let definition = Definition::read("test.yaml", &lab("test", "labels: {fabric: fast}", body))
+        .map_err(|error| error.to_string())?;
+    PolicySet::new(vec![(definition, BTreeMap::new())]).map_err(|error| error.to_string())
+}
+
+fn rules(rules: &str) -> PolicySet {
+    read(&format!("  rules:\n{rules}")).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn container(extra: Value) -> Value {
+    with(gpu_container("a", 8), &extra)
+}
+
+fn pod(metadata: Value, spec: Value) -> Value {
+    let mut pod =
+        json!({"metadata": {"labels": {"fabric": "fast"}}, "spec": {"containers": [container(json!({}))]}});
+    pod["metadata"] = with(pod["metadata"].take(), &metadata);
+    pod["spec"] = with(pod["spec"].take(), &spec);
+    pod
+}
+
+fn of(extra: Value) -> Value {
+    pod(json!({}), json!({"containers": [container(extra)]}))
+}
+
+#[test]
+fn a_replaced_value_has_one_warning() {
+    let policies = rules(
+        "    - {name: keeps, container: {env: [{name: A, value: one}]}}\n    \
+         - {name: replaces, onConflict: replace, container: {env: [{name: A, value: two}]}}\n    \
+         - {name: last, onConflict: replace, container: {env: [{name: A, value: three}]}}\n    \
+         - {name: keeps-too, container: {env: [{name: A, value: four}, {name: B, value: five}]}}\n",
+    );
+    let env = json!({"env": [{"name": "A", "value": "own"}, {"name": "B", "value": "own"}]});
+    let (_, warnings) = injected(&policies, of(env));
+    let warnings: Vec<&str> = warnings.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(
+        warnings,
+        [
+            "`spec.containers[a].env[A]` was `own`; rule `last` set `three`",
+            "`spec.containers[a].env[B]` stays `own`; rule `keeps-too` would set `five`"
+        ]
+    );
+}
+
+#[test]
+fn a_policy_does_not_set_the_annotations_of_the_program() {
+    for key in [
+        "fabric-injector.io/injected",
+        "fabric-injector.io/skipped",
+        "settings.fabric-injector.io/nccl",
+        "${'fabric-injector.io/' + 'injected'}",
+    ] {
+        let rule =
+            format!("  rules:\n    - {{name: r, pod: {{metadata: {{annotations: {{\"{key}\": x}}}}}}}}\n");
+        let error = read(&rule).expect_err(key);
+        assert!(error.contains("that the program does not set itself"), "{error}");
+    }
+}
+
+#[test]
+fn a_user_that_the_kubelet_refuses_is_left_out() {
+    let root = rules("    - {name: r, container: {securityContext: {runAsUser: 0, privileged: true}}}\n");
+    for (own, of_pod, expected) in [
+        (json!({}), json!({}), json!({"runAsUser": 0, "privileged": true})),
+        (json!({}), json!({"runAsNonRoot": true}), json!({"privileged": true})),
+        (json!({"runAsNonRoot": true}), json!({}), json!({"runAsNonRoot": true, "privileged": true})),
+        (
+            json!({"runAsNonRoot": false}),
+            json!({"runAsNonRoot": true}),
+            json!({"runAsNonRoot": false, "runAsUser": 0, "privileged": true}),
+        ),
+    ] {
+        let containers = [container(json!({"securityContext": own}))];
+        let own = pod(json!({}), json!({"containers": containers, "securityContext": of_pod}));
+        let (pod, warnings) = injected(&root, own);
+        assert_eq!(pod["spec"]["containers"][0]["securityContext"], expected);
+        let wanted = expected["runAsUser"].is_null().then_some("privilege_conflict");
+        assert_eq!(warnings.first().map(|(code, _)| code.as_str()), wanted, "{warnings:?}");
+    }
+    let not_root = rules("    - {name: r, container: {securityContext: {runAsNonRoot: true}}}\n");
+    let (pod, warnings) = injected(&not_root, pod(json!({}), json!({"securityContext": {"runAsUser": 0}})));
+    assert!(pod["spec"]["containers"][0]["securityContext"].is_null());
+    assert!(
+        warnings[0]
+            .1
+            .contains("`runAsNonRoot: true` of rule `r` is left out, since the pod has `runAsUser: 0`")
+    );
+}
+
+#[test]
+fn a_variable_is_in_a_rule_once() {
+    let env =
+        |entries: &str| read(&format!("  rules:\n    - {{name: r, container: {{env: [{entries}]}}}}\n"));
+    let (constant, computed) = ("{name: A, value: x}", "{name: A, value: \"${string(gpus)}\"}");
+    for entries in [
+        format!("{constant}, {computed}"),
+        format!("{computed}, {constant}"),
+        format!("{constant}, {constant}"),
+    ] {
+        let error = env(&entries).unwrap_err();
+        assert!(error.contains("two entries of the list have the `name` \"A\""), "{error}");
+    }
+    let alternatives =
+        "{name: A, value: \"${gpus > 4 ? 'x' : null}\"}, {name: A, value: \"${gpus > 4 ? null : 'y'}\"}";
+    assert!(env(alternatives).is_ok());
+}
+
+#[test]
+fn a_number_where_a_pod_has_a_text_is_malformed() {
+    let policies = rules("    - {name: r, container: {env: [{name: B, value: x}]}}\n");
+    for (malformed, path) in [
+        (
+            of(json!({"env": [{"name": "A", "value": 8}]})),
+            "`spec.containers[a].env[A].value` has to be a string",
+        ),
+        (of(json!({"args": ["-x", 8]})), "`spec.containers[a].args[1]`"),
+        (of(json!({"command": [true]})), "`spec.containers[a].command[0]`"),
+        (pod(json!({"labels": {"fabric": "fast", "n": 1}}), json!({})), "`metadata.labels[n]`"),
+        (pod(json!({"annotations": {"n": 1}}), json!({})), "`metadata.annotations[n]`"),
+        (pod(json!({}), json!({"nodeSelector": {"n": 1}})), "`spec.nodeSelector[n]`"),
+    ] {
+        let mutation = inject(&policies, malformed.clone());
+        let Outcome::Unchanged { pod, reason } = &mutation.outcome else { panic!("{path}: {mutation:?}") };
+        assert_eq!((pod, reason.code()), (&malformed, "malformed_pod"));
+        assert!(reason.to_string().contains(path), "{reason}");
+    }
+    injected(&policies, of(json!({"env": [{"name": "A", "value": null}], "args": [null]})));
+}
+
+#[test]
+fn an_annotation_without_a_value_is_an_empty_one() {
+    let own = || pod(json!({"annotations": {"a": null}}), json!({}));
+    let (other, _) = injected(&rules("    - {name: r, pod: {metadata: {annotations: {b: x}}}}\n"), own());
+    assert_eq!(other["metadata"]["annotations"]["a"], Value::Null);
+    assert_eq!(other["metadata"]["annotations"]["b"], "x");
+    let (kept, warnings) =
+        injected(&rules("    - {name: r, pod: {metadata: {annotations: {a: x}}}}\n"), own());
+    assert_eq!(
+        (&kept["metadata"]["annotations"]["a"], warnings[0].0.as_str()),
+        (&Value::Null, "kept_annotation")
+    );
+    let read = rules(
+        "    - {name: r, when: \"${pod.metadata.?annotations[?'a'].orValue('none') == ''}\", container: {env: [{name: A, value: x}]}}\n",
+    );
+    assert_eq!(injected(&read, own()).0["spec"]["containers"][0]["env"][0]["value"], "x");
+}
+
+#[test]
+fn entries_are_added_to_a_list_in_yaml_with_comments_and_markers() {
+    let policies = rules(
+        "    - name: r\n      pod:\n        metadata:\n          annotations:\n            nets:\n              \
+         $key: i\n              $entries: [{i: eth1, net: r1}]\n",
+    );
+    for text in
+        ["# own\n- i: eth0\n", "---\n- i: eth0\n...\n", "- i: eth0 # own\n# end\n", "[{i: eth0}] # ]\n"]
+    {
+        let (pod, warnings) = injected(&policies, pod(json!({"annotations": {"nets": text}}), json!({})));
+        let edited = pod["metadata"]["annotations"]["nets"].as_str().unwrap();
+        assert!(edited.contains("eth0") && edited.contains("eth1"), "{edited}");
+        assert_eq!(warnings, []);
+    }
+}
+
+#[test]
+fn a_request_of_its_own_is_in_the_report() {
+    let policies = rules(
+        "    - {name: r, container: {resources: {requests: {cpu: '4', lab/nic: 2}, limits: {lab/nic: 2, memory: 8Gi}}}}\n",
+    );
+    for own in [
+        json!({}),
+        json!({"resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"example.com/x": "1"}}}),
+    ] {
+        let Outcome::Mutated(mutated) = inject(&policies, of(own)).outcome else { panic!("not mutated") };
+        let lines = mutated.operations().summary();
+        assert!(lines[0].contains("requests.cpu 4"), "{lines:?}");
+        assert!(!lines[0].contains("requests.lab/nic"), "{lines:?}");
+    }
+}
+
+const MANY: &str = "  settings:
+    - name: nccl
+      variables: [A]
+      file: {path: /f}
+  warnings:
+    - {code: own, env: B, when: \"${value == 'own'}\", message: set by the pod}
+  rules:
+    - name: r
+      container:
+        env: [{name: A, value: x}, {name: B, value: z}]
+";
+
+fn many(count: usize) -> Value {
+    let of = |at: usize| container(json!({"name": format!("c{at}"), "env": [{"name": "B", "value": "own"}]}));
+    pod(json!({}), json!({"containers": (0..count).map(of).collect::<Vec<_>>()}))
+}
+
+#[test]
+fn the_cost_is_in_proportion_to_the_containers() {
+    let policies = read(MANY).unwrap();
+    let time = |count: usize, times: usize| -> Duration {
+        let run = |_| {
+            let pod = many(count);
+            let began = Instant::now();
+            let mutation = inject(&policies, pod);
+            let taken = began.elapsed();
+            assert_eq!((reason(&mutation), mutation.warnings.len()), ("mutated", count));
+            taken
+        };
+        (0..times).map(run).min().unwrap()
+    };
+    // Twenty times the containers: 20 in proportion, 400 by the square.
+    let ratio = time(20_000, 2).as_secs_f64() / time(1_000, 5).as_secs_f64();
+    assert!(ratio < 60.0, "{ratio}");
+}
+
+#[test]
+fn a_pod_that_would_be_larger_than_any_pod_stays_as_it_is() {
+    let value = "x".repeat(1024);
+    let policies = rules(&format!("    - {{name: r, container: {{env: [{{name: A, value: {value}}}]}}}}\n"));
+    assert_eq!(reason(&inject(&policies, many(1_000))), "mutated");
+    let own = many(4_000);
+    let mutation = inject(&policies, own.clone());
+    let Outcome::Unchanged { pod, reason } = mutation.outcome else { panic!("not unchanged") };
+    assert_eq!((pod == own, reason.code()), (true, "pod_limit"));
+}
+
+#[test]
+fn the_caller_can_end_an_evaluation() {
+    let policies = read(MANY).unwrap();
+    for (stop, expected) in [(true, "overload"), (false, "mutated")] {
+        let stop = Some(Arc::new(AtomicBool::new(stop)));
+        let mutation = mutate(&policies, many(3), &PodContext { stop, ..PodContext::default() });
+        assert_eq!(reason(&mutation), expected);
+    }
+}
