@@ -282,8 +282,8 @@ pub enum WarningKind {
 }
 
 impl WarningKind {
-    /// Returns whether the warning depends on a value that another rule may change.
-    pub(in crate::core::engine) fn may_pass(&self) -> bool {
+    /// Returns whether a value was left out because of the rest of the pod, which another rule may change.
+    pub(in crate::core::engine) fn is_left_out(&self) -> bool {
         matches!(
             self,
             Self::Excluded { .. }
@@ -291,8 +291,12 @@ impl WarningKind {
                 | Self::ClaimWithoutPodClaim { .. }
                 | Self::MountWithoutVolume { .. }
                 | Self::HugePagesAlone { .. }
-                | Self::Replaced { .. }
         )
+    }
+
+    /// Returns whether another merge may come to another result.
+    pub(in crate::core::engine) fn may_pass(&self) -> bool {
+        self.is_left_out() || matches!(self, Self::Replaced { .. })
     }
 }
 
