@@ -10,7 +10,7 @@ use crate::core::policy::diagnostic::{Diagnostic, SHADOWED_VALUE};
 use crate::core::policy::expression::types::Kind;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::interpolation::text_of;
-use crate::core::policy::overlay::{Element, Instruction, StringValue, Template, Variable};
+use crate::core::policy::overlay::{self, Element, Instruction, Key, Template, Write, writes};
 
 use super::Finding;
 use super::places::{Place, Places, Step};
@@ -199,101 +199,65 @@ fn shown(template: &Template) -> String {
     }
 }
 
-type Visit<'v, 'd> = &'v mut dyn FnMut(Written<'d>);
-
 /// Calls `visit` with every value of a rule that stays once it is set.
-fn of_rule<'d>(rule: &'d Rule, visit: Visit<'_, 'd>) {
-    let mut walker = Walker { rule, visit };
-    walker.all(&rule.container, &[field("container")]);
+fn of_rule<'d>(rule: &'d Rule, visit: &mut dyn FnMut(Written<'d>)) {
+    let mut all = |instructions: &[Instruction], start: &[Step]| {
+        for write in writes(instructions) {
+            values(&write, &mut |names, entry, at, template| {
+                let names = write.path.iter().chain(names).map(|name| field(name));
+                let path = start.iter().cloned().chain(names).chain(entry).collect();
+                visit(Written { rule, path, at, template });
+            });
+        }
+    };
+    all(&rule.container, &[field("container")]);
     for container in &rule.pod.containers {
         let Some(name) = container.name.as_text() else { continue };
         let path = [field("pod"), field("spec"), field(container.list), Step::Entry("name", name.to_owned())];
-        walker.all(&container.instructions, &path);
+        all(&container.instructions, &path);
     }
-    walker.all(&rule.pod.instructions, &[field("pod")]);
+    all(&rule.pod.instructions, &[field("pod")]);
+}
+
+/// Calls `visit` with the values of a write: the list of amounts, the entry, the step at which a message points.
+fn values(
+    write: &Write<'_>,
+    visit: &mut dyn FnMut(Option<&'static str>, Option<Step>, Option<&'static str>, Template),
+) {
+    match (write.key, write.value) {
+        (Key::Whole, overlay::Written::Value(value)) => visit(None, None, None, value.clone()),
+        (Key::Of(..), overlay::Written::Value(value)) => {
+            let Some(key) = write.name() else { return };
+            visit(None, Some(field(key)), None, value.clone());
+        }
+        (Key::Of(..), overlay::Written::Amount(amount)) => {
+            let Some(name) = write.name() else { return };
+            for (list, value) in [("limits", &amount.limit), ("requests", &amount.request)] {
+                let Some(value) = value else { continue };
+                visit(Some(list), Some(field(name)), None, value.clone());
+            }
+        }
+        (Key::Fields([key]), overlay::Written::Entry(Element(entry))) => {
+            let Some(Template::Constant(name)) = entry.field(key) else { return };
+            let step = Some(Step::Entry(key, text_of(&name)));
+            match write.field() {
+                "env" => {
+                    let mut kinds = ["value", "valueFrom"].into_iter();
+                    let set = kinds.find_map(|kind| Some((kind, entry.field(kind)?)));
+                    let (kind, value) = set.unwrap_or(("name", Template::Constant(Value::from(""))));
+                    visit(None, step, Some(kind), value);
+                }
+                "volumeMounts" => {
+                    let Some(volume) = entry.field("name") else { return };
+                    visit(None, step, Some("name"), volume);
+                }
+                _ => visit(None, step, None, entry.clone()),
+            }
+        }
+        _ => {}
+    }
 }
 
 fn field(name: &str) -> Step {
     Step::Field(name.to_owned())
-}
-
-struct Walker<'v, 'd> {
-    rule: &'d Rule,
-    visit: Visit<'v, 'd>,
-}
-
-impl Walker<'_, '_> {
-    fn all(&mut self, instructions: &[Instruction], path: &[Step]) {
-        for instruction in instructions {
-            self.instruction(instruction, path);
-        }
-    }
-
-    fn instruction(&mut self, instruction: &Instruction, path: &[Step]) {
-        let within = |name: &str| -> Vec<Step> { path.iter().cloned().chain([field(name)]).collect() };
-        match instruction {
-            Instruction::Object { field, instructions } => self.all(instructions, &within(field.name)),
-            Instruction::Value { field, template } => self.put(&within(field.name), None, None, template),
-            Instruction::Entries { field, entries, .. } => {
-                for (key, value) in entries {
-                    let Interpolation::Literal(key) = key else { continue };
-                    self.put(&within(field.name), Some(self::field(key)), None, value);
-                }
-            }
-            Instruction::Annotations { field, entries, .. } => {
-                for (key, value) in entries {
-                    let (Interpolation::Literal(key), StringValue::Text(value)) = (key, value) else {
-                        continue;
-                    };
-                    self.put(&within(field.name), Some(self::field(key)), None, value);
-                }
-            }
-            Instruction::Env { field, variables } => {
-                for variable in variables {
-                    let Variable::Entry(Element(entry)) = variable else { continue };
-                    let Some(name) = entry.literal("name") else { continue };
-                    let step = Some(Step::Entry("name", name.to_owned()));
-                    let mut kinds = ["value", "valueFrom"].into_iter();
-                    let set = kinds.find_map(|kind| Some((kind, entry.field(kind)?)));
-                    let (kind, value) = set.unwrap_or(("name", Template::Constant(Value::from(""))));
-                    self.put(&within(field.name), step, Some(kind), &value);
-                }
-            }
-            Instruction::Mounts { field, mounts } => {
-                for Element(mount) in mounts {
-                    let Some(path) = mount.literal("mountPath") else { continue };
-                    let step = Some(Step::Entry("mountPath", path.to_owned()));
-                    let Some(name) = mount.field("name") else { continue };
-                    self.put(&within(field.name), step, Some("name"), &name);
-                }
-            }
-            Instruction::Keyed { field, keys: [key], entries } => {
-                for Element(entry) in entries {
-                    let Some(Template::Constant(value)) = entry.field(key) else { continue };
-                    let step = Some(Step::Entry(key, text_of(&value)));
-                    self.put(&within(field.name), step, None, entry);
-                }
-            }
-            Instruction::Amounts(amounts) => {
-                for amount in amounts {
-                    let Interpolation::Literal(name) = &amount.resource else { continue };
-                    for (list, value) in [("limits", &amount.limit), ("requests", &amount.request)] {
-                        let Some(value) = value else { continue };
-                        self.put(&within(list), Some(self::field(name)), None, value);
-                    }
-                }
-            }
-            Instruction::Keyed { .. }
-            | Instruction::Set { .. }
-            | Instruction::Replace { .. }
-            | Instruction::Capabilities { .. }
-            | Instruction::Claims { .. }
-            | Instruction::Computed { .. } => {}
-        }
-    }
-
-    fn put(&mut self, path: &[Step], step: Option<Step>, at: Option<&'static str>, template: &Template) {
-        let path = path.iter().cloned().chain(step).collect();
-        (self.visit)(Written { rule: self.rule, path, at, template: template.clone() });
-    }
 }
