@@ -375,8 +375,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         return contradicts(message, "hostNetwork");
     }
     let replaces = || {
-        writes_of_rule(&rule.container, &rule.pod)
-            .any(|write| matches!(write.value, Written::Replacement(_)))
+        writes_of_rule(&rule.container, &rule.pod).any(|write| matches!(write.value, Written::Replacement(_)))
     };
     if rule.on_conflict == OnConflict::Refuse && replaces() {
         let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");

@@ -104,7 +104,9 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
             (Written::Amount(amount), _) => {
                 let Some(name) = write.name() else { continue };
                 let is_device = is_extended_resource(name);
-                if definition.gpu_resources.contains(name) || !(is_device || name.starts_with("hugepages-")) {
+                if definition.gpu_resources.iter().any(|gpu| gpu == name)
+                    || !(is_device || name.starts_with("hugepages-"))
+                {
                     continue;
                 }
                 if is_device {
@@ -163,7 +165,10 @@ fn locks_memory(name: &str) -> bool {
 /// Networks that are not added to those of the pod.
 fn networks_as_text(definition: &Definition, found: &mut Vec<Finding>) {
     for write in writes(definition) {
-        if write.name() == Some(NETWORKS) && matches!(write.value, Written::Value(_)) {
+        if write.field() == "annotations"
+            && write.name() == Some(NETWORKS)
+            && matches!(write.value, Written::Value(_))
+        {
             let message =
                 format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
             let hint = "attach networks by `$networks`, which adds to those of the pod";

@@ -204,7 +204,7 @@ fn of_rule<'d>(rule: &'d Rule, visit: &mut dyn FnMut(Written<'d>)) {
     let mut all = |instructions: &[Instruction], start: &[Step]| {
         for write in writes(instructions) {
             values(&write, &mut |names, entry, at, template| {
-                let names = write.path.iter().chain(names).map(|name| field(name));
+                let names = write.path.iter().copied().chain(names).map(field);
                 let path = start.iter().cloned().chain(names).chain(entry).collect();
                 visit(Written { rule, path, at, template });
             });
