@@ -10,7 +10,7 @@ use crate::core::policy::diagnostic::{Diagnostic, SHADOWED_VALUE};
 use crate::core::policy::expression::types::Kind;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::interpolation::text_of;
-use crate::core::policy::overlay::{self, Element, Instruction, Key, Template, Write, writes};
+use crate::core::policy::overlay::{self, Element, Key, Template, Write, writes};
 
 use super::Finding;
 use super::places::{Place, Places, Step};
@@ -32,7 +32,9 @@ const MAX_WRITERS: usize = 16;
 pub(super) fn findings(definition: &Definition, scope: &Scope, samples: &Samples<'_>) -> Vec<Finding> {
     let mut by_path: BTreeMap<Vec<Step>, Vec<Written<'_>>> = BTreeMap::new();
     for rule in &definition.rules {
-        of_rule(rule, &mut |written| by_path.entry(written.path.clone()).or_default().push(written));
+        for written in of_rule(rule) {
+            by_path.entry(written.path.clone()).or_default().push(written);
+        }
     }
     let places = Places::of(definition);
     let tried = Tried { definition, scope, samples, places: &places };
@@ -199,62 +201,54 @@ fn shown(template: &Template) -> String {
     }
 }
 
-/// Calls `visit` with every value of a rule that stays once it is set.
-fn of_rule<'d>(rule: &'d Rule, visit: &mut dyn FnMut(Written<'d>)) {
-    let mut all = |instructions: &[Instruction], start: &[Step]| {
-        for write in writes(instructions) {
-            values(&write, &mut |names, entry, at, template| {
-                let names = write.path.iter().copied().chain(names).map(field);
-                let path = start.iter().cloned().chain(names).chain(entry).collect();
-                visit(Written { rule, path, at, template });
-            });
-        }
-    };
-    all(&rule.container, &[field("container")]);
-    for container in &rule.pod.containers {
-        let Some(name) = container.name.as_text() else { continue };
-        let path = [field("pod"), field("spec"), field(container.list), Step::Entry("name", name.to_owned())];
-        all(&container.instructions, &path);
-    }
-    all(&rule.pod.instructions, &[field("pod")]);
+/// Every value of a rule that stays once it is set.
+fn of_rule(rule: &Rule) -> Vec<Written<'_>> {
+    let named = rule.pod.containers.iter().filter_map(|container| {
+        let entry = Step::Entry("name", container.name.as_text()?.to_owned());
+        Some((vec![field("pod"), field("spec"), field(container.list), entry], &container.instructions))
+    });
+    let all = [(vec![field("container")], &rule.container)].into_iter().chain(named);
+    let all = all.chain([(vec![field("pod")], &rule.pod.instructions)]);
+    all.flat_map(|(start, instructions)| {
+        writes(instructions).into_iter().flat_map(move |write| values(rule, &start, &write))
+    })
+    .collect()
 }
 
-/// Calls `visit` with the values of a write: the list of amounts, the entry, the step at which a message points.
-fn values(
-    write: &Write<'_>,
-    visit: &mut dyn FnMut(Option<&'static str>, Option<Step>, Option<&'static str>, Template),
-) {
+/// The values of a write to the object at `start`.
+fn values<'d>(rule: &'d Rule, start: &[Step], write: &Write<'_>) -> Vec<Written<'d>> {
+    let put = |steps: Vec<Step>, at: Option<&'static str>, template: &Template| {
+        let path = start.iter().cloned().chain(write.path.iter().copied().map(field)).chain(steps);
+        Written { rule, path: path.collect(), at, template: template.clone() }
+    };
     match (write.key, write.value) {
-        (Key::Whole, overlay::Written::Value(value)) => visit(None, None, None, value.clone()),
-        (Key::Of(..), overlay::Written::Value(value)) => {
-            let Some(key) = write.name() else { return };
-            visit(None, Some(field(key)), None, value.clone());
+        (Key::Whole, overlay::Written::Value(value)) => vec![put(Vec::new(), None, value)],
+        (Key::Of(Interpolation::Literal(key), _), overlay::Written::Value(value)) => {
+            vec![put(vec![field(key)], None, value)]
         }
-        (Key::Of(..), overlay::Written::Amount(amount)) => {
-            let Some(name) = write.name() else { return };
-            for (list, value) in [("limits", &amount.limit), ("requests", &amount.request)] {
-                let Some(value) = value else { continue };
-                visit(Some(list), Some(field(name)), None, value.clone());
-            }
+        (Key::Of(Interpolation::Literal(name), _), overlay::Written::Amount(amount)) => {
+            let lists = [("limits", &amount.limit), ("requests", &amount.request)].into_iter();
+            let written = lists.filter_map(|(list, value)| Some((list, value.as_ref()?)));
+            written.map(|(list, value)| put(vec![field(list), field(name)], None, value)).collect()
         }
         (Key::Fields([key]), overlay::Written::Entry(Element(entry))) => {
-            let Some(Template::Constant(name)) = entry.field(key) else { return };
-            let step = Some(Step::Entry(key, text_of(&name)));
+            let Some(Template::Constant(name)) = entry.field(key) else { return Vec::new() };
+            let steps = vec![Step::Entry(key, text_of(&name))];
             match write.field() {
                 "env" => {
                     let mut kinds = ["value", "valueFrom"].into_iter();
                     let set = kinds.find_map(|kind| Some((kind, entry.field(kind)?)));
                     let (kind, value) = set.unwrap_or(("name", Template::Constant(Value::from(""))));
-                    visit(None, step, Some(kind), value);
+                    vec![put(steps, Some(kind), &value)]
                 }
                 "volumeMounts" => {
-                    let Some(volume) = entry.field("name") else { return };
-                    visit(None, step, Some("name"), volume);
+                    let volume = entry.field("name");
+                    volume.iter().map(|name| put(steps.clone(), Some("name"), name)).collect()
                 }
-                _ => visit(None, step, None, entry.clone()),
+                _ => vec![put(steps, None, entry)],
             }
         }
-        _ => {}
+        _ => Vec::new(),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn compile(
     list: &Source,
     field: &'static Field,
     object: &'static Object,
-) -> Checked<Instruction> {
+) -> Checked<Template> {
     if let SourceContent::Map(entries) = &source.content
         && let Some(other) = entries.iter().find(|entry| entry.key.source() != REPLACE)
     {
@@ -47,7 +47,7 @@ pub(super) fn compile(
         let message = format!("`{}` has more than {most} entries", field.name);
         return Err(Diagnostic::new(source.span, message).into());
     }
-    Ok(Instruction::Replace { field, list })
+    Ok(list)
 }
 
 /// An error for an expression that yields `$replace`.
