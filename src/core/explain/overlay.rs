@@ -80,7 +80,9 @@ struct Fields<'a, 'p, 'v> {
 
 impl Fields<'_, '_, '_> {
     fn instructions(&mut self, instructions: &[Instruction]) {
-        writes(instructions).iter().for_each(|write| self.write(write));
+        for write in writes(instructions) {
+            self.write(&write);
+        }
     }
 
     fn write(&mut self, write: &Write<'_>) {

@@ -32,8 +32,12 @@ pub(super) fn rules_read_writes(
         written.extend(of_settings_files());
     }
     let mut reads = Reads::of(variables, |visit| {
-        rules.iter().for_each(|rule| rule.texts(visit));
-        settings.iter().for_each(|settings| settings.texts(visit));
+        for rule in rules {
+            rule.texts(visit);
+        }
+        for settings in settings {
+            settings.texts(visit);
+        }
     });
     reads.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
     edits_differ(rules) || written.iter().any(|path| reads.include(path, devices))
@@ -168,7 +172,9 @@ impl Reads {
 /// Calls `visit` with every place that the overlays of a rule may change.
 fn writes(container: &Instructions, pod: &PodOverlay, visit: &mut dyn FnMut(Path)) {
     let mut of = |instructions: &Instructions, place: &[Step]| {
-        overlay::writes(instructions).iter().for_each(|write| places(write, place, visit));
+        for write in overlay::writes(instructions) {
+            places(&write, place, visit);
+        }
     };
     let every = |list: &str| [field("spec"), field(list), Step::Every];
     of(container, &every("containers"));

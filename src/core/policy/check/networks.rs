@@ -117,7 +117,7 @@ fn device(amount: &Amount) -> Option<&str> {
 /// The networks of a rule.
 fn networks(rule: &Rule) -> Option<(&Rule, &NetworksEdit)> {
     let edits = writes(&rule.pod.instructions).into_iter().filter(|write| write.name() == Some(NETWORKS));
-    let edits =
+    let mut edits =
         edits.filter_map(|write| if let Written::Networks(edit) = write.value { Some(edit) } else { None });
-    edits.last().map(|edit| (rule, edit))
+    edits.next_back().map(|edit| (rule, edit))
 }

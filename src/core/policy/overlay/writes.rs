@@ -91,7 +91,9 @@ struct Walk<'i> {
 
 impl<'i> Walk<'i> {
     fn instructions(&mut self, instructions: &'i [Instruction]) {
-        instructions.iter().for_each(|instruction| self.instruction(instruction));
+        for instruction in instructions {
+            self.instruction(instruction);
+        }
     }
 
     fn instruction(&mut self, instruction: &'i Instruction) {
