@@ -39,7 +39,6 @@ pub(crate) fn inject(
     if trace.is_some() {
         log.trace = Some(Box::default());
     }
-    let reads_own_writes = analysis.policy.reads_own_writes;
     let ended = inject::inject(policy, analysis, &mut pod, context, &mut log);
     if let (Some(trace), Some(recorded)) = (trace, log.trace.take()) {
         *trace = *recorded;
@@ -47,8 +46,7 @@ pub(crate) fn inject(
     let name = Some(policy.name().to_owned());
     match ended {
         Ok(()) => {
-            let may_change_again =
-                reads_own_writes || log.warnings.iter().any(|warning| warning.kind.may_pass());
+            let may_change_again = log.may_change_again;
             let (changes, warnings) = log.finish();
             let warnings = record::of_injected(warnings, &pod);
             let stamp = policy.stamp().to_owned();

@@ -4,7 +4,6 @@ mod decision;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
 
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
@@ -13,8 +12,7 @@ use crate::core::engine::{Mutated, Mutation, Outcome, Reason, SKIPPED, STAMP, Tr
 use crate::core::pointer::field_path;
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{
-    Definition, ParameterType, PodContext, Policy, ResolvedPolicy, Setting, SourceErrors, check,
-    choice_reads_writes,
+    Definition, ParameterType, PodContext, Policy, Setting, SourceErrors, check, choice_reads_writes,
 };
 use crate::core::validate;
 
@@ -251,7 +249,7 @@ impl PolicySet {
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
-    mutate_once(policies, pod, context, None).settled(policies, context)
+    settled(policies, mutate_once(policies, pod, context, None), context)
 }
 
 /// [`mutate`] with a record of the injection, if a policy matches.
@@ -261,35 +259,26 @@ pub(crate) fn mutate_traced(
     context: &PodContext,
 ) -> (Mutation, Option<Trace>) {
     let mut trace = None;
-    let once = mutate_once(policies, pod, context, Some(&mut trace));
-    (once.settled(policies, context), trace)
+    let mutation = mutate_once(policies, pod, context, Some(&mut trace));
+    (settled(policies, mutation, context), trace)
 }
 
-/// The result of one injection.
-struct Once {
-    mutation: Mutation,
-    /// The policy for the nodes that the pod selects.
-    policy: Option<Arc<ResolvedPolicy>>,
-}
-
-/// Chooses the policy and injects the pod, once.
+/// Chooses the policy and injects the pod.
 fn mutate_once(
     policies: &PolicySet,
     pod: Value,
     context: &PodContext,
     trace: Option<&mut Option<Trace>>,
-) -> Once {
+) -> Mutation {
     let alone = |outcome, policy: Option<&Policy>| Mutation {
         outcome,
         policy: policy.map(|policy| policy.name().to_owned()),
         warnings: Vec::new(),
     };
-    let mutation = match decide(policies, &pod, context) {
+    match decide(policies, &pod, context) {
         Decision::Inject(policy, analysis) => {
             let trace = trace.map(|trace| trace.insert(Trace::default()));
-            let resolved = Arc::clone(&analysis.policy);
-            let mutation = inject(policy, *analysis, pod, context, trace);
-            return Once { mutation: policies.marked_if_guarded(policy, mutation), policy: Some(resolved) };
+            policies.marked_if_guarded(policy, inject(policy, *analysis, pod, context, trace))
         }
         Decision::Skip(skipped) => {
             let names = skipped.iter().map(|policy| policy.name().to_owned()).collect();
@@ -299,47 +288,31 @@ fn mutate_once(
         }
         Decision::Leave(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),
         Decision::Refuse(policy, reason) => alone(Outcome::Refused { reason }, policy),
-    };
-    Once { mutation, policy: None }
+    }
 }
 
-impl Once {
-    /// Refuses a pod that another injection changes again, or for which the parameters have other values then: the API
-    /// server may call the webhook again for the pod as it is now. Most policies read no place that they write, so that
-    /// most pods need no second look.
-    fn settled(self, policies: &PolicySet, context: &PodContext) -> Mutation {
-        let first = &self.mutation;
-        let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
-            return self.mutation;
-        };
-        if !policies.choice_may_change && !changed.may_change_again {
-            return self.mutation;
-        }
-        let again = mutate_once(policies, changed.pod.clone(), context, None);
-        let values =
-            |policy: &Option<Arc<ResolvedPolicy>>| policy.as_ref().map(|policy| policy.values.clone());
-        let is_same = values(&self.policy) == values(&again.policy);
-        let reason = match (&first.outcome, again.mutation.outcome) {
-            (_, Outcome::Refused { reason }) if reason.is_fault() => reason,
-            (Outcome::Mutated(_), Outcome::Unchanged { .. }) if is_same => {
-                return self.mutation;
-            }
-            (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
-                return self.mutation;
-            }
-            (_, other) => {
-                let operations = other.changed().map(Mutated::operations);
-                let pointer =
-                    operations.and_then(|operations| Some(operations.list.first()?.pointer.to_owned()));
-                let path = pointer.map(|pointer| field_path(&changed.pod, &pointer));
-                // Without a change, another policy or other nodes are chosen.
-                let chosen = || match again.policy {
-                    Some(_) => "spec.nodeSelector".to_owned(),
-                    None => format!("metadata.annotations[{STAMP}]"),
-                };
-                Reason::NotIdempotent { path: path.unwrap_or_else(chosen) }
-            }
-        };
-        Mutation { outcome: Outcome::Refused { reason }, policy: self.mutation.policy, warnings: Vec::new() }
+/// Refuses a pod that another call changes again: the API server may call the webhook again for the pod as it is now.
+/// Few pods need this look.
+fn settled(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
+    let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
+        return first;
+    };
+    if !policies.choice_may_change && !changed.may_change_again {
+        return first;
     }
+    let again = mutate_once(policies, changed.pod.clone(), context, None);
+    let reason = match (&first.outcome, again.outcome) {
+        (_, Outcome::Refused { reason }) if reason.is_fault() => reason,
+        (Outcome::Mutated(_), Outcome::Unchanged { .. }) if again.policy == first.policy => return first,
+        (Outcome::Skipped { .. }, Outcome::Skipped { marked, .. }) if marked.operation_count() == 0 => {
+            return first;
+        }
+        (_, other) => {
+            let operations = other.changed().map(Mutated::operations);
+            let pointer = operations.and_then(|operations| Some(operations.list.first()?.pointer.to_owned()));
+            let path = pointer.map(|pointer| field_path(&changed.pod, &pointer));
+            Reason::NotIdempotent { path: path.unwrap_or_else(|| format!("metadata.annotations[{STAMP}]")) }
+        }
+    };
+    Mutation { outcome: Outcome::Refused { reason }, policy: first.policy, warnings: Vec::new() }
 }

@@ -68,7 +68,21 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         Ok(None) => return Ok(()),
         Err(reason) => return refused(policy, what, reason),
     };
+    let reads_own_writes = analysis.policy.reads_own_writes;
     let pod = match inject(policy, analysis, pod, context, None).outcome {
+        Outcome::Mutated(mutated) if mutated.may_change_again && reads_own_writes => {
+            let message = format!(
+                "the policy is not idempotent: an expression has another value after a sample pod ({what}) was \
+                 injected, which changes the pod again"
+            );
+            let operations = mutated.operations();
+            let pointers = operations.list.iter().map(|operation| operation.pointer);
+            let changed: Vec<&str> = pointers.flat_map(|pointer| pointer.split('/')).collect();
+            let last =
+                operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
+            let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
+            return Err(not_idempotent(policy, message, &changed, needle.as_deref()));
+        }
         Outcome::Mutated(mutated) => mutated.pod,
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
         Outcome::Refused { reason } => return refused(policy, what, reason),

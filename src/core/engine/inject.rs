@@ -1,11 +1,13 @@
 //! Injecting one pod by one policy, once.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::{NoteKind, PodContext, Policy, SelectedLabel};
 
-use super::analysis::PodAnalysis;
+use super::analysis::{PodAnalysis, resolve};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::merge::{about_pod, merge};
 use super::record::{Applied, ChangeLog, Cursor, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
@@ -28,12 +30,46 @@ pub(super) fn inject(
     }
     warn_about_parameters(&rules, &analysis, log);
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
+    if analysis.policy.reads_own_writes || log.warnings.iter().any(|warning| warning.kind.may_pass()) {
+        inject_again(policy, &analysis, pod, context, log)?;
+    }
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
     if log.is_empty() && annotations[STAMP] == policy.stamp() && annotations.get(SKIPPED).is_none() {
         return Err(Stop::Leave(Reason::NothingToAdd));
     }
     Ok(stamp(policy.stamp(), pod, log)?)
+}
+
+/// Injects the pod as it is by now: an expression may read what was added, and a later rule may have changed what was in
+/// the way of a value. If that changes the pod, the log says so, and the caller looks whether the result stays.
+fn inject_again(
+    policy: &Policy,
+    first: &PodAnalysis,
+    pod: &mut Value,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<(), Stop> {
+    let before = pod.clone();
+    let mut analysis = PodAnalysis::of(resolve(policy, pod)?, pod, context)?;
+    if analysis.policy.values != first.policy.values {
+        return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
+    }
+    join_host(&mut analysis, pod, context, log)?;
+    let known = std::mem::take(&mut log.warnings);
+    let scope = Scope::of_pod(&analysis);
+    let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
+    merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
+    log.may_change_again = *pod != before;
+    let repeated: HashSet<Warning> = log.warnings.iter().cloned().collect();
+    let seen: HashSet<&Warning> = known.iter().collect();
+    let matters = |warning: &Warning| log.may_change_again || warning.kind.is_left_out();
+    let new: Vec<Warning> =
+        log.warnings.iter().filter(|warning| matters(warning) && !seen.contains(warning)).cloned().collect();
+    let holds = |warning: &Warning| !warning.kind.is_left_out() || repeated.contains(warning);
+    let warnings = known.into_iter().filter(holds).chain(new).collect();
+    log.warnings = warnings;
+    Ok(())
 }
 
 /// Brings the pod into the network of the host if a rule that applies does, so that all rules see it there.

@@ -21,8 +21,6 @@ mod settings;
 mod user;
 mod volumes;
 
-use std::collections::HashSet;
-
 use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
@@ -33,7 +31,7 @@ use crate::core::policy::{ActiveRule, PodContext};
 
 use super::analysis::PodAnalysis;
 use super::evaluate::{Row, Rules, Scope, go_on};
-use super::record::{Author, ChangeLog, Cursor, Reason, Stop, Warning};
+use super::record::{Author, ChangeLog, Cursor, Reason, Stop};
 
 use apply::apply_rule;
 use context::{Merge, PodFacts};
@@ -41,39 +39,8 @@ pub(super) use messages::about_pod;
 use named_container::inject_named;
 use settings::SettingsOf;
 
-/// Merges the rules that apply into the pod. A value that was left out is tried again, because a later rule may have
-/// changed what was in its way.
+/// Merges the rules that apply into the pod.
 pub(super) fn merge(
-    rules: &Rules<'_>,
-    analysis: &PodAnalysis,
-    pod: &mut Value,
-    stamp: &str,
-    context: &PodContext,
-    log: &mut ChangeLog,
-) -> Result<(), Stop> {
-    let reported = log.warnings.len();
-    merge_once(rules, analysis, pod, stamp, context, log)?;
-    if !log.warnings[reported..].iter().any(|warning| warning.kind.may_pass()) {
-        return Ok(());
-    }
-    let (first, before) = (log.warnings.split_off(reported), pod.clone());
-    merge_once(rules, analysis, pod, stamp, context, log)?;
-    log.may_change_again |= *pod != before;
-    let second = log.warnings.split_off(reported);
-    let known: HashSet<&Warning> = first.iter().collect();
-    let new: Vec<Warning> = second
-        .iter()
-        .filter(|warning| warning.kind.is_left_out() && !known.contains(warning))
-        .cloned()
-        .collect();
-    let still: HashSet<Warning> = second.into_iter().collect();
-    log.warnings
-        .extend(first.into_iter().filter(|warning| !warning.kind.is_left_out() || still.contains(warning)));
-    log.warnings.extend(new);
-    Ok(())
-}
-
-fn merge_once(
     rules: &Rules<'_>,
     analysis: &PodAnalysis,
     pod: &mut Value,

@@ -5,9 +5,11 @@ use serde_json::{Map, Value};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::overlay::{
-    Element, Instruction, Instructions, PodOverlay, StringValue, Template, Variable, compile_computed,
+    Element, EntriesEdit, Instruction, Instructions, Key, NetworksEdit, PodOverlay, Template, Write, Written,
+    compile_computed, writes,
 };
 use crate::core::policy::problems::Problems;
+use crate::core::schema::{Field, Object};
 
 use super::condition::one_line;
 use super::written::{networks, source};
@@ -51,16 +53,14 @@ pub(super) fn of_pod(overlay: &PodOverlay, bindings: Option<&Bindings<'_, '_>>) 
     let mut fields = Fields { bindings, path: Vec::new(), found: Vec::new() };
     fields.instructions(&overlay.claims);
     for container in &overlay.containers {
-        let name = fields.template(&container.name);
-        let entry = Step::Entry(vec![("name", name.value.unwrap_or(name.written))]);
+        let entry = fields.entry(&container.name);
         fields.path = vec![Step::Field("spec"), Step::Field(container.list), entry];
         fields.instructions(&container.instructions);
     }
-    fields.path = vec![Step::Field("spec")];
-    for volume in &overlay.volumes {
-        fields.element("volumes", &["name"], volume);
-    }
     fields.path.clear();
+    for volume in &overlay.volumes {
+        fields.element(vec![Step::Field("spec"), Step::Field("volumes")], &["name"], volume);
+    }
     fields.instructions(&overlay.instructions);
     fields.found
 }
@@ -79,192 +79,154 @@ struct Fields<'a, 'p, 'v> {
 }
 
 impl Fields<'_, '_, '_> {
-    fn instructions(&mut self, instructions: &Instructions) {
-        for instruction in instructions {
-            self.instruction(instruction);
+    fn instructions(&mut self, instructions: &[Instruction]) {
+        for write in writes(instructions) {
+            self.write(&write);
         }
     }
 
-    fn instruction(&mut self, instruction: &Instruction) {
-        match instruction {
-            Instruction::Object { field, instructions } => {
-                self.path.push(Step::Field(field.name));
-                if instructions.is_empty() {
-                    let empty = Value::Object(Map::new());
-                    self.push(&[], Built { written: empty.clone(), value: Some(empty), error: None });
-                }
-                self.instructions(instructions);
-                self.path.pop();
+    fn write(&mut self, write: &Write<'_>) {
+        let mut at: Vec<Step> = write.path.iter().map(|name| Step::Field(name)).collect();
+        if let Key::Of(key, _) = write.key
+            && !matches!(write.value, Written::Amount(_))
+        {
+            at.push(Step::Key(self.key(key)));
+        }
+        match write.value {
+            Written::Empty => {
+                let empty = Value::Object(Map::new());
+                self.push(at, Built { written: empty.clone(), value: Some(empty), error: None });
             }
-            Instruction::Value { field, template } | Instruction::Replace { field, list: template } => {
+            Written::Value(template) | Written::Replacement(template) => {
                 let built = self.template(template);
-                self.push(&[Step::Field(field.name)], built);
+                self.push(at, built);
             }
-            Instruction::Entries { field, entries, .. } => {
-                for (key, template) in entries {
-                    let (key, built) = (self.key(key), self.template(template));
-                    self.push(&[Step::Field(field.name), Step::Key(key)], built);
+            Written::Names(template) => self.list(&at, template),
+            Written::Entry(element) => match write.key {
+                Key::Fields(keys) if !keys.is_empty() => self.element(at, keys, element),
+                _ => self.item(&at, element),
+            },
+            Written::ListEdit(edit) => {
+                if let Key::Named(name) = write.key {
+                    at.extend([self.entry(name), Step::Field("value")]);
                 }
-            }
-            Instruction::Annotations { field, entries, .. } => {
-                for (key, value) in entries {
-                    let (key, built) = (self.key(key), self.string(value));
-                    self.push(&[Step::Field(field.name), Step::Key(key)], built);
-                }
-            }
-            Instruction::Keyed { field, keys, entries } => {
-                for entry in entries {
-                    self.element(field.name, keys, entry);
-                }
-            }
-            Instruction::Claims { field, entries } => {
-                for entry in entries {
-                    self.element(field.name, &["name"], entry);
-                }
-            }
-            Instruction::Mounts { field, mounts } => {
-                for mount in mounts {
-                    self.element(field.name, &["mountPath"], mount);
-                }
-            }
-            Instruction::Set { field, entries } => {
-                for entry in entries {
-                    let built = self.built(source(&entry.0), |bindings| entry.build(bindings));
-                    self.items(field.name, built);
-                }
-            }
-            Instruction::Env { field, variables } => {
-                for variable in variables {
-                    self.variable(field.name, variable);
-                }
-            }
-            Instruction::Amounts(amounts) => {
-                for amount in amounts {
-                    let key = self.key(&amount.resource);
-                    for (list, template) in [("limits", &amount.limit), ("requests", &amount.request)] {
-                        let Some(template) = template else { continue };
-                        let built = self.template(template);
-                        self.push(&[Step::Field(list), Step::Key(key.clone())], built);
-                    }
-                }
-            }
-            Instruction::Capabilities { field, lists } => {
-                self.path.push(Step::Field(field.name));
-                for (list, template) in lists {
-                    self.list(list.name, template);
-                }
-                self.path.pop();
-            }
-            Instruction::Computed { object, field, expression } => {
-                let Some(bindings) = self.bindings else {
-                    let built = self.text(expression);
-                    return self.push(&[Step::Field(field.name)], built);
-                };
-                let compiled = expression
-                    .evaluate(bindings)
-                    .map(|value| compile_computed(&value, field, object).map_err(Problems::summary));
-                match compiled {
-                    Ok(Ok(Some(instruction))) => self.instruction(&instruction),
-                    Ok(Ok(None)) | Err(_) => {
-                        let built = self.text(expression);
-                        self.push(&[Step::Field(field.name)], built);
-                    }
-                    Ok(Err(error)) => {
-                        let written = Value::from(expression.source());
-                        self.push(
-                            &[Step::Field(field.name)],
-                            Built { written, value: None, error: Some(error) },
-                        );
-                    }
-                }
-            }
-        }
-    }
-
-    fn variable(&mut self, field: &'static str, variable: &Variable) {
-        match variable {
-            Variable::Entry(element) => self.element(field, &["name"], element),
-            Variable::List { name, edit } => {
-                let name = self.template(name);
-                let entry = Step::Entry(vec![("name", name.value.unwrap_or(name.written))]);
                 let mut built = self.text(&edit.entry);
                 let side = if edit.prepend { "$prepend" } else { "$append" };
                 built.written = Value::Object(Map::from_iter([(side.to_owned(), built.written)]));
-                self.push(&[Step::Field(field), entry, Step::Field("value")], built);
+                self.push(at, built);
+            }
+            Written::Networks(edit) => {
+                let built = self.networks(edit);
+                self.push(at, built);
+            }
+            Written::Entries(edit) => {
+                let built = self.entries(edit);
+                self.push(at, built);
+            }
+            Written::Amount(amount) => {
+                let key = self.key(&amount.resource);
+                for (list, template) in [("limits", &amount.limit), ("requests", &amount.request)] {
+                    let Some(template) = template else { continue };
+                    let built = self.template(template);
+                    self.push(at.iter().cloned().chain([Step::Field(list), Step::Key(key.clone())]), built);
+                }
+            }
+            Written::Computed { object, field, expression } => self.computed(at, object, field, expression),
+        }
+    }
+
+    /// Adds the fields that the value of an expression has, or the expression if there is none.
+    fn computed(
+        &mut self,
+        at: Vec<Step>,
+        object: &'static Object,
+        field: &'static Field,
+        expression: &Interpolation,
+    ) {
+        let value = self.bindings.and_then(|bindings| expression.evaluate(bindings).ok());
+        match value.map(|value| compile_computed(&value, field, object).map_err(Problems::summary)) {
+            Some(Ok(Some(instruction))) => {
+                let before = self.path.len();
+                self.path.extend_from_slice(&at[..at.len() - 1]);
+                self.instructions(std::slice::from_ref(&instruction));
+                self.path.truncate(before);
+            }
+            Some(Err(error)) => {
+                let written = Value::from(expression.source());
+                self.push(at, Built { written, value: None, error: Some(error) });
+            }
+            Some(Ok(None)) | None => {
+                let built = self.text(expression);
+                self.push(at, built);
             }
         }
     }
 
+    /// The step to the entry of a list that has this name.
+    fn entry(&self, name: &Template) -> Step {
+        let name = self.template(name);
+        Step::Entry(vec![("name", name.value.unwrap_or(name.written))])
+    }
+
     /// Adds an entry of a list that is known by some of its fields.
-    fn element(&mut self, field: &'static str, keys: &[&'static str], element: &Element) {
+    fn element(&mut self, at: Vec<Step>, keys: &[&'static str], element: &Element) {
         let built = self.built(source(&element.0), |bindings| element.build(bindings));
         let of = |key: &&'static str| {
             let shown = built.value.as_ref().unwrap_or(&built.written);
             (!shown[*key].is_null()).then(|| (*key, shown[*key].clone()))
         };
         let entry = Step::Entry(keys.iter().filter_map(of).collect());
-        self.push(&[Step::Field(field), entry], built);
+        self.push(at.into_iter().chain([entry]), built);
     }
 
     /// Adds each entry of a list without keys.
-    fn list(&mut self, field: &'static str, template: &Template) {
+    fn list(&mut self, at: &[Step], template: &Template) {
         match template {
-            Template::List(elements) => {
-                for element in elements {
-                    let built = self.built(source(&element.0), |bindings| element.build(bindings));
-                    self.items(field, built);
-                }
-            }
+            Template::List(elements) => elements.iter().for_each(|element| self.item(at, element)),
             template => {
                 let built = self.template(template);
-                self.items(field, built);
+                self.items(at, built);
             }
         }
     }
 
-    fn items(&mut self, field: &'static str, built: Built) {
+    /// Adds an entry of a list without keys.
+    fn item(&mut self, at: &[Step], element: &Element) {
+        let built = self.built(source(&element.0), |bindings| element.build(bindings));
+        self.items(at, built);
+    }
+
+    fn items(&mut self, at: &[Step], built: Built) {
+        let at = |item: Value| at.iter().cloned().chain([Step::Item(item)]);
         let shown = built.value.clone().unwrap_or_else(|| built.written.clone());
         match shown {
             Value::Array(items) => {
                 for item in items {
                     let value = built.value.as_ref().map(|_| item.clone());
                     let (written, error) = (item.clone(), built.error.clone());
-                    self.push(&[Step::Field(field), Step::Item(item)], Built { written, value, error });
+                    self.push(at(item), Built { written, value, error });
                 }
             }
-            item => self.push(&[Step::Field(field), Step::Item(item)], built),
+            item => self.push(at(item), built),
         }
     }
 
-    fn string(&self, value: &StringValue) -> Built {
-        match value {
-            StringValue::Text(template) => self.template(template),
-            StringValue::List(edit) => {
-                let mut built = self.text(&edit.entry);
-                let side = if edit.prepend { "$prepend" } else { "$append" };
-                built.written = Value::Object(Map::from_iter([(side.to_owned(), built.written)]));
-                built
-            }
-            StringValue::Networks(edit) => self.built(networks(edit), |bindings| {
-                let networks = edit.evaluate(bindings)?;
-                let attached: Vec<Value> = networks
-                    .into_iter()
-                    .filter(|(_, count)| *count > 0)
-                    .map(|(name, _)| name.into())
-                    .collect();
-                Ok((!attached.is_empty()).then_some(Value::Array(attached)))
-            }),
-            StringValue::Entries(edit) => {
-                let mut texts = Vec::new();
-                edit.texts(&mut |text| texts.push(Value::from(one_line(&text.source()))));
-                let written = Map::from_iter([("$entries".to_owned(), Value::Array(texts))]);
-                self.built(Value::Object(written), |bindings| {
-                    let entries: Vec<Value> =
-                        edit.evaluate(bindings)?.into_iter().map(Value::Object).collect();
-                    Ok((!entries.is_empty()).then_some(Value::Array(entries)))
-                })
-            }
-        }
+    fn networks(&self, edit: &NetworksEdit) -> Built {
+        self.built(networks(edit), |bindings| {
+            let attached = edit.evaluate(bindings)?.into_iter().filter(|(_, count)| *count > 0);
+            let attached: Vec<Value> = attached.map(|(name, _)| name.into()).collect();
+            Ok((!attached.is_empty()).then_some(Value::Array(attached)))
+        })
+    }
+
+    fn entries(&self, edit: &EntriesEdit) -> Built {
+        let mut texts = Vec::new();
+        edit.texts(&mut |text| texts.push(Value::from(one_line(&text.source()))));
+        let written = Map::from_iter([("$entries".to_owned(), Value::Array(texts))]);
+        self.built(Value::Object(written), |bindings| {
+            let entries: Vec<Value> = edit.evaluate(bindings)?.into_iter().map(Value::Object).collect();
+            Ok((!entries.is_empty()).then_some(Value::Array(entries)))
+        })
     }
 
     fn template(&self, template: &Template) -> Built {
@@ -294,8 +256,8 @@ impl Fields<'_, '_, '_> {
         }
     }
 
-    fn push(&mut self, steps: &[Step], Built { written, value, error }: Built) {
-        let path = self.path.iter().chain(steps).cloned().collect();
+    fn push(&mut self, at: impl IntoIterator<Item = Step>, Built { written, value, error }: Built) {
+        let path = self.path.iter().cloned().chain(at).collect();
         self.found.push(OverlayField { path, written, value, error });
     }
 }

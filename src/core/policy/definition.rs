@@ -207,7 +207,6 @@ impl Rule {
     /// Calls `visit` with every interpolation of the rule.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.when.iter().chain(&self.containers).for_each(&mut *visit);
-        self.container.iter().for_each(|instruction| instruction.texts(visit));
-        self.pod.texts(visit);
+        self.pod.texts_with(&self.container, visit);
     }
 }

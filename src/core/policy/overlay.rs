@@ -25,14 +25,14 @@ pub(crate) use entries::EntriesEdit;
 pub(crate) use fold::Fold;
 pub(crate) use networks::NetworksEdit;
 pub(crate) use places::{Wanted, is_list, is_object};
-pub(crate) use replace::{Lists, can_replace, replaces_a_list};
+pub(crate) use replace::{Lists, can_replace};
 pub(crate) use template::{Element, Template};
-pub(crate) use writes::{StringWrite, of_instructions, strings_of};
-
-use serde_json::Value;
+pub(crate) use writes::{Key, Write, Written, writes, writes_of_rule};
 
 use super::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Field, Format, Object};
+
+use writes::value_at;
 
 /// An overlay for a container, or for a pod without its containers and volumes.
 pub(crate) type Instructions = Vec<Instruction>;
@@ -129,130 +129,23 @@ pub(crate) struct Amount {
 impl Amount {
     /// An error about the amount, at its expression or else at that of its name.
     pub(crate) fn failed(&self, message: String) -> EvaluationError {
-        let texts = |visit: &mut dyn FnMut(&Interpolation)| {
-            self.limit.iter().chain(&self.request).for_each(|template| template.texts(visit));
-        };
-        let EvaluationError { fault, .. } = EvaluationError::about(texts, "");
+        let EvaluationError { fault, .. } =
+            EvaluationError::about(|visit| Written::Amount(self).texts(visit), "");
         let error = self.resource.failed(message);
         if error.fault.span.line > 0 { error } else { EvaluationError { fault, ..error } }
-    }
-}
-
-impl Instruction {
-    /// Calls `visit` with every interpolation.
-    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        match self {
-            Self::Object { instructions, .. } => {
-                for instruction in instructions {
-                    instruction.texts(visit);
-                }
-            }
-            Self::Value { template, .. } | Self::Replace { list: template, .. } => template.texts(visit),
-            Self::Entries { entries, .. } => {
-                for (key, value) in entries {
-                    visit(key);
-                    value.texts(visit);
-                }
-            }
-            Self::Annotations { entries, .. } => {
-                for (key, value) in entries {
-                    visit(key);
-                    value.texts(visit);
-                }
-            }
-            Self::Keyed { entries, .. }
-            | Self::Set { entries, .. }
-            | Self::Mounts { mounts: entries, .. }
-            | Self::Claims { entries, .. } => entries.iter().for_each(|entry| entry.0.texts(visit)),
-            Self::Env { variables, .. } => variables.iter().for_each(|variable| match variable {
-                Variable::Entry(element) => element.0.texts(visit),
-                Variable::List { name, edit } => {
-                    name.texts(visit);
-                    visit(&edit.entry);
-                }
-            }),
-            Self::Amounts(amounts) => {
-                for amount in amounts {
-                    visit(&amount.resource);
-                    amount.limit.iter().chain(&amount.request).for_each(|template| template.texts(visit));
-                }
-            }
-            Self::Capabilities { lists, .. } => lists.iter().for_each(|(_, template)| template.texts(visit)),
-            Self::Computed { expression, .. } => visit(expression),
-        }
-    }
-}
-
-impl Instruction {
-    /// Calls `visit` with the literal name of every variable and annotation that the instruction sets or edits.
-    pub(crate) fn strings(&self, visit: &mut dyn FnMut(&str, bool)) {
-        match self {
-            Self::Object { instructions, .. } => {
-                for instruction in instructions {
-                    instruction.strings(visit);
-                }
-            }
-            Self::Env { variables, .. } => variables.iter().for_each(|variable| match variable {
-                Variable::Entry(entry) => {
-                    if let Some(name) = entry.0.literal("name") {
-                        visit(name, false);
-                    }
-                }
-                Variable::List { name: Template::Constant(Value::String(name)), .. } => visit(name, true),
-                Variable::List { .. } => {}
-            }),
-            Self::Annotations { entries, .. } => entries.iter().for_each(|(key, value)| {
-                if let Interpolation::Literal(key) = key {
-                    visit(key, !matches!(value, StringValue::Text(_)));
-                }
-            }),
-            _ => {}
-        }
     }
 }
 
 impl PodOverlay {
     /// The value that the overlay gives `spec.hostNetwork`.
     pub(crate) fn host_network(&self) -> Option<&Template> {
-        self.instructions.iter().find_map(|instruction| match instruction {
-            Instruction::Object { instructions, .. } => {
-                instructions.iter().find_map(|instruction| match instruction {
-                    Instruction::Value { field, template } if field.name == "hostNetwork" => Some(template),
-                    _ => None,
-                })
-            }
-            _ => None,
-        })
-    }
-
-    /// Calls `visit` with every interpolation.
-    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.claims.iter().chain(&self.instructions).for_each(|instruction| instruction.texts(visit));
-        self.volumes.iter().for_each(|volume| volume.0.texts(visit));
-        for container in &self.containers {
-            container.name.texts(visit);
-            container.instructions.iter().for_each(|instruction| instruction.texts(visit));
-        }
-    }
-}
-
-impl StringValue {
-    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        match self {
-            Self::Text(template) => template.texts(visit),
-            Self::List(edit) => visit(&edit.entry),
-            Self::Networks(edit) => edit.texts(visit),
-            Self::Entries(edit) => edit.texts(visit),
-        }
+        value_at(&self.instructions, &["spec", "hostNetwork"])
     }
 }
 
 impl NamedContainer {
     /// The image, without which the container cannot be added.
     pub(crate) fn image(&self) -> Option<&Template> {
-        self.instructions.iter().find_map(|instruction| match instruction {
-            Instruction::Value { field, template } if field.name == "image" => Some(template),
-            _ => None,
-        })
+        value_at(&self.instructions, &["image"])
     }
 }

@@ -12,7 +12,7 @@ use super::definition::OnConflict;
 use super::device_names::FabricNames;
 use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
-use super::overlay::{Element, Instruction, StringValue, Template, compile_computed};
+use super::overlay::{Element, Instruction, Key, Template, Written, compile_computed, writes};
 use super::phase::{Names, Phase};
 
 /// The annotation that Multus reads.
@@ -65,20 +65,13 @@ impl Collector<'_, '_, '_> {
     }
 
     fn resources(&self, instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
-        for instruction in instructions {
-            match instruction {
-                Instruction::Object { field, instructions } if field.name == "resources" => {
-                    self.resources(instructions, own)?;
-                }
-                Instruction::Amounts(amounts) => {
-                    for amount in amounts {
-                        match &amount.resource {
-                            Interpolation::Literal(name) => _ = own.resources.insert(name.clone()),
-                            computed => return Err(computed.failed(DEPENDS_ON_POD)),
-                        }
-                    }
-                }
-                Instruction::Computed { object, field, expression }
+        for write in writes(instructions) {
+            match write.value {
+                Written::Amount(amount) => match &amount.resource {
+                    Interpolation::Literal(name) => _ = own.resources.insert(name.clone()),
+                    computed => return Err(computed.failed(DEPENDS_ON_POD)),
+                },
+                Written::Computed { object, field, expression }
                     if ["resources", "limits", "requests"].contains(&field.name) =>
                 {
                     self.resources(&self.computed(object, field, expression)?, own)?;
@@ -90,13 +83,10 @@ impl Collector<'_, '_, '_> {
     }
 
     fn claims(&self, instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
-        for instruction in instructions {
-            match instruction {
-                Instruction::Object { instructions, .. } => self.claims(instructions, own)?,
-                Instruction::Keyed { entries, .. } => {
-                    entries.iter().try_for_each(|entry| claim(entry, own))?;
-                }
-                Instruction::Computed { object, field, expression } => {
+        for write in writes(instructions) {
+            match write.value {
+                Written::Entry(entry) => claim(entry, own)?,
+                Written::Computed { object, field, expression } => {
                     self.claims(&self.computed(object, field, expression)?, own)?;
                 }
                 _ => {}
@@ -111,26 +101,21 @@ impl Collector<'_, '_, '_> {
         replaces: bool,
         own: &mut OwnNames,
     ) -> Result<(), EvaluationError> {
-        for instruction in instructions {
-            match instruction {
-                Instruction::Object { field, instructions } if field.name == "metadata" => {
-                    self.annotations(instructions, replaces, own)?;
-                }
-                Instruction::Annotations { entries, .. } => {
-                    for (key, value) in entries {
-                        match key {
-                            Interpolation::Literal(key) if key != NETWORKS => continue,
-                            Interpolation::Literal(_) => {}
-                            computed => return Err(computed.failed(DEPENDS_ON_POD)),
-                        }
-                        own.replaces_networks |= replaces && !matches!(value, StringValue::Networks(_));
-                        own.networks.push(self.networks(value)?);
-                    }
-                }
-                Instruction::Computed { object, field, expression }
+        for write in writes(instructions) {
+            match (write.key, write.value) {
+                (_, Written::Computed { object, field, expression })
                     if ["metadata", "annotations"].contains(&field.name) =>
                 {
                     self.annotations(&self.computed(object, field, expression)?, replaces, own)?;
+                }
+                (Key::Of(key, _), value) if write.field() == "annotations" => {
+                    match key {
+                        Interpolation::Literal(key) if key != NETWORKS => continue,
+                        Interpolation::Literal(_) => {}
+                        computed => return Err(computed.failed(DEPENDS_ON_POD)),
+                    }
+                    own.replaces_networks |= replaces && !matches!(value, Written::Networks(_));
+                    own.networks.push(self.networks(value)?);
                 }
                 _ => {}
             }
@@ -139,40 +124,32 @@ impl Collector<'_, '_, '_> {
     }
 
     /// The networks that a value of the annotation names, as the text of one.
-    fn networks(&self, value: &StringValue) -> Result<String, EvaluationError> {
-        let known = |text: &Interpolation| {
-            if text.phase(self.names) == Phase::Fixed { Ok(()) } else { Err(text.failed(DEPENDS_ON_POD)) }
+    fn networks(&self, value: Written<'_>) -> Result<String, EvaluationError> {
+        let mut all_known = Ok(());
+        let mut check = |text: &Interpolation| {
+            if all_known.is_ok() && text.phase(self.names) != Phase::Fixed {
+                all_known = Err(text.failed(DEPENDS_ON_POD));
+            }
         };
         match value {
-            StringValue::Text(Template::Constant(Value::String(text))) => Ok(text.clone()),
-            StringValue::Text(template) => {
-                Err(EvaluationError::about(|visit| template.texts(visit), DEPENDS_ON_POD))
-            }
-            StringValue::List(edit) => {
-                known(&edit.entry)?;
+            Written::Value(Template::Constant(Value::String(text))) => Ok(text.clone()),
+            Written::ListEdit(edit) => {
+                check(&edit.entry);
+                all_known?;
                 Ok(edit.entry.evaluate(self.fixed)?.as_str().unwrap_or_default().to_owned())
             }
-            StringValue::Networks(edit) => {
-                let mut all_known = Ok(());
-                edit.name_texts(&mut |text| {
-                    if all_known.is_ok() {
-                        all_known = known(text);
-                    }
-                });
+            Written::Networks(edit) => {
+                edit.name_texts(&mut check);
                 all_known?;
                 Ok(edit.all(self.fixed)?.join(","))
             }
-            StringValue::Entries(edit) => {
-                let mut all_known = Ok(());
-                edit.texts(&mut |text| {
-                    if all_known.is_ok() {
-                        all_known = known(text);
-                    }
-                });
+            Written::Entries(edit) => {
+                edit.texts(&mut check);
                 all_known?;
                 let entries = edit.evaluate(self.fixed)?.into_iter().map(Value::Object).collect();
                 Ok(Value::Array(entries).to_string())
             }
+            other => Err(EvaluationError::about(|visit| other.texts(visit), DEPENDS_ON_POD)),
         }
     }
 

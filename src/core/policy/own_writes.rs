@@ -11,7 +11,7 @@ use super::definition::{Definition, OnConflict};
 use super::devices::Devices;
 use super::expression::{Path, ReadSet, Step};
 use super::interpolation::Interpolation;
-use super::overlay::{Instruction, Instructions, PodOverlay, StringWrite, of_instructions, strings_of};
+use super::overlay::{self, Instructions, Key, PodOverlay, Write, Written, writes_of_rule};
 use super::own_names::NETWORKS;
 use super::settings::{Settings, Way};
 use super::variable::Variable;
@@ -32,8 +32,12 @@ pub(super) fn rules_read_writes(
         written.extend(of_settings_files());
     }
     let mut reads = Reads::of(variables, |visit| {
-        rules.iter().for_each(|rule| rule.texts(visit));
-        settings.iter().for_each(|settings| settings.texts(visit));
+        for rule in rules {
+            rule.texts(visit);
+        }
+        for settings in settings {
+            settings.texts(visit);
+        }
     });
     reads.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
     edits_differ(rules) || written.iter().any(|path| reads.include(path, devices))
@@ -62,19 +66,20 @@ pub(crate) fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotati
 /// Returns whether rules edit the list in a string in different ways: with another separator, one may take for a single
 /// entry what another one made of two, and a rule that insists on a value replaces the list.
 fn edits_differ(rules: &[ActiveRule]) -> bool {
-    let mut writes: Vec<(StringWrite<'_>, bool)> = Vec::new();
+    let mut writes: Vec<(Write<'_>, bool)> = Vec::new();
     for rule in rules {
         let insists = rule.on_conflict != OnConflict::Keep;
-        let named = rule.pod.containers.iter().map(|container| &container.instructions);
-        for instructions in [&rule.container, &rule.pod.instructions].into_iter().chain(named) {
-            strings_of(instructions, &mut |write| writes.push((write, insists)));
-        }
+        let of_strings = writes_of_rule(&rule.container, &rule.pod).filter(|write| {
+            matches!(write.value, Written::Replacement(_) | Written::Computed { .. }) || write.is_of_strings()
+        });
+        writes.extend(of_strings.map(|write| (write, insists)));
     }
-    let edits = writes.iter().filter(|(write, _)| write.separator.is_some());
-    edits.into_iter().any(|(edit, _)| {
+    let edits = writes.iter().filter_map(|(write, _)| Some((write.name(), write.separator()?)));
+    edits.into_iter().any(|(name, separator)| {
         writes.iter().any(|(other, insists)| {
-            let differs = other.separator.is_some_and(|separator| Some(separator) != edit.separator);
-            (differs || *insists) && edit.may_be_of_the_same(other)
+            let may_be_the_same = name.is_none() || other.name().is_none_or(|other| Some(other) == name);
+            let differs = other.separator().is_some_and(|other| other != separator);
+            (differs || *insists) && may_be_the_same
         })
     })
 }
@@ -166,22 +171,35 @@ impl Reads {
 
 /// Calls `visit` with every place that the overlays of a rule may change.
 fn writes(container: &Instructions, pod: &PodOverlay, visit: &mut dyn FnMut(Path)) {
-    let of = |instructions: &[Instruction], place: &[Step], visit: &mut dyn FnMut(Path)| {
-        of_instructions(instructions, &place.to_vec(), visit);
+    let mut of = |instructions: &Instructions, place: &[Step]| {
+        for write in overlay::writes(instructions) {
+            places(&write, place, visit);
+        }
     };
-    for list in ["containers", "initContainers"] {
-        of(container, &[field("spec"), field(list), Step::Every], visit);
-    }
-    of(&pod.claims, &[], visit);
-    of(&pod.instructions, &[], visit);
+    let every = |list: &str| [field("spec"), field(list), Step::Every];
+    of(container, &every("containers"));
+    of(container, &every("initContainers"));
+    of(&pod.claims, &[]);
+    of(&pod.instructions, &[]);
+    pod.containers.iter().for_each(|named| of(&named.instructions, &every(named.list)));
     if !pod.volumes.is_empty() {
         visit(vec![field("spec"), field("volumes")]);
     }
-    for container in &pod.containers {
-        let list = [field("spec"), field(container.list)];
-        visit(list.to_vec());
-        let [spec, list] = list;
-        of(&container.instructions, &[spec, list, Step::Every], visit);
+    pod.containers.iter().for_each(|named| visit(vec![field("spec"), field(named.list)]));
+}
+
+/// Calls `visit` with every place that a write to the object at `place` may change: the whole map if a key is computed.
+fn places(write: &Write<'_>, place: &[Step], visit: &mut dyn FnMut(Path)) {
+    let mut at = |list: Option<&str>| {
+        let names = write.path.iter().copied().chain(list);
+        let key = if matches!(write.key, Key::Of(..)) { write.name() } else { None };
+        visit(place.iter().cloned().chain(names.chain(key).map(field)).collect());
+    };
+    match write.value {
+        Written::Empty => {}
+        // A limit is a request, too.
+        Written::Amount(_) => ["limits", "requests"].into_iter().for_each(|list| at(Some(list))),
+        _ => at(None),
     }
 }
 

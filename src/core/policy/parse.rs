@@ -10,7 +10,7 @@ use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::message;
 use super::node::NodeLabels;
-use super::overlay::{Compiler, Element, Lists, replaces_a_list};
+use super::overlay::{Compiler, Element, Lists, Write, Written, writes_of_rule};
 use super::parameter::{Parameter, ParameterType};
 use super::phase::{Names, Phase};
 use super::problems::{Checked, Problems, all};
@@ -294,15 +294,13 @@ fn same_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
 fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
     let (mut edited, mut set) = (Vec::new(), Vec::new());
     for rule in rules {
-        let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
-        for instruction in rule.container.iter().chain(&rule.pod.instructions).chain(named) {
-            instruction.strings(&mut |name, is_edit| {
-                if is_edit {
-                    edited.push((name.to_owned(), &rule.name));
-                } else if rule.on_conflict != OnConflict::Keep {
-                    set.push((name.to_owned(), &rule.name));
-                }
-            });
+        let writes = writes_of_rule(&rule.container, &rule.pod).filter(Write::is_of_strings);
+        for (name, is_edit) in writes.filter_map(|write| Some((write.name()?, write.is_edit()))) {
+            if is_edit {
+                edited.push((name, &rule.name));
+            } else if rule.on_conflict != OnConflict::Keep {
+                set.push((name, &rule.name));
+            }
         }
     }
     for (name, editor) in &edited {
@@ -312,7 +310,7 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
             let mut diagnostic = Diagnostic::new(node.span, message)
                 .code(CONFLICTING_RULES)
                 .hint("set the whole value in one rule");
-            diagnostic.needle = Some(name.as_str().into());
+            diagnostic.needle = Some((*name).into());
             return Err(diagnostic);
         }
     }
@@ -377,8 +375,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         return contradicts(message, "hostNetwork");
     }
     let replaces = || {
-        let others = rule.pod.containers.iter().map(|container| &container.instructions);
-        [&rule.container, &rule.pod.instructions].into_iter().chain(others).any(|list| replaces_a_list(list))
+        writes_of_rule(&rule.container, &rule.pod).any(|write| matches!(write.value, Written::Replacement(_)))
     };
     if rule.on_conflict == OnConflict::Refuse && replaces() {
         let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");

@@ -8,7 +8,7 @@ use crate::core::engine::{ScopeOf, each_scope};
 use crate::core::policy::expression::{Bindings, Expression};
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::overlay::{
-    Element, Instruction, PodOverlay, StringValue, Template, Variable, evaluate_key,
+    Element, Instruction, Key, PodOverlay, Template, Written, evaluate_key, writes,
 };
 use crate::core::policy::{ActiveRule, PodContext, Policy, ResolvedPolicy};
 
@@ -106,11 +106,9 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         self.note(rule, |visit| template.texts(visit), built);
     }
 
-    fn elements(&mut self, rule: &ActiveRule, elements: &[Element]) {
-        for element in elements {
-            let built = element.build(self.bindings);
-            self.note(rule, |visit| element.0.texts(visit), built);
-        }
+    fn element(&mut self, rule: &ActiveRule, element: &Element) {
+        let built = element.build(self.bindings);
+        self.note(rule, |visit| element.0.texts(visit), built);
     }
 
     fn text(&mut self, rule: &ActiveRule, text: &Interpolation) {
@@ -120,7 +118,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
 
     /// The parts of a pod's overlay that are evaluated before the pod is injected.
     fn pod(&mut self, rule: &ActiveRule, overlay: &PodOverlay) {
-        self.elements(rule, &overlay.volumes);
+        overlay.volumes.iter().for_each(|volume| self.element(rule, volume));
         self.instructions(rule, &overlay.claims);
         for container in &overlay.containers {
             self.template(rule, &container.name);
@@ -129,54 +127,25 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     }
 
     fn instructions(&mut self, rule: &ActiveRule, instructions: &[Instruction]) {
-        for instruction in instructions {
-            self.instruction(rule, instruction);
-        }
-    }
-
-    fn instruction(&mut self, rule: &ActiveRule, instruction: &Instruction) {
-        match instruction {
-            Instruction::Object { instructions, .. } => self.instructions(rule, instructions),
-            Instruction::Value { template, .. } | Instruction::Replace { list: template, .. } => {
-                self.template(rule, template);
-            }
-            Instruction::Entries { keys, entries, .. } => {
-                for (key, value) in entries {
-                    let name = evaluate_key(key, *keys, self.bindings);
-                    self.note(rule, |visit| visit(key), name);
-                    self.template(rule, value);
-                }
-            }
-            Instruction::Annotations { entries, .. } => {
-                for (_, value) in entries {
-                    if let StringValue::Text(template) = value {
-                        self.template(rule, template);
+        for write in writes(instructions) {
+            match write.value {
+                Written::Value(template) | Written::Replacement(template) | Written::Names(template) => {
+                    if let Key::Of(key, format) = write.key {
+                        let name = evaluate_key(key, format, self.bindings);
+                        self.note(rule, |visit| visit(key), name);
                     }
-                }
-            }
-            Instruction::Env { variables, .. } => {
-                for variable in variables {
-                    match variable {
-                        Variable::Entry(entry) => self.elements(rule, std::slice::from_ref(entry)),
-                        Variable::List { edit, .. } => self.text(rule, &edit.entry),
-                    }
-                }
-            }
-            Instruction::Keyed { entries, .. }
-            | Instruction::Set { entries, .. }
-            | Instruction::Claims { entries, .. }
-            | Instruction::Mounts { mounts: entries, .. } => self.elements(rule, entries),
-            Instruction::Amounts(amounts) => {
-                for template in amounts.iter().flat_map(|amount| amount.limit.iter().chain(&amount.request)) {
                     self.template(rule, template);
                 }
-            }
-            Instruction::Capabilities { lists, .. } => {
-                for (_, template) in lists {
-                    self.template(rule, template);
+                Written::Entry(entry) => self.element(rule, entry),
+                Written::ListEdit(edit) => self.text(rule, &edit.entry),
+                Written::Amount(amount) => {
+                    let templates = amount.limit.iter().chain(&amount.request);
+                    templates.for_each(|template| self.template(rule, template));
                 }
+                Written::Computed { expression, .. } => self.text(rule, expression),
+                // Annotations are evaluated once the pod is injected.
+                Written::Networks(_) | Written::Entries(_) | Written::Empty => {}
             }
-            Instruction::Computed { expression, .. } => self.text(rule, expression),
         }
     }
 }

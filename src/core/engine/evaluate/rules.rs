@@ -34,8 +34,8 @@ pub(in crate::core::engine) enum State {
 pub(in crate::core::engine) struct Rules<'a> {
     pub(in crate::core::engine) scope: &'a Scope<'a>,
     pub(in crate::core::engine) rows: Vec<Row<'a>>,
-    pub(in crate::core::engine) rules: &'a [ActiveRule],
-    /// The states of `rules`.
+    /// The rules of the policy, each with its state in `states`.
+    all: &'a [ActiveRule],
     states: Vec<State>,
     /// The value of the pod that excludes the host network.
     pub(in crate::core::engine) off_host: Option<String>,
@@ -75,7 +75,7 @@ impl<'a> Rules<'a> {
             }
             rows.push(Row { container, scope: of_container, selected });
         }
-        Ok(Self { scope, rows, rules, states, off_host })
+        Ok(Self { scope, rows, all: rules, states, off_host })
     }
 
     /// Returns whether any rule applies.
@@ -85,7 +85,7 @@ impl<'a> Rules<'a> {
 
     /// The rules in a state.
     pub(in crate::core::engine) fn in_state(&self, state: State) -> impl Iterator<Item = &'a ActiveRule> {
-        let rules = self.rules.iter().zip(&self.states);
+        let rules = self.all.iter().zip(&self.states);
         rules.filter(move |(_, known)| **known == state).map(|(rule, _)| rule)
     }
 
@@ -101,7 +101,7 @@ impl<'a> Rules<'a> {
 
     /// The rules that select a container, in order.
     pub(in crate::core::engine) fn selecting(&self, row: &Row<'_>) -> impl Iterator<Item = &'a ActiveRule> {
-        let rules = self.rules.iter().zip(&row.selected);
+        let rules = self.all.iter().zip(&row.selected);
         rules.filter(|(_, selected)| **selected).map(|(rule, _)| rule)
     }
 }

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use crate::core::pointer::at_pointer;
 use crate::core::policy::OnConflict;
 use crate::core::policy::expression::Bindings;
-use crate::core::policy::overlay::{Element, Instruction, Template};
+use crate::core::policy::overlay::{Element, Template};
 use crate::core::policy::settings::{Settings, Way};
 use crate::core::schema;
 
-use super::apply::apply;
 use super::command_line;
 use super::context::{FileNames, Merge, PodFacts, SettingsFiles};
 use super::env::name_of;
+use super::mounts;
 use super::volumes::clean_path;
 use crate::core::engine::analysis::PodAnalysis;
 use crate::core::engine::record::{ChangeLog, Cursor, Kept, Reason, WarningKind, shorten};
@@ -123,7 +123,7 @@ impl SettingsOf<'_> {
         let mount = json!({
             "name": volume, "mountPath": file.path, "subPath": file.name(), "readOnly": true,
         });
-        let mounts = [Instruction::Mounts { field, mounts: vec![Element(Template::Constant(mount))] }];
+        let mount = Element(Template::Constant(mount));
         let mut cursor = self.cursor(pod, log)?;
         let mut merge = Merge {
             rule: &file.settings.name,
@@ -132,7 +132,7 @@ impl SettingsOf<'_> {
             analysis: self.analysis,
             pod: facts,
         };
-        apply(&mut merge, &mut cursor, &mounts)?;
+        mounts::merge(&mut merge, &mut cursor, field, &[mount])?;
         match file.mounted(cursor.get("volumeMounts"), facts) {
             Mounted::Annotation(_) => annotate(file, &key, lines, pod, facts, log),
             // The container has a block device there, which is reported.

@@ -69,7 +69,7 @@ pub(in crate::core::engine) struct ChangeLog {
     /// The depth of values that are being built, and that no change has added to the pod yet.
     building: usize,
     pub(in crate::core::engine) warnings: Vec<Warning>,
-    /// True if a second merge changed what the first one left.
+    /// True if injecting the result changed it, so that doing so once more shows whether it stays.
     pub(in crate::core::engine) may_change_again: bool,
     /// True if a list was replaced by an empty one.
     pub(in crate::core::engine) emptied: bool,

@@ -49,8 +49,7 @@ pub struct Mutated {
     pub pod: Value,
     /// The stamp that it carries.
     pub stamp: String,
-    /// True if an expression may read what was added, or a value that was left out may go with it: injecting the pod
-    /// again shows whether the result stays.
+    /// True if injecting the result changed it, so that doing so once more shows whether it stays.
     pub(crate) may_change_again: bool,
     pub(in crate::core::engine) changes: Changes,
 }

@@ -4,14 +4,13 @@ use serde_json::Value;
 
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE};
-use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::interpolation::text_of;
-use crate::core::policy::overlay::{Element, Instruction, Template};
+use crate::core::policy::overlay::{Element, Template, Written};
 use crate::core::policy::suggestion::closest;
 use crate::core::quantity::Quantity;
 
 use super::Finding;
-use super::overlays::{instructions, nested};
+use super::overlays::writes;
 use super::places::{Places, Step};
 
 /// The capabilities of Linux.
@@ -62,27 +61,18 @@ const CAPABILITIES: &[&str] = &[
 
 pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     let mut found = Vec::new();
-    for instruction in instructions(definition) {
-        nested(instruction, &mut |instruction| match instruction {
-            Instruction::Amounts(amounts) => {
-                for amount in amounts {
-                    let Interpolation::Literal(name) = &amount.resource else { continue };
-                    if !["memory", "ephemeral-storage"].contains(&name.as_str()) {
-                        continue;
-                    }
-                    let tiny = amount.limit.iter().chain(&amount.request).find_map(tiny);
-                    if let Some(value) = tiny {
-                        found.push(of_amount(name, &value, &format!("{name}: ")));
-                    }
+    for write in writes(definition) {
+        match write.value {
+            Written::Amount(amount) => {
+                let name = write.name().filter(|name| ["memory", "ephemeral-storage"].contains(name));
+                let tiny = amount.limit.iter().chain(&amount.request).find_map(tiny);
+                if let (Some(name), Some(value)) = (name, tiny) {
+                    found.push(of_amount(name, &value, &format!("{name}: ")));
                 }
             }
-            Instruction::Capabilities { lists, .. } => {
-                for (_, list) in lists {
-                    capabilities(list, &mut found);
-                }
-            }
+            Written::Names(list) => capabilities(list, &mut found),
             _ => {}
-        });
+        }
     }
     let places = Places::of(definition);
     for rule in &definition.rules {

@@ -2,7 +2,7 @@
 
 use crate::core::policy::definition::{Definition, Rule};
 use crate::core::policy::diagnostic::{Diagnostic, UNRESOLVED_REFERENCE};
-use crate::core::policy::overlay::{Element, Instruction, Template, Variable};
+use crate::core::policy::overlay::{Element, Template, Write, Written, writes};
 
 use super::Finding;
 use super::places::{Places, Step};
@@ -76,30 +76,18 @@ fn references(value: &str) -> impl Iterator<Item = &str> {
 }
 
 /// The variables of a rule, in order; `None` if an expression yields some of them.
-fn variables(rule: &Rule) -> Option<Vec<Set<'_>>> {
-    let mut found = Vec::new();
-    for instruction in &rule.container {
-        match instruction {
-            Instruction::Env { variables, .. } => {
-                for variable in variables {
-                    match variable {
-                        Variable::Entry(Element(entry)) => {
-                            let value = match entry.field("value") {
-                                Some(Template::Constant(value)) => value.as_str().map(str::to_owned),
-                                Some(Template::Computed(text, _)) => Some(text.source()),
-                                _ => None,
-                            };
-                            found.push(Set { rule, name: entry.literal("name")?, value });
-                        }
-                        Variable::List { name, .. } => {
-                            found.push(Set { rule, name: name.as_text()?, value: None });
-                        }
-                    }
-                }
-            }
-            Instruction::Computed { field, .. } if field.name == "env" => return None,
-            _ => {}
-        }
-    }
-    Some(found)
+fn variables<'d>(rule: &'d Rule) -> Option<Vec<Set<'d>>> {
+    let set = |write: Write<'d>| {
+        let value = match write.value {
+            Written::Entry(Element(entry)) => entry.field("value"),
+            _ => None,
+        };
+        let value = match value {
+            Some(Template::Constant(value)) => value.as_str().map(str::to_owned),
+            Some(Template::Computed(text, _)) => Some(text.source()),
+            _ => None,
+        };
+        Some(Set { rule, name: write.name()?, value })
+    };
+    writes(&rule.container).into_iter().filter(|write| write.path == ["env"]).map(set).collect()
 }

@@ -8,12 +8,11 @@ use crate::core::policy::diagnostic::{
 };
 use crate::core::policy::expression::{Expression, Part};
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::overlay::{Element, Instruction};
 use crate::core::policy::parameter::ParameterType;
 use crate::core::schema::Format;
 
 use super::Finding;
-use super::overlays::instructions;
+use super::overlays::writes;
 use super::places::Places;
 use super::samples::Samples;
 use super::terms::Terms;
@@ -104,24 +103,21 @@ fn prefixes(definition: &Definition, found: &mut Vec<Finding>) {
 
 /// Paths with a mode as `docker run` takes one.
 fn mount_paths(definition: &Definition, found: &mut Vec<Finding>) {
-    for instruction in instructions(definition) {
-        let Instruction::Mounts { mounts, .. } = instruction else { continue };
-        for Element(mount) in mounts {
-            let Some(path) = mount.literal("mountPath") else { continue };
-            let Some((inner, mode)) = path.rsplit_once(':') else { continue };
-            if !mode
-                .split(',')
-                .all(|option| ["ro", "rw", "z", "Z", "rshared", "rslave", "rprivate"].contains(&option))
-            {
-                continue;
-            }
-            let message = format!("the mount path `{path}` ends in `:{mode}`, which is a part of the path");
-            let hint = if mode.contains("ro") {
-                format!("write `mountPath: {inner}` and `readOnly: true`")
-            } else {
-                format!("write `mountPath: {inner}`")
-            };
-            found.push(Finding::warning(MODE_IN_MOUNT_PATH, path, message, &hint));
+    for write in writes(definition).filter(|write| write.path == ["volumeMounts"]) {
+        let Some(path) = write.name() else { continue };
+        let Some((inner, mode)) = path.rsplit_once(':') else { continue };
+        if !mode
+            .split(',')
+            .all(|option| ["ro", "rw", "z", "Z", "rshared", "rslave", "rprivate"].contains(&option))
+        {
+            continue;
         }
+        let message = format!("the mount path `{path}` ends in `:{mode}`, which is a part of the path");
+        let hint = if mode.contains("ro") {
+            format!("write `mountPath: {inner}` and `readOnly: true`")
+        } else {
+            format!("write `mountPath: {inner}`")
+        };
+        found.push(Finding::warning(MODE_IN_MOUNT_PATH, path, message, &hint));
     }
 }

@@ -7,10 +7,11 @@ use crate::core::policy::diagnostic::{Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURC
 use crate::core::policy::expression::Part;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::node::current;
-use crate::core::policy::overlay::Instruction;
+use crate::core::policy::overlay::Written;
 use crate::core::yaml::Span;
 
 use super::Finding;
+use super::overlays::writes;
 
 /// The labels that Kubernetes itself gives to nodes.
 pub(super) const WELL_KNOWN: &[&str] = &[
@@ -99,13 +100,8 @@ fn known_labels(definition: &Definition) -> BTreeSet<String> {
     let tables = definition.parameters.iter().flat_map(|parameter| parameter.table.labels());
     let mut known: BTreeSet<String> = tables.map(|table| table.label.clone()).collect();
     known.extend(definition.node_labels.labels().map(str::to_owned));
-    each_instruction(definition, &mut |instruction| {
-        if let Instruction::Entries { field, entries, .. } = instruction
-            && field.name == "nodeSelector"
-        {
-            known.extend(entries.iter().filter_map(|(key, _)| literal(key)));
-        }
-    });
+    let selected = writes(definition).filter(|write| write.field() == "nodeSelector");
+    known.extend(selected.filter_map(|write| write.name()).map(str::to_owned));
     known
 }
 
@@ -115,28 +111,13 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
     if let Some(fabric) = &definition.fabric {
         fabric.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }
-    each_instruction(definition, &mut |instruction| {
-        if let Instruction::Amounts(amounts) = instruction {
-            known.extend(amounts.iter().filter_map(|amount| literal(&amount.resource)));
-        }
-    });
+    let amounts = writes(definition).filter(|write| matches!(write.value, Written::Amount(_)));
+    known.extend(amounts.filter_map(|write| write.name()).map(str::to_owned));
     known
 }
 
 fn literal(text: &Interpolation) -> Option<String> {
     if let Interpolation::Literal(text) = text { Some(text.clone()) } else { None }
-}
-
-fn each_instruction(definition: &Definition, visit: &mut dyn FnMut(&Instruction)) {
-    fn nested(instruction: &Instruction, visit: &mut dyn FnMut(&Instruction)) {
-        visit(instruction);
-        if let Instruction::Object { instructions, .. } = instruction {
-            for instruction in instructions {
-                nested(instruction, visit);
-            }
-        }
-    }
-    super::overlays::instructions(definition).for_each(|instruction| nested(instruction, visit));
 }
 
 /// Returns whether one name is most likely a misspelling of the other one. Names that differ in a number, such as `net1`

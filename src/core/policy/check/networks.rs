@@ -9,12 +9,11 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::known_nodes::KnownNodes;
 use crate::core::policy::node::Selection;
-use crate::core::policy::overlay::{Amount, Instruction, NetworksEdit, StringValue};
+use crate::core::policy::overlay::{Amount, NetworksEdit, Written, writes};
 use crate::core::policy::parameter_values::{ParameterValues, bound};
 use crate::core::schema::is_extended_resource;
 
 use super::Finding;
-use super::overlays::nested;
 use super::places::{Places, Step};
 
 /// A policy with more nodes in its tables is looked at for the first of them.
@@ -77,14 +76,11 @@ fn left_out(edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(String, &'static s
 
 /// Another number of networks than of the devices that the rule adds.
 fn other_number(rule: &Rule, edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(String, &'static str)> {
-    let mut amounts: Vec<&Amount> = Vec::new();
-    for instruction in &rule.container {
-        nested(instruction, &mut |instruction| {
-            if let Instruction::Amounts(list) = instruction {
-                amounts.extend(list.iter().filter(|amount| device(amount).is_some()));
-            }
-        });
-    }
+    let amounts = writes(&rule.container).into_iter().filter_map(|write| match write.value {
+        Written::Amount(amount) => device(amount).map(|_| amount),
+        _ => None,
+    });
+    let amounts: Vec<&Amount> = amounts.collect();
     let [amount] = amounts.as_slice() else { return None };
     let device = device(amount)?;
     rows.iter().find_map(|(node, bindings)| {
@@ -120,18 +116,8 @@ fn device(amount: &Amount) -> Option<&str> {
 
 /// The networks of a rule.
 fn networks(rule: &Rule) -> Option<(&Rule, &NetworksEdit)> {
-    let mut found = None;
-    for instruction in &rule.pod.instructions {
-        nested(instruction, &mut |instruction| {
-            let Instruction::Annotations { entries, .. } = instruction else { return };
-            for (key, value) in entries {
-                if let (Interpolation::Literal(key), StringValue::Networks(edit)) = (key, value)
-                    && key == NETWORKS
-                {
-                    found = Some((rule, edit));
-                }
-            }
-        });
-    }
-    found
+    let edits = writes(&rule.pod.instructions).into_iter().filter(|write| write.name() == Some(NETWORKS));
+    let mut edits =
+        edits.filter_map(|write| if let Written::Networks(edit) = write.value { Some(edit) } else { None });
+    edits.next_back().map(|edit| (rule, edit))
 }

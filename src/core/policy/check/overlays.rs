@@ -8,9 +8,8 @@ use crate::core::policy::diagnostic::{
     ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MOUNT_WITHOUT_VOLUME, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT,
     SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
 };
-use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::ANY_VALUE;
-use crate::core::policy::overlay::{Element, Instruction, StringValue, Template};
+use crate::core::policy::overlay::{Element, Template, Write, Written, writes_of_rule};
 use crate::core::policy::suggestion::closest;
 use crate::core::schema::is_extended_resource;
 
@@ -28,22 +27,9 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     found
 }
 
-/// The instructions for containers, and those for the rest of the pod.
-pub(super) fn instructions(definition: &Definition) -> impl Iterator<Item = &Instruction> {
-    definition.rules.iter().flat_map(|rule| {
-        let named = rule.pod.containers.iter().flat_map(|container| &container.instructions);
-        rule.container.iter().chain(named).chain(&rule.pod.instructions)
-    })
-}
-
-/// Calls `visit` with an instruction and with those within it.
-pub(super) fn nested<'i>(instruction: &'i Instruction, visit: &mut dyn FnMut(&'i Instruction)) {
-    visit(instruction);
-    if let Instruction::Object { instructions, .. } = instruction {
-        for instruction in instructions {
-            nested(instruction, visit);
-        }
-    }
+/// Every write of the rules, except for claims and volumes.
+pub(super) fn writes(definition: &Definition) -> impl Iterator<Item = Write<'_>> {
+    definition.rules.iter().flat_map(|rule| writes_of_rule(&rule.container, &rule.pod))
 }
 
 /// The names of elements; `None` if an expression yields one.
@@ -55,11 +41,10 @@ fn names<'e>(elements: impl IntoIterator<Item = &'e Element>) -> Option<Vec<&'e 
 fn volumes(definition: &Definition, found: &mut Vec<Finding>) {
     let mut mounts: Vec<&Element> = Vec::new();
     let mut all_known = true;
-    for instruction in instructions(definition) {
-        match instruction {
-            Instruction::Mounts { mounts: entries, .. } => mounts.extend(entries),
-            Instruction::Computed { field, .. } => all_known &= field.name != "volumeMounts",
-            _ => {}
+    for write in writes(definition).filter(|write| write.field() == "volumeMounts") {
+        match write.value {
+            Written::Entry(mount) => mounts.push(mount),
+            _ => all_known = false,
         }
     }
     let volumes = names(definition.rules.iter().flat_map(|rule| &rule.pod.volumes));
@@ -98,10 +83,7 @@ fn sidecars(definition: &Definition, found: &mut Vec<Finding>) {
         return;
     }
     for container in definition.rules.iter().flat_map(|rule| &rule.pod.containers) {
-        let adds = container.list == "containers"
-            && container.instructions.iter().any(
-                |instruction| matches!(instruction, Instruction::Value { field, .. } if field.name == "image"),
-            );
+        let adds = container.list == "containers" && container.image().is_some();
         let Template::Constant(Value::String(name)) = &container.name else { continue };
         if adds {
             let message =
@@ -117,46 +99,36 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
     let mut devices: Vec<&str> = Vec::new();
     let mut may_lock = false;
     let mut prefixed: Option<&str> = None;
-    for instruction in instructions(definition) {
-        nested(instruction, &mut |instruction| match instruction {
-            Instruction::Amounts(amounts) => {
-                for amount in amounts {
-                    let Interpolation::Literal(name) = &amount.resource else {
-                        continue;
-                    };
-                    let is_device = is_extended_resource(name);
-                    if definition.gpu_resources.contains(name)
-                        || !(is_device || name.starts_with("hugepages-"))
-                    {
-                        continue;
-                    }
-                    if is_device {
-                        devices.push(name);
-                    }
-                    if amount.limit.is_none() {
-                        let message = format!(
-                            "the request of `{name}` has no limit, and Kubernetes wants the two equal"
-                        );
-                        let hint = "write the same amount under `limits`";
-                        found.push(Finding::warning(REQUEST_WITHOUT_LIMIT, name, message, hint));
-                    }
+    for write in writes(definition) {
+        match (write.value, write.field()) {
+            (Written::Amount(amount), _) => {
+                let Some(name) = write.name() else { continue };
+                let is_device = is_extended_resource(name);
+                if definition.gpu_resources.iter().any(|gpu| gpu == name)
+                    || !(is_device || name.starts_with("hugepages-"))
+                {
+                    continue;
+                }
+                if is_device {
+                    devices.push(name);
+                }
+                if amount.limit.is_none() {
+                    let message =
+                        format!("the request of `{name}` has no limit, and Kubernetes wants the two equal");
+                    let hint = "write the same amount under `limits`";
+                    found.push(Finding::warning(REQUEST_WITHOUT_LIMIT, name, message, hint));
                 }
             }
-            Instruction::Capabilities { lists, .. } => {
-                for (_, list) in lists.iter().filter(|(field, _)| field.name == "add") {
-                    let names = texts(list);
-                    may_lock |=
-                        names.as_ref().is_none_or(|names| names.iter().any(|name| locks_memory(name)));
-                    let is_prefixed = |name: &&str| name.eq_ignore_ascii_case("CAP_IPC_LOCK");
-                    prefixed = prefixed.or(names.into_iter().flatten().find(is_prefixed));
-                }
+            (Written::Names(list), "add") => {
+                let names = texts(list);
+                may_lock |= names.as_ref().is_none_or(|names| names.iter().any(|name| locks_memory(name)));
+                let is_prefixed = |name: &&str| name.eq_ignore_ascii_case("CAP_IPC_LOCK");
+                prefixed = prefixed.or(names.into_iter().flatten().find(is_prefixed));
             }
-            Instruction::Value { field, .. } => may_lock |= field.name == "privileged",
-            Instruction::Computed { field, .. } => {
-                may_lock |= ["securityContext", "capabilities"].contains(&field.name);
-            }
+            (Written::Value(_), "privileged")
+            | (Written::Computed { .. }, "securityContext" | "capabilities") => may_lock = true,
             _ => {}
-        });
+        }
     }
     if may_lock {
         return;
@@ -192,20 +164,16 @@ fn locks_memory(name: &str) -> bool {
 
 /// Networks that are not added to those of the pod.
 fn networks_as_text(definition: &Definition, found: &mut Vec<Finding>) {
-    for instruction in instructions(definition) {
-        nested(instruction, &mut |instruction| {
-            let Instruction::Annotations { entries, .. } = instruction else { return };
-            let as_text = entries.iter().any(|(key, value)| {
-                matches!(key, Interpolation::Literal(key) if key == NETWORKS)
-                    && matches!(value, StringValue::Text(_))
-            });
-            if as_text {
-                let message =
-                    format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
-                let hint = "attach networks by `$networks`, which adds to those of the pod";
-                found.push(Finding::warning(NETWORKS_AS_TEXT, &format!("{NETWORKS}:"), message, hint));
-            }
-        });
+    for write in writes(definition) {
+        if write.field() == "annotations"
+            && write.name() == Some(NETWORKS)
+            && matches!(write.value, Written::Value(_))
+        {
+            let message =
+                format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
+            let hint = "attach networks by `$networks`, which adds to those of the pod";
+            found.push(Finding::warning(NETWORKS_AS_TEXT, &format!("{NETWORKS}:"), message, hint));
+        }
     }
 }
 

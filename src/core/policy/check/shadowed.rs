@@ -10,7 +10,7 @@ use crate::core::policy::diagnostic::{Diagnostic, SHADOWED_VALUE};
 use crate::core::policy::expression::types::Kind;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::interpolation::text_of;
-use crate::core::policy::overlay::{Element, Instruction, StringValue, Template, Variable};
+use crate::core::policy::overlay::{self, Element, Key, Template, Write, writes};
 
 use super::Finding;
 use super::places::{Place, Places, Step};
@@ -32,7 +32,9 @@ const MAX_WRITERS: usize = 16;
 pub(super) fn findings(definition: &Definition, scope: &Scope, samples: &Samples<'_>) -> Vec<Finding> {
     let mut by_path: BTreeMap<Vec<Step>, Vec<Written<'_>>> = BTreeMap::new();
     for rule in &definition.rules {
-        of_rule(rule, &mut |written| by_path.entry(written.path.clone()).or_default().push(written));
+        for written in of_rule(rule) {
+            by_path.entry(written.path.clone()).or_default().push(written);
+        }
     }
     let places = Places::of(definition);
     let tried = Tried { definition, scope, samples, places: &places };
@@ -199,101 +201,57 @@ fn shown(template: &Template) -> String {
     }
 }
 
-type Visit<'v, 'd> = &'v mut dyn FnMut(Written<'d>);
+/// Every value of a rule that stays once it is set.
+fn of_rule(rule: &Rule) -> Vec<Written<'_>> {
+    let named = rule.pod.containers.iter().filter_map(|container| {
+        let entry = Step::Entry("name", container.name.as_text()?.to_owned());
+        Some((vec![field("pod"), field("spec"), field(container.list), entry], &container.instructions))
+    });
+    let all = [(vec![field("container")], &rule.container)].into_iter().chain(named);
+    let all = all.chain([(vec![field("pod")], &rule.pod.instructions)]);
+    all.flat_map(|(start, instructions)| {
+        writes(instructions).into_iter().flat_map(move |write| values(rule, &start, &write))
+    })
+    .collect()
+}
 
-/// Calls `visit` with every value of a rule that stays once it is set.
-fn of_rule<'d>(rule: &'d Rule, visit: Visit<'_, 'd>) {
-    let mut walker = Walker { rule, visit };
-    walker.all(&rule.container, &[field("container")]);
-    for container in &rule.pod.containers {
-        let Some(name) = container.name.as_text() else { continue };
-        let path = [field("pod"), field("spec"), field(container.list), Step::Entry("name", name.to_owned())];
-        walker.all(&container.instructions, &path);
+/// The values of a write to the object at `start`.
+fn values<'d>(rule: &'d Rule, start: &[Step], write: &Write<'_>) -> Vec<Written<'d>> {
+    let put = |steps: Vec<Step>, at: Option<&'static str>, template: &Template| {
+        let path = start.iter().cloned().chain(write.path.iter().copied().map(field)).chain(steps);
+        Written { rule, path: path.collect(), at, template: template.clone() }
+    };
+    match (write.key, write.value) {
+        (Key::Whole, overlay::Written::Value(value)) => vec![put(Vec::new(), None, value)],
+        (Key::Of(Interpolation::Literal(key), _), overlay::Written::Value(value)) => {
+            vec![put(vec![field(key)], None, value)]
+        }
+        (Key::Of(Interpolation::Literal(name), _), overlay::Written::Amount(amount)) => {
+            let lists = [("limits", &amount.limit), ("requests", &amount.request)].into_iter();
+            let written = lists.filter_map(|(list, value)| Some((list, value.as_ref()?)));
+            written.map(|(list, value)| put(vec![field(list), field(name)], None, value)).collect()
+        }
+        (Key::Fields([key]), overlay::Written::Entry(Element(entry))) => {
+            let Some(Template::Constant(name)) = entry.field(key) else { return Vec::new() };
+            let steps = vec![Step::Entry(key, text_of(&name))];
+            match write.field() {
+                "env" => {
+                    let mut kinds = ["value", "valueFrom"].into_iter();
+                    let set = kinds.find_map(|kind| Some((kind, entry.field(kind)?)));
+                    let (kind, value) = set.unwrap_or(("name", Template::Constant(Value::from(""))));
+                    vec![put(steps, Some(kind), &value)]
+                }
+                "volumeMounts" => {
+                    let volume = entry.field("name");
+                    volume.iter().map(|name| put(steps.clone(), Some("name"), name)).collect()
+                }
+                _ => vec![put(steps, None, entry)],
+            }
+        }
+        _ => Vec::new(),
     }
-    walker.all(&rule.pod.instructions, &[field("pod")]);
 }
 
 fn field(name: &str) -> Step {
     Step::Field(name.to_owned())
-}
-
-struct Walker<'v, 'd> {
-    rule: &'d Rule,
-    visit: Visit<'v, 'd>,
-}
-
-impl Walker<'_, '_> {
-    fn all(&mut self, instructions: &[Instruction], path: &[Step]) {
-        for instruction in instructions {
-            self.instruction(instruction, path);
-        }
-    }
-
-    fn instruction(&mut self, instruction: &Instruction, path: &[Step]) {
-        let within = |name: &str| -> Vec<Step> { path.iter().cloned().chain([field(name)]).collect() };
-        match instruction {
-            Instruction::Object { field, instructions } => self.all(instructions, &within(field.name)),
-            Instruction::Value { field, template } => self.put(&within(field.name), None, None, template),
-            Instruction::Entries { field, entries, .. } => {
-                for (key, value) in entries {
-                    let Interpolation::Literal(key) = key else { continue };
-                    self.put(&within(field.name), Some(self::field(key)), None, value);
-                }
-            }
-            Instruction::Annotations { field, entries, .. } => {
-                for (key, value) in entries {
-                    let (Interpolation::Literal(key), StringValue::Text(value)) = (key, value) else {
-                        continue;
-                    };
-                    self.put(&within(field.name), Some(self::field(key)), None, value);
-                }
-            }
-            Instruction::Env { field, variables } => {
-                for variable in variables {
-                    let Variable::Entry(Element(entry)) = variable else { continue };
-                    let Some(name) = entry.literal("name") else { continue };
-                    let step = Some(Step::Entry("name", name.to_owned()));
-                    let mut kinds = ["value", "valueFrom"].into_iter();
-                    let set = kinds.find_map(|kind| Some((kind, entry.field(kind)?)));
-                    let (kind, value) = set.unwrap_or(("name", Template::Constant(Value::from(""))));
-                    self.put(&within(field.name), step, Some(kind), &value);
-                }
-            }
-            Instruction::Mounts { field, mounts } => {
-                for Element(mount) in mounts {
-                    let Some(path) = mount.literal("mountPath") else { continue };
-                    let step = Some(Step::Entry("mountPath", path.to_owned()));
-                    let Some(name) = mount.field("name") else { continue };
-                    self.put(&within(field.name), step, Some("name"), &name);
-                }
-            }
-            Instruction::Keyed { field, keys: [key], entries } => {
-                for Element(entry) in entries {
-                    let Some(Template::Constant(value)) = entry.field(key) else { continue };
-                    let step = Some(Step::Entry(key, text_of(&value)));
-                    self.put(&within(field.name), step, None, entry);
-                }
-            }
-            Instruction::Amounts(amounts) => {
-                for amount in amounts {
-                    let Interpolation::Literal(name) = &amount.resource else { continue };
-                    for (list, value) in [("limits", &amount.limit), ("requests", &amount.request)] {
-                        let Some(value) = value else { continue };
-                        self.put(&within(list), Some(self::field(name)), None, value);
-                    }
-                }
-            }
-            Instruction::Keyed { .. }
-            | Instruction::Set { .. }
-            | Instruction::Replace { .. }
-            | Instruction::Capabilities { .. }
-            | Instruction::Claims { .. }
-            | Instruction::Computed { .. } => {}
-        }
-    }
-
-    fn put(&mut self, path: &[Step], step: Option<Step>, at: Option<&'static str>, template: &Template) {
-        let path = path.iter().cloned().chain(step).collect();
-        (self.visit)(Written { rule: self.rule, path, at, template: template.clone() });
-    }
 }

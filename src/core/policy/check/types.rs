@@ -21,8 +21,7 @@ pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
     definition.gpu_claims.iter().for_each(|claims| claims.places(&mut place));
     definition.fabric.iter().for_each(|fabric| fabric.places(&mut place));
     for rule in &definition.rules {
-        rule.container.iter().for_each(|instruction| instruction.places(&mut place));
-        rule.pod.places(&mut place);
+        rule.pod.places_with(&rule.container, &mut place);
     }
     for warning in definition.warnings.iter().chain(&definition.refusals) {
         checker.text(&warning.message);

@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE};
 use crate::core::policy::expression::Expression;
-use crate::core::policy::overlay::{Instruction, Template, Variable};
 use crate::core::policy::settings::includes;
 use crate::core::policy::suggestion::closest;
 
 use super::Finding;
+use super::overlays::writes;
 
 pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -58,24 +58,5 @@ fn settings(definition: &Definition, found: &mut Vec<Finding>) {
 
 /// The variables that rules set in containers of the pod; `None` if an expression yields some of the names.
 fn variables(definition: &Definition) -> Option<Vec<&str>> {
-    let mut names = Vec::new();
-    for rule in &definition.rules {
-        let others = rule.pod.containers.iter().flat_map(|container| &container.instructions);
-        for instruction in rule.container.iter().chain(others) {
-            match instruction {
-                Instruction::Env { variables, .. } => {
-                    for variable in variables {
-                        names.push(match variable {
-                            Variable::Entry(entry) => entry.0.literal("name")?,
-                            Variable::List { name: Template::Constant(name), .. } => name.as_str()?,
-                            Variable::List { .. } => return None,
-                        });
-                    }
-                }
-                Instruction::Computed { field, .. } if field.name == "env" => return None,
-                _ => {}
-            }
-        }
-    }
-    Some(names)
+    writes(definition).filter(|write| write.path == ["env"]).map(|write| write.name()).collect()
 }

@@ -2,7 +2,7 @@
 
 use crate::core::policy::definition::{Definition, Rule};
 use crate::core::policy::diagnostic::{Diagnostic, MOUNT_WITHOUT_VOLUME, VOLUME_WITHOUT_MOUNT};
-use crate::core::policy::overlay::{Element, Instruction};
+use crate::core::policy::overlay::{Element, Written, writes};
 
 use super::Finding;
 use super::places::{Places, Step};
@@ -89,20 +89,12 @@ fn mounts(rule: &Rule) -> Option<Vec<Part<'_>>> {
         Some((path, &container.instructions))
     });
     for (start, instructions) in [(vec![step("container")], &rule.container)].into_iter().chain(named) {
-        for instruction in instructions {
-            match instruction {
-                Instruction::Mounts { mounts, .. } => {
-                    for Element(mount) in mounts {
-                        let at =
-                            mount.literal("mountPath").map(|path| Step::Entry("mountPath", path.to_owned()));
-                        let path = [step("volumeMounts")].into_iter().chain(at).chain([step("name")]);
-                        let path = start.iter().cloned().chain(path).collect();
-                        found.push(Part { rule, volume: mount.literal("name")?, path });
-                    }
-                }
-                Instruction::Computed { field, .. } if field.name == "volumeMounts" => return None,
-                _ => {}
-            }
+        for write in writes(instructions).into_iter().filter(|write| write.path == ["volumeMounts"]) {
+            let Written::Entry(Element(mount)) = write.value else { return None };
+            let at = write.name().map(|path| Step::Entry("mountPath", path.to_owned()));
+            let path = [step("volumeMounts")].into_iter().chain(at).chain([step("name")]);
+            let path = start.iter().cloned().chain(path).collect();
+            found.push(Part { rule, volume: mount.literal("name")?, path });
         }
     }
     Some(found)

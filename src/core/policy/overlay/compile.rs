@@ -153,7 +153,7 @@ fn instructions(source: &Source, object: &'static Object) -> Checked<Instruction
 /// Compiles one field of an object.
 fn instruction(source: &Source, field: &'static Field, object: &'static Object) -> Checked<Instruction> {
     if let Some(list) = source.get(REPLACE) {
-        return replace::compile(source, list, field, object);
+        return Ok(Instruction::Replace { field, list: replace::compile(source, list, field, object)? });
     }
     if let SourceContent::Text(text @ Interpolation::Expression(_)) = &source.content
         && is_structure(&field.shape)

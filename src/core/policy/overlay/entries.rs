@@ -71,10 +71,7 @@ impl EntriesEdit {
     }
 
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        match &self.entries {
-            Entries::Written(entries) => entries.iter().for_each(|entry| entry.texts(visit)),
-            Entries::Computed(text) => visit(text),
-        }
+        self.places(&mut |text, _| visit(text));
     }
 
     /// Calls `visit` with every interpolation, and the value that is needed in its place.

@@ -64,8 +64,7 @@ impl NetworksEdit {
     }
 
     pub(super) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.name_texts(visit);
-        self.count.iter().for_each(|count| count.texts(visit));
+        self.places(&mut |text, _| visit(text));
     }
 
     /// Calls `visit` with every interpolation, and the value that is needed in its place.

@@ -4,7 +4,7 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::schema::Shape;
 
 use super::accept::{describe, is_structure};
-use super::{Element, Instruction, PodOverlay, StringValue, Template, Variable};
+use super::{Element, Instruction, Key, PodOverlay, Template, Write, Written, writes, writes_of_rule};
 
 /// The value that is needed in a place.
 #[derive(Debug, Clone, Copy)]
@@ -38,59 +38,39 @@ impl Wanted {
 
 type Visit<'v> = &'v mut dyn FnMut(&Interpolation, Wanted);
 
-impl Instruction {
+impl Write<'_> {
     /// Calls `visit` with every interpolation.
     pub(crate) fn places(&self, visit: Visit<'_>) {
-        match self {
-            Self::Object { instructions, .. } => {
-                for instruction in instructions {
-                    instruction.places(visit);
-                }
-            }
-            Self::Value { template, .. } | Self::Replace { list: template, .. } => template.places(visit),
-            Self::Entries { entries, .. } => {
-                for (key, value) in entries {
-                    visit(key, Wanted::Text);
-                    value.places(visit);
-                }
-            }
-            Self::Annotations { entries, .. } => {
-                for (key, value) in entries {
-                    visit(key, Wanted::Text);
-                    value.places(visit);
-                }
-            }
-            Self::Keyed { entries, .. }
-            | Self::Set { entries, .. }
-            | Self::Mounts { mounts: entries, .. }
-            | Self::Claims { entries, .. } => entries.iter().for_each(|entry| entry.0.places(visit)),
-            Self::Env { variables, .. } => variables.iter().for_each(|variable| match variable {
-                Variable::Entry(element) => element.0.places(visit),
-                Variable::List { name, edit } => {
-                    name.places(visit);
-                    visit(&edit.entry, Wanted::Entry);
-                }
-            }),
-            Self::Amounts(amounts) => {
-                for amount in amounts {
-                    visit(&amount.resource, Wanted::Text);
-                    amount.limit.iter().chain(&amount.request).for_each(|template| template.places(visit));
-                }
-            }
-            Self::Capabilities { lists, .. } => lists.iter().for_each(|(_, template)| template.places(visit)),
-            Self::Computed { field, expression, .. } => visit(expression, Wanted::Field(field.shape)),
+        match self.key {
+            Key::Of(key, _) => visit(key, Wanted::Text),
+            Key::Named(name) => name.places(visit),
+            Key::Whole | Key::Fields(_) => {}
         }
+        self.value.places(visit);
     }
 }
 
-impl StringValue {
+impl Written<'_> {
     fn places(&self, visit: Visit<'_>) {
         match self {
-            Self::Text(template) => template.places(visit),
-            Self::List(edit) => visit(&edit.entry, Wanted::Entry),
+            Self::Empty => {}
+            Self::Value(template) | Self::Replacement(template) | Self::Names(template) => {
+                template.places(visit);
+            }
+            Self::Entry(entry) => entry.0.places(visit),
+            Self::ListEdit(edit) => visit(&edit.entry, Wanted::Entry),
             Self::Networks(edit) => edit.places(visit),
             Self::Entries(edit) => edit.places(visit),
+            Self::Amount(amount) => {
+                amount.limit.iter().chain(&amount.request).for_each(|template| template.places(visit));
+            }
+            Self::Computed { field, expression, .. } => visit(expression, Wanted::Field(field.shape)),
         }
+    }
+
+    /// Calls `visit` with every interpolation of the value.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.places(&mut |text, _| visit(text));
     }
 }
 
@@ -112,14 +92,17 @@ impl Template {
 }
 
 impl PodOverlay {
-    /// Calls `visit` with every interpolation.
-    pub(crate) fn places(&self, visit: Visit<'_>) {
-        self.claims.iter().chain(&self.instructions).for_each(|instruction| instruction.places(visit));
+    /// Calls `visit` with every interpolation of the overlays of a rule.
+    pub(crate) fn places_with(&self, container: &[Instruction], visit: Visit<'_>) {
+        let claims = writes(&self.claims);
+        claims.into_iter().chain(writes_of_rule(container, self)).for_each(|write| write.places(visit));
         self.volumes.iter().for_each(|volume| volume.0.places(visit));
-        for container in &self.containers {
-            container.name.places(visit);
-            container.instructions.iter().for_each(|instruction| instruction.places(visit));
-        }
+        self.containers.iter().for_each(|container| container.name.places(visit));
+    }
+
+    /// Calls `visit` with every interpolation of the overlays of a rule.
+    pub(crate) fn texts_with(&self, container: &[Instruction], visit: &mut dyn FnMut(&Interpolation)) {
+        self.places_with(container, &mut |text, _| visit(text));
     }
 }
 

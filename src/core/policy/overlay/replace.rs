@@ -12,7 +12,7 @@ use super::edit_keys::REPLACE;
 use super::source::{Source, SourceContent};
 use super::template::Template;
 use super::values::value;
-use super::{Instruction, PodOverlay};
+use super::{Instruction, PodOverlay, Written, writes};
 
 /// Compiles `$replace` for a field.
 pub(super) fn compile(
@@ -20,7 +20,7 @@ pub(super) fn compile(
     list: &Source,
     field: &'static Field,
     object: &'static Object,
-) -> Checked<Instruction> {
+) -> Checked<Template> {
     if let SourceContent::Map(entries) = &source.content
         && let Some(other) = entries.iter().find(|entry| entry.key.source() != REPLACE)
     {
@@ -47,7 +47,7 @@ pub(super) fn compile(
         let message = format!("`{}` has more than {most} entries", field.name);
         return Err(Diagnostic::new(source.span, message).into());
     }
-    Ok(Instruction::Replace { field, list })
+    Ok(list)
 }
 
 /// An error for an expression that yields `$replace`.
@@ -84,13 +84,6 @@ fn refusal(object: &str, field: &str, merge: &ListMerge) -> Option<&'static str>
     })
 }
 
-/// Returns whether an instruction replaces a list.
-pub(crate) fn replaces_a_list(instructions: &[Instruction]) -> bool {
-    let mut found = false;
-    lists(instructions, "", &mut |_, replaces| found |= replaces);
-    found
-}
-
 /// The lists to which rules add entries, and the lists that they replace, each with the rule.
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
@@ -100,15 +93,19 @@ pub(crate) struct Lists {
 
 impl Lists {
     pub(crate) fn of_rule(&mut self, rule: &str, container: &[Instruction], pod: &PodOverlay) {
-        let mut visit = |path: String, replaces: bool| {
-            let lists = if replaces { &mut self.replaced } else { &mut self.added };
-            lists.push((path, rule.to_owned()));
+        let mut of = |instructions: &[Instruction], place: &str| {
+            for write in writes(instructions) {
+                let lists = match write.value {
+                    Written::Replacement(_) => &mut self.replaced,
+                    Written::Entry(_) | Written::Computed { .. } => &mut self.added,
+                    _ => continue,
+                };
+                lists.push((format!("{place}/{}", write.path.join("/")), rule.to_owned()));
+            }
         };
-        lists(container, "container", &mut visit);
-        lists(&pod.instructions, "", &mut visit);
-        for named in &pod.containers {
-            lists(&named.instructions, "container", &mut visit);
-        }
+        of(container, "container");
+        of(&pod.instructions, "");
+        pod.containers.iter().for_each(|named| of(&named.instructions, "container"));
     }
 
     /// A list that one rule replaces and another adds to: its name, and the two rules.
@@ -122,20 +119,5 @@ impl Lists {
             let (_, adder) = self.added.iter().find(meets)?;
             Some((path.rsplit('/').next()?, replacer.as_str(), adder.as_str()))
         })
-    }
-}
-
-/// Calls `visit` with every list that is merged or replaced, and every field of which an expression yields the value.
-fn lists(instructions: &[Instruction], place: &str, visit: &mut dyn FnMut(String, bool)) {
-    for instruction in instructions {
-        let at = |field: &Field| format!("{place}/{}", field.name);
-        match instruction {
-            Instruction::Object { field, instructions } => lists(instructions, &at(field), visit),
-            Instruction::Replace { field, .. } => visit(at(field), true),
-            Instruction::Keyed { field, .. }
-            | Instruction::Set { field, .. }
-            | Instruction::Computed { field, .. } => visit(at(field), false),
-            _ => {}
-        }
     }
 }

@@ -55,18 +55,7 @@ impl Template {
 
     /// Calls `visit` with every interpolation.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        match self {
-            Self::Constant(_) => {}
-            Self::Computed(text, _) => visit(text),
-            Self::Object(_, fields) => fields.iter().for_each(|(_, value)| value.texts(visit)),
-            Self::Map(_, entries) => {
-                for (key, value) in entries {
-                    visit(key);
-                    value.texts(visit);
-                }
-            }
-            Self::List(items) => items.iter().for_each(|item| item.0.texts(visit)),
-        }
+        self.places(&mut |text, _| visit(text));
     }
 }
 

@@ -1,114 +1,212 @@
-//! The places of a pod that an overlay changes.
+//! The one walk over what an overlay writes: whatever asks an overlay what it changes reads it from here.
 
-use crate::core::policy::expression::{Path, Step};
+use std::slice;
+
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::schema::Field;
-use serde_json::Value;
+use crate::core::schema::{Field, Format, Object};
 
-use super::{Instruction, StringValue, Template, Variable};
+use super::{
+    Amount, Element, EntriesEdit, Instruction, ListEdit, NetworksEdit, PodOverlay, StringValue, Template,
+    Variable,
+};
 
-/// Calls `visit` with every place that the instructions for an object at `place` may change.
-pub(crate) fn of_instructions(instructions: &[Instruction], place: &Path, visit: &mut dyn FnMut(Path)) {
-    for instruction in instructions {
-        let at = |field: &Field| step(place, Step::Field(field.name.to_owned()));
+/// A change that an overlay makes to an object.
+#[derive(Debug)]
+pub(crate) struct Write<'i> {
+    /// The fields that lead from the object to the one that changes.
+    pub(crate) path: Vec<&'static str>,
+    pub(crate) key: Key<'i>,
+    pub(crate) value: Written<'i>,
+}
+
+/// The entry that changes of a map or list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Key<'i> {
+    /// The whole field changes.
+    Whole,
+    /// The entry of a map.
+    Of(&'i Interpolation, Format),
+    /// The entry of a list that has this name.
+    Named(&'i Template),
+    /// The entry of a list that has the values of these fields; without fields, that is the value itself.
+    Fields(&'static [&'static str]),
+}
+
+/// A value, and how it is combined with that of the pod.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Written<'i> {
+    /// An object without fields, which is added.
+    Empty,
+    /// A value that is set.
+    Value(&'i Template),
+    /// A list that takes the place of the pod's.
+    Replacement(&'i Template),
+    /// Names that are added to a list.
+    Names(&'i Template),
+    /// An entry of a list.
+    Entry(&'i Element),
+    /// An entry of a list in a string.
+    ListEdit(&'i ListEdit),
+    /// Networks in an annotation.
+    Networks(&'i NetworksEdit),
+    /// Entries of a list of objects in an annotation.
+    Entries(&'i EntriesEdit),
+    /// Limit and request of one resource, in the lists of the object at the path.
+    Amount(&'i Amount),
+    /// The whole value of a field, which is compiled when it is known.
+    Computed { object: &'static Object, field: &'static Field, expression: &'i Interpolation },
+}
+
+/// Every write of these instructions, in order.
+pub(crate) fn writes(instructions: &[Instruction]) -> Vec<Write<'_>> {
+    let mut walk = Walk { path: Vec::new(), writes: Vec::with_capacity(instructions.len()) };
+    walk.instructions(instructions);
+    walk.writes
+}
+
+/// Every write of a rule, except for claims and volumes.
+pub(crate) fn writes_of_rule<'i>(
+    container: &'i [Instruction],
+    pod: &'i PodOverlay,
+) -> impl Iterator<Item = Write<'i>> {
+    let named = pod.containers.iter().flat_map(|container| &container.instructions);
+    let all = container.iter().chain(named).chain(&pod.instructions);
+    all.flat_map(|instruction| writes(slice::from_ref(instruction)))
+}
+
+/// The value that is set for the field at this path.
+pub(super) fn value_at<'i>(instructions: &'i [Instruction], path: &[&str]) -> Option<&'i Template> {
+    let (name, rest) = path.split_first()?;
+    instructions.iter().find_map(|instruction| match instruction {
+        Instruction::Object { field, instructions } if field.name == *name => value_at(instructions, rest),
+        Instruction::Value { field, template } if field.name == *name && rest.is_empty() => Some(template),
+        _ => None,
+    })
+}
+
+struct Walk<'i> {
+    path: Vec<&'static str>,
+    writes: Vec<Write<'i>>,
+}
+
+impl<'i> Walk<'i> {
+    fn instructions(&mut self, instructions: &'i [Instruction]) {
+        for instruction in instructions {
+            self.instruction(instruction);
+        }
+    }
+
+    fn instruction(&mut self, instruction: &'i Instruction) {
         match instruction {
-            Instruction::Object { field, instructions } => of_instructions(instructions, &at(field), visit),
-            Instruction::Entries { field, entries, .. } => {
-                for (key, _) in entries {
-                    visit(entry(&at(field), key));
+            Instruction::Object { field, instructions } => {
+                if instructions.is_empty() {
+                    self.add(field, Key::Whole, Written::Empty);
+                }
+                self.path.push(field.name);
+                self.instructions(instructions);
+                self.path.pop();
+            }
+            Instruction::Value { field, template } => self.add(field, Key::Whole, Written::Value(template)),
+            Instruction::Replace { field, list } => self.add(field, Key::Whole, Written::Replacement(list)),
+            Instruction::Entries { field, keys, entries } => {
+                for (key, template) in entries {
+                    self.add(field, Key::Of(key, *keys), Written::Value(template));
                 }
             }
-            Instruction::Annotations { field, entries, .. } => {
-                for (key, _) in entries {
-                    visit(entry(&at(field), key));
+            Instruction::Annotations { field, keys, entries } => {
+                for (key, value) in entries {
+                    self.add(field, Key::Of(key, *keys), Written::string(value));
                 }
             }
-            Instruction::Amounts(amounts) => {
-                for list in ["limits", "requests"] {
-                    let list = step(place, Step::Field(list.to_owned()));
-                    for amount in amounts {
-                        visit(entry(&list, &amount.resource));
+            Instruction::Keyed { field, keys, entries } => self.entries(field, keys, entries),
+            Instruction::Set { field, entries } => self.entries(field, &[], entries),
+            Instruction::Mounts { field, mounts } => self.entries(field, &["mountPath"], mounts),
+            Instruction::Claims { field, entries } => self.entries(field, &["name"], entries),
+            Instruction::Env { field, variables } => {
+                for variable in variables {
+                    match variable {
+                        Variable::Entry(entry) => self.entries(field, &["name"], slice::from_ref(entry)),
+                        Variable::List { name, edit } => {
+                            self.add(field, Key::Named(name), Written::ListEdit(edit));
+                        }
                     }
                 }
             }
-            Instruction::Value { field, .. }
-            | Instruction::Replace { field, .. }
-            | Instruction::Keyed { field, .. }
-            | Instruction::Set { field, .. }
-            | Instruction::Env { field, .. }
-            | Instruction::Mounts { field, .. }
-            | Instruction::Capabilities { field, .. }
-            | Instruction::Claims { field, .. }
-            | Instruction::Computed { field, .. } => visit(at(field)),
+            Instruction::Amounts(amounts) => {
+                for amount in amounts {
+                    let key = Key::Of(&amount.resource, Format::ResourceName);
+                    self.writes.push(Write { path: self.path.clone(), key, value: Written::Amount(amount) });
+                }
+            }
+            Instruction::Capabilities { field, lists } => {
+                self.path.push(field.name);
+                for (list, template) in lists {
+                    self.add(list, Key::Whole, Written::Names(template));
+                }
+                self.path.pop();
+            }
+            Instruction::Computed { object, field, expression } => {
+                self.add(field, Key::Whole, Written::Computed { object, field, expression });
+            }
+        }
+    }
+
+    fn entries(&mut self, field: &Field, keys: &'static [&'static str], entries: &'i [Element]) {
+        for entry in entries {
+            self.add(field, Key::Fields(keys), Written::Entry(entry));
+        }
+    }
+
+    fn add(&mut self, field: &Field, key: Key<'i>, value: Written<'i>) {
+        let path = self.path.iter().copied().chain([field.name]).collect();
+        self.writes.push(Write { path, key, value });
+    }
+}
+
+impl<'i> Written<'i> {
+    fn string(value: &'i StringValue) -> Self {
+        match value {
+            StringValue::Text(template) => Self::Value(template),
+            StringValue::List(edit) => Self::ListEdit(edit),
+            StringValue::Networks(edit) => Self::Networks(edit),
+            StringValue::Entries(edit) => Self::Entries(edit),
         }
     }
 }
 
-fn step(place: &Path, step: Step) -> Path {
-    place.iter().cloned().chain([step]).collect()
-}
-
-/// The place of an entry of a map; the whole map if the key is computed.
-fn entry(map: &Path, key: &Interpolation) -> Path {
-    match key {
-        Interpolation::Literal(key) => step(map, Step::Field(key.clone())),
-        _ => map.clone(),
+impl<'i> Write<'i> {
+    /// The name of the entry that changes; `None` if it is computed.
+    pub(crate) fn name(&self) -> Option<&'i str> {
+        match (self.key, self.value) {
+            (Key::Of(Interpolation::Literal(key), _), _) => Some(key),
+            (Key::Named(name), _) => name.as_text(),
+            (Key::Fields([key, ..]), Written::Entry(entry)) => entry.0.literal(key),
+            _ => None,
+        }
     }
-}
 
-/// A change to an environment variable or an annotation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct StringWrite<'a> {
-    /// `None` if it is computed.
-    pub(crate) name: Option<&'a str>,
-    /// The separator of the list that the string holds, if the change adds an entry to it.
-    pub(crate) separator: Option<&'a str>,
-}
-
-impl StringWrite<'_> {
-    pub(crate) fn may_be_of_the_same(&self, other: &StringWrite<'_>) -> bool {
-        self.name.is_none() || other.name.is_none() || self.name == other.name
+    /// The last field of the path.
+    pub(crate) fn field(&self) -> &'static str {
+        self.path.last().copied().unwrap_or_default()
     }
-}
 
-/// Calls `visit` with every variable and annotation that the instructions may change.
-pub(crate) fn strings_of<'i>(instructions: &'i [Instruction], visit: &mut dyn FnMut(StringWrite<'i>)) {
-    for instruction in instructions {
-        match instruction {
-            Instruction::Object { instructions, .. } => strings_of(instructions, visit),
-            Instruction::Env { variables, .. } => {
-                for variable in variables {
-                    visit(match variable {
-                        Variable::Entry(entry) => {
-                            StringWrite { name: entry.0.literal("name"), separator: None }
-                        }
-                        Variable::List { name, edit } => {
-                            let name = if let Template::Constant(Value::String(name)) = name {
-                                Some(name.as_str())
-                            } else {
-                                None
-                            };
-                            StringWrite { name, separator: Some(&edit.separator) }
-                        }
-                    });
-                }
-            }
-            Instruction::Annotations { entries, .. } => {
-                for (key, value) in entries {
-                    let name = if let Interpolation::Literal(key) = key { Some(key.as_str()) } else { None };
-                    let separator = match value {
-                        StringValue::List(edit) => Some(edit.separator.as_str()),
-                        // Multus separates networks by commas.
-                        StringValue::Networks(_) => Some(","),
-                        StringValue::Text(_) | StringValue::Entries(_) => None,
-                    };
-                    visit(StringWrite { name, separator });
-                }
-            }
-            Instruction::Replace { .. } | Instruction::Computed { .. } => {
-                visit(StringWrite { name: None, separator: None });
-            }
-            _ => {}
+    /// Returns whether it changes environment variables or annotations.
+    pub(crate) fn is_of_strings(&self) -> bool {
+        ["env", "annotations"].contains(&self.field())
+    }
+
+    /// Returns whether it changes a part of a string.
+    pub(crate) fn is_edit(&self) -> bool {
+        matches!(self.value, Written::ListEdit(_) | Written::Networks(_) | Written::Entries(_))
+    }
+
+    /// The separator of the list in a string to which it adds an entry.
+    pub(crate) fn separator(&self) -> Option<&'i str> {
+        match self.value {
+            Written::ListEdit(edit) => Some(&edit.separator),
+            // Multus separates networks by commas.
+            Written::Networks(_) => Some(","),
+            _ => None,
         }
     }
 }
