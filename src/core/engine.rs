@@ -46,11 +46,11 @@ pub(crate) fn inject(
     let name = Some(policy.name().to_owned());
     match ended {
         Ok(()) => {
-            let may_change_again = log.may_change_again;
+            let changed_again = log.changed_again;
             let (changes, warnings) = log.finish();
             let warnings = record::of_injected(warnings, &pod);
             let stamp = policy.stamp().to_owned();
-            let mutated = Mutated { pod, stamp, may_change_again, changes };
+            let mutated = Mutated { pod, stamp, changed_again, changes };
             Mutation { outcome: Outcome::Mutated(mutated), policy: name, warnings }
         }
         Err(Stop::Refuse(reason)) => {

@@ -292,12 +292,12 @@ fn mutate_once(
 }
 
 /// Refuses a pod that another call changes again: the API server may call the webhook again for the pod as it is now.
-/// Few pods need this look.
+/// The engine has looked already whether the same policy does; another one may match the pod now.
 fn settled(policies: &PolicySet, first: Mutation, context: &PodContext) -> Mutation {
     let Some(changed) = first.outcome.changed().filter(|changed| changed.operation_count() > 0) else {
         return first;
     };
-    if !policies.choice_may_change && !changed.may_change_again {
+    if !policies.choice_may_change {
         return first;
     }
     let again = mutate_once(policies, changed.pod.clone(), context, None);

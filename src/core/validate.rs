@@ -70,7 +70,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     };
     let reads_own_writes = analysis.policy.reads_own_writes;
     let pod = match inject(policy, analysis, pod, context, None).outcome {
-        Outcome::Mutated(mutated) if mutated.may_change_again && reads_own_writes => {
+        Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
             let message = format!(
                 "the policy is not idempotent: an expression has another value after a sample pod ({what}) was \
                  injected, which changes the pod again"

@@ -31,7 +31,7 @@ pub(super) fn inject(
     warn_about_parameters(&rules, &analysis, log);
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
     if analysis.policy.reads_own_writes || log.warnings.iter().any(|warning| warning.kind.may_pass()) {
-        inject_again(policy, &analysis, pod, context, log)?;
+        settle(policy, &analysis, pod, context, log)?;
     }
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
@@ -41,15 +41,34 @@ pub(super) fn inject(
     Ok(stamp(policy.stamp(), pod, log)?)
 }
 
-/// Injects the pod as it is by now: an expression may read what was added, and a later rule may have changed what was in
-/// the way of a value. If that changes the pod, the log says so, and the caller looks whether the result stays.
-fn inject_again(
+/// Injects the pod as it is by now, until that changes nothing: an expression may read what was added, and a later rule
+/// may have changed what was in the way of a value. A pod that changes each time is refused.
+fn settle(
     policy: &Policy,
     first: &PodAnalysis,
     pod: &mut Value,
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
+    let mut changed = None;
+    for _ in 0..2 {
+        changed = inject_again(policy, first, pod, context, log)?;
+        if changed.is_none() {
+            return Ok(());
+        }
+        log.changed_again = true;
+    }
+    Err(Stop::Refuse(Reason::NotIdempotent { path: changed.unwrap_or_default() }))
+}
+
+/// Returns the JSON Pointer to a value that changes.
+fn inject_again(
+    policy: &Policy,
+    first: &PodAnalysis,
+    pod: &mut Value,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) -> Result<Option<String>, Stop> {
     let before = pod.clone();
     let mut analysis = PodAnalysis::of(resolve(policy, pod)?, pod, context)?;
     if analysis.policy.values != first.policy.values {
@@ -60,16 +79,19 @@ fn inject_again(
     let scope = Scope::of_pod(&analysis);
     let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
-    log.may_change_again = *pod != before;
+    let changed = (*pod != before).then(|| {
+        let first = json_patch::diff(&before, pod).0.into_iter().next();
+        first.map(|operation| operation.path().to_string()).unwrap_or_default()
+    });
     let repeated: HashSet<Warning> = log.warnings.iter().cloned().collect();
     let seen: HashSet<&Warning> = known.iter().collect();
-    let matters = |warning: &Warning| log.may_change_again || warning.kind.is_left_out();
+    let matters = |warning: &Warning| changed.is_some() || warning.kind.is_left_out();
     let new: Vec<Warning> =
         log.warnings.iter().filter(|warning| matters(warning) && !seen.contains(warning)).cloned().collect();
     let holds = |warning: &Warning| !warning.kind.is_left_out() || repeated.contains(warning);
     let warnings = known.into_iter().filter(holds).chain(new).collect();
     log.warnings = warnings;
-    Ok(())
+    Ok(changed)
 }
 
 /// Brings the pod into the network of the host if a rule that applies does, so that all rules see it there.

@@ -69,8 +69,8 @@ pub(in crate::core::engine) struct ChangeLog {
     /// The depth of values that are being built, and that no change has added to the pod yet.
     building: usize,
     pub(in crate::core::engine) warnings: Vec<Warning>,
-    /// True if injecting the result changed it, so that doing so once more shows whether it stays.
-    pub(in crate::core::engine) may_change_again: bool,
+    /// True if injecting the result changed it.
+    pub(in crate::core::engine) changed_again: bool,
     /// True if a list was replaced by an empty one.
     pub(in crate::core::engine) emptied: bool,
     /// A record for a caller that asked for one.

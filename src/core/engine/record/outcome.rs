@@ -49,8 +49,8 @@ pub struct Mutated {
     pub pod: Value,
     /// The stamp that it carries.
     pub stamp: String,
-    /// True if injecting the result changed it, so that doing so once more shows whether it stays.
-    pub(crate) may_change_again: bool,
+    /// True if injecting the result changed it.
+    pub(crate) changed_again: bool,
     pub(in crate::core::engine) changes: Changes,
 }
 

@@ -60,7 +60,7 @@ pub(crate) fn skip(
     }
     let (changes, own) = log.finish();
     warnings.extend(with_field_paths(own, &pod));
-    let marked = Mutated { pod, stamp: mark, may_change_again: false, changes };
+    let marked = Mutated { pod, stamp: mark, changed_again: false, changes };
     Mutation { outcome: Outcome::Skipped { marked, reason }, policy, warnings }
 }
 
