@@ -29,9 +29,10 @@ pub(super) fn inject(
         return Err(no_rule_applies(policy, &analysis, pod));
     }
     warn_about_parameters(&rules, &analysis, log);
+    let of_merge = log.warnings.len();
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
     if analysis.policy.reads_own_writes || log.warnings.iter().any(|warning| warning.kind.may_pass()) {
-        settle(policy, &analysis, pod, context, log)?;
+        settle(policy, &analysis, pod, of_merge, context, log)?;
     }
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
@@ -42,17 +43,19 @@ pub(super) fn inject(
 }
 
 /// Injects the pod as it is by now, until that changes nothing: an expression may read what was added, and a later rule
-/// may have changed what was in the way of a value. A pod that changes each time is refused.
+/// may have changed what was in the way of a value. A pod that changes each time is refused. `of_merge` is the index of
+/// the first warning of the merge.
 fn settle(
     policy: &Policy,
     first: &PodAnalysis,
     pod: &mut Value,
+    of_merge: usize,
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
     let mut changed = None;
     for _ in 0..2 {
-        changed = inject_again(policy, first, pod, context, log)?;
+        changed = inject_again(policy, first, pod, of_merge, context, log)?;
         if changed.is_none() {
             return Ok(());
         }
@@ -66,6 +69,7 @@ fn inject_again(
     policy: &Policy,
     first: &PodAnalysis,
     pod: &mut Value,
+    of_merge: usize,
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
@@ -75,7 +79,7 @@ fn inject_again(
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
     }
     join_host(&mut analysis, pod, context, log)?;
-    let known = std::mem::take(&mut log.warnings);
+    let known = log.warnings.split_off(of_merge);
     let scope = Scope::of_pod(&analysis);
     let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
@@ -83,14 +87,14 @@ fn inject_again(
         let first = json_patch::diff(&before, pod).0.into_iter().next();
         first.map(|operation| operation.path().to_string()).unwrap_or_default()
     });
-    let repeated: HashSet<Warning> = log.warnings.iter().cloned().collect();
-    let seen: HashSet<&Warning> = known.iter().collect();
-    let matters = |warning: &Warning| changed.is_some() || warning.kind.is_left_out();
-    let new: Vec<Warning> =
-        log.warnings.iter().filter(|warning| matters(warning) && !seen.contains(warning)).cloned().collect();
-    let holds = |warning: &Warning| !warning.kind.is_left_out() || repeated.contains(warning);
-    let warnings = known.into_iter().filter(holds).chain(new).collect();
-    log.warnings = warnings;
+    let repeated = log.warnings.split_off(of_merge);
+    let (seen, still): (HashSet<&Warning>, HashSet<&Warning>) =
+        (known.iter().collect(), repeated.iter().collect());
+    let holds = |warning: &Warning| !warning.kind.is_left_out() || still.contains(warning);
+    let is_new =
+        |warning: &Warning| (changed.is_some() || warning.kind.is_left_out()) && !seen.contains(warning);
+    log.warnings.extend(known.iter().filter(|warning| holds(warning)).cloned());
+    log.warnings.extend(repeated.iter().filter(|warning| is_new(warning)).cloned());
     Ok(changed)
 }
 
