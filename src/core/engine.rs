@@ -19,10 +19,11 @@ use crate::core::policy::{PodContext, Policy};
 
 pub(crate) use analysis::{PodAnalysis, selected_nodes};
 pub(crate) use evaluate::{ScopeOf, analyse, each_scope};
-pub(crate) use record::{Applied, Author, Trace, skip};
 pub use record::{
-    Kept, Mutated, Mutation, Operation, Operations, Outcome, Reason, SKIPPED, STAMP, Warning, WarningKind,
+    Author, FieldState, Kept, Mutated, Mutation, Operation, Operations, Outcome, Reason, SKIPPED, STAMP,
+    Warning, WarningKind,
 };
+pub(crate) use record::{FieldOutcome, Trace, skip};
 
 use record::{ChangeLog, Stop};
 

@@ -5,13 +5,10 @@
 mod additions;
 mod condition;
 mod constants;
-mod fate;
 mod fields;
 mod matching;
 mod needs;
-mod overlay;
 mod parameters;
-mod path;
 mod place;
 mod pod;
 mod pod_text;
@@ -20,12 +17,10 @@ mod policy_text;
 mod rules;
 mod split;
 mod text;
-mod written;
 
 pub use additions::{AdditionFact, RuleFact};
 pub use condition::{ConditionFact, Operand, Read};
-pub use fate::{FieldState, OverlayFact};
-pub use fields::{AuthorFact, ResultField};
+pub use fields::FieldFact;
 pub use matching::{MatchFact, PartFact};
 pub use needs::{NeedFact, NeedKind};
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
@@ -36,7 +31,7 @@ pub use policy::{
     FabricFact, GpuFact, MessageFact, PolicyFact, SettingsFact, TriggerFact, VariableFact, policy,
 };
 pub use policy_text::policy_text;
-pub use rules::{ContainerCondition, RuleResult, SettingsResult, VariableValue};
+pub use rules::{ContainerCondition, RuleResult, VariableValue};
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
 pub const VERSION: u32 = 1;

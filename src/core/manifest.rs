@@ -12,4 +12,4 @@ pub use document::{inject, inject_item};
 pub use injected::{InjectedDocument, Note, Template, TriggerAnnotation, Wanted};
 pub use list::List;
 pub use read::{Document, DocumentError, EditedDocument, RawDocument, Syntax};
-pub use templates::{Found, find};
+pub use templates::{Found, find, find_in_item};

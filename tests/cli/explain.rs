@@ -173,9 +173,13 @@ fn a_field_that_is_not_added_has_a_reason() {
     }
     let zero = lab(&[], &["-f", "-", "-o", "json", "--set", "nicsPerGPU=0"], POD).exits(0);
     let zero = pod(&zero);
-    let fields = &named(&zero["rules"], "nics")["fields"];
+    let fields = &zero["fields"];
     assert_eq!(fields[0]["because"], "the amount is 0", "{fields}");
-    assert_eq!(fields[2]["state"], "added", "{fields}");
+    assert_eq!(
+        (&fields[2]["state"], &fields[2]["by"]),
+        (&json!("added"), &json!({"rule": "nics"})),
+        "{fields}"
+    );
 }
 
 #[test]
@@ -188,7 +192,7 @@ fn a_renamed_volume_and_a_refusal_have_their_reasons() {
     let own = POD.to_owned() + "  volumes: [{name: cache, emptyDir: {}}]\n";
     let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], &own).exits(0);
     let renamed = pod(&run);
-    let fields = named(&renamed["rules"], "nics")["fields"].as_array().unwrap().clone();
+    let fields = renamed["fields"].as_array().unwrap().clone();
     let volume = fields.iter().find(|field| field["path"].as_str().unwrap().contains("volumes")).unwrap();
     assert_eq!((&volume["path"], &volume["state"]), (&json!("spec.volumes[cache-fabric]"), &json!("added")));
     let small = own.replace("nvidia.com/gpu: 8", "nvidia.com/gpu: 4");

@@ -14,7 +14,6 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::namespace_of;
 use crate::core::policy::node::Selection;
 use crate::core::policy::{PodContext, Policy, ResolvedPolicy};
@@ -47,22 +46,16 @@ pub(crate) struct PodAnalysis {
     pub(super) pod: Value,
 }
 
-/// The part of the pod's nodes that the policy reads, and the policy for them.
-pub(super) fn resolve(policy: &Policy, pod: &Value) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
+/// The part of the pod's nodes that the policy reads, and the policy for them. With `whole`, that has all rules,
+/// conditions and variables of its file, whether or not an injection needs them.
+pub(super) fn resolve(
+    policy: &Policy,
+    pod: &Value,
+    whole: bool,
+) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
     let nodes = nodes::selected(policy, pod)?;
-    let resolved = policy.resolved(&nodes).map_err(no_value)?;
-    Ok((nodes, resolved))
-}
-
-/// [`resolve`] with a value for every name of the policy's file, whether or not an injection needs it.
-pub(super) fn resolve_all(policy: &Policy, pod: &Value) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
-    let nodes = nodes::selected(policy, pod)?;
-    let resolved = policy.complete(&nodes).map_err(no_value)?;
-    Ok((nodes, Arc::new(resolved)))
-}
-
-fn no_value(error: EvaluationError) -> Reason {
-    evaluation_failed("the policy", error)
+    let resolved = if whole { policy.whole(&nodes) } else { policy.resolved(&nodes) };
+    Ok((nodes, resolved.map_err(|error| evaluation_failed("the policy", error))?))
 }
 
 impl PodAnalysis {

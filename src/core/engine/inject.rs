@@ -20,6 +20,9 @@ pub(super) fn inject(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
+    if log.trace.is_some() {
+        analysis = PodAnalysis::of(resolve(policy, pod, true)?, pod, context)?;
+    }
     join_host(&mut analysis, pod, context, log)?;
     let scope = Scope::of_pod(&analysis);
     let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
@@ -74,11 +77,14 @@ fn inject_again(
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
     let before = pod.clone();
-    let mut analysis = PodAnalysis::of(resolve(policy, pod)?, pod, context)?;
+    let mut analysis = PodAnalysis::of(resolve(policy, pod, log.trace.is_some())?, pod, context)?;
     if analysis.policy.values != first.policy.values {
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
     }
     join_host(&mut analysis, pod, context, log)?;
+    if let Some(trace) = &mut log.trace {
+        trace.start_again();
+    }
     let known = log.warnings.split_off(of_merge);
     let scope = Scope::of_pod(&analysis);
     let rules = Rules::evaluate(&analysis, &scope, pod, context)?;

@@ -31,7 +31,7 @@ use crate::core::policy::{ActiveRule, PodContext};
 
 use super::analysis::PodAnalysis;
 use super::evaluate::{Row, Rules, Scope, go_on};
-use super::record::{Author, ChangeLog, Cursor, Reason, Stop};
+use super::record::{Author, ChangeLog, Cursor, Part, Reason, Stop};
 
 use apply::apply_rule;
 use context::{Merge, PodFacts};
@@ -98,8 +98,13 @@ impl<'a> Injection<'a> {
         for rule in self.rules.applied() {
             for volume in &rule.pod.volumes {
                 let failed = |error| self.rules.scope.explain(&format!("rule `{}`", rule.name), error);
-                if let Some(volume) = volume.build(bindings).map_err(failed)? {
-                    self.facts.volumes.declare(&rule.name, volume);
+                if let Some(value) = volume.build(bindings).map_err(failed)? {
+                    self.facts.volumes.declare(&rule.name, value);
+                } else {
+                    let merge = Merge::new(rule, bindings, self.analysis, self.facts);
+                    self.log.go_to(Part::Pod);
+                    self.log.written_by(|| Author::Rule(rule.name.clone()));
+                    merge.note_null(self.log, &["spec", "volumes"], Some("name"), &volume.0);
                 }
             }
         }

@@ -15,7 +15,7 @@ mod trace;
 mod warnings;
 
 pub(super) use cursor::{Cursor, ListCursor, add_container, malformed, shorten};
-pub(super) use log::ChangeLog;
+pub(super) use log::{ChangeLog, Part};
 pub use operations::{Operation, Operations};
 pub use outcome::{Mutated, Mutation, Outcome};
 pub use report::{Kept, Reason, Warning, WarningKind};
@@ -23,5 +23,6 @@ pub(super) use report::{Stop, evaluation_failed};
 pub(crate) use stamp::skip;
 pub(super) use stamp::{MAX_ANNOTATIONS, stamp};
 pub use stamp::{SKIPPED, STAMP};
-pub(crate) use trace::{Applied, Author, Trace};
+pub(crate) use trace::{Applied, FieldOutcome, Trace};
+pub use trace::{Author, FieldState};
 pub(super) use warnings::{of_injected, with_field_paths};

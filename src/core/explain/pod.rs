@@ -13,11 +13,11 @@ use crate::core::policy::{Definition, Parameter, PodContext, Policy, Rule, Selec
 use crate::core::policy_set::{PolicySet, mutate_traced};
 
 use super::condition::{Compiled, ConditionFact, Reasons};
-use super::fields::{self, ResultField};
+use super::fields::{FieldFact, of_result};
 use super::matching::{MatchFact, parts};
 use super::parameters::{self, Sources, ValueFact};
 use super::place::Files;
-use super::rules::{Evaluation, MessageResult, RuleResult, SettingsResult, VariableValue};
+use super::rules::{Evaluation, MessageResult, RuleResult, VariableValue};
 
 /// A pod or pod template.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -40,9 +40,9 @@ pub struct PodFact {
     pub parameters: Vec<PodParameter>,
     pub variables: Vec<VariableValue>,
     pub rules: Vec<RuleResult>,
-    pub settings: Vec<SettingsResult>,
-    /// The fields that were added or changed.
-    pub fields: Vec<ResultField>,
+    pub settings: Vec<RuleResult>,
+    /// The outcome for each value of the rules and settings that apply.
+    pub fields: Vec<FieldFact>,
     pub warnings: Vec<WarningFact>,
 }
 
@@ -110,18 +110,18 @@ impl<'a> Explainer<'a> {
         Self { policies, sources, files, compiled: Compiled::default() }
     }
 
-    /// The facts about the injection of a pod.
-    pub fn pod(&self, pod: &Value, context: &PodContext) -> PodFact {
+    /// The injection of a pod, and the facts about it.
+    pub fn pod(&self, pod: &Value, context: &PodContext) -> (Mutation, PodFact) {
         let (mutation, trace) = mutate_traced(self.policies, pod.clone(), context);
         let policies = self.policies.policies();
-        let mut fact = PodFact::of(&mutation, trace.as_ref());
+        let mut fact = PodFact::of(&mutation);
+        fact.fields = of_result(pod, &mutation, trace.as_ref());
         fact.policies = policies.iter().map(|policy| self.match_of(policy, pod, context)).collect();
         let mut messages = Vec::new();
         let at = policies.iter().position(|policy| Some(policy.name()) == mutation.policy.as_deref());
         if let (Some(at), Some(trace)) = (at, &trace) {
-            let files = &self.files[at];
-            let evaluation = Evaluation::new(&policies[at], pod, &mutation, trace, files, &self.compiled);
-            messages = fact.evaluate(evaluation, files, context, &self.sources);
+            let injected = mutation.outcome.changed().map_or(pod, |changed| &changed.pod);
+            messages = self.evaluate(&mut fact, at, [pod, injected], trace, context);
         }
         if let Some(reason) = &mut fact.reason {
             let is_own = |message: &&MessageResult| {
@@ -130,7 +130,44 @@ impl<'a> Explainer<'a> {
             reason.condition = messages.iter().find(is_own).map(|message| message.condition.clone());
         }
         fact.warnings = mutation.warnings.iter().map(|warning| warning_of(warning, &messages)).collect();
-        fact
+        (mutation, fact)
+    }
+
+    /// Adds the facts about the values and conditions of the policy that injects the pod. Returns those about its
+    /// messages.
+    fn evaluate(
+        &self,
+        fact: &mut PodFact,
+        at: usize,
+        [pod, injected]: [&Value; 2],
+        trace: &Trace,
+        context: &PodContext,
+    ) -> Vec<MessageResult> {
+        let (policy, files) = (&self.policies.policies()[at], &self.files[at]);
+        let definition = policy.definition();
+        let selection = selected_nodes(policy, pod).unwrap_or_default();
+        fact.nodes = nodes(&selection);
+        let used = used_names(definition, trace);
+        let value = |parameter: &Parameter| PodParameter {
+            value: parameters::value(policy, parameter, &selection, files, &self.sources),
+            used: used.contains(&parameter.name),
+        };
+        fact.parameters = definition.parameters.iter().map(value).collect();
+        let mut evaluation = Evaluation::new(definition, pod, trace, files, &self.compiled);
+        // A pod that cannot be evaluated has that as the reason of its outcome.
+        let _ = each_scope(policy, pod, injected, context, &mut |scope, _, bindings| {
+            if let ScopeOf::Container { list, index, gpus } = scope {
+                let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
+                fact.containers.push(ContainerFact { name, list, gpus });
+            }
+            evaluation.visit(scope, bindings);
+        });
+        (fact.rules, fact.settings) = evaluation.results();
+        fact.variables = evaluation.variables;
+        for variable in &mut fact.variables {
+            variable.used = used.contains(&variable.name);
+        }
+        evaluation.messages
     }
 
     fn match_of(&self, policy: &Policy, pod: &Value, context: &PodContext) -> MatchFact {
@@ -151,8 +188,8 @@ impl<'a> Explainer<'a> {
 }
 
 impl PodFact {
-    /// The outcome of an injection and the fields of the result.
-    fn of(mutation: &Mutation, trace: Option<&Trace>) -> Self {
+    /// The outcome of an injection.
+    fn of(mutation: &Mutation) -> Self {
         let (outcome, stamp, reason) = match &mutation.outcome {
             Outcome::Mutated(mutated) => ("mutated", Some(mutated.stamp.clone()), None),
             Outcome::Skipped { marked, reason } => ("skipped", Some(marked.stamp.clone()), Some(reason)),
@@ -168,48 +205,8 @@ impl PodFact {
                 message: reason.to_string(),
                 condition: None,
             }),
-            fields: mutation
-                .outcome
-                .changed()
-                .map(|mutated| fields::of_result(mutated, trace))
-                .unwrap_or_default(),
             ..Self::default()
         }
-    }
-
-    /// Adds the facts about the values and conditions of the policy that injects the pod. Returns those about its
-    /// messages.
-    fn evaluate(
-        &mut self,
-        mut evaluation: Evaluation<'_>,
-        files: &Files<'_>,
-        context: &PodContext,
-        sources: &Sources<'_>,
-    ) -> Vec<MessageResult> {
-        let (policy, pod) = (evaluation.policy, evaluation.pod);
-        let selection = selected_nodes(policy, pod).unwrap_or_default();
-        self.nodes = nodes(&selection);
-        let used = used_names(policy.definition(), evaluation.trace);
-        let value = |parameter: &Parameter| PodParameter {
-            value: parameters::value(policy, parameter, &selection, files, sources),
-            used: used.contains(&parameter.name),
-        };
-        self.parameters = policy.definition().parameters.iter().map(value).collect();
-        let after = evaluation.after.clone();
-        // A pod that cannot be evaluated has that as the reason of its outcome.
-        let _ = each_scope(policy, pod, &after, context, &mut |scope, _, bindings| {
-            if let ScopeOf::Container { list, index, gpus } = scope {
-                let name = pod["spec"][list][index]["name"].as_str().unwrap_or_default().to_owned();
-                self.containers.push(ContainerFact { name, list, gpus });
-            }
-            evaluation.visit(scope, bindings);
-        });
-        let Evaluation { rules, settings, variables, messages, .. } = evaluation;
-        (self.rules, self.settings, self.variables) = (rules, settings, variables);
-        for variable in &mut self.variables {
-            variable.used = used.contains(&variable.name);
-        }
-        messages
     }
 }
 

@@ -1,16 +1,18 @@
 //! The injection of a pod as text.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use crate::core::counted;
+use crate::core::engine::FieldState;
 
 use super::condition::{ConditionFact, Operand, Read};
-use super::fate::FieldState;
-use super::fields::{AuthorFact, ResultField};
+use super::fields::FieldFact;
 use super::matching::MatchFact;
 use super::parameters::{SourceKind, ValueFact};
 use super::pod::{PodFact, PodParameter};
-use super::rules::ContainerCondition;
+use super::rules::RuleResult;
 use super::text::{Text, brief, cell, value};
 
 /// The text about a pod. `head` says where the pod is.
@@ -30,10 +32,10 @@ pub fn pod_text(head: &str, fact: &PodFact) -> String {
     nodes(fact, &mut text);
     parameters(fact, &mut text);
     variables(fact, &mut text);
-    rules(fact, &mut text);
-    settings(fact, &mut text);
+    rules("rules", &fact.rules, &mut text);
+    rules("settings", &fact.settings, &mut text);
     result(&fact.fields, &mut text);
-    absent(fact, &mut text);
+    absent(&fact.fields, &mut text);
     warnings(fact, &mut text);
     text.finish()
 }
@@ -127,40 +129,24 @@ fn variables(fact: &PodFact, text: &mut Text) {
     }
 }
 
-fn rules(fact: &PodFact, text: &mut Text) {
-    if fact.rules.is_empty() {
+/// The rules and settings that apply to a container have a `+`.
+fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
+    if rules.is_empty() {
         return;
     }
-    text.section("rules");
+    text.section(heading);
     let mut rows = Vec::new();
-    for rule in &fact.rules {
+    for rule in rules {
         let mark = if rule.applied { "+" } else { "-" };
-        let mut reasons = reasons(rule.when.as_ref(), rule.left_out, &rule.containers).into_iter();
+        let mut reasons = reasons(rule).into_iter();
         rows.push([format!("{mark} {}", rule.name), reasons.next().unwrap_or_default()]);
         rows.extend(reasons.map(|reason| [String::new(), reason]));
     }
     text.rows(2, &rows);
 }
 
-/// The settings whose conditions hold for a container have a `+`.
-fn settings(fact: &PodFact, text: &mut Text) {
-    if fact.settings.is_empty() {
-        return;
-    }
-    text.section("settings");
-    let mut rows = Vec::new();
-    for settings in &fact.settings {
-        let holds = settings.containers.iter().any(|of| of.condition.value == Some(true));
-        let mut reasons = reasons(settings.when.as_ref(), false, &settings.containers).into_iter();
-        let mark = if holds { "+" } else { "-" };
-        rows.push([format!("{mark} {}", settings.name), reasons.next().unwrap_or_default()]);
-        rows.extend(reasons.map(|reason| [String::new(), reason]));
-    }
-    text.rows(2, &rows);
-}
-
 /// The conditions of a rule or of settings, each with what decided it; the containers with one reason together.
-fn reasons(when: Option<&ConditionFact>, left_out: bool, containers: &[ContainerCondition]) -> Vec<String> {
+fn reasons(RuleResult { when, left_out, containers, .. }: &RuleResult) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Some(when) = when {
         reasons.push(format!("when {}", decided(when)));
@@ -168,7 +154,7 @@ fn reasons(when: Option<&ConditionFact>, left_out: bool, containers: &[Container
             return reasons;
         }
     }
-    if left_out {
+    if *left_out {
         reasons.push("left out: the pod uses the host network".to_owned());
     }
     let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
@@ -217,49 +203,44 @@ fn read_text(read: &Read, text: fn(&Value) -> String) -> String {
     }
 }
 
-fn result(fields: &[ResultField], text: &mut Text) {
-    if fields.is_empty() {
-        return;
-    }
-    text.section("result");
-    let rows: Vec<_> = fields
+/// The fields that were added or changed. What was added in parts has a row for each part.
+fn result(fields: &[FieldFact], text: &mut Text) {
+    let is_written = |field: &&FieldFact| matches!(field.state, FieldState::Added | FieldState::Replaced);
+    let written: Vec<&FieldFact> = fields.iter().filter(is_written).collect();
+    let whole: HashSet<&str> = written
         .iter()
-        .map(|field| {
-            let by = field.by.iter().map(AuthorFact::to_string).collect::<Vec<_>>().join(", ");
-            let value = field.value.as_ref().map_or_else(|| "removed".to_owned(), |v| value(&field.path, v));
-            let replaces = if field.replaces && field.value.is_some() { "replaces the pod's: " } else { "" };
-            [by, field.path.clone(), format!("{replaces}{value}")]
-        })
+        .flat_map(|field| field.pointer.match_indices('/').map(|(end, _)| &field.pointer[..end]))
         .collect();
-    let rows: Vec<_> = rows.into_iter().map(|[by, path, value]| [by, format!("{path} = {value}")]).collect();
-    text.rows(2, &rows);
+    let row = |field: &&FieldFact| {
+        let value = field.value.as_ref().map_or_else(|| "removed".to_owned(), |v| value(&field.path, v));
+        let replaces = if field.state == FieldState::Replaced { "replaces the pod's: " } else { "" };
+        row(&field.by.to_string(), &format!("{} = {replaces}{value}", field.path))
+    };
+    let rows: Vec<_> =
+        written.iter().filter(|field| !whole.contains(field.pointer.as_str())).map(row).collect();
+    if !rows.is_empty() {
+        text.section("result");
+        text.rows(2, &rows);
+    }
 }
 
 /// The fields of overlays that the injection did not add.
-fn absent(fact: &PodFact, text: &mut Text) {
-    let mut rows = Vec::new();
-    for rule in &fact.rules {
-        for field in rule.fields.iter().filter(|field| field.state != FieldState::Added) {
-            let state = match field.state {
-                FieldState::Added => continue,
-                FieldState::Replaced => "replaced",
-                FieldState::Present => "present",
-                FieldState::Kept => "kept",
-                FieldState::LeftOut => "left out",
-            };
-            let because = field.because.clone().unwrap_or_default();
-            // A warning begins with the path.
-            let because = because
-                .strip_prefix(&format!("`{}`", field.path))
-                .unwrap_or(&because)
-                .trim_start_matches(':');
-            rows.push([
-                format!("rule {}", rule.name),
-                state.to_owned(),
-                format!("{}: {}", field.path, because.trim()),
-            ]);
-        }
-    }
+fn absent(fields: &[FieldFact], text: &mut Text) {
+    let row = |field: &FieldFact| {
+        let state = match field.state {
+            FieldState::Added => return None,
+            FieldState::Replaced => "replaced",
+            FieldState::Present => "present",
+            FieldState::Kept => "kept",
+            FieldState::LeftOut => "left out",
+        };
+        // A warning begins with the path.
+        let because = field.because.as_deref().unwrap_or_default();
+        let because = because.strip_prefix(&format!("`{}`", field.path)).unwrap_or(because);
+        let because = because.trim_start_matches(':').trim();
+        Some([field.by.to_string(), state.to_owned(), format!("{}: {because}", field.path)])
+    };
+    let rows: Vec<_> = fields.iter().filter_map(row).collect();
     if !rows.is_empty() {
         text.section("not added");
         text.rows(2, &rows);

@@ -3,26 +3,24 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, ScopeOf, Trace};
+use crate::core::engine::{ScopeOf, Trace};
 use crate::core::pointer::field_path;
 use crate::core::policy::expression::{Bindings, Expression};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::Phase;
-use crate::core::policy::{About, Policy, Rule, VALUE};
+use crate::core::policy::{About, Definition, VALUE};
 
 use super::additions::GPU_CONTAINERS;
 use super::condition::{Compiled, ConditionFact, Operand, Read, Reasons};
-use super::fate::{InjectedPod, OverlayFact};
-use super::overlay;
 use super::place::{Files, Place};
 
-/// A rule, for a pod.
+/// A rule, or settings, for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleResult {
     pub name: String,
     pub place: Option<Place>,
-    /// True if the rule applies to a container.
+    /// True if it applies to a container.
     pub applied: bool,
     /// True if the rule is left out, because the pod uses the host network.
     pub left_out: bool,
@@ -30,8 +28,6 @@ pub struct RuleResult {
     pub when: Option<ConditionFact>,
     /// The condition for each container; none if `when` is false.
     pub containers: Vec<ContainerCondition>,
-    /// The fields of the overlay, for each container and for the pod.
-    pub fields: Vec<OverlayFact>,
 }
 
 /// A condition of a rule or of settings, for a container.
@@ -39,15 +35,6 @@ pub struct RuleResult {
 pub struct ContainerCondition {
     pub container: String,
     pub condition: ConditionFact,
-}
-
-/// Settings, for a pod.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct SettingsResult {
-    pub name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub when: Option<ConditionFact>,
-    pub containers: Vec<ContainerCondition>,
 }
 
 /// The value of a variable, for the pod or for a container.
@@ -77,140 +64,83 @@ pub(super) struct MessageResult {
 
 /// The evaluation of a policy for a pod.
 pub(super) struct Evaluation<'a> {
-    pub(super) policy: &'a Policy,
-    pub(super) pod: &'a Value,
-    mutation: &'a Mutation,
-    pub(super) trace: &'a Trace,
+    definition: &'a Definition,
+    pod: &'a Value,
     compiled: &'a Compiled,
-    /// The pod after the injection.
-    pub(super) after: Value,
-    pub(super) rules: Vec<RuleResult>,
-    pub(super) settings: Vec<SettingsResult>,
+    /// The conditions of the rules, then of the settings: `when` and `containers`.
+    conditions: Vec<(Option<&'a Interpolation>, Option<&'a Interpolation>)>,
+    results: Vec<RuleResult>,
     pub(super) variables: Vec<VariableValue>,
     pub(super) messages: Vec<MessageResult>,
 }
 
 impl<'a> Evaluation<'a> {
     pub(super) fn new(
-        policy: &'a Policy,
+        definition: &'a Definition,
         pod: &'a Value,
-        mutation: &'a Mutation,
-        trace: &'a Trace,
+        trace: &Trace,
         files: &Files<'_>,
         compiled: &'a Compiled,
     ) -> Self {
-        let rule = |rule: &Rule| RuleResult {
-            name: rule.name.clone(),
-            place: files.item("rules", "name", &rule.name),
-            applied: trace.applied.iter().any(|applied| applied.rule == rule.name),
-            left_out: trace.left_out.contains(&rule.name),
+        let result = |list: &str, name: &str| RuleResult {
+            name: name.to_owned(),
+            place: files.item(list, "name", name),
+            applied: list == "rules" && trace.applied.iter().any(|applied| applied.rule == name),
+            left_out: list == "rules" && trace.left_out.iter().any(|left_out| left_out == name),
             when: None,
             containers: Vec::new(),
-            fields: Vec::new(),
         };
-        let definition = policy.definition();
-        let settings = definition.settings.iter().map(|settings| SettingsResult {
-            name: settings.name.clone(),
-            when: None,
-            containers: Vec::new(),
-        });
+        let (rules, settings) = (definition.rules.iter(), definition.settings.iter());
+        let conditions = rules.clone().map(|rule| (rule.when.as_ref(), rule.containers.as_ref()));
+        let of_settings = settings.clone().map(|one| (one.when.as_ref(), one.containers.as_ref()));
+        let results = rules.map(|rule| result("rules", &rule.name));
         Self {
-            policy,
+            definition,
             pod,
-            mutation,
-            trace,
             compiled,
-            after: mutation.outcome.changed().map_or_else(|| pod.clone(), |changed| changed.pod.clone()),
-            rules: definition.rules.iter().map(rule).collect(),
-            settings: settings.collect(),
+            conditions: conditions.chain(of_settings).collect(),
+            results: results.chain(settings.map(|one| result("settings", &one.name))).collect(),
             variables: Vec::new(),
             messages: Vec::new(),
         }
+    }
+
+    /// The results of the rules, and of the settings.
+    pub(super) fn results(&mut self) -> (Vec<RuleResult>, Vec<RuleResult>) {
+        let mut rules = std::mem::take(&mut self.results);
+        let mut settings = rules.split_off(self.definition.rules.len());
+        for settings in &mut settings {
+            settings.applied = settings.containers.iter().any(|of| of.condition.value == Some(true));
+        }
+        (rules, settings)
     }
 
     /// Adds what is known about a part of the pod.
     pub(super) fn visit(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         self.variables(scope, bindings);
         self.messages(scope, bindings);
-        let reasons = Reasons { definition: self.policy.definition(), bindings, compiled: self.compiled };
-        let definition = self.policy.definition();
+        let reasons = Reasons { definition: self.definition, bindings, compiled: self.compiled };
+        let results = self.results.iter_mut().zip(&self.conditions);
         match scope {
-            ScopeOf::Pod => {
-                for (result, rule) in self.rules.iter_mut().zip(&definition.rules) {
-                    result.when = rule.when.as_ref().map(|when| reasons.of(when));
-                }
-                for (result, settings) in self.settings.iter_mut().zip(&definition.settings) {
-                    result.when = settings.when.as_ref().map(|when| reasons.of(when));
-                }
-            }
+            ScopeOf::Pod => results.for_each(|(result, (when, _))| {
+                result.when = when.map(|when| reasons.of(when));
+            }),
             ScopeOf::Container { list, index, gpus } => {
-                let name = container_name(self.pod, list, index);
-                let of = |condition: Option<&Interpolation>| ContainerCondition {
-                    container: name.clone(),
-                    condition: condition
-                        .map_or_else(|| gpu_condition(gpus), |condition| reasons.of(condition)),
-                };
-                let holds =
-                    |when: &Option<ConditionFact>| when.as_ref().is_none_or(|when| when.value == Some(true));
-                for (result, rule) in self.rules.iter_mut().zip(&definition.rules) {
-                    if holds(&result.when) {
-                        result.containers.push(of(rule.containers.as_ref()));
-                    }
+                let is_active =
+                    |result: &RuleResult| result.when.as_ref().is_none_or(|when| when.value == Some(true));
+                for (result, (_, containers)) in results.filter(|(result, _)| is_active(result)) {
+                    let condition = containers.map_or_else(|| gpu_condition(gpus), |text| reasons.of(text));
+                    let container = container_name(self.pod, list, index);
+                    result.containers.push(ContainerCondition { container, condition });
                 }
-                for (result, settings) in self.settings.iter_mut().zip(&definition.settings) {
-                    if holds(&result.when) {
-                        result.containers.push(of(settings.containers.as_ref()));
-                    }
-                }
-                self.container_fields(list, index, bindings);
             }
-            ScopeOf::Injected => self.pod_fields(bindings),
-        }
-    }
-
-    fn container_fields(&mut self, list: &'static str, index: usize, bindings: &Bindings<'_, '_>) {
-        if self.is_reverted() {
-            return;
-        }
-        let result = InjectedPod { pod: &self.after, mutation: self.mutation, trace: self.trace };
-        let base = format!("/spec/{list}/{index}");
-        for (rule, definition) in self.rules.iter_mut().zip(&self.policy.definition().rules) {
-            let applied = |applied: &crate::core::engine::Applied| {
-                (applied.rule == rule.name) && (applied.list, applied.index) == (list, index)
-            };
-            if self.trace.applied.iter().any(applied) {
-                let fields = overlay::of_container(&definition.container, Some(bindings));
-                rule.fields.extend(fields.iter().map(|field| result.fate(&rule.name, &base, field)));
-            }
-        }
-    }
-
-    fn pod_fields(&mut self, bindings: &Bindings<'_, '_>) {
-        if self.is_reverted() {
-            return;
-        }
-        let result = InjectedPod { pod: &self.after, mutation: self.mutation, trace: self.trace };
-        for (rule, definition) in self.rules.iter_mut().zip(&self.policy.definition().rules) {
-            if rule.applied {
-                let fields = overlay::of_pod(&definition.pod, Some(bindings));
-                rule.fields.extend(fields.iter().map(|field| result.fate(&rule.name, "", field)));
-            }
-        }
-    }
-
-    /// Returns whether the injection was undone, so that no field has a fate.
-    fn is_reverted(&self) -> bool {
-        match &self.mutation.outcome {
-            Outcome::Mutated(_) => false,
-            Outcome::Unchanged { reason, .. } => reason.code() != "nothing_to_add",
-            Outcome::Skipped { .. } | Outcome::Refused { .. } => true,
+            ScopeOf::Injected => {}
         }
     }
 
     fn variables(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        let definition = self.policy.definition();
-        let reasons = Reasons { definition, bindings, compiled: self.compiled };
-        for variable in &definition.variables {
+        let reasons = Reasons { definition: self.definition, bindings, compiled: self.compiled };
+        for variable in &self.definition.variables {
             let container = match (variable.phase, scope) {
                 (Phase::Fixed | Phase::Pod, ScopeOf::Pod) | (Phase::Injected, ScopeOf::Injected) => None,
                 (Phase::Container, ScopeOf::Container { list, index, .. }) => {
@@ -238,9 +168,8 @@ impl<'a> Evaluation<'a> {
     }
 
     fn messages(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        let definition = self.policy.definition();
+        let (definition, compiled) = (self.definition, self.compiled);
         for message in definition.refusals.iter().chain(&definition.warnings) {
-            let compiled = self.compiled;
             let of =
                 |bindings: &Bindings<'_, '_>| Reasons { definition, bindings, compiled }.of(&message.when);
             let (container, condition) = match (&message.about, scope) {

@@ -54,7 +54,7 @@ pub fn find(document: &Value) -> Vec<Found> {
 }
 
 /// Returns every pod template of one item of a `List`.
-pub(super) fn find_in_item(list: &Value, index: usize) -> Vec<Found> {
+pub fn find_in_item(list: &Value, index: usize) -> Vec<Found> {
     let mut found = Vec::new();
     let around = Around::default().within(list);
     walk(&list["items"][index], &mut format!("/items/{index}"), &around, &mut found);

@@ -1,5 +1,6 @@
 //! A policy whose parameters have values, resolved once for each node that its tables know.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, RwLock};
 
@@ -31,9 +32,11 @@ pub struct Policy {
     by_node: HashMap<Selection, Arc<ResolvedPolicy>>,
     /// For combinations of labels or values, and for values that no table knows if an expression reads them.
     others: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
+    /// Those with everything that the file has.
+    whole: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
 }
 
-/// The bound of `others`: the values come from users.
+/// The bound of `others` and `whole`: the values come from users.
 const MAX_OTHERS: usize = 256;
 
 impl Policy {
@@ -89,12 +92,12 @@ impl Policy {
             known.push((values, computed, Arc::clone(&resolved)));
             by_node.insert(selection, resolved);
         }
-        let others = RwLock::default();
+        let (others, whole) = (RwLock::default(), RwLock::default());
         let (Some(general), true) = (general, errors.is_empty()) else {
             return Err(SourceErrors::first_at_each_place(errors));
         };
         let stamp = stamp(&definition, &settings);
-        Ok(Self { definition, settings, stamp, nodes, general, by_node, others })
+        Ok(Self { definition, settings, stamp, nodes, general, by_node, others, whole })
     }
 
     /// The devices for pods that select no nodes. By them, the GPUs are counted that tables read.
@@ -148,10 +151,9 @@ impl Policy {
         self.nodes.tables_read_gpus
     }
 
-    /// The resolved policy with a value for every name of the file, whether or not these parameters need it.
-    pub(crate) fn complete(&self, selection: &Selection) -> Result<ResolvedPolicy, EvaluationError> {
-        let values = ParameterValues::resolve(&self.definition, &self.settings, selection);
-        ResolvedPolicy::complete(&self.definition, values, selection).map_err(first)
+    /// The resolved policy with everything that its file has, whether or not these parameters need it.
+    pub(crate) fn whole(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
+        self.kept(&self.whole, self.nodes.key(selection), ResolvedPolicy::whole)
     }
 
     /// The resolved policy for what a pod selects of its nodes.
@@ -163,15 +165,25 @@ impl Policy {
         if let Some(resolved) = self.by_node.get(&*key) {
             return Ok(Arc::clone(resolved));
         }
-        if let Some(resolved) = self.others.read().ok().and_then(|others| others.get(&*key).cloned()) {
+        self.kept(&self.others, key, ResolvedPolicy::new)
+    }
+
+    /// A resolved policy that is kept for other pods with the same nodes.
+    fn kept(
+        &self,
+        known: &RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
+        key: Cow<'_, Selection>,
+        resolve: impl Fn(&Definition, ParameterValues, &Selection) -> Result<ResolvedPolicy, Vec<EvaluationError>>,
+    ) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
+        if let Some(resolved) = known.read().ok().and_then(|known| known.get(&*key).cloned()) {
             return Ok(resolved);
         }
         let values = ParameterValues::resolve(&self.definition, &self.settings, &key);
-        let resolved = Arc::new(ResolvedPolicy::new(&self.definition, values, &key).map_err(first)?);
-        if let Ok(mut others) = self.others.write()
-            && others.len() < MAX_OTHERS
+        let resolved = Arc::new(resolve(&self.definition, values, &key).map_err(first)?);
+        if let Ok(mut known) = known.write()
+            && known.len() < MAX_OTHERS
         {
-            others.insert(key.into_owned(), Arc::clone(&resolved));
+            known.insert(key.into_owned(), Arc::clone(&resolved));
         }
         Ok(resolved)
     }

@@ -43,11 +43,6 @@ impl Problems {
     pub(crate) fn result<T>(self, value: T) -> Checked<T> {
         if self.is_empty() { Ok(value) } else { Err(self) }
     }
-
-    /// The first message, for an error that is a part of another one.
-    pub(crate) fn summary(self) -> String {
-        self.0.into_iter().next().map(|first| first.message).unwrap_or_default()
-    }
 }
 
 impl From<Diagnostic> for Problems {

@@ -68,8 +68,8 @@ impl ResolvedPolicy {
         Ok(policy)
     }
 
-    /// The policy with a value for every name of the file, whether or not these parameters need it.
-    pub(super) fn complete(
+    /// The policy with everything that its file has, whether or not these parameters need it.
+    pub(super) fn whole(
         definition: &Definition,
         parameters: ParameterValues,
         selection: &Selection,
@@ -83,6 +83,7 @@ impl ResolvedPolicy {
                 container.extend(expression.reads_of_container());
             }
         });
+        policy.unfold(definition);
         policy.collect_reads();
         policy.reads_of_pod.extend(&pod);
         policy.reads_of_container.extend(&container);

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::analysis::{PodAnalysis, resolve_all};
+use crate::core::engine::analysis::{PodAnalysis, resolve};
 use crate::core::engine::record::Reason;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::{PodContext, Policy, ResolvedPolicy};
@@ -29,7 +29,7 @@ pub(crate) fn each_scope(
     context: &PodContext,
     visit: &mut dyn FnMut(ScopeOf, &ResolvedPolicy, &Bindings<'_, '_>),
 ) -> Result<(), Reason> {
-    let resolved = resolve_all(policy, pod)?;
+    let resolved = resolve(policy, pod, true)?;
     let mut analysis = PodAnalysis::of(resolved, pod, context)?;
     // The rules see a pod in the network of the host into which one of them brings it.
     if injected["spec"]["hostNetwork"] == true && !analysis.host_network {

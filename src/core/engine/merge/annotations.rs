@@ -34,20 +34,25 @@ pub(super) fn merge(
             let wanted = match value {
                 StringValue::Text(template) => match merge.build(template)? {
                     Some(wanted) => text(merge, annotations, &key, existing.as_deref(), &wanted)?,
-                    None => None,
+                    None => {
+                        merge.note_null(annotations.log(), &[&key], None, template);
+                        None
+                    }
                 },
-                StringValue::List(edit) => list(merge, existing.as_deref(), edit)?,
+                StringValue::List(edit) => list(merge, annotations, &key, existing.as_deref(), edit)?,
                 StringValue::Networks(edit) => networks(merge, annotations, &key, existing.as_deref(), edit)?,
                 StringValue::Entries(edit) => {
                     entries_of(merge, annotations, &key, existing.as_deref(), edit)?
                 }
             };
-            if let Some(wanted) = wanted {
-                let added =
-                    existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
-                merge.pod.count_annotation(&key, added)?;
-                annotations.put(&key, Value::String(wanted));
-            }
+            let Some(wanted) = wanted else {
+                annotations.log().present(&[&key]);
+                continue;
+            };
+            let added =
+                existing.map_or(key.len() + wanted.len(), |text| wanted.len().saturating_sub(text.len()));
+            merge.pod.count_annotation(&key, added)?;
+            annotations.put(&key, Value::String(wanted));
         }
         Ok(())
     })
@@ -70,9 +75,16 @@ fn text(
     Ok((settled == Settled::Replace).then_some(text))
 }
 
-fn list(merge: &Merge<'_, '_>, existing: Option<&str>, edit: &ListEdit) -> Result<Option<String>, Reason> {
+fn list(
+    merge: &Merge<'_, '_>,
+    annotations: &mut Cursor<'_>,
+    key: &str,
+    existing: Option<&str>,
+    edit: &ListEdit,
+) -> Result<Option<String>, Reason> {
     let entry = merge.evaluated(edit.entry.evaluate(merge.bindings))?;
     if entry.is_null() {
+        annotations.log().left_out(&[key], || format!("`{}` is null", edit.entry.source()));
         return Ok(None);
     }
     Ok(with_entry(existing.unwrap_or_default(), &text_of(&entry), &edit.separator, edit.prepend))
@@ -87,6 +99,7 @@ fn networks(
 ) -> Result<Option<String>, Reason> {
     let networks = merge.evaluated(edit.evaluate(merge.bindings))?;
     if networks.iter().all(|(_, count)| *count == 0) {
+        annotations.log().left_out(&[key], || "it has no networks".to_owned());
         return Ok(None);
     }
     if merge.analysis.host_network {
@@ -119,6 +132,7 @@ fn entries_of(
 ) -> Result<Option<String>, Reason> {
     let wanted = merge.evaluated(edit.evaluate(merge.bindings))?;
     if wanted.is_empty() {
+        annotations.log().left_out(&[key], || "it has no entries".to_owned());
         return Ok(None);
     }
     let in_words = |entries: &[Map<String, Value>]| {

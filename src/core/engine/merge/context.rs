@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Map, Value, json};
 
 use crate::core::policy::expression::Bindings;
-use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation, text_of};
 use crate::core::policy::overlay::{Element, Instruction, Template, compile_computed};
 use crate::core::policy::{ActiveRule, OnConflict};
 use crate::core::schema::{Field, Object, Shape, covers};
@@ -15,8 +15,8 @@ use super::user::refused_by_kubelet;
 use super::volumes::{OwnVolumes, PolicyVolumes};
 use crate::core::engine::analysis::PodAnalysis;
 use crate::core::engine::record::{
-    Cursor, Kept, ListCursor, MAX_ANNOTATIONS, Reason, STAMP, WarningKind, evaluation_failed, malformed,
-    shorten,
+    ChangeLog, Cursor, Kept, ListCursor, MAX_ANNOTATIONS, Reason, STAMP, WarningKind, evaluation_failed,
+    malformed, shorten,
 };
 
 /// A rule that is merged into the pod.
@@ -160,6 +160,30 @@ impl<'a, 'p> Merge<'a, 'p> {
         Self { rule: &rule.name, on_conflict: rule.on_conflict, bindings, analysis, pod }
     }
 
+    /// Notes that a value is left out, since a text in it is `null`. With `key`, it is the entry of a list that this field
+    /// names.
+    pub(super) fn note_null(
+        &self,
+        log: &mut ChangeLog,
+        path: &[&str],
+        key: Option<&str>,
+        template: &Template,
+    ) {
+        if log.trace.is_none() {
+            return;
+        }
+        let named = |key| self.build(&template.field(key)?).ok()?;
+        let name = key.map(|key| named(key).as_ref().map_or("…".to_owned(), text_of));
+        let path: Vec<&str> = path.iter().copied().chain(name.as_deref()).collect();
+        let mut because = "it has no value".to_owned();
+        template.texts(&mut |text| {
+            if text.evaluate(self.bindings).is_ok_and(|value| value.is_null()) {
+                because = format!("`{}` is null", text.source());
+            }
+        });
+        log.left_out(&path, || because);
+    }
+
     pub(super) fn build(&self, template: &Template) -> Result<Option<Value>, Reason> {
         self.evaluated(template.build(self.bindings))
     }
@@ -207,7 +231,10 @@ impl<'a, 'p> Merge<'a, 'p> {
         shape: &Shape,
     ) -> Result<(), Reason> {
         match at {
-            Some(at) if covers(&list.entries()[at], &wanted, shape) => Ok(()),
+            Some(at) if covers(&list.entries()[at], &wanted, shape) => {
+                list.log().present_entry(at);
+                Ok(())
+            }
             Some(at) => self.settle_entry(list, at, wanted, Kept::Field),
             None => {
                 list.push(wanted);

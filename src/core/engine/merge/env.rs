@@ -21,10 +21,12 @@ pub(super) fn merge(
         for variable in variables {
             match variable {
                 Variable::Entry(entry) => {
-                    if let Some(wanted) = merge.build_element(entry)? {
-                        note(merge, name_of(&wanted));
-                        put(merge, list, wanted, items)?;
-                    }
+                    let Some(wanted) = merge.build_element(entry)? else {
+                        merge.note_null(list.log(), &[], Some("name"), &entry.0);
+                        continue;
+                    };
+                    note(merge, name_of(&wanted));
+                    put(merge, list, wanted, items)?;
                 }
                 Variable::List { name, edit } => {
                     if let Some(Value::String(name)) = merge.build(name)? {
@@ -51,7 +53,7 @@ fn note(merge: &mut Merge<'_, '_>, name: Option<&str>) {
 fn put(merge: &Merge<'_, '_>, list: &mut ListCursor<'_>, wanted: Value, items: &Shape) -> Result<(), Reason> {
     match position(list, name_of(&wanted)) {
         None => list.push(wanted),
-        Some(at) if same(&list.entries()[at], &wanted, items) => {}
+        Some(at) if same(&list.entries()[at], &wanted, items) => list.log().present_entry(at),
         Some(at) => merge.settle_entry(list, at, wanted, Kept::Env)?,
     }
     Ok(())
@@ -88,7 +90,10 @@ fn add_to_list(
     edit: &ListEdit,
 ) -> Result<(), Reason> {
     let entry = merge.evaluated(edit.entry.evaluate(merge.bindings))?;
-    let Some(entry) = text_of(&entry) else { return Ok(()) };
+    let Some(entry) = text_of(&entry) else {
+        list.log().left_out(&[name], || format!("`{}` is null", edit.entry.source()));
+        return Ok(());
+    };
     let Some(at) = position(list, Some(name)) else {
         list.push(json!({"name": name, "value": entry}));
         return Ok(());
@@ -98,7 +103,10 @@ fn add_to_list(
         return merge.settle_entry(list, at, json!({"name": name, "value": entry}), Kept::Env);
     }
     let text = existing["value"].as_str().unwrap_or_default();
-    let Some(edited) = with_entry(text, &entry, &edit.separator, edit.prepend) else { return Ok(()) };
+    let Some(edited) = with_entry(text, &entry, &edit.separator, edit.prepend) else {
+        list.log().present_entry(at);
+        return Ok(());
+    };
     list.entry(at, |variable| {
         variable.put("value", Value::String(edited));
         Ok(())

@@ -16,7 +16,10 @@ pub(super) fn value(
     field: &'static Field,
     template: &Template,
 ) -> Result<(), Reason> {
-    let Some(wanted) = merge.build(template)? else { return Ok(()) };
+    let Some(wanted) = merge.build(template)? else {
+        merge.note_null(cursor.log(), &[field.name], None, template);
+        return Ok(());
+    };
     if merge.is_excluded(cursor, field, &wanted) {
         return Ok(());
     }
@@ -32,18 +35,25 @@ fn put(
 ) -> Result<(), Reason> {
     // An empty text is none, for which the API server puts in its default.
     if wanted == "" && field.is_absent(&wanted) {
+        cursor.log().left_out(&[field.name], || "it is empty".to_owned());
         return Ok(());
     }
     let seen = match cursor.get(field.name).cloned() {
         Some(existing) => Some(existing),
-        None if field.is_absent(&wanted) => return Ok(()),
+        None if field.is_absent(&wanted) => {
+            cursor.log().present(&[field.name]);
+            return Ok(());
+        }
         // The API server completes a pod before it calls a webhook, so that a manifest gets the same result.
         None if cursor.is_added(field.name) => None,
         None if field.default == Default::Computed => Some(Value::from(pull_policy(cursor))),
         None => field.static_default(),
     };
     match seen {
-        Some(seen) if same(&seen, &wanted, &field.shape) => return Ok(()),
+        Some(seen) if same(&seen, &wanted, &field.shape) => {
+            cursor.log().present(&[field.name]);
+            return Ok(());
+        }
         Some(seen) if merge.settle(cursor, field.name, &seen, &wanted, Kept::Field)? == Settled::Keep => {
             return Ok(());
         }
@@ -79,9 +89,12 @@ pub(super) fn entries(
     cursor.within(field.name, |map| {
         for (key, template) in entries {
             let Some(key) = merge.evaluated(evaluate_key(key, keys, merge.bindings))? else { continue };
-            let Some(wanted) = merge.build(template)? else { continue };
+            let Some(wanted) = merge.build(template)? else {
+                merge.note_null(map.log(), &[&key], None, template);
+                continue;
+            };
             match map.get(&key).cloned() {
-                Some(seen) if same(&seen, &wanted, values) => {}
+                Some(seen) if same(&seen, &wanted, values) => map.log().present(&[&key]),
                 Some(seen) => {
                     if merge.settle(map, &key, &seen, &wanted, Kept::Field)? == Settled::Replace {
                         map.put(&key, wanted);
@@ -104,7 +117,10 @@ pub(super) fn keyed(
 ) -> Result<(), Reason> {
     let Shape::List { items, .. } = &field.shape else { return Ok(()) };
     for entry in entries {
-        let Some(wanted) = merge.build_element(entry)? else { continue };
+        let Some(wanted) = merge.build_element(entry)? else {
+            merge.note_null(cursor.log(), &[field.name], keys.first().copied(), &entry.0);
+            continue;
+        };
         if merge.is_excluded(cursor, field, &wanted) {
             continue;
         }
@@ -154,13 +170,17 @@ pub(super) fn set(
 ) -> Result<(), Reason> {
     let Shape::List { items, .. } = &field.shape else { return Ok(()) };
     for entry in entries {
-        let Some(wanted) = merge.build_element(entry)? else { continue };
+        let Some(wanted) = merge.build_element(entry)? else {
+            merge.note_null(cursor.log(), &[field.name], None, &entry.0);
+            continue;
+        };
         if merge.is_excluded(cursor, field, &wanted) {
             continue;
         }
         cursor.list(field.name, |list| {
-            if !list.entries().iter().any(|existing| same(existing, &wanted, items)) {
-                list.push(wanted);
+            match list.entries().iter().position(|existing| same(existing, &wanted, items)) {
+                Some(at) => list.log().present_entry(at),
+                None => list.push(wanted),
             }
             Ok(())
         })?;

@@ -21,7 +21,10 @@ pub(super) fn merge(
 ) -> Result<(), Reason> {
     let Shape::List { items, .. } = &field.shape else { return Ok(()) };
     for mount in mounts {
-        let Some(wanted) = merge.build_element(mount)? else { continue };
+        let Some(wanted) = merge.build_element(mount)? else {
+            merge.note_null(container.log(), &[field.name], Some("mountPath"), &mount.0);
+            continue;
+        };
         let path = clean_path(wanted["mountPath"].as_str().unwrap_or_default()).into_owned();
         let volume = wanted["name"].as_str().unwrap_or_default();
         if wanted["mountPropagation"] == "Bidirectional" && !is_privileged(container) {
@@ -111,6 +114,7 @@ fn keep(
         wanted["name"] = Value::from(mounted);
         wanted["mountPath"] = list.entries()[at]["mountPath"].clone();
         if covers(&list.entries()[at], &wanted, items) {
+            list.log().present_entry(at);
             return Ok(());
         }
         (brief(&list.entries()[at]), brief(&wanted))

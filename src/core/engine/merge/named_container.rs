@@ -8,7 +8,7 @@ use crate::core::policy::overlay::NamedContainer;
 use super::apply::apply_rule;
 use super::context::{Merge, brief};
 use crate::core::engine::record::{
-    Author, ChangeLog, Cursor, Kept, Reason, Warning, WarningKind, add_container,
+    Author, ChangeLog, Cursor, Kept, Part, Reason, WarningKind, add_container,
 };
 
 /// Merges a container of an overlay into the pod's container of that name, or adds it.
@@ -19,22 +19,25 @@ pub(super) fn inject_named(
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
     merge.pod.note_outside(pod);
-    let Some(Value::String(name)) = merge.build(&container.name)? else { return Ok(()) };
+    log.written_by(|| Author::Rule(merge.rule.to_owned()));
+    let Some(Value::String(name)) = merge.build(&container.name)? else {
+        log.go_to(Part::Pod);
+        merge.note_null(log, &["spec", container.list], None, &container.name);
+        return Ok(());
+    };
     let image = container.image().map(|image| merge.build(image)).transpose()?.flatten();
     if is_kept(merge, container.list, &name, image.as_ref(), pod, log)? {
         return Ok(());
     }
     let index = match (position(pod, container.list, &name), image) {
         (Some(index), _) => index,
-        (None, Some(_)) => {
-            log.written_by(|| Author::Rule(merge.rule.to_owned()));
-            add_container(pod, log, container.list, &name)?
-        }
+        (None, Some(_)) => add_container(pod, log, container.list, &name)?,
         (None, None) => {
-            let path = format!("/spec/{}", container.list);
             let kind = WarningKind::NoSuchContainer { name };
-            log.warnings.push(Warning { path, kind, rule: merge.rule.to_owned() });
-            return Ok(());
+            return Cursor::pod(pod, log)?.within("spec", |spec| {
+                spec.warn(container.list, kind, merge.rule);
+                Ok(())
+            });
         }
     };
     let mut cursor = Cursor::container(pod, log, container.list, index)?;

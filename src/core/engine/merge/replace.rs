@@ -15,7 +15,10 @@ pub(super) fn list(
     field: &'static Field,
     list: &Template,
 ) -> Result<(), Reason> {
-    let Some(mut wanted) = merge.build(list)? else { return Ok(()) };
+    let Some(mut wanted) = merge.build(list)? else {
+        merge.note_null(cursor.log(), &[field.name], None, list);
+        return Ok(());
+    };
     let existing = match cursor.get(field.name) {
         None => Value::Array(Vec::new()),
         Some(existing @ Value::Array(_)) => existing.clone(),
@@ -26,6 +29,7 @@ pub(super) fn list(
     }
     // A list without an order is compared in both directions, because an entry may be in it twice.
     if same(&existing, &wanted, &field.shape) && same(&wanted, &existing, &field.shape) {
+        cursor.log().present(&[field.name]);
         return Ok(());
     }
     if merge.is_excluded(cursor, field, &wanted) {

@@ -27,7 +27,7 @@ pub(super) fn merge(
 ) -> Result<(), Reason> {
     let mut wanted = Vec::with_capacity(amounts.len());
     for amount in amounts {
-        wanted.extend(evaluated(merge, amount)?);
+        wanted.extend(evaluated(merge, resources, amount)?);
     }
     // Huge pages depend on cpu and memory.
     wanted.sort_by_key(|wanted| is_huge_pages(&wanted.resource));
@@ -48,19 +48,30 @@ pub(super) fn merge(
 }
 
 /// The amount for this pod; `None` if it is left out.
-fn evaluated(merge: &Merge<'_, '_>, amount: &Amount) -> Result<Option<Wanted>, Reason> {
+fn evaluated(
+    merge: &Merge<'_, '_>,
+    resources: &mut Cursor<'_>,
+    amount: &Amount,
+) -> Result<Option<Wanted>, Reason> {
     let name = evaluate_key(&amount.resource, Format::ResourceName, merge.bindings);
     let Some(resource) = merge.evaluated(name)? else { return Ok(None) };
-    let build = |template: &Option<Template>| -> Result<Option<Value>, Reason> {
+    let mut build = |list: &str, template: &Option<Template>| -> Result<Option<Value>, Reason> {
         let Some(template) = template else { return Ok(None) };
-        let value = merge.build(template)?;
-        let Some(value) = value.filter(|value| !is_zero(value)) else { return Ok(None) };
+        let Some(value) = merge.build(template)? else {
+            merge.note_null(resources.log(), &[list, &resource], None, template);
+            return Ok(None);
+        };
+        if is_zero(&value) {
+            resources.log().left_out(&[list, &resource], || "the amount is 0".to_owned());
+            return Ok(None);
+        }
         merge.evaluated(resource_amount(&resource, &value).map_err(|message| amount.failed(message)))?;
         Ok(Some(value))
     };
-    let limit = build(&amount.limit)?;
+    let limit = build("limits", &amount.limit)?;
     // Limit and request are most often one expression.
-    let request = if amount.request == amount.limit { limit.clone() } else { build(&amount.request)? };
+    let request =
+        if amount.request == amount.limit { limit.clone() } else { build("requests", &amount.request)? };
     if let (Some(limit), Some(request)) = (&limit, &request) {
         let pair = resource_pair(&resource, limit, request);
         merge.evaluated(pair.map_err(|message| amount.failed(message)))?;
@@ -96,7 +107,9 @@ fn device(merge: &Merge<'_, '_>, resources: &mut Cursor<'_>, wanted: Wanted) -> 
         }
         return lists.iter().try_for_each(|list| put(resources, list, resource, value.clone()));
     };
-    if !same_quantity(&own, &value) {
+    if same_quantity(&own, &value) {
+        resources.log().present(&[list, resource]);
+    } else {
         let settled =
             resources.within(list, |amounts| merge.settle(amounts, resource, &own, &value, Kept::Device))?;
         if settled == Settled::Replace {
@@ -146,6 +159,7 @@ fn one(
 ) -> Result<(), Reason> {
     if let Some(seen) = seen {
         if same_quantity(seen, &wanted) {
+            resources.log().present(&[list, resource]);
             return Ok(());
         }
         if merge.on_conflict != crate::core::policy::OnConflict::Replace || fits {
@@ -203,7 +217,10 @@ pub(super) fn claims(
 ) -> Result<(), Reason> {
     let Shape::List { items, .. } = &field.shape else { return Ok(()) };
     for entry in entries {
-        let Some(wanted) = merge.build_element(entry)? else { continue };
+        let Some(wanted) = merge.build_element(entry)? else {
+            merge.note_null(resources.log(), &[field.name], Some("name"), &entry.0);
+            continue;
+        };
         let name = wanted["name"].as_str().unwrap_or_default().to_owned();
         if !merge.pod.claims.contains(&name) {
             resources.warn(field.name, WarningKind::ClaimWithoutPodClaim { claim: name }, merge.rule);

@@ -16,7 +16,10 @@ pub(super) fn merge(
     lists: &[(&'static Field, Template)],
 ) -> Result<(), Reason> {
     for (list, template) in lists {
-        let Some(wanted) = merge.build(template)? else { continue };
+        let Some(wanted) = merge.build(template)? else {
+            merge.note_null(context.log(), &[field.name, list.name], None, template);
+            continue;
+        };
         if merge.is_excluded(context, field, &wanted) {
             continue;
         }
@@ -43,6 +46,7 @@ fn add(
     }
     let capabilities = context.get(field.name).unwrap_or(&Value::Null);
     if names(&capabilities[list]).any(|name| name == bare(wanted) || name == "ALL") {
+        context.log().present(&[field.name, list, wanted]);
         return Ok(());
     }
     let opposite = if list == "add" { "drop" } else { "add" };

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::core::engine::record::{Author, ChangeLog, Cursor, Reason, WarningKind};
+use crate::core::engine::record::{Author, ChangeLog, Cursor, Part, Reason, WarningKind};
 use crate::core::schema::{self, Shape, covers};
 
 /// Names of volumes are DNS labels.
@@ -129,6 +129,20 @@ impl PolicyVolumes {
         }
     }
 
+    /// Notes the outcome for those that are not added.
+    fn note_others(&self, log: &mut ChangeLog) {
+        log.go_to(Part::Pod);
+        for volume in self.list.iter().filter(|volume| volume.in_pod || !volume.used) {
+            log.written_by(|| volume.author.clone());
+            let path = ["spec", "volumes", volume.value["name"].as_str().unwrap_or_default()];
+            if volume.used {
+                log.present(&path);
+            } else {
+                log.left_out(&path, || "no container mounts it".to_owned());
+            }
+        }
+    }
+
     /// The volumes that are mounted and that the pod did not come with.
     pub(super) fn missing(self) -> impl Iterator<Item = (PolicyVolume, Value)> {
         self.list.into_iter().filter(|volume| volume.used && !volume.in_pod).map(|mut volume| {
@@ -144,6 +158,9 @@ pub(super) fn add_missing(
     volumes: PolicyVolumes,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
+    if log.trace.is_some() {
+        volumes.note_others(log);
+    }
     let missing: Vec<_> = volumes.missing().collect();
     if missing.is_empty() {
         return Ok(());

@@ -51,6 +51,11 @@ impl<'a> Cursor<'a> {
         self.log.written_by(|| Author::Rule(rule.to_owned()));
     }
 
+    /// The log, at the object.
+    pub(in crate::core::engine) fn log(&mut self) -> &mut ChangeLog {
+        self.log
+    }
+
     /// The object as it is now.
     pub(in crate::core::engine) fn object(&self) -> &Map<String, Value> {
         self.map
@@ -200,6 +205,11 @@ impl ListCursor<'_> {
     /// Attributes the writes that follow to a part of the policy.
     pub(in crate::core::engine) fn written_by(&mut self, author: &Author) {
         self.log.written_by(|| author.clone());
+    }
+
+    /// The log, at the list.
+    pub(in crate::core::engine) fn log(&mut self) -> &mut ChangeLog {
+        self.log
     }
 
     /// Appends an entry.

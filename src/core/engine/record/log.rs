@@ -184,6 +184,7 @@ impl ChangeLog {
 
     /// Records that the current value was removed.
     pub(in crate::core::engine) fn removed(&mut self, before: Value) {
+        self.trace_write();
         let recorded = self.part().changes.iter().position(|change| change.pointer == self.pointer);
         match recorded {
             // What the policy itself added is not in the pod that the patch starts from.
@@ -231,6 +232,9 @@ impl ChangeLog {
 
     /// Adds a warning about the current value.
     pub(in crate::core::engine) fn warn(&mut self, kind: WarningKind, rule: &str) {
+        if let Some(trace) = &mut self.trace {
+            trace.warned(&self.pointer, &kind);
+        }
         self.warnings.push(Warning { path: self.pointer.clone(), kind, rule: rule.to_owned() });
     }
 
@@ -248,6 +252,27 @@ impl ChangeLog {
     fn trace_write(&mut self) {
         if let Some(trace) = &mut self.trace {
             trace.wrote(&self.pointer);
+        }
+    }
+
+    /// Notes that the value on this path from the current one is there already.
+    pub(in crate::core::engine) fn present(&mut self, path: &[&str]) {
+        if let Some(trace) = &mut self.trace {
+            trace.present(&below(&self.pointer, path));
+        }
+    }
+
+    /// Notes that an entry of the current list is there already.
+    pub(in crate::core::engine) fn present_entry(&mut self, index: usize) {
+        if self.trace.is_some() {
+            self.present(&[&index.to_string()]);
+        }
+    }
+
+    /// Notes that the value on this path from the current one is left out, for a reason without a warning.
+    pub(in crate::core::engine) fn left_out(&mut self, path: &[&str], because: impl FnOnce() -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.left_out(&below(&self.pointer, path), because());
         }
     }
 
@@ -307,6 +332,14 @@ impl ChangeLog {
             self.take_changes().into_iter().map(|change| (change.pointer, change.before.is_some()));
         (Changes(operations.collect()), std::mem::take(&mut self.warnings))
     }
+}
+
+/// JSON Pointer to the value on this path.
+fn below(pointer: &str, path: &[&str]) -> String {
+    path.iter().fold(pointer.to_owned(), |mut pointer, token| {
+        push_token(&mut pointer, token);
+        pointer
+    })
 }
 
 /// The size of a value as JSON, without its punctuation.

@@ -25,7 +25,7 @@ pub(in crate::core::engine) fn stamp(
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
-    log.written_by(|| Author::Engine);
+    log.written_by(|| Author::Stamp);
     Cursor::pod(pod, log)?.within("metadata", |metadata| {
         metadata.within("annotations", |annotations| {
             match annotations.get(STAMP).and_then(Value::as_str).map(str::to_owned) {

@@ -1,26 +1,47 @@
-//! An optional record of an injection: which rules applied to which containers, and which of them wrote each value.
+//! The record of an injection for commands that explain or measure a policy: the rules that applied to each container,
+//! and the outcome for each of their values, noted where the engine decides it.
 //!
-//! The engine records nothing of this on its own. [`inject_traced`](super::inject_traced) gives the change log a
-//! [`Trace`] to fill, for commands that explain or measure a policy.
+//! The engine notes nothing of this unless its caller asks for a [`Trace`].
 
-/// The part of a policy that changes a pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Author {
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::core::pointer::field_path;
+
+use super::report::{Warning, WarningKind};
+
+/// The part of the policy that changes a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Author {
     /// The rule of this name.
     Rule(String),
     /// The settings of this name.
     Settings(String),
-    /// No part of the policy: the stamp.
+    /// No part of the policy: the annotation that names it.
     #[default]
-    Engine,
+    Stamp,
 }
 
 impl Author {
-    /// The name of the rule or the settings; empty for the engine.
+    /// The name of the rule or the settings; empty for the stamp.
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Rule(name) | Self::Settings(name) => name,
-            Self::Engine => "",
+            Self::Stamp => "",
+        }
+    }
+}
+
+impl fmt::Display for Author {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rule(name) => write!(f, "rule {name}"),
+            Self::Settings(name) => write!(f, "settings {name}"),
+            Self::Stamp => f.write_str("stamp"),
         }
     }
 }
@@ -34,6 +55,57 @@ pub(crate) struct Applied {
     pub(crate) index: usize,
 }
 
+/// The outcomes for a value of the policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum FieldState {
+    /// The value was added.
+    Added,
+    /// The value took the place of the pod's.
+    Replaced,
+    /// The pod has the value, or another rule added it.
+    Present,
+    /// The pod has another value, which stays.
+    Kept,
+    /// The value is not in the result.
+    LeftOut,
+}
+
+/// The outcome for one value of the policy.
+#[derive(Debug)]
+pub(crate) struct FieldOutcome {
+    pub(crate) author: Author,
+    /// JSON Pointer to the value; for one that is left out, to the place where it would be.
+    pub(crate) pointer: String,
+    pub(crate) state: FieldState,
+    because: Because,
+}
+
+/// The reason for an outcome.
+#[derive(Debug)]
+pub(in crate::core::engine) enum Because {
+    Warning(WarningKind),
+    /// A sentence; empty for a value that was added.
+    Text(String),
+}
+
+impl FieldOutcome {
+    /// The reason for a state other than [`FieldState::Added`]. `pod` is the result.
+    pub(crate) fn because(&self, pod: &Value) -> Option<String> {
+        match &self.because {
+            Because::Warning(kind) => {
+                let (path, rule) = (field_path(pod, &self.pointer), self.author.name().to_owned());
+                Some(Warning { path, kind: kind.clone(), rule }.to_string())
+            }
+            Because::Text(text) => (!text.is_empty()).then(|| text.clone()),
+        }
+    }
+
+    fn is_written(&self) -> bool {
+        matches!(self.state, FieldState::Added | FieldState::Replaced)
+    }
+}
+
 /// The record of the injection of one pod.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
@@ -41,36 +113,73 @@ pub(crate) struct Trace {
     pub(crate) applied: Vec<Applied>,
     /// The rules that are left out, because the pod uses the host network.
     pub(crate) left_out: Vec<String>,
+    /// In the order of the decisions.
+    pub(crate) outcomes: Vec<FieldOutcome>,
     /// The current author.
     pub(in crate::core::engine) author: Author,
-    /// The values that were written, in order: author and JSON Pointer.
-    writes: Vec<(Author, String)>,
+    /// The indexes in `outcomes` by JSON Pointer.
+    places: HashMap<String, Vec<usize>>,
 }
 
 impl Trace {
-    pub(in crate::core::engine) fn wrote(&mut self, pointer: &str) {
-        self.writes.push((self.author.clone(), pointer.to_owned()));
-    }
-
-    /// The author of the value at this JSON Pointer: the one that wrote it, or something that it is in, last.
-    pub(crate) fn author_of(&self, pointer: &str) -> Option<&Author> {
-        let contains = |written: &str| {
-            pointer.strip_prefix(written).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.writes.iter().rev().find(|(_, written)| contains(written)).map(|(author, _)| author)
-    }
-
-    /// The authors that wrote the value at this JSON Pointer, the one that counts included, in order.
-    pub(crate) fn authors_of(&self, pointer: &str) -> Vec<&Author> {
-        let around = self.author_of(pointer);
-        let here = self.writes.iter().filter(|(_, written)| written == pointer).map(|(author, _)| author);
-        let mut found: Vec<&Author> = Vec::new();
-        for author in here.chain(around) {
-            if !found.contains(&author) {
-                found.push(author);
-            }
+    /// Notes that the current author wrote a value.
+    pub(super) fn wrote(&mut self, pointer: &str) {
+        if !self.known(pointer).any(|known| known.is_written() && known.author == self.author) {
+            self.add(pointer, FieldState::Added, Because::Text(String::new()));
         }
-        found
+    }
+
+    /// Notes a decision that the report has a warning about.
+    pub(super) fn warned(&mut self, pointer: &str, kind: &WarningKind) {
+        let state = match kind {
+            WarningKind::Kept { .. } => FieldState::Kept,
+            WarningKind::Replaced { .. } => FieldState::Replaced,
+            WarningKind::HostNetwork => FieldState::LeftOut,
+            kind if kind.is_left_out() => FieldState::LeftOut,
+            _ => return,
+        };
+        self.add(pointer, state, Because::Warning(kind.clone()));
+    }
+
+    /// Notes that a value is left out.
+    pub(super) fn left_out(&mut self, pointer: &str, because: String) {
+        self.add(pointer, FieldState::LeftOut, Because::Text(because));
+    }
+
+    /// Notes that a value is there already, unless the current author has written it or decided about it.
+    pub(super) fn present(&mut self, pointer: &str) {
+        if self.known(pointer).any(|known| known.author == self.author) {
+            return;
+        }
+        let around = pointer.match_indices('/').map(|(end, _)| &pointer[..end]).chain([pointer]);
+        let written = |at| self.known(at).filter(|known| known.is_written()).last();
+        let because = match around.filter_map(written).last().map(|known| &known.author) {
+            Some(author) if *author == self.author => return,
+            Some(author) => format!("{author} has set it"),
+            None => "the pod has it".to_owned(),
+        };
+        self.add(pointer, FieldState::Present, Because::Text(because));
+    }
+
+    /// Starts another pass, which decides again about everything that is not written.
+    pub(in crate::core::engine) fn start_again(&mut self) {
+        self.outcomes.retain(FieldOutcome::is_written);
+        self.places.clear();
+        for (at, outcome) in self.outcomes.iter().enumerate() {
+            self.places.entry(outcome.pointer.clone()).or_default().push(at);
+        }
+    }
+
+    /// The outcomes for the value at a JSON Pointer.
+    fn known(&self, pointer: &str) -> impl Iterator<Item = &FieldOutcome> {
+        self.places.get(pointer).into_iter().flatten().map(|at| &self.outcomes[*at])
+    }
+
+    fn add(&mut self, pointer: &str, state: FieldState, because: Because) {
+        let places = self.places.entry(pointer.to_owned()).or_default();
+        places.push(self.outcomes.len());
+        let (author, pointer) = (self.author.clone(), pointer.to_owned());
+        self.outcomes.push(FieldOutcome { author, pointer, state, because });
     }
 }
 
@@ -79,16 +188,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_author_around_a_value_counts() {
+    fn a_value_that_is_there_names_who_wrote_it_or_something_around_it() {
         let mut trace = Trace::default();
         for (rule, pointer) in [("a", "/spec/x/0"), ("a", "/spec/x"), ("b", "/spec/x/1"), ("c", "/spec/xy")] {
             trace.author = Author::Rule(rule.to_owned());
             trace.wrote(pointer);
         }
-        let author = |pointer: &str| trace.author_of(pointer).map(Author::name);
-        assert_eq!(author("/spec/x/0/name"), Some("a"));
-        assert_eq!(author("/spec/x/1/name"), Some("b"));
-        assert_eq!(author("/spec/xy"), Some("c"));
-        assert_eq!(author("/spec"), None);
+        trace.author = Author::Rule("d".to_owned());
+        for pointer in ["/spec/x/0/name", "/spec/x/1", "/spec/xy/z", "/spec"] {
+            trace.present(pointer);
+        }
+        let because = |outcome: &FieldOutcome| outcome.because(&Value::Null).unwrap_or_default();
+        let present: Vec<String> = trace.outcomes.iter().skip(4).map(because).collect();
+        assert_eq!(
+            present,
+            ["rule a has set it", "rule b has set it", "rule c has set it", "the pod has it"]
+        );
+        trace.start_again();
+        trace.wrote("/spec/xy");
+        trace.present("/spec/xy");
+        assert_eq!(trace.outcomes.len(), 5, "{trace:?}");
     }
 }

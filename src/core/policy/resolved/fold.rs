@@ -52,6 +52,30 @@ impl ResolvedPolicy {
         }))
     }
 
+    /// Takes the rules, settings, conditions and messages as the file has them.
+    pub(super) fn unfold(&mut self, definition: &Definition) {
+        let rule = |rule: &Rule| ActiveRule {
+            name: rule.name.clone(),
+            when: rule.when.clone(),
+            containers: rule.containers.clone(),
+            requires_pod_network: rule.requires_pod_network,
+            on_conflict: rule.on_conflict,
+            container: rule.container.clone(),
+            pod: rule.pod.clone(),
+            parameters: parameters_of_rule(rule, definition),
+        };
+        let message = |message: &PolicyWarning| ActiveWarning {
+            code: message.code.clone(),
+            about: message.about.clone(),
+            when: message.when.clone(),
+            message: message.message.clone(),
+        };
+        self.rules = definition.rules.iter().map(rule).collect();
+        self.warnings = definition.warnings.iter().map(message).collect();
+        self.refusals = definition.refusals.iter().map(message).collect();
+        self.settings.clone_from(&definition.settings);
+    }
+
     /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
     /// one of `||` true, CEL needs no value of the other.
     fn known(

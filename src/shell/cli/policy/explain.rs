@@ -9,13 +9,12 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::core::engine::Mutation;
 use crate::core::explain::{self, Explainer, PodFact, Sources, VERSION};
-use crate::core::manifest::{Document, Found, RawDocument, find};
+use crate::core::manifest::{Document, Found, List, RawDocument, find, find_in_item};
 use crate::core::policy::Foreign;
-use crate::core::policy_set::{PolicySet, mutate};
+use crate::core::policy_set::PolicySet;
 use crate::core::policy_test;
-use crate::core::workload::{self, CheckedPod, Findings, NearMiss};
+use crate::core::workload::{self, CheckedPod};
 use crate::shell::builtin;
 use crate::shell::cli::ExitStatus;
 use crate::shell::cli::mutate::{files_of, object_name};
@@ -141,23 +140,25 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
         }
         return Ok(ExitStatus::Done);
     }
-    let explainer = Explainer::new(&loaded.policies, sources);
-    let mut pods =
-        Pods { policies: &loaded.policies, explainer, found: Vec::new(), status: ExitStatus::Done };
-    for file in &arguments.files {
-        pods.source(file, output)?;
+    let mut pods = Pods {
+        policies: &loaded.policies,
+        explainer: Explainer::new(&loaded.policies, sources),
+        output,
+        format: arguments.output,
+        count: 0,
+        status: ExitStatus::Done,
+    };
+    let ended = pods.explain(arguments);
+    // What was printed is whole also if a later document cannot be read.
+    if ended.is_ok() || pods.count > 0 {
+        pods.finish()?;
     }
-    if let Some(review) = &arguments.review {
-        pods.review(review)?;
-    }
-    match arguments.output {
-        Format::Json => json_output(output, &json!({"version": VERSION, "pods": pods.found}))?,
-        Format::Text => {
-            let texts: Vec<String> = pods.found.iter().map(text).collect();
-            output.data(texts.join("\n").as_bytes())?;
-        }
-    }
-    Ok(pods.status)
+    ended.map(|()| pods.status)
+}
+
+/// The beginning of the pods as JSON.
+fn head() -> String {
+    format!("{{\n  \"version\": {VERSION},\n  \"pods\": [")
 }
 
 fn json_output(output: &mut Output, value: &Value) -> anyhow::Result<()> {
@@ -175,80 +176,126 @@ fn text(PodOf { file, document, object, pointer, fact, near_misses }: &PodOf) ->
     text
 }
 
+/// Explains pods one after another, and keeps none of them.
 struct Pods<'a> {
     policies: &'a PolicySet,
     explainer: Explainer<'a>,
-    found: Vec<PodOf>,
+    output: &'a mut Output,
+    format: Format,
+    /// The pods so far.
+    count: usize,
     status: ExitStatus,
 }
 
 impl Pods<'_> {
-    fn source(&mut self, name: &str, output: &mut Output) -> anyhow::Result<()> {
+    fn explain(&mut self, arguments: &Arguments) -> anyhow::Result<()> {
+        for file in &arguments.files {
+            self.source(file)?;
+        }
+        arguments.review.iter().try_for_each(|review| self.review(review))
+    }
+
+    fn source(&mut self, name: &str) -> anyhow::Result<()> {
         if name == "-" {
-            return self.stream("stdin", io::stdin().lock(), output);
+            return self.stream("stdin", io::stdin().lock());
         }
         for path in files_of(Path::new(name))? {
             let name = path.display().to_string();
             let file = File::open(&path).with_context(|| format!("{name} cannot be read"))?;
-            self.stream(&name, BufReader::new(file), output)?;
+            self.stream(&name, BufReader::new(file))?;
         }
         Ok(())
     }
 
-    fn stream(&mut self, file: &str, reader: impl BufRead, output: &mut Output) -> anyhow::Result<()> {
-        let before = self.found.len();
+    fn stream(&mut self, file: &str, reader: impl BufRead) -> anyhow::Result<()> {
+        let before = self.count;
         for (index, raw) in RawDocuments::new(reader).enumerate() {
             let raw = raw.with_context(|| format!("{file}: document {}", index + 1))?;
-            let document = read(file, index + 1, &raw)?;
-            if let Some(value) = &document.value {
-                self.document(file, index + 1, value);
-            }
+            self.document(file, index + 1, &raw)?;
         }
-        if self.found.len() == before {
-            output.message(&format!("{file} has no pod and no pod template"));
+        if self.count == before {
+            self.output.message(&format!("{file} has no pod and no pod template"));
         }
         Ok(())
     }
 
-    fn document(&mut self, file: &str, document: usize, value: &Value) {
-        let found = find(value);
-        let near_misses = self.near_misses(value, &found);
-        for (found, near_misses) in found.into_iter().zip(near_misses) {
-            let Some(pod) = value.pointer(&found.pointer) else { continue };
-            let fact = self.explainer.pod(pod, &found.request);
+    /// Explains the pods of a document; those of a `List` item by item, as far as it can be split.
+    fn document(&mut self, file: &str, number: usize, raw: &RawDocument) -> anyhow::Result<()> {
+        let mut done = 0;
+        if let Some(mut list) = List::split(raw) {
+            while let Some((_, mut item)) = (done < list.count()).then(|| list.read(done)).flatten() {
+                let item = item.value.as_mut().map(|alone| alone["items"][0].take());
+                list.value["items"][done] = item.unwrap_or_default();
+                self.pods(file, number, &list.value, &find_in_item(&list.value, done))?;
+                list.value["items"][done] = Value::Null;
+                done += 1;
+            }
+            if done == list.count() {
+                return Ok(());
+            }
+        }
+        let Some(value) = read(file, number, raw)?.value else { return Ok(()) };
+        let is_done = |found: &Found| {
+            let item = found.pointer.strip_prefix("/items/").and_then(|rest| rest.split('/').next());
+            item.and_then(|item| item.parse::<usize>().ok()).is_some_and(|item| item < done)
+        };
+        let found: Vec<_> = find(&value).into_iter().filter(|found| !is_done(found)).collect();
+        self.pods(file, number, &value, &found)
+    }
+
+    /// Explains the pods that were found in a document.
+    fn pods(&mut self, file: &str, document: usize, value: &Value, found: &[Found]) -> anyhow::Result<()> {
+        let pod_of = |found: &Found| value.pointer(&found.pointer).unwrap_or(&Value::Null);
+        let explained = found.iter().map(|found| self.explainer.pod(pod_of(found), &found.request));
+        let (mutations, facts): (Vec<_>, Vec<_>) = explained.unzip();
+        let pods: Vec<_> = found
+            .iter()
+            .zip(&mutations)
+            .map(|(Found { pointer, request }, mutation)| CheckedPod { pointer, context: request, mutation })
+            .collect();
+        let findings = workload::check(self.policies, value, &pods);
+        for ((found, fact), findings) in found.iter().zip(facts).zip(findings) {
             if fact.reason.as_ref().is_some_and(|reason| reason.code == "malformed_pod") {
                 self.status = ExitStatus::Bad;
             }
-            self.found.push(PodOf {
+            let near_misses = findings
+                .near_misses
+                .into_iter()
+                .map(|miss| json!({"code": miss.code, "path": miss.pointer, "message": miss.message}));
+            self.print(&PodOf {
                 file: file.to_owned(),
                 document,
                 object: object_name(value),
-                pointer: found.pointer,
+                pointer: found.pointer.clone(),
                 fact,
-                near_misses,
-            });
+                near_misses: near_misses.collect(),
+            })?;
+        }
+        Ok(())
+    }
+
+    fn print(&mut self, pod: &PodOf) -> anyhow::Result<()> {
+        let is_first = self.count == 0;
+        self.count += 1;
+        match self.format {
+            Format::Json => {
+                let before = if is_first { head() } else { ",".to_owned() };
+                let pod = serde_json::to_string_pretty(pod)?.replace('\n', "\n    ");
+                self.output.data(format!("{before}\n    {pod}").as_bytes())
+            }
+            Format::Text => {
+                self.output.data(format!("{}{}", if is_first { "" } else { "\n" }, text(pod)).as_bytes())
+            }
         }
     }
 
-    /// The near misses of each pod of a document.
-    fn near_misses(&self, document: &Value, found: &[Found]) -> Vec<Vec<Value>> {
-        let mutations: Vec<Mutation> = found
-            .iter()
-            .map(|found| {
-                let pod = document.pointer(&found.pointer).cloned().unwrap_or_default();
-                mutate(self.policies, pod, &found.request)
-            })
-            .collect();
-        let pods = found.iter().zip(&mutations);
-        let pods: Vec<CheckedPod<'_>> = pods
-            .map(|(Found { pointer, request }, mutation)| CheckedPod { pointer, context: request, mutation })
-            .collect();
-        let of_pod = |findings: Findings| {
-            let object =
-                |miss: NearMiss| json!({"code": miss.code, "path": miss.pointer, "message": miss.message});
-            findings.near_misses.into_iter().map(object).collect()
-        };
-        workload::check(self.policies, document, &pods).into_iter().map(of_pod).collect()
+    /// Ends the output.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        match (self.format, self.count) {
+            (Format::Text, _) => Ok(()),
+            (Format::Json, 0) => self.output.data(format!("{}]\n}}\n", head()).as_bytes()),
+            (Format::Json, _) => self.output.data(b"\n  ]\n}\n"),
+        }
     }
 
     /// Explains the pod of a review. Anything else in the file is an error.
@@ -261,7 +308,7 @@ impl Pods<'_> {
         };
         let name = if name == "-" { "stdin" } else { name };
         let documents = documents.with_context(|| format!("{name} cannot be read"))?;
-        let before = self.found.len();
+        let before = self.count;
         for (index, raw) in documents.iter().enumerate() {
             let Some(value) = read(name, index + 1, raw)?.value else { continue };
             if value["kind"] != "AdmissionReview" {
@@ -271,9 +318,9 @@ impl Pods<'_> {
                     index + 1
                 );
             }
-            self.document(name, index + 1, &value);
+            self.pods(name, index + 1, &value, &find(&value))?;
         }
-        if self.found.len() == before {
+        if self.count == before {
             bail!("{name}: the review creates no pod, so that the webhook leaves it as it is");
         }
         Ok(())
