@@ -1,24 +1,18 @@
 //! Merging the rules that apply into the pod.
 //!
 //! [`merge`] goes through the parts of the pod in order: claims, containers, containers that the policy adds, the rest
-//! of the pod, volumes. [`apply`](apply::apply) chooses the module for each kind of instruction.
+//! of the pod, volumes. [`apply`](apply::apply) chooses the module for each kind of instruction. Which rules apply is
+//! decided before, and what was changed is kept by the record.
 
-mod annotations;
 mod apply;
-mod command_line;
-mod context;
-mod env;
+mod container;
+mod facts;
 mod fields;
-mod list_in_string;
 mod messages;
-mod mounts;
 mod named_container;
-mod object_list;
-mod replace;
-mod resources;
-mod security;
+mod rule;
 mod settings;
-mod user;
+mod text;
 mod volumes;
 
 use serde_json::Value;
@@ -34,9 +28,10 @@ use super::evaluate::{Row, Rules, Scope, go_on};
 use super::record::{Author, ChangeLog, Cursor, Part, Reason, Stop};
 
 use apply::apply_rule;
-use context::{Merge, PodFacts};
+use facts::PodFacts;
 pub(super) use messages::about_pod;
 use named_container::inject_named;
+use rule::Merge;
 use settings::SettingsOf;
 
 /// Merges the rules that apply into the pod.
@@ -53,7 +48,7 @@ pub(super) fn merge(
     facts.give_back_volumes(pod);
     merged?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
-    user::warn_without_root(pod, facts.capabilities, log);
+    container::warn_without_root(pod, facts.capabilities, log);
     Ok(())
 }
 

@@ -8,9 +8,8 @@ use serde_json::Value;
 use crate::core::policy::overlay::Instruction;
 use crate::core::schema::Default;
 
-use super::annotations;
-use super::context::Merge;
-use super::{env, fields, mounts, replace, resources, security};
+use super::rule::Merge;
+use super::{container, fields, text};
 use crate::core::engine::record::{Cursor, Reason};
 
 /// Merges instructions of a rule into an object.
@@ -52,15 +51,15 @@ fn apply_one(
         }
         Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
         Instruction::Set { field, entries } => fields::set(merge, cursor, field, entries),
-        Instruction::Replace { field, list } => replace::list(merge, cursor, field, list),
+        Instruction::Replace { field, list } => fields::replace(merge, cursor, field, list),
         Instruction::Annotations { field, keys, entries } => {
-            annotations::merge(merge, cursor, field, *keys, entries)
+            text::annotations(merge, cursor, field, *keys, entries)
         }
-        Instruction::Env { field, variables } => env::merge(merge, cursor, field, variables),
-        Instruction::Mounts { field, mounts } => mounts::merge(merge, cursor, field, mounts),
-        Instruction::Amounts(amounts) => resources::merge(merge, cursor, amounts),
-        Instruction::Capabilities { field, lists } => security::merge(merge, cursor, field, lists),
-        Instruction::Claims { field, entries } => resources::claims(merge, cursor, field, entries),
+        Instruction::Env { field, variables } => container::env(merge, cursor, field, variables),
+        Instruction::Mounts { field, mounts } => container::mounts(merge, cursor, field, mounts),
+        Instruction::Amounts(amounts) => container::amounts(merge, cursor, amounts),
+        Instruction::Capabilities { field, lists } => container::capabilities(merge, cursor, field, lists),
+        Instruction::Claims { field, entries } => container::claims(merge, cursor, field, entries),
         Instruction::Computed { object, field, expression } => {
             let computed = merge.compiled(object, field, expression)?;
             computed.map_or(Ok(()), |instruction| apply_one(merge, cursor, &instruction))

@@ -1,4 +1,11 @@
-//! Fields without rules of their own: values, maps, keyed lists and sets.
+//! Fields without rules of their own: values, maps, keyed lists, sets, and lists that take the place of the pod's.
+//! What one does with them follows from the schema alone. Fields of a container with rules of their own are in
+//! `container`, and annotations in `text`.
+
+mod exclusions;
+mod replace;
+
+pub(super) use replace::list as replace;
 
 use serde_json::Value;
 
@@ -6,7 +13,7 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Element, Template, evaluate_key};
 use crate::core::schema::{Default, Field, Format, Shape, same};
 
-use super::context::{Merge, Settled, brief};
+use super::rule::{Merge, Settled, brief};
 use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
 
 /// Merges a field that is one value.

@@ -9,7 +9,7 @@ use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::{About, ActiveWarning, ResolvedPolicy, VALUE};
 
-use super::env::name_of;
+use super::container::name_of;
 use crate::core::engine::evaluate::{Row, Scope};
 use crate::core::engine::record::{ChangeLog, Cursor, Kept, Reason, Stop, Warning, WarningKind};
 

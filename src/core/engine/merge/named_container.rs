@@ -6,7 +6,7 @@ use crate::core::policy::OnConflict;
 use crate::core::policy::overlay::NamedContainer;
 
 use super::apply::apply_rule;
-use super::context::{Merge, brief};
+use super::rule::{Merge, brief};
 use crate::core::engine::record::{
     Author, ChangeLog, Cursor, Kept, Part, Reason, WarningKind, add_container,
 };

@@ -135,7 +135,7 @@ impl PolicyVolumes {
         for volume in self.list.iter().filter(|volume| volume.in_pod || !volume.used) {
             log.written_by(|| volume.author.clone());
             let path = ["spec", "volumes", volume.value["name"].as_str().unwrap_or_default()];
-            if volume.used {
+            if volume.in_pod {
                 log.present(&path);
             } else {
                 log.left_out(&path, || "no container mounts it".to_owned());

@@ -7,14 +7,14 @@ use crate::core::policy::interpolation::text_of;
 use crate::core::policy::overlay::{EntriesEdit, ListEdit, NetworksEdit, StringValue, evaluate_key};
 use crate::core::schema::{Field, Format};
 
-use super::context::{Merge, Settled};
-use super::list_in_string::with_entry;
+use super::list::with_entry;
 use super::object_list::{ObjectList, covers_object};
 use crate::core::engine::analysis::with_networks;
+use crate::core::engine::merge::rule::{Merge, Settled};
 use crate::core::engine::record::{Cursor, Kept, MAX_ANNOTATIONS, Reason, WarningKind, malformed, shorten};
 
 /// Merges entries into the annotations of the pod.
-pub(super) fn merge(
+pub(in crate::core::engine::merge) fn merge(
     merge: &mut Merge<'_, '_>,
     metadata: &mut Cursor<'_>,
     field: &'static Field,

@@ -1,15 +1,16 @@
-//! Capabilities of a container.
+//! Capabilities of a container, and the user without whom they have no effect.
 
 use serde_json::Value;
 
 use crate::core::policy::overlay::Template;
 use crate::core::schema::Field;
 
-use super::context::Merge;
-use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
+use crate::core::engine::merge::rule::Merge;
+use crate::core::engine::record::{ChangeLog, Cursor, Kept, Reason, Warning, WarningKind};
+use crate::core::pointer::at_pointer;
 
 /// Merges names into the capabilities of a security context.
-pub(super) fn merge(
+pub(in crate::core::engine::merge) fn merge(
     merge: &mut Merge<'_, '_>,
     context: &mut Cursor<'_>,
     field: &'static Field,
@@ -78,4 +79,33 @@ fn names(list: &Value) -> impl Iterator<Item = String> {
 fn bare(capability: &str) -> String {
     let upper = capability.to_uppercase();
     upper.strip_prefix("CAP_").map_or_else(|| upper.clone(), str::to_owned)
+}
+
+/// The setting by which a container does not run as root; `None` if there is none.
+fn not_root(pod: &Value, container: &Value) -> Option<String> {
+    let setting = |key: &str| {
+        let own = &container["securityContext"][key];
+        if own.is_null() { pod["spec"]["securityContext"][key].clone() } else { own.clone() }
+    };
+    match setting("runAsUser").as_i64() {
+        Some(0) => None,
+        Some(user) => Some(format!("runAsUser: {user}")),
+        None => (setting("runAsNonRoot").as_bool() == Some(true)).then(|| "runAsNonRoot: true".to_owned()),
+    }
+}
+
+/// Reports capabilities of containers that do not run as root: they have no effect, because the kernel has no ambient
+/// capabilities in containers.
+pub(in crate::core::engine::merge) fn warn_without_root(
+    pod: &Value,
+    capabilities: Vec<(String, String)>,
+    log: &mut ChangeLog,
+) {
+    for (path, capability) in capabilities {
+        let container = at_pointer(pod, &path).unwrap_or(&Value::Null);
+        if let Some(because) = not_root(pod, container) {
+            let kind = WarningKind::CapabilityWithoutRoot { capability, because };
+            log.warnings.push(Warning { path, kind, rule: String::new() });
+        }
+    }
 }

@@ -1,7 +1,12 @@
 //! Lists that a string holds with a separator, such as `LD_LIBRARY_PATH`.
 
 /// `list` with `entry` in front of it or after it; `None` if `list` has it already.
-pub(super) fn with_entry(list: &str, entry: &str, separator: &str, prepend: bool) -> Option<String> {
+pub(in crate::core::engine::merge) fn with_entry(
+    list: &str,
+    entry: &str,
+    separator: &str,
+    prepend: bool,
+) -> Option<String> {
     if list.is_empty() {
         return (!entry.is_empty()).then(|| entry.to_owned());
     }

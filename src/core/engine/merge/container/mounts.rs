@@ -8,12 +8,12 @@ use crate::core::policy::OnConflict;
 use crate::core::policy::overlay::Element;
 use crate::core::schema::{Field, Shape, covers};
 
-use super::context::{Merge, brief};
-use super::volumes::{clean_path, is_volume};
+use crate::core::engine::merge::rule::{Merge, brief};
+use crate::core::engine::merge::volumes::{clean_path, is_volume};
 use crate::core::engine::record::{Cursor, Kept, ListCursor, Reason, WarningKind};
 
 /// Merges mounts into the list of a container.
-pub(super) fn merge(
+pub(in crate::core::engine::merge) fn merge(
     merge: &mut Merge<'_, '_>,
     container: &mut Cursor<'_>,
     field: &'static Field,

@@ -9,7 +9,7 @@ use crate::core::policy::overlay::{Amount, Element, Template, evaluate_key};
 use crate::core::quantity::{Quantity, same_quantity};
 use crate::core::schema::{Field, Format, Shape, can_overcommit, resource_amount, resource_pair};
 
-use super::context::{Merge, Settled, brief};
+use crate::core::engine::merge::rule::{Merge, Settled, brief};
 use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
 
 /// The amount of a resource that the policy wants.
@@ -20,7 +20,7 @@ struct Wanted {
 }
 
 /// Merges amounts into the resources of a container.
-pub(super) fn merge(
+pub(in crate::core::engine::merge) fn merge(
     merge: &mut Merge<'_, '_>,
     resources: &mut Cursor<'_>,
     amounts: &[Amount],
@@ -209,7 +209,7 @@ fn at_most(less: &Value, more: &Value) -> bool {
 }
 
 /// Merges claims that a container uses. Each names a claim of the pod.
-pub(super) fn claims(
+pub(in crate::core::engine::merge) fn claims(
     merge: &Merge<'_, '_>,
     resources: &mut Cursor<'_>,
     field: &'static Field,

@@ -5,11 +5,11 @@ use serde_json::Value;
 use crate::core::policy::overlay::Template;
 use crate::core::schema::{Field, same};
 
-use super::context::{Merge, brief};
+use crate::core::engine::merge::rule::{Merge, brief};
 use crate::core::engine::record::{Cursor, Reason, WarningKind, malformed};
 
 /// Replaces a list, and reports the entries that the pod had.
-pub(super) fn list(
+pub(in crate::core::engine::merge) fn list(
     merge: &mut Merge<'_, '_>,
     cursor: &mut Cursor<'_>,
     field: &'static Field,

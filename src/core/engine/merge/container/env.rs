@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use crate::core::policy::overlay::{ListEdit, Variable};
 use crate::core::schema::{Field, Shape, covers};
 
-use super::context::Merge;
-use super::list_in_string::with_entry;
+use crate::core::engine::merge::rule::Merge;
+use crate::core::engine::merge::text::with_entry;
 use crate::core::engine::record::{Cursor, Kept, ListCursor, Reason};
 
 /// Merges variables into the list of a container.
-pub(super) fn merge(
+pub(in crate::core::engine::merge) fn merge(
     merge: &mut Merge<'_, '_>,
     container: &mut Cursor<'_>,
     field: &'static Field,
@@ -65,7 +65,7 @@ fn position(list: &ListCursor<'_>, name: Option<&str>) -> Option<usize> {
 }
 
 /// The name of a variable. It is nearly always the first field, which is found without hashing.
-pub(super) fn name_of(entry: &Value) -> Option<&str> {
+pub(in crate::core::engine::merge) fn name_of(entry: &Value) -> Option<&str> {
     let map = entry.as_object()?;
     match map.iter().next() {
         Some((key, value)) if key == "name" => value.as_str(),
