@@ -124,9 +124,7 @@ impl<'a> Explainer<'a> {
             messages = self.evaluate(&mut fact, at, [pod, injected], trace, context);
         }
         if let Some(reason) = &mut fact.reason {
-            let is_own = |message: &&MessageResult| {
-                message.code == reason.code && message.condition.value == Some(true)
-            };
+            let is_own = |message: &&MessageResult| message.code == reason.code;
             reason.condition = messages.iter().find(is_own).map(|message| message.condition.clone());
         }
         fact.warnings = mutation.warnings.iter().map(|warning| warning_of(warning, &messages)).collect();
@@ -239,7 +237,6 @@ fn warning_of(warning: &Warning, messages: &[MessageResult]) -> WarningFact {
     let code = warning.code();
     let is_own = |message: &&MessageResult| {
         message.code == code
-            && message.condition.value == Some(true)
             && message.container.as_ref().is_none_or(|path| warning.path.starts_with(path.as_str()))
     };
     WarningFact {

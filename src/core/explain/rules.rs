@@ -53,7 +53,7 @@ pub struct VariableValue {
     pub used: bool,
 }
 
-/// A warning or refusal that the policy declares, for the pod or for a container.
+/// A warning or refusal that the policy declares and gives, for the pod or for a container.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct MessageResult {
     pub(super) code: String,
@@ -170,8 +170,11 @@ impl<'a> Evaluation<'a> {
     fn messages(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         let (definition, compiled) = (self.definition, self.compiled);
         for message in definition.refusals.iter().chain(&definition.warnings) {
-            let of =
-                |bindings: &Bindings<'_, '_>| Reasons { definition, bindings, compiled }.of(&message.when);
+            // Only a message that is given needs its reasons.
+            let of = |bindings: &Bindings<'_, '_>| {
+                let given = message.when.holds(bindings) == Ok(true);
+                given.then(|| Reasons { definition, bindings, compiled }.of(&message.when))
+            };
             let (container, condition) = match (&message.about, scope) {
                 (About::Pod, ScopeOf::Injected) => (None, of(bindings)),
                 (About::Container, ScopeOf::Container { list, index, .. }) => {
@@ -187,7 +190,9 @@ impl<'a> Evaluation<'a> {
                 }
                 _ => continue,
             };
-            self.messages.push(MessageResult { code: message.code.clone(), container, condition });
+            if let Some(condition) = condition {
+                self.messages.push(MessageResult { code: message.code.clone(), container, condition });
+            }
         }
     }
 }

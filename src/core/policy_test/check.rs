@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::core::engine::{Mutation, Outcome, Reason, SKIPPED, STAMP, Warning};
 use crate::core::manifest::{self, Found};
 use crate::core::policy::PodContext;
-use crate::core::policy_set::{PolicySet, mutate};
+use crate::core::policy_set::{PolicySet, mutate_traced};
 use crate::core::schema::{self, Shape};
 
 use super::case::{Case, Subject};
@@ -53,8 +53,8 @@ pub fn run(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mu
     let results: Vec<Actual> = tested
         .iter()
         .map(|one| {
-            let mutation = mutate(policies, one.pod.clone(), &one.context);
-            coverage.record(policies, &one.pod, &one.context, &mutation);
+            let (mutation, trace) = mutate_traced(policies, one.pod.clone(), &one.context);
+            coverage.record(policies, &one.pod, &one.context, (&mutation, trace.as_ref()));
             Actual::of(mutation)
         })
         .collect();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, Reason, ScopeOf, each_scope};
+use crate::core::engine::{Mutation, Outcome, Reason, ScopeOf, Trace, each_scope};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::{About, Definition, PodContext, Policy, VALUE};
@@ -131,18 +131,21 @@ impl Coverage {
         }
     }
 
-    /// Records the conditions of each policy that a pod matches.
+    /// Records the conditions of each policy that a pod matches, and the rules that the engine applied.
     pub(super) fn record(
         &mut self,
         policies: &PolicySet,
         pod: &Value,
         context: &PodContext,
-        mutation: &Mutation,
+        (mutation, trace): (&Mutation, Option<&Trace>),
     ) {
+        let none = Trace::default();
         for policy in policies.policies() {
             let coverage = self.of(policy.definition());
             if policies.concerns(policy, pod, context) {
-                coverage.record(policy, pod, context, mutation);
+                let is_chosen = mutation.policy.as_deref() == Some(policy.name());
+                let trace = trace.filter(|_| is_chosen).unwrap_or(&none);
+                coverage.record(policy, pod, context, mutation, trace);
             }
         }
     }
@@ -200,7 +203,14 @@ impl PolicyCoverage {
         Self { policy: definition.name.clone(), file: definition.file.clone(), seen }
     }
 
-    fn record(&mut self, policy: &Policy, pod: &Value, context: &PodContext, mutation: &Mutation) {
+    fn record(
+        &mut self,
+        policy: &Policy,
+        pod: &Value,
+        context: &PodContext,
+        mutation: &Mutation,
+        trace: &Trace,
+    ) {
         let after = mutation.outcome.changed().map_or(pod, |changed| &changed.pod);
         let mut run = Run {
             definition: policy.definition(),
@@ -210,16 +220,15 @@ impl PolicyCoverage {
                 _ => None,
             },
             matches: true,
-            active: Vec::new(),
-            applied: vec![false; policy.definition().rules.len()],
-            active_settings: Vec::new(),
+            trace,
             coverage: self,
         };
         // A pod for which an expression has no value is refused, which the case sees.
         let _ = each_scope(policy, pod, after, context, &mut |scope, _, bindings| run.visit(scope, bindings));
         if run.matches {
-            for (rule, applied) in run.definition.rules.iter().zip(&run.applied) {
-                run.coverage.see(Kind::Rule, &rule.name, Some(*applied));
+            for rule in &run.definition.rules {
+                let applied = trace.applied.iter().any(|applied| applied.rule == rule.name);
+                run.coverage.see(Kind::Rule, &rule.name, Some(applied));
             }
         }
     }
@@ -252,11 +261,7 @@ struct Run<'a> {
     refusal: Option<&'a Reason>,
     /// The value of `match.when`.
     matches: bool,
-    /// The rules whose `when` holds.
-    active: Vec<bool>,
-    /// The rules that select a container.
-    applied: Vec<bool>,
-    active_settings: Vec<bool>,
+    trace: &'a Trace,
     coverage: &'a mut PolicyCoverage,
 }
 
@@ -265,9 +270,10 @@ impl Run<'_> {
         match scope {
             ScopeOf::Pod => self.visit_pod(bindings),
             _ if !self.matches => {}
-            ScopeOf::Container { list, index, gpus } => {
+            ScopeOf::Container { list, index, .. } => {
                 let container = &self.pod["spec"][list][index];
-                if self.visit_container(gpus, bindings) {
+                self.visit_container(bindings);
+                if self.trace.applied.iter().any(|applied| (applied.list, applied.index) == (list, index)) {
                     self.visit_messages(bindings, |about| match about {
                         About::Variable(name) => own_variable(container, name).map(Some),
                         About::Container => Some(None),
@@ -282,44 +288,31 @@ impl Run<'_> {
     }
 
     fn visit_pod(&mut self, bindings: &Bindings<'_, '_>) {
-        let holds = |when: Option<&Interpolation>| when.and_then(|when| when.holds(bindings).ok());
-        let value = holds(self.definition.matcher.when.as_ref());
+        let value = holds(self.definition.matcher.when.as_ref(), bindings);
         self.coverage.see(Kind::Match, "", value);
         self.matches = value.unwrap_or(true);
         if !self.matches {
             return;
         }
         for rule in &self.definition.rules {
-            let value = holds(rule.when.as_ref());
-            self.coverage.see(Kind::When, &rule.name, value);
-            self.active.push(value.unwrap_or(rule.when.is_none()));
+            self.coverage.see(Kind::When, &rule.name, holds(rule.when.as_ref(), bindings));
         }
         for settings in &self.definition.settings {
-            let value = holds(settings.when.as_ref());
-            self.coverage.see(Kind::SettingsWhen, &settings.name, value);
-            self.active_settings.push(value.unwrap_or(settings.when.is_none()));
+            self.coverage.see(Kind::SettingsWhen, &settings.name, holds(settings.when.as_ref(), bindings));
         }
     }
 
-    /// Records the conditions about a container. Returns whether a rule selects it.
-    fn visit_container(&mut self, gpus: i64, bindings: &Bindings<'_, '_>) -> bool {
-        let host_network = self.pod["spec"]["hostNetwork"] == true;
-        let holds = |condition: Option<&Interpolation>| condition.and_then(|text| text.holds(bindings).ok());
-        let mut selected = false;
-        for (at, rule) in self.definition.rules.iter().enumerate().filter(|(at, _)| self.active[*at]) {
-            let value = holds(rule.containers.as_ref());
-            self.coverage.see(Kind::Containers, &rule.name, value);
-            let applies = value.unwrap_or(rule.containers.is_none() && gpus > 0)
-                && !(rule.requires_pod_network && host_network);
-            self.applied[at] |= applies;
-            selected |= applies;
+    /// Records the conditions about a container, of the rules and settings whose `when` holds.
+    fn visit_container(&mut self, bindings: &Bindings<'_, '_>) {
+        let rules = self.definition.rules.iter();
+        let rules = rules.map(|rule| (Kind::Containers, &rule.name, &rule.when, &rule.containers));
+        let settings = self.definition.settings.iter();
+        let settings = settings.map(|one| (Kind::SettingsContainers, &one.name, &one.when, &one.containers));
+        for (kind, name, when, containers) in rules.chain(settings) {
+            if holds(when.as_ref(), bindings).unwrap_or(when.is_none()) {
+                self.coverage.see(kind, name, holds(containers.as_ref(), bindings));
+            }
         }
-        let settings = self.definition.settings.iter().zip(&self.active_settings);
-        for (settings, _) in settings.filter(|(_, active)| **active) {
-            let value = holds(settings.containers.as_ref());
-            self.coverage.see(Kind::SettingsContainers, &settings.name, value);
-        }
-        selected
     }
 
     /// Records the messages for which `value_of` has a value: that of a variable, or none if the message is about
@@ -352,6 +345,11 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// The value of a condition; `None` without one, and for one that has no value.
+fn holds(condition: Option<&Interpolation>, bindings: &Bindings<'_, '_>) -> Option<bool> {
+    condition.and_then(|condition| condition.holds(bindings).ok())
 }
 
 /// The value of a variable that a container sets itself. Of several entries, the last one counts.
