@@ -221,6 +221,25 @@ fn the_pod_of_a_review_is_explained_and_nothing_else_is_a_review() {
 }
 
 #[test]
+fn the_pods_of_a_list_are_explained_as_on_their_own() {
+    let item = |pod: &str| format!("- {}", pod.trim_end().replace('\n', "\n  "));
+    let second = POD.replace("name: trainer", "name: other");
+    let list = format!("apiVersion: v1\nkind: List\nitems:\n{}\n{}\n", item(POD), item(&second));
+    let of =
+        |text: &str| lab(&[], &["-f", "-", "-o", "json"], text).exits(0).values().remove(0)["pods"].clone();
+    let (mut found, alone) = (of(&list), of(POD));
+    let pointers = [&found[0]["pointer"], &found[1]["pointer"]];
+    assert_eq!(pointers, [&json!("/items/0"), &json!("/items/1")]);
+    for key in ["object", "pointer"] {
+        found[0][key] = alone[0][key].clone();
+    }
+    assert_eq!(found[0], alone[0]);
+    // What was explained before a document that cannot be read is whole.
+    let broken = lab(&[], &["-f", "-", "-o", "json"], &format!("{POD}---\na: [\n")).exits(2);
+    assert_eq!(broken.values()[0]["pods"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
 fn each_pod_has_the_outcome_that_mutate_reports() {
     let policies = ["gcp-tcpxo", "gcp-tcpx", "gcp-gib"];
     let workloads = all_workloads();

@@ -65,27 +65,43 @@ fn a_full_disk_is_an_error() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("error"), "{output:?}");
 }
 
-#[test]
-fn documents_are_served_before_the_input_ends() {
-    // The output buffer is some 64 KiB; more than that has to come out while standard input is still open.
+/// All that a command writes for this input. The output buffer is some 64 KiB; more than that has to come out while
+/// standard input is still open.
+fn output_before_the_end(args: &[&str], text: String) -> Vec<u8> {
     let mut command = command(std::path::Path::new(super::ROOT));
-    command.args(["mutate", "--policy", "aws-efa", "-q"]);
+    command.args(args);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = child.stdout.take().unwrap();
     let writer = thread::spawn(move || {
-        input.write_all(many().as_bytes()).unwrap();
+        input.write_all(text.as_bytes()).unwrap();
         input
     });
     let mut bytes = vec![0; 256 * 1024];
     output.read_exact(&mut bytes).unwrap();
-    let input = thread::spawn(move || {
-        let mut rest = Vec::new();
-        output.read_to_end(&mut rest).unwrap();
-        rest
+    let reader = thread::spawn(move || {
+        output.read_to_end(&mut bytes).unwrap();
+        bytes
     });
     drop(writer.join().unwrap());
-    assert_eq!(bytes.len() + input.join().unwrap().len(), many().len());
+    let bytes = reader.join().unwrap();
     assert_eq!(wait(&mut child, Instant::now()), Some(0));
+    bytes
+}
+
+#[test]
+fn documents_are_served_before_the_input_ends() {
+    let written = output_before_the_end(&["mutate", "--policy", "aws-efa", "-q"], many());
+    assert_eq!(written.len(), many().len());
+}
+
+#[test]
+fn pods_are_explained_before_the_input_ends() {
+    let pods = format!("---\n{}", POD.replace("\"true\"", "\"false\"")).repeat(2_000);
+    let text = output_before_the_end(&["policy", "explain", "aws-efa", "-f", "-"], pods.clone());
+    let heads = String::from_utf8(text).unwrap().matches("stdin: document ").count();
+    let json = output_before_the_end(&["policy", "explain", "aws-efa", "-f", "-", "-o", "json"], pods);
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!((heads, json["pods"].as_array().map(Vec::len)), (2_000, Some(2_000)));
 }
