@@ -1,37 +1,24 @@
 //! The explanation of a policy, and of the injection of a pod: facts, and their form as text.
 //!
-//! The facts are read off the policy, off the trace of an injection, and off its conditions, which are evaluated again.
+//! `policy` has the facts about a policy, and `pod` those about the injection of a pod. They only read: what became of
+//! a value is in the record of the engine.
 
-mod additions;
-mod condition;
-mod constants;
-mod fields;
-mod matching;
-mod needs;
+mod lines;
 mod parameters;
-mod place;
 mod pod;
-mod pod_text;
 mod policy;
-mod policy_text;
-mod rules;
-mod split;
 mod text;
 
-pub use additions::{AdditionFact, RuleFact};
-pub use condition::{ConditionFact, Operand, Read};
-pub use fields::FieldFact;
-pub use matching::{MatchFact, PartFact};
-pub use needs::{NeedFact, NeedKind};
+pub use lines::FileLine;
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
-pub use place::Place;
-pub use pod::{ContainerFact, Explainer, NodeFact, PodFact, PodParameter, ReasonFact, WarningFact};
-pub use pod_text::pod_text;
-pub use policy::{
-    FabricFact, GpuFact, MessageFact, PolicyFact, SettingsFact, TriggerFact, VariableFact, policy,
+pub use pod::{
+    ConditionFact, ContainerCondition, ContainerFact, Explainer, FieldFact, MatchFact, NodeFact, Operand,
+    PartFact, PodFact, PodParameter, Read, ReasonFact, RuleResult, VariableValue, WarningFact, pod_text,
 };
-pub use policy_text::policy_text;
-pub use rules::{ContainerCondition, RuleResult, VariableValue};
+pub use policy::{
+    AdditionFact, FabricFact, GpuFact, MessageFact, NeedFact, NeedKind, PolicyFact, RuleFact, SettingsFact,
+    TriggerFact, VariableFact, policy, policy_text,
+};
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
 pub const VERSION: u32 = 1;

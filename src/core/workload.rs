@@ -4,8 +4,8 @@
 //! its pods, and change nothing. A document can be a pod, whose pointer is empty.
 
 mod gpus;
-mod likeness;
-mod podless;
+mod no_pods;
+mod spelling;
 mod trigger;
 
 use std::collections::HashSet;
@@ -17,7 +17,7 @@ use crate::core::pointer::{at_pointer, field_path, push_token};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
-pub use podless::{NO_POD_TEMPLATE, podless};
+pub use no_pods::{NO_POD_TEMPLATE, note as note_without_pods};
 
 /// A request for the fabric that has no effect, and the change that gives it one.
 #[derive(Debug, Clone, PartialEq, Eq)]

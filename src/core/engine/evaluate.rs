@@ -1,6 +1,6 @@
 //! The evaluation of a policy for a pod: the condition of the policy, and the rules that apply to each container.
 //!
-//! It reads the analysis, and changes nothing.
+//! It reads the analysis, and changes nothing. What the rules add is evaluated by the merge.
 
 mod condition;
 mod rules;

@@ -10,7 +10,7 @@ use crate::core::policy::{Origin, Parameter, Policy, Resolution, Setting, resolv
 use crate::core::policy_list::Bounds;
 use crate::core::values::Values;
 
-use super::place::{Files, Place, Within};
+use super::lines::{FileLine, Files, Within};
 
 /// The files and options from which an operator's values come.
 #[derive(Debug, Clone, Copy)]
@@ -52,7 +52,7 @@ pub struct ValueFact {
     pub detail: Option<String>,
     /// The line that has the value; none for an option.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub place: Option<Place>,
+    pub place: Option<FileLine>,
 }
 
 /// The kinds of sources of a value.

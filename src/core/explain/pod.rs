@@ -1,4 +1,14 @@
-//! The facts about one pod: the policies that were looked at, the rules that applied, and the author of each field.
+//! The facts about one pod: the policies that were looked at, the rules that applied, and the outcome for each field.
+//!
+//! The outcomes are those that the engine recorded. The reasons of conditions come from evaluating them again, with the
+//! values that the engine reads; nothing is decided here.
+
+mod condition;
+mod fields;
+mod matching;
+mod rules;
+mod split;
+mod text;
 
 use std::collections::BTreeSet;
 
@@ -12,12 +22,17 @@ use crate::core::policy::node::Selection;
 use crate::core::policy::{Definition, Parameter, PodContext, Policy, Rule, SelectedLabel};
 use crate::core::policy_set::{PolicySet, mutate_traced};
 
-use super::condition::{Compiled, ConditionFact, Reasons};
-use super::fields::{FieldFact, of_result};
-use super::matching::{MatchFact, parts};
+use super::lines::Files;
 use super::parameters::{self, Sources, ValueFact};
-use super::place::Files;
-use super::rules::{Evaluation, MessageResult, RuleResult, VariableValue};
+use condition::{Compiled, Reasons};
+pub use condition::{ConditionFact, Operand, Read};
+pub use fields::FieldFact;
+use fields::of_result;
+use matching::parts;
+pub use matching::{MatchFact, PartFact};
+pub use rules::{ContainerCondition, RuleResult, VariableValue};
+use rules::{Evaluation, MessageResult};
+pub use text::pod_text;
 
 /// A pod or pod template.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

@@ -1,4 +1,11 @@
 //! The facts about a policy: its triggers, parameters, additions and messages, and its needs.
+//!
+//! They are read off the definition and the values of the parameters. No pod is looked at here.
+
+mod additions;
+mod constants;
+mod needs;
+mod text;
 
 use serde::Serialize;
 
@@ -6,11 +13,14 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::settings::Way;
 use crate::core::policy::{About, Policy};
 
-use super::additions::{GPU_CONTAINERS, RuleFact, rules};
-use super::condition::source;
-use super::needs::{NeedFact, needs};
+use super::lines::{FileLine, Files};
 use super::parameters::{ParameterFact, Sources, declared};
-use super::place::{Files, Place};
+use super::text::{GPU_CONTAINERS, source};
+use additions::rules;
+pub use additions::{AdditionFact, RuleFact};
+use needs::needs;
+pub use needs::{NeedFact, NeedKind};
+pub use text::policy_text;
 
 /// A policy with the values of its parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -97,7 +107,7 @@ pub struct SettingsFact {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MessageFact {
     pub code: String,
-    pub place: Option<Place>,
+    pub place: Option<FileLine>,
     pub when: String,
     /// The pod, a container, or a variable of it.
     pub about: String,

@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 
-use super::constants::shown;
+use crate::core::policy::interpolation::Interpolation;
+
+/// The condition of rules and settings without `containers`.
+pub(super) const GPU_CONTAINERS: &str = "gpus > 0";
 
 /// The longest line, except where one word is longer.
 const WIDTH: usize = 118;
@@ -145,6 +148,27 @@ pub(super) fn value(path: &str, value: &Value) -> String {
         (1, Some((key, value))) => format!("{key} {}", brief(value)),
         _ => brief(&Value::Object(rest)),
     }
+}
+
+/// A value for people: a string as it is, everything else as JSON.
+pub(super) fn shown(value: &Value) -> String {
+    crate::core::policy::interpolation::text_of(value)
+}
+
+/// The expression of a condition, without `${` and `}`.
+pub(super) fn inner(condition: &Interpolation) -> String {
+    let source = condition.source();
+    let inner = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).map(str::to_owned);
+    inner.unwrap_or(source)
+}
+
+/// The expression of a condition, on one line.
+pub(super) fn source(condition: &Interpolation) -> String {
+    one_line(&inner(condition))
+}
+
+pub(super) fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -161,7 +161,7 @@ fn add_findings(
 ) {
     if injected.templates.is_empty() {
         let note = |message| Note { pointer: String::new(), code: NO_POD_TEMPLATE, message };
-        injected.notes.extend(workload::podless(policies, root, pointer).map(note));
+        injected.notes.extend(workload::note_without_pods(policies, root, pointer).map(note));
         return;
     }
     let templates = injected.templates.iter().zip(contexts);

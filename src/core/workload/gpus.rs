@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::core::pointer::{at_pointer, push_token};
 use crate::core::policy_set::PolicySet;
 
-use super::{NearMiss, Pod, likeness};
+use super::{NearMiss, Pod, spelling};
 
 const LISTS: [&str; 2] = ["initContainers", "containers"];
 
@@ -54,7 +54,7 @@ pub(super) fn not_found(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearM
             for key in
                 amounts.into_iter().flat_map(Map::keys).filter(|key| !resources.contains(&key.as_str()))
             {
-                let like = resources.iter().find(|known| likeness::of_resource(key, known));
+                let like = resources.iter().find(|known| spelling::of_resource(key, known));
                 let Some(known) = like else { continue };
                 let map = format!("{container}/resources/{list}");
                 let message =

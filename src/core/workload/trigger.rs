@@ -6,7 +6,7 @@ use crate::core::pointer::{at_pointer, push_token};
 use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 
-use super::{NearMiss, Pod, likeness};
+use super::{NearMiss, Pod, spelling};
 
 /// The annotations that trigger the policies whose other conditions the pod meets.
 pub(super) fn of<'p>(policies: &'p PolicySet, pod: &Pod<'_>) -> Vec<(&'p str, &'p str)> {
@@ -50,7 +50,7 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
         let entries = at_pointer(pod.document, &map).and_then(Value::as_object);
         for (key, value) in entries.into_iter().flatten() {
             let exact = triggers.iter().find(|(trigger, _)| trigger == key);
-            let like = || triggers.iter().find(|(trigger, _)| likeness::of_trigger(key, trigger));
+            let like = || triggers.iter().find(|(trigger, _)| spelling::of_trigger(key, trigger));
             let Some((trigger, wanted)) = exact.or_else(like) else { continue };
             if asks(value, wanted) {
                 let mut pointer = map.clone();

@@ -10,10 +10,10 @@ use crate::core::engine::FieldState;
 use super::condition::{ConditionFact, Operand, Read};
 use super::fields::FieldFact;
 use super::matching::MatchFact;
-use super::parameters::{SourceKind, ValueFact};
-use super::pod::{PodFact, PodParameter};
 use super::rules::RuleResult;
-use super::text::{Text, brief, cell, value};
+use super::{PodFact, PodParameter};
+use crate::core::explain::parameters::{SourceKind, ValueFact};
+use crate::core::explain::text::{Text, brief, cell, value};
 
 /// The text about a pod. `head` says where the pod is.
 pub fn pod_text(head: &str, fact: &PodFact) -> String {

@@ -10,16 +10,16 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::phase::Phase;
 use crate::core::policy::{About, Definition, VALUE};
 
-use super::additions::GPU_CONTAINERS;
 use super::condition::{Compiled, ConditionFact, Operand, Read, Reasons};
-use super::place::{Files, Place};
+use crate::core::explain::lines::{FileLine, Files};
+use crate::core::explain::text::GPU_CONTAINERS;
 
 /// A rule, or settings, for a pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleResult {
     pub name: String,
-    pub place: Option<Place>,
+    pub place: Option<FileLine>,
     /// True if it applies to a container.
     pub applied: bool,
     /// True if the rule is left out, because the pod uses the host network.

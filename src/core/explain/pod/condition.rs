@@ -12,6 +12,7 @@ use crate::core::policy::expression::{Bindings, Expression, Path, ReadSet, Step}
 use crate::core::policy::interpolation::Interpolation;
 
 use super::split::{Split, bare, split};
+use crate::core::explain::text::{inner, one_line, source};
 
 /// The value of a condition for a pod or a container.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -189,20 +190,4 @@ fn read(name: &str, object: &Value, path: &Path) -> Read {
         value = &value[field.as_str()];
     }
     Read { name, value: value.clone() }
-}
-
-/// The expression of a condition, without `${` and `}`.
-fn inner(condition: &Interpolation) -> String {
-    let source = condition.source();
-    let inner = source.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).map(str::to_owned);
-    inner.unwrap_or(source)
-}
-
-/// The expression of a condition, on one line.
-pub(super) fn source(condition: &Interpolation) -> String {
-    one_line(&inner(condition))
-}
-
-pub(super) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

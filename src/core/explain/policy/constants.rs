@@ -1,7 +1,5 @@
 //! The values of a policy that are the same for every pod with the parameters as they are.
 
-use serde_json::Value;
-
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::node::Selection;
 use crate::core::policy::{ParameterType, Policy, Setting, resolve};
@@ -29,9 +27,4 @@ pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
         }
     }
     bindings
-}
-
-/// A value for people: a string as it is, everything else as JSON.
-pub(super) fn shown(value: &Value) -> String {
-    crate::core::policy::interpolation::text_of(value)
 }

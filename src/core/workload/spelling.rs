@@ -1,4 +1,4 @@
-//! The likeness of names: of a key to the annotation of a trigger, and of a resource to that of GPUs.
+//! Names that are spelled nearly like known ones: a key like the annotation of a trigger, a resource like that of GPUs.
 
 use strsim::levenshtein;
 

@@ -9,12 +9,12 @@ use crate::core::yaml::{self, Content, Entry, Node};
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct FileLine {
     pub file: String,
     pub line: usize,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for FileLine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.file, self.line)
     }
@@ -37,7 +37,7 @@ impl<'d> Files<'d> {
     }
 
     /// The place of an entry of a list of `spec`, such as the rule of this name.
-    pub(super) fn item(&self, list: &str, key: &str, name: &str) -> Option<Place> {
+    pub(super) fn item(&self, list: &str, key: &str, name: &str) -> Option<FileLine> {
         self.find(|root| {
             let Content::List(items) = &field(field(root, "spec")?, list)?.content else { return None };
             let named = |item: &&Node| field(item, key).is_some_and(|value| value.to_value() == name);
@@ -46,7 +46,7 @@ impl<'d> Files<'d> {
     }
 
     /// The place of a key of a parameter, such as `default`, or of the parameter itself.
-    pub(super) fn parameter(&self, name: &str, key: Option<&str>) -> Option<Place> {
+    pub(super) fn parameter(&self, name: &str, key: Option<&str>) -> Option<FileLine> {
         self.find(|root| {
             let parameters = field(field(root, "spec")?, "parameters")?;
             let parameter = entry(parameters, name)?;
@@ -58,7 +58,7 @@ impl<'d> Files<'d> {
     }
 
     /// The place of the first of these entries of a table.
-    pub(super) fn table(&self, parameter: &str, label: &str, keys: &[String]) -> Option<Place> {
+    pub(super) fn table(&self, parameter: &str, label: &str, keys: &[String]) -> Option<FileLine> {
         self.find(|root| {
             let parameters = field(field(root, "spec")?, "parameters")?;
             self.in_tables(field(field(parameters, parameter)?, "byNode")?, label, keys)
@@ -71,7 +71,7 @@ impl<'d> Files<'d> {
         values_file: &Values,
         parameter: &str,
         within: &Within<'_>,
-    ) -> Option<Place> {
+    ) -> Option<FileLine> {
         let (file, entries) = values_file.entries(&self.definition.provider);
         let setting = entries.iter().find(|entry| entry.key == parameter)?;
         let line = match within {
@@ -79,7 +79,7 @@ impl<'d> Files<'d> {
             Within::Default => entry(&setting.value, "default").map(|entry| entry.span.line),
             Within::Table(label, keys) => self.in_tables(&setting.value, label, keys),
         };
-        line.map(|line| Place { file: file.to_owned(), line })
+        line.map(|line| FileLine { file: file.to_owned(), line })
     }
 
     fn in_tables(&self, tables: &Node, label: &str, keys: &[String]) -> Option<usize> {
@@ -91,10 +91,10 @@ impl<'d> Files<'d> {
         entries.iter().find(known).map(|entry| entry.span.line)
     }
 
-    fn find(&self, line: impl Fn(&Node) -> Option<usize>) -> Option<Place> {
+    fn find(&self, line: impl Fn(&Node) -> Option<usize>) -> Option<FileLine> {
         self.roots
             .iter()
-            .find_map(|(file, root)| line(root).map(|line| Place { file: (*file).to_owned(), line }))
+            .find_map(|(file, root)| line(root).map(|line| FileLine { file: (*file).to_owned(), line }))
     }
 }
 

@@ -10,16 +10,16 @@ use crate::core::policy::overlay::{
 };
 use crate::core::policy::{OnConflict, Policy, Rule};
 
-use super::condition::{one_line, source};
-use super::constants::{constants, shown};
-use super::place::{Files, Place};
+use super::constants::constants;
+use crate::core::explain::lines::{FileLine, Files};
+use crate::core::explain::text::{GPU_CONTAINERS, one_line, shown, source};
 
 /// A rule, with the fields that it adds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuleFact {
     pub name: String,
-    pub place: Option<Place>,
+    pub place: Option<FileLine>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     /// The value of `when` if it is the same for every pod with these parameters.
@@ -45,9 +45,6 @@ pub struct AdditionFact {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub constant: Option<Value>,
 }
-
-/// The condition of rules and settings without `containers`.
-pub(super) const GPU_CONTAINERS: &str = "gpus > 0";
 
 /// The rules of a policy with the values of its parameters.
 pub(super) fn rules(policy: &Policy, files: &Files<'_>) -> Vec<RuleFact> {

@@ -4,12 +4,11 @@ use serde_json::Value;
 
 use crate::core::counted;
 
-use super::additions::{AdditionFact, GPU_CONTAINERS, RuleFact};
-use super::constants::shown;
+use super::additions::{AdditionFact, RuleFact};
 use super::needs::NeedKind;
-use super::parameters::{ParameterFact, SourceKind};
-use super::policy::{MessageFact, PolicyFact};
-use super::text::{Text, brief, field, value};
+use super::{MessageFact, PolicyFact};
+use crate::core::explain::parameters::{ParameterFact, SourceKind};
+use crate::core::explain::text::{GPU_CONTAINERS, Text, brief, field, shown, value};
 
 /// The text about a policy.
 pub fn policy_text(fact: &PolicyFact) -> String {

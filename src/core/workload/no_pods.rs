@@ -6,7 +6,7 @@ use crate::core::pointer::{at_pointer, field_path, push_token};
 use crate::core::policy::group_of;
 use crate::core::policy_set::PolicySet;
 
-use super::{gpus, likeness, trigger};
+use super::{gpus, spelling, trigger};
 
 /// The code of a document that looks like a workload and has no pod template.
 pub const NO_POD_TEMPLATE: &str = "no_pod_template";
@@ -70,7 +70,7 @@ struct Signs {
 
 /// The reason why `mutate` leaves a document, in whose part at `pointer` there are no pod templates, as it is, and what
 /// injects its pods; none for one that is no workload.
-pub fn podless(policies: &PolicySet, document: &Value, pointer: &str) -> Option<String> {
+pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<String> {
     let (kind, api_version) = (document["kind"].as_str()?, document["apiVersion"].as_str()?);
     let group = group_of(api_version);
     if NO_WORKLOADS.contains(&group) || kind == "AdmissionReview" {
@@ -143,7 +143,7 @@ fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Si
         let before = pointer.len();
         push_token(pointer, &key);
         let asks = |(trigger, wanted): &&(String, String)| {
-            (*trigger == key || likeness::of_trigger(&key, trigger)) && trigger::asks(child, wanted)
+            (*trigger == key || spelling::of_trigger(&key, trigger)) && trigger::asks(child, wanted)
         };
         if value.is_object() && signs.trigger.is_none() && sought.triggers.iter().any(asks) {
             signs.trigger = Some(pointer.clone());

@@ -10,7 +10,7 @@ use crate::core::policy::node::LabelsRead;
 use crate::core::policy::{NETWORKS, Policy};
 
 use super::additions::{AdditionFact, RuleFact};
-use super::constants::shown;
+use crate::core::explain::text::shown;
 
 /// Something that a policy needs of the nodes, the cluster or the pod.
 #[derive(Debug, Clone, PartialEq, Serialize)]
