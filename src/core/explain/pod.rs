@@ -262,3 +262,34 @@ fn warning_of(warning: &Warning, messages: &[MessageResult]) -> WarningFact {
         condition: messages.iter().find(is_own).map(|message| message.condition.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn pods_share_what_is_compiled_for_the_first_one() {
+        let text = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: test}\nspec:\n  \
+             provider: test\n  description: d\n  gpuResources: [nvidia.com/gpu]\n  match: {labels: {a: b}}\n  \
+             variables: {big: \"${totalGpus > 8 || podNamespace == 'big'}\"}\n  rules:\n    - name: r\n      \
+             when: ${!big && totalGpus > 0}\n      container: {env: [{name: A, value: \"1\"}]}\n";
+        let definition = Definition::read("test.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+        let policies = PolicySet::new(vec![(definition, BTreeMap::new())]).unwrap();
+        let sets = BTreeMap::new();
+        let explainer = Explainer::new(&policies, Sources { values: None, sets: &sets });
+        let pod = |name: &str| {
+            json!({"metadata": {"name": name, "labels": {"a": "b"}}, "spec": {"containers": [
+                {"name": name, "resources": {"limits": {"nvidia.com/gpu": 8}}}]}})
+        };
+        let counts = ["a", "b", "c"].map(|name| {
+            let (_, fact) = explainer.pod(&pod(name), &PodContext::default());
+            assert!(fact.rules[0].applied, "{fact:?}");
+            (explainer.compiled.len(), policies.policies()[0].wholes())
+        });
+        assert!(counts[0].0 > 0 && counts.iter().all(|count| *count == (counts[0].0, 1)), "{counts:?}");
+    }
+}

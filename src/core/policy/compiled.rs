@@ -156,6 +156,12 @@ impl Policy {
         self.kept(&self.whole, self.nodes.key(selection), ResolvedPolicy::whole)
     }
 
+    /// The number of those that were resolved so far.
+    #[cfg(test)]
+    pub(crate) fn wholes(&self) -> usize {
+        self.whole.read().map_or(0, |whole| whole.len())
+    }
+
     /// The resolved policy for what a pod selects of its nodes.
     pub(crate) fn resolved(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
         let key = self.nodes.key(selection);

@@ -50,8 +50,8 @@ fn explain(case: &Case, policies: &PolicySet, explainer: &Explainer<'_>, counts:
         for found in find(&document) {
             let template = document.pointer(&found.pointer).unwrap();
             let mutation = mutate(policies, template.clone(), &found.request);
-            let (explained, fact) = explainer.pod(template, &found.request);
-            assert_eq!(explained, mutation, "{}", case.name());
+            let (traced, fact) = explainer.pod(template, &found.request);
+            assert_eq!(traced, mutation, "{}", case.name());
             let warnings: Vec<String> = mutation.warnings.iter().map(ToString::to_string).collect();
             let known: Vec<String> = fact.warnings.iter().map(|warning| warning.message.clone()).collect();
             assert_eq!(warnings, known, "{}", case.name());

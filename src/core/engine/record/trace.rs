@@ -153,7 +153,7 @@ impl Trace {
         }
         let around = pointer.match_indices('/').map(|(end, _)| &pointer[..end]).chain([pointer]);
         let written = |at| self.known(at).filter(|known| known.is_written()).last();
-        let because = match around.filter_map(written).last().map(|known| &known.author) {
+        let because = match around.rev().find_map(written).map(|known| &known.author) {
             Some(author) if *author == self.author => return,
             Some(author) => format!("{author} has set it"),
             None => "the pod has it".to_owned(),

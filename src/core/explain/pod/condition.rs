@@ -63,6 +63,12 @@ pub(super) struct Reasons<'a, 'p, 'v> {
 pub(super) struct Compiled(RefCell<HashMap<String, Option<Rc<Expression>>>>);
 
 impl Compiled {
+    /// The number of different expressions so far.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.borrow().len()
+    }
+
     fn get(&self, expression: &str) -> Option<Rc<Expression>> {
         if let Some(known) = self.0.borrow().get(expression) {
             return known.clone();

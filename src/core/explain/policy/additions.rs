@@ -125,7 +125,9 @@ impl Additions<'_, '_, '_> {
                 self.push(at, built);
             }
             Written::Names(Template::List(names)) => {
-                names.iter().for_each(|name| self.element(&at, &[], name));
+                for name in names {
+                    self.element(&at, &[], name);
+                }
             }
             Written::Names(template) => {
                 let built = self.template(template);
@@ -169,18 +171,16 @@ impl Additions<'_, '_, '_> {
             // The fields that the value of an expression has, or the expression if there is none.
             Written::Computed { object, field, expression } => {
                 let value = expression.evaluate(self.constants).ok();
-                match value.and_then(|value| compile_computed(&value, field, object).ok()?) {
-                    Some(instruction) => {
-                        let end = at.len() - field.name.len();
-                        let within = at[..end].trim_end_matches('.').to_owned();
-                        let before = std::mem::replace(&mut self.at, within);
-                        self.instructions(std::slice::from_ref(&instruction));
-                        self.at = before;
-                    }
-                    None => {
-                        let built = self.text(expression);
-                        self.push(at, built);
-                    }
+                if let Some(instruction) =
+                    value.and_then(|value| compile_computed(&value, field, object).ok()?)
+                {
+                    let within = at[..at.len() - field.name.len()].trim_end_matches('.').to_owned();
+                    let before = std::mem::replace(&mut self.at, within);
+                    self.instructions(std::slice::from_ref(&instruction));
+                    self.at = before;
+                } else {
+                    let built = self.text(expression);
+                    self.push(at, built);
                 }
             }
         }

@@ -32,13 +32,14 @@ pub(in crate::core::engine::merge) fn merge(
                 None => None,
             };
             let wanted = match value {
-                StringValue::Text(template) => match merge.build(template)? {
-                    Some(wanted) => text(merge, annotations, &key, existing.as_deref(), &wanted)?,
-                    None => {
+                StringValue::Text(template) => {
+                    if let Some(wanted) = merge.build(template)? {
+                        text(merge, annotations, &key, existing.as_deref(), &wanted)?
+                    } else {
                         merge.note_null(annotations.log(), &[&key], None, template);
                         None
                     }
-                },
+                }
                 StringValue::List(edit) => list(merge, annotations, &key, existing.as_deref(), edit)?,
                 StringValue::Networks(edit) => networks(merge, annotations, &key, existing.as_deref(), edit)?,
                 StringValue::Entries(edit) => {
