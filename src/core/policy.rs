@@ -1,6 +1,5 @@
 //! The policy language: from the text of a file to rules that the engine applies.
 
-mod active;
 pub mod check;
 mod compiled;
 mod definition;
@@ -25,6 +24,7 @@ mod parameter_values;
 mod parse;
 mod pattern;
 pub(crate) mod phase;
+pub(crate) mod place;
 pub(crate) mod problems;
 pub(crate) mod reader;
 mod resolution;
@@ -38,7 +38,6 @@ pub(crate) mod suggestion;
 mod table;
 mod variable;
 
-pub(crate) use active::{ActiveRule, ActiveWarning};
 pub use compiled::Policy;
 pub(crate) use definition::{About, PolicyWarning, Rule};
 pub use definition::{Definition, OnConflict};

@@ -147,6 +147,13 @@ impl Expression {
         self.map.span(&self.source, offset, length)
     }
 
+    /// Returns whether a place in the file is within the expression.
+    pub(crate) fn contains(&self, place: Span) -> bool {
+        let at = |span: Span| (span.line, span.column);
+        let last = self.source.char_indices().next_back().map_or(0, |(last, _)| last);
+        (at(self.span(0, 1))..=at(self.span(last, 1))).contains(&at(place))
+    }
+
     /// The place of a name that the expression reads, or else of the whole expression.
     pub(crate) fn span_of_name(&self, name: &str) -> Span {
         match find_name(&self.source, name) {

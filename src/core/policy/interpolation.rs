@@ -226,6 +226,11 @@ impl PartialEq for Interpolation {
     }
 }
 
+/// The names that the expressions of a text read.
+pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
+    text.expressions().flat_map(Expression::names).cloned()
+}
+
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
     expression.evaluate(bindings).map_err(|failure| EvaluationError {
         expression: format!("${{{}}}", expression.source()),

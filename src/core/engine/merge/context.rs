@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::overlay::{Element, Instruction, Template, compile_computed};
-use crate::core::policy::{ActiveRule, OnConflict};
+use crate::core::policy::{OnConflict, Rule};
 use crate::core::schema::{Field, Object, Shape, covers};
 
 use super::user::refused_by_kubelet;
@@ -152,7 +152,7 @@ impl PodFacts {
 
 impl<'a, 'p> Merge<'a, 'p> {
     pub(super) fn new(
-        rule: &'a ActiveRule,
+        rule: &'a Rule,
         bindings: &'a Bindings<'a, 'a>,
         analysis: &'a PodAnalysis,
         pod: &'p mut PodFacts,

@@ -9,10 +9,9 @@ use crate::core::policy::overlay::{Wanted, is_list, is_object};
 use crate::core::policy::variable::VariableValue;
 use crate::core::schema::Shape;
 
-use super::Finding;
 use super::scope::Scope;
 
-pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Diagnostic> {
     let mut checker = Checker { scope, found: Vec::new() };
     for variable in &definition.variables {
         checker.variable(&variable.value);
@@ -32,7 +31,7 @@ pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
 
 struct Checker<'s> {
     scope: &'s Scope,
-    found: Vec<Finding>,
+    found: Vec<Diagnostic>,
 }
 
 impl Checker<'_> {
@@ -99,14 +98,13 @@ impl Checker<'_> {
     }
 }
 
-fn of_expression(expression: &Expression, finding: TypeFinding) -> Finding {
+fn of_expression(expression: &Expression, finding: TypeFinding) -> Diagnostic {
     let span = expression.span(finding.at, finding.length);
     let diagnostic = match finding.warning {
         Some(code) => Diagnostic::warning(code, span, finding.message),
         None => Diagnostic::new(span, finding.message).code(TYPE_MISMATCH),
     };
-    let diagnostic = Diagnostic { hint: finding.hint, ..diagnostic };
-    Finding { diagnostic, text: expression.source().to_owned() }
+    Diagnostic { hint: finding.hint, ..diagnostic }
 }
 
 /// How to write a value that fits in a place.
