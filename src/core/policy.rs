@@ -1,5 +1,6 @@
 //! The policy language: from the text of a file to rules that the engine applies.
 
+pub(crate) mod built_in;
 pub mod check;
 mod compiled;
 mod definition;

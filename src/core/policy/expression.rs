@@ -27,7 +27,7 @@ pub(crate) use reads::{Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
 use budget::Counting;
-use environment::{ENV, is_known_function, is_operator};
+use environment::{ENV, is_operator};
 use reads::Reader;
 use values::{from_json, to_json};
 
@@ -124,7 +124,7 @@ impl Expression {
         let mut reader = Reader::default();
         reader.expression(program.expression());
         for function in program.references().functions() {
-            if !is_operator(function) && !is_known_function(function) {
+            if !is_operator(function) && !functions::is_known(function) {
                 let at = source.find(function).unwrap_or(0);
                 let message = format!("CEL has no function `{function}`");
                 let hint = Some(functions::hint(function));

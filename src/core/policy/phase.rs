@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::built_in::BUILT_IN;
 use super::expression::Expression;
 
 /// When a value is known. An expression of a later phase can read the values of all earlier ones, but [`Phase::Container`] and
@@ -33,22 +34,6 @@ impl Phase {
     }
 }
 
-/// The names that the engine defines.
-pub(crate) const BUILT_IN: &[(&str, Phase)] = &[
-    ("node", Phase::Fixed),
-    ("pod", Phase::Pod),
-    // Not `namespace`, which is a reserved word of CEL.
-    ("podNamespace", Phase::Pod),
-    ("hostNetwork", Phase::Pod),
-    ("totalGpus", Phase::Pod),
-    ("claimNames", Phase::Pod),
-    ("ownFabric", Phase::Pod),
-    ("gpus", Phase::Container),
-    ("gpuCounts", Phase::Container),
-    ("container", Phase::Container),
-    ("podRequests", Phase::Injected),
-];
-
 /// The names that the expressions of a policy can read.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
@@ -61,7 +46,7 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn built_in() -> Self {
-        let known = BUILT_IN.iter().map(|(name, phase)| ((*name).to_owned(), *phase)).collect();
+        let known = BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)).collect();
         Self { known, variables: BTreeSet::new(), has_unknown: false }
     }
 

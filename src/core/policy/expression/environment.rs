@@ -4,10 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use cel::common::types::{CelDouble, CelInt, DYN_TYPE};
 use cel::common::value::CowVal;
-use cel::{Context, Env, ExecutionError};
+use cel::{Env, ExecutionError};
 
 use super::distinct::distinct;
-use super::tree::NAMESPACES;
 
 /// Names that CEL itself gives a meaning.
 pub(super) const TYPE_NAMES: &[&str] = &[
@@ -72,24 +71,6 @@ fn to_f64(value: i64) -> f64 {
 
 pub(super) fn is_operator(function: &str) -> bool {
     function.contains(['_', '@', '!']) && !function.starts_with(|c: char| c.is_ascii_alphabetic())
-}
-
-/// Asks the library: calling a function without the right arguments fails in another way than calling one
-/// that does not exist.
-pub(super) fn is_known_function(function: &str) -> bool {
-    let missing = |source: String| match ENV.compile(&source) {
-        Ok(program) => {
-            matches!(
-                program.execute(&Context::with_env(Arc::clone(&ENV))),
-                Err(ExecutionError::UndeclaredReference(_))
-            )
-        }
-        // Macros check their arguments when they are compiled.
-        Err(_) => false,
-    };
-    !missing(format!("''.{function}()"))
-        || !missing(format!("{function}()"))
-        || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()")))
 }
 
 #[cfg(test)]
