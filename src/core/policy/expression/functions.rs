@@ -2,7 +2,7 @@
 
 use super::super::suggestion::closest;
 
-const NAMES: &[&str] = &[
+pub(super) const NAMES: &[&str] = &[
     "all",
     "bool",
     "bytes",

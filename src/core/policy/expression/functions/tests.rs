@@ -1,6 +1,7 @@
 //! `docs/functions.md` against the library.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -8,7 +9,7 @@ use cel::{Context, ExecutionError};
 
 use super::super::environment::ENV;
 use super::super::{Bindings, Expression};
-use super::{NAMES, is_known};
+use super::NAMES;
 
 const PAGE: &str = include_str!("../../../../../docs/functions.md");
 
