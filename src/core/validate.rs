@@ -17,9 +17,9 @@ use crate::core::policy::diagnostic::{NOT_IDEMPOTENT, SAMPLE_FAILED};
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::node::Selection;
-use crate::core::policy::place::{Placed, keys};
+use crate::core::policy::place::keys;
 use crate::core::policy::{
-    Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy, Rule,
+    Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
     SourceError, SourceErrors,
 };
 use crate::core::yaml::Span;
@@ -137,8 +137,11 @@ fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) ->
     let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
     let hint =
         fault.hint.as_deref().unwrap_or("guard what a pod may lack, or look at the values that it reads");
-    let diagnostic = Diagnostic::new(fault.span, message).code(SAMPLE_FAILED).hint(hint);
-    policy.definition().error_of(&fault, diagnostic)
+    let definition = policy.definition();
+    // A value without an expression has no place of its own.
+    let written = || definition.place_of_written(&expression).unwrap_or_default();
+    let span = if fault.span.line > 0 { fault.span } else { written() };
+    definition.error_of(&fault, Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
 }
 
 /// An error at the expression that reads what changes, or else at the rule that writes it.
@@ -165,13 +168,9 @@ fn not_idempotent(policy: &Policy, message: String, changed: &[&str], name: Opti
         });
     }
     let definition = policy.definition();
-    let named = || {
-        let mut writes = definition.rules.iter().flat_map(Rule::writes);
-        let placed = writes
-            .find(|Placed { write, .. }| name == Some(write.name().unwrap_or_else(|| write.field())))?;
-        Some(definition.place_of(&placed))
-    };
-    let span = culprit.filter(|span| span.line > 0).or_else(named);
+    let span = culprit
+        .filter(|span| span.line > 0)
+        .or_else(|| definition.place_of_written(name.unwrap_or_default()));
     not_idempotent_at(policy, span.unwrap_or_else(|| definition.place(&keys(["rules"]))), message)
 }
 

@@ -106,6 +106,14 @@ impl Definition {
         self.place_in(placed.rule, &placed.path())
     }
 
+    /// The place of the first write to an entry or else to a field of this name.
+    pub(crate) fn place_of_written(&self, name: &str) -> Option<Span> {
+        let mut writes = self.rules.iter().flat_map(Rule::writes);
+        let placed =
+            writes.find(|Placed { write, .. }| write.name().unwrap_or_else(|| write.field()) == name)?;
+        Some(self.place_of(&placed))
+    }
+
     /// The place of a value of a rule.
     pub(crate) fn place_in(&self, rule: &Rule, path: &[At]) -> Span {
         field(&self.spec, "rules").map_or(rule.span, |rules| span_in_rule(rules, rule, path))

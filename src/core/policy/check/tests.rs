@@ -199,7 +199,7 @@ fn what_a_device_needs_is_found() {
     finds(
         "limits: {lab/roce: \"${devices(gpus, ratio)}\"}",
         "limits: {memory: 1Gi}",
-        &[("request_without_limit", "lab/roce")],
+        &[("request_without_limit", "\"${devices(gpus, ratio)}\"")],
     );
 }
 

@@ -69,8 +69,10 @@ fn to_f64(value: i64) -> f64 {
     value as f64
 }
 
+/// Returns whether a function is one into which the library turns operators and macros.
 pub(super) fn is_operator(function: &str) -> bool {
-    function.contains(['_', '@', '!']) && !function.starts_with(|c: char| c.is_ascii_alphabetic())
+    function.contains('@')
+        || function.contains(['_', '!']) && !function.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
 #[cfg(test)]
