@@ -60,7 +60,7 @@ fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diag
 impl Seen {
     fn add(&mut self, part: &Part<'_>, span: Span) {
         let Part::Lookup { operand, key } = part else { return };
-        let steps: Vec<&str> = operand.iter().copied().filter(|step| *step != "?").collect();
+        let steps: Vec<&str> = operand.iter().map(String::as_str).collect();
         let seen = match steps.as_slice() {
             ["node"] => &mut self.labels,
             ["podRequests"] | [.., "resources", "limits" | "requests"] => &mut self.resources,

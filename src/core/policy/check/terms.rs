@@ -57,20 +57,13 @@ impl<'s, 'd> Terms<'s, 'd> {
             terms.text(text, &[true.into(), false.into()])?;
         }
         while let Some((at, wanted)) = terms.queue.pop() {
-            terms.variable(&samples.definition.variables[at].value, &wanted)?;
+            let mut done = Some(());
+            samples.definition.variables[at].value.texts(&mut |text| {
+                done = done.and_then(|()| terms.text(text, &wanted));
+            });
+            done?;
         }
         Some(terms)
-    }
-
-    fn variable(&mut self, value: &VariableValue, wanted: &[Value]) -> Option<()> {
-        match value {
-            VariableValue::Text(text) => self.text(text, wanted),
-            VariableValue::Scalar(_) => Some(()),
-            VariableValue::List(items) => items.iter().try_for_each(|item| self.variable(item, wanted)),
-            VariableValue::Map(entries) => {
-                entries.iter().try_for_each(|(_, value)| self.variable(value, wanted))
-            }
-        }
     }
 
     fn text(&mut self, text: &Interpolation, wanted: &[Value]) -> Option<()> {

@@ -6,7 +6,6 @@ use crate::core::policy::expression::types::{Kind, Texts, Type};
 use crate::core::policy::expression::{Expression, TypeFinding};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Wanted, is_list, is_object};
-use crate::core::policy::variable::VariableValue;
 use crate::core::schema::Shape;
 
 use super::scope::Scope;
@@ -14,7 +13,7 @@ use super::scope::Scope;
 pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Diagnostic> {
     let mut checker = Checker { scope, found: Vec::new() };
     for variable in &definition.variables {
-        checker.variable(&variable.value);
+        variable.value.texts(&mut |text| _ = checker.text(text));
     }
     let mut place = |text: &Interpolation, wanted: Wanted| checker.place(text, wanted);
     definition.gpu_claims.iter().for_each(|claims| claims.places(&mut place));
@@ -35,15 +34,6 @@ struct Checker<'s> {
 }
 
 impl Checker<'_> {
-    fn variable(&mut self, value: &VariableValue) {
-        match value {
-            VariableValue::Text(text) => _ = self.text(text),
-            VariableValue::Scalar(_) => {}
-            VariableValue::List(items) => items.iter().for_each(|item| self.variable(item)),
-            VariableValue::Map(entries) => entries.iter().for_each(|(_, value)| self.variable(value)),
-        }
-    }
-
     fn condition(&mut self, text: &Interpolation) {
         let Interpolation::Expression(expression) = text else { return };
         let Some(inferred) = self.text(text) else { return };
