@@ -2,7 +2,6 @@
 
 mod budget;
 mod compared;
-mod distinct;
 mod environment;
 mod failure;
 mod functions;

@@ -26,6 +26,8 @@ const MAX_RESULT: u64 = 4 << 20;
 const SCALAR: u64 = 16;
 /// The largest computed text that `replace` and `join` insert, in bytes.
 const MAX_INSERTED: u64 = 4 << 10;
+/// The weight of a list of which each element is compared with each other one.
+const EACH_WITH_EACH: u64 = i64::MAX.unsigned_abs();
 /// As many additions cannot make a value outgrow the budget before its size is looked at.
 const MAX_ADDITIONS: usize = 16;
 
@@ -106,7 +108,10 @@ fn pass<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>, largest: u64) -> Result<CowVal<'b
     if size > largest {
         budget.take(u64::MAX)?;
     }
-    budget.take(size.saturating_add(elements.saturating_mul(weight.unsigned_abs() * SCALAR)))?;
+    budget.take(match weight.unsigned_abs() {
+        EACH_WITH_EACH => size.saturating_mul(elements),
+        weight => size.saturating_add(elements.saturating_mul(weight * SCALAR)),
+    })?;
     Ok(value)
 }
 
@@ -162,7 +167,9 @@ impl Counting {
             Expr::Comprehension(_) => true,
             Expr::Call(call) => {
                 additions += usize::from(call.func_name == "_+_");
-                call.func_name == "range" || inserted(&call.func_name).is_some() || additions > MAX_ADDITIONS
+                ["range", "distinct"].contains(&call.func_name.as_str())
+                    || inserted(&call.func_name).is_some()
+                    || additions > MAX_ADDITIONS
             }
             _ => false,
         });
@@ -233,6 +240,7 @@ fn weight(expression: &Expr) -> u64 {
         Expr::Comprehension(comprehension) => {
             steps(&comprehension.loop_cond) + steps(&comprehension.loop_step)
         }
+        Expr::Call(call) if call.func_name == "distinct" => EACH_WITH_EACH,
         Expr::Call(call) => match inserted(&call.func_name).and_then(|index| call.args.get(index)) {
             Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }) => {
                 text.inner().len() as u64 / SCALAR + 1

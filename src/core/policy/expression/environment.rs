@@ -2,11 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use cel::common::types::{CelDouble, CelInt, DYN_TYPE};
+use cel::common::types::{CelDouble, CelInt};
 use cel::common::value::CowVal;
 use cel::{Env, ExecutionError};
-
-use super::distinct::distinct;
 
 /// Names that CEL itself gives a meaning.
 pub(super) const TYPE_NAMES: &[&str] = &[
@@ -26,9 +24,7 @@ pub(super) const TYPE_NAMES: &[&str] = &[
 /// The functions and macros of expressions.
 pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    // Each fails only if a function is declared twice, which the tests would show. The first declaration counts for a
-    // list, and that of the library is narrower.
-    let _ = env.add_member_overload("distinct", "dyn.distinct()", DYN_TYPE, Vec::new(), distinct);
+    // Each fails only if a function is declared twice, which the tests would show.
     let _ = env.add_extension(cel::extensions::math);
     let _ = env.add_extension(cel::extensions::strings);
     let _ = env.add_extension(cel::extensions::lists);
