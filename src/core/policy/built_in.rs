@@ -31,8 +31,8 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
     new("claimNames", Phase::Pod, |_| Type::list(Type::string())),
     new("ownFabric", Phase::Pod, |_| Type::bool(None)),
     new("gpus", Phase::Container, |_| Type::count()),
-    new("container", Phase::Container, |_| Type::object(schema::container())),
     new("gpuCounts", Phase::Container, gpu_counts),
+    new("container", Phase::Container, |_| Type::object(schema::container())),
     new("podRequests", Phase::Injected, |_| Type::map(Type::count())),
 ];
 
