@@ -307,9 +307,12 @@ fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnos
                 && list.write.path.starts_with(&other.write.path)
         };
         if let Some(adder) = added.iter().find(meets) {
-            let (name, replacer) = (list.write.field(), &list.rule.name);
-            let message =
-                format!("rule `{replacer}` replaces `{name}`, to which rule `{}` adds", adder.rule.name);
+            let message = format!(
+                "rule `{}` replaces `{}`, to which rule `{}` adds",
+                list.rule.name,
+                list.write.field(),
+                adder.rule.name
+            );
             let hint = "write all entries into `$replace`";
             return Err(contradiction(node, list.rule, &list.path(), message, hint));
         }

@@ -63,15 +63,15 @@ fn of_type(kind: ParameterType) -> Value {
     let keys = Schema::default().matching(VALUES_OF_A_LABEL, "a value of the label, with at most one `*`");
     let cells = Schema::map(cell(kind)).with("propertyNames", keys);
     properties.insert("byNode".to_owned(), Schema::map(cells).into());
-    for bound in ParameterType::all().flat_map(ParameterType::bounds).copied() {
-        let schema = if !kind.bounds().contains(&bound) {
+    for bound in ParameterType::all().flat_map(ParameterType::bounds) {
+        let schema = if !kind.bounds().contains(bound) {
             Value::Bool(false)
-        } else if ["minimum", "maximum"].contains(&bound) {
+        } else if ["minimum", "maximum"].contains(bound) {
             value(kind).into()
         } else {
             continue;
         };
-        properties.insert(bound.to_owned(), schema);
+        properties.insert((*bound).to_owned(), schema);
     }
     json!({
         "if": {"properties": {"type": {"const": kind.name()}}, "required": ["type"]},
