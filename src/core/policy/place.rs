@@ -1,9 +1,9 @@
 //! The places of what a policy says, in the tree that its parser read.
 
 use super::definition::{Definition, Rule};
+use super::interpolation::text_of;
 use super::overlay::{Instruction, Key, Template, Write, Written, writes};
 use super::source_file::SourceFile;
-use crate::core::policy::interpolation::text_of;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
@@ -121,7 +121,7 @@ impl Definition {
 
     /// Returns whether a place is in the file of a policy that this one extends.
     pub(crate) fn is_of_base(&self, span: Span) -> bool {
-        span.line <= self.bases.iter().map(SourceFile::lines).sum()
+        (1..=self.bases.iter().map(SourceFile::lines).sum()).contains(&span.line)
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{Diagnostic, POLICIES_OVERLAP};
 use crate::core::policy::matcher::{ANY_VALUE, Matcher, kind_and_group};
-use crate::core::policy::place::keys;
+use crate::core::policy::place::{entries, field, keys};
 use crate::core::policy::source_error::SourceError;
 
 /// A warning for each two policies in use for which one pod is sure to exist that both match. Such a pod is refused.
@@ -23,7 +23,10 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
                 first.name, second.name
             );
             let hint = "let `match.when` of each exclude the pods of the other, or load one of them";
-            let span = second.place(&keys(["match"]));
+            // An extension has keys of its own in the `match` of its base, or none.
+            let own = entries(field(&second.spec, "match")).iter().map(|entry| entry.span);
+            let mut places = [second.place(&keys(["match"]))].into_iter().chain(own);
+            let span = places.find(|span| !second.is_of_base(*span)).unwrap_or_default();
             found.push(second.error(Diagnostic::warning(POLICIES_OVERLAP, span, message).hint(hint)));
         }
     }
