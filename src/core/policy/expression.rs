@@ -12,6 +12,7 @@ pub(crate) mod types;
 mod values;
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use cel::{Context, Program};
@@ -146,11 +147,11 @@ impl Expression {
         self.map.span(&self.source, offset, length)
     }
 
-    /// Returns whether a place in the file is within the expression.
-    pub(crate) fn contains(&self, place: Span) -> bool {
-        let at = |span: Span| (span.line, span.column);
+    /// The lines and columns of its first and of its last character.
+    pub(crate) fn range(&self) -> RangeInclusive<(usize, usize)> {
+        let at = |Span { line, column, .. }: Span| (line, column);
         let last = self.source.char_indices().next_back().map_or(0, |(last, _)| last);
-        (at(self.span(0, 1))..=at(self.span(last, 1))).contains(&at(place))
+        at(self.span(0, 1))..=at(self.span(last, 1))
     }
 
     /// The place of a name that the expression reads, or else of the whole expression.

@@ -49,7 +49,10 @@ pub(super) fn findings(
     samples: &Samples<'_>,
     known: &[Diagnostic],
 ) -> Vec<Diagnostic> {
-    let is_known = |expression: &Expression| known.iter().any(|finding| expression.contains(finding.span));
+    let is_known = |expression: &Expression| {
+        let range = expression.range();
+        known.iter().any(|Diagnostic { span, .. }| range.contains(&(span.line, span.column)))
+    };
     let mut found = Vec::new();
     of(definition, &mut |condition, subject, around| {
         let Interpolation::Expression(expression) = condition else { return };
