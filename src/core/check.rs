@@ -85,10 +85,10 @@ fn parameter_types(definitions: &[Definition]) -> Vec<SourceError> {
                     first.name,
                     first.file
                 );
-                let diagnostic = Diagnostic::new(Span::default(), message)
+                let diagnostic = Diagnostic::new(second.place_of_name(&known.name), message)
                     .code(DUPLICATE_NAME)
                     .hint("give it one type in all policies of the provider, or another name");
-                errors.push(second.error_at(diagnostic, &[&format!("{}:", known.name)]));
+                errors.push(second.error(diagnostic));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The policy language: from the text of a file to rules that the engine applies.
 
-mod active;
+pub(crate) mod built_in;
 pub mod check;
 mod compiled;
 mod definition;
@@ -25,6 +25,7 @@ mod parameter_values;
 mod parse;
 mod pattern;
 pub(crate) mod phase;
+pub(crate) mod place;
 pub(crate) mod problems;
 pub(crate) mod reader;
 mod resolution;
@@ -38,7 +39,6 @@ pub(crate) mod suggestion;
 mod table;
 mod variable;
 
-pub(crate) use active::{ActiveRule, ActiveWarning};
 pub use compiled::Policy;
 pub(crate) use definition::{About, PolicyWarning, Rule};
 pub use definition::{Definition, OnConflict};

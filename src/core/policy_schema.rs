@@ -44,3 +44,6 @@ fn document(title: &str, file: Schema, definitions: Map<String, Value>) -> Value
     }
     document
 }
+
+#[cfg(test)]
+mod tests;

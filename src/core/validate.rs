@@ -17,6 +17,7 @@ use crate::core::policy::diagnostic::{NOT_IDEMPOTENT, SAMPLE_FAILED};
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::node::Selection;
+use crate::core::policy::place::keys;
 use crate::core::policy::{
     Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
     SourceError, SourceErrors,
@@ -80,8 +81,8 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
             let changed: Vec<&str> = pointers.flat_map(|pointer| pointer.split('/')).collect();
             let last =
                 operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
-            let needle = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
-            return Err(not_idempotent(policy, message, &changed, needle.as_deref()));
+            let name = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
+            return Err(not_idempotent(policy, message, &changed, name.as_deref()));
         }
         Outcome::Mutated(mutated) => mutated.pod,
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
@@ -92,27 +93,26 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
             "the policy is not idempotent: `match.when` holds for a sample pod ({what}), and no longer after the \
              policy injected it"
         );
-        return Err(error(policy, message, NOT_IDEMPOTENT_HINT, Some("when:")));
+        let when = keys(["match", "when"]);
+        return Err(not_idempotent_at(policy, policy.definition().place(&when), message));
     };
     match inject(policy, analysis, pod, context, None).outcome {
         Outcome::Mutated(again) => {
             let operations = again.operations();
             let pointers = operations.list.iter().map(|operation| operation.pointer);
             let changed: Vec<&str> = pointers.flat_map(|pointer| pointer.split('/')).collect();
-            let needle =
+            let name =
                 operations.list.first().and_then(|first| Some(named_in_policy(first.pointer, first.value?)));
             let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
             let message = format!(
                 "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
             );
-            Err(not_idempotent(policy, message, &changed, needle.as_deref()))
+            Err(not_idempotent(policy, message, &changed, name.as_deref()))
         }
         Outcome::Refused { reason } => refused(policy, what, reason),
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => Ok(()),
     }
 }
-
-const NOT_IDEMPOTENT_HINT: &str = "a value must not depend on what the policy itself adds";
 
 /// An error for a refusal that is the policy's fault. A rule with `onConflict: refuse` may refuse a sample.
 fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceError> {
@@ -137,13 +137,15 @@ fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) ->
     let message = format!("`{expression}` of {place} fails for a sample pod ({what}): {message}");
     let hint =
         fault.hint.as_deref().unwrap_or("guard what a pod may lack, or look at the values that it reads");
-    let diagnostic = Diagnostic::new(fault.span, message.clone()).code(SAMPLE_FAILED).hint(hint);
-    let located = policy.definition().error_of(&fault, diagnostic);
-    located.unwrap_or_else(|| error(policy, message, hint, Some(&expression)))
+    let definition = policy.definition();
+    // A value without an expression has no place of its own.
+    let written = || definition.place_of_written(&expression).unwrap_or_default();
+    let span = if fault.span.line > 0 { fault.span } else { written() };
+    definition.error_of(&fault, Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
 }
 
-/// An error at the expression that reads what changes, or else at the text by which the policy names that.
-fn not_idempotent(policy: &Policy, message: String, changed: &[&str], needle: Option<&str>) -> SourceError {
+/// An error at the expression that reads what changes, or else at the rule that writes it.
+fn not_idempotent(policy: &Policy, message: String, changed: &[&str], name: Option<&str>) -> SourceError {
     const EVERYWHERE: &[&str] =
         &["spec", "containers", "initContainers", "metadata", "annotations", "labels", "name", "value"];
     let is_changed = |step: &Step| match step {
@@ -165,22 +167,19 @@ fn not_idempotent(policy: &Policy, message: String, changed: &[&str], needle: Op
             }
         });
     }
-    match culprit.filter(|span| span.line > 0) {
-        Some(span) => {
-            let diagnostic = Diagnostic::new(span, message).code(NOT_IDEMPOTENT).hint(NOT_IDEMPOTENT_HINT);
-            policy.definition().error(diagnostic)
-        }
-        None => error(policy, message, NOT_IDEMPOTENT_HINT, needle),
-    }
+    let definition = policy.definition();
+    let span = culprit
+        .filter(|span| span.line > 0)
+        .or_else(|| definition.place_of_written(name.unwrap_or_default()));
+    not_idempotent_at(policy, span.unwrap_or_else(|| definition.place(&keys(["rules"]))), message)
 }
 
-fn error(policy: &Policy, message: String, hint: &str, needle: Option<&str>) -> SourceError {
-    let code = if hint == NOT_IDEMPOTENT_HINT { NOT_IDEMPOTENT } else { SAMPLE_FAILED };
-    let diagnostic = Diagnostic::new(Span::default(), message).code(code).hint(hint);
-    policy.definition().error_at(diagnostic, &[needle.unwrap_or_default(), "rules"])
+fn not_idempotent_at(policy: &Policy, span: Span, message: String) -> SourceError {
+    let diagnostic = Diagnostic::new(span, message).code(NOT_IDEMPOTENT);
+    policy.definition().error(diagnostic.hint("a value must not depend on what the policy itself adds"))
 }
 
-/// The text by which the policy most likely names what an operation changes: the name of an entry, or its key.
+/// The name by which the policy most likely writes what an operation changes: that of an entry, or its key.
 fn named_in_policy(pointer: &str, value: &Value) -> String {
     let token = unescape(pointer.rsplit('/').next().unwrap_or_default());
     let entry = value.as_array().and_then(|items| items.first()).unwrap_or(value);

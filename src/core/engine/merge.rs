@@ -21,7 +21,7 @@ use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::Instruction;
 use crate::core::policy::settings::Settings;
-use crate::core::policy::{ActiveRule, PodContext};
+use crate::core::policy::{PodContext, Rule};
 
 use super::analysis::PodAnalysis;
 use super::evaluate::{Row, Rules, Scope, go_on};
@@ -109,7 +109,7 @@ impl<'a> Injection<'a> {
     /// Merges instructions of a rule into the pod outside of its containers.
     fn merge_into_pod(
         &mut self,
-        rule: &ActiveRule,
+        rule: &Rule,
         instructions: &[Instruction],
         (scope, bindings): (&Scope<'_>, &Bindings<'_, '_>),
         pod: &mut Value,

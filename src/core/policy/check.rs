@@ -11,7 +11,6 @@ mod names;
 mod networks;
 mod overlap;
 mod overlays;
-mod places;
 mod samples;
 mod scope;
 mod shadowed;
@@ -21,11 +20,10 @@ mod types;
 mod unused;
 mod volumes;
 
-use super::definition::Definition;
-use super::diagnostic::{Diagnostic, Severity};
+use super::definition::{Definition, Rule};
+use super::diagnostic::Severity;
+use super::place::Placed;
 use super::source_error::SourceError;
-use super::source_file::SourceFile;
-use crate::core::yaml::Span;
 
 use samples::Samples;
 use scope::Scope;
@@ -34,10 +32,9 @@ pub use overlap::overlaps;
 
 /// The errors in the types of a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {
-    let scope = Scope::of(definition);
-    let mut found = types::findings(definition, &scope);
-    found.retain(|finding| finding.diagnostic.severity == Severity::Error);
-    found.into_iter().map(|finding| finding.located(definition)).collect()
+    let found = types::findings(definition, &Scope::of(definition));
+    let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
+    errors.map(|finding| definition.error(finding)).collect()
 }
 
 /// The warnings about a policy. Those about a policy that it extends are left out: they are that policy's.
@@ -56,39 +53,15 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     found.extend(names::findings(definition));
     found.extend(volumes::findings(definition, &samples));
     found.extend(shadowed::findings(definition, &scope, &samples));
-    found.retain(|finding| finding.diagnostic.severity == Severity::Warning);
-    let located = found.into_iter().map(|finding| finding.located(definition));
-    located.filter(|finding| *finding.file == *definition.file).collect()
+    let warnings = found
+        .into_iter()
+        .filter(|finding| finding.severity == Severity::Warning && !definition.is_of_base(finding.span));
+    warnings.map(|finding| definition.error(finding)).collect()
 }
 
-/// A [`Diagnostic`], and the text that it is about.
-#[derive(Debug)]
-struct Finding {
-    /// Without a place if it is not about an expression.
-    diagnostic: Diagnostic,
-    /// The source of an expression, or another text of the policy.
-    text: String,
-}
-
-impl Finding {
-    fn warning(code: &'static str, text: &str, message: String, hint: &str) -> Self {
-        let diagnostic = Diagnostic::warning(code, Span::default(), message).hint(hint);
-        Self { diagnostic, text: text.to_owned() }
-    }
-
-    /// A finding at a place of the policy's own file.
-    fn placed(mut diagnostic: Diagnostic, definition: &Definition) -> Self {
-        // The lines of a policy count on from those of its bases.
-        diagnostic.span.line += definition.bases.iter().map(SourceFile::lines).sum::<usize>();
-        Self { diagnostic, text: String::new() }
-    }
-
-    fn located(self, definition: &Definition) -> SourceError {
-        if self.diagnostic.span.line > 0 {
-            return definition.error(self.diagnostic);
-        }
-        definition.error_at(self.diagnostic, &[&self.text])
-    }
+/// Every write of the rules, except for claims and volumes.
+fn writes(definition: &Definition) -> impl Iterator<Item = Placed<'_>> {
+    definition.rules.iter().flat_map(Rule::writes)
 }
 
 #[cfg(test)]

@@ -47,9 +47,7 @@ impl Policy {
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
             let located = |error: &EvaluationError| {
-                let diagnostic = without_value(error, reads_nodes.then_some(selection));
-                let located = definition.error_of(&error.fault, diagnostic.clone());
-                located.unwrap_or_else(|| definition.error_at(diagnostic, &[&error.expression]))
+                definition.error_of(&error.fault, without_value(error, reads_nodes.then_some(selection)))
             };
             errors.iter().map(located).collect::<Vec<_>>()
         };

@@ -1,18 +1,21 @@
 //! A policy file, read and compiled, before its parameters have values.
 
+use std::collections::BTreeSet;
+
 use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::Diagnostic;
-use super::interpolation::{Fault, Interpolation};
+use super::interpolation::{Fault, Interpolation, names_in};
 use super::matcher::Matcher;
 use super::node::NodeLabels;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::Names;
+use super::place::{entries, field};
 use super::settings::Settings;
 use super::source_error::SourceError;
 use super::source_file::SourceFile;
 use super::variable::Variable;
-use crate::core::yaml::{self, Span};
+use crate::core::yaml::{Node, Span};
 
 /// A policy as its file declares it.
 #[derive(Debug)]
@@ -45,9 +48,11 @@ pub struct Definition {
     pub(crate) rules: Vec<Rule>,
     pub(crate) settings: Vec<Settings>,
     pub(crate) names: Names,
+    /// The tree that the parser read, of a policy that extends others with theirs.
+    pub(crate) spec: Node,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct PolicyWarning {
     pub(crate) code: String,
     pub(crate) about: About,
@@ -78,8 +83,9 @@ pub enum OnConflict {
     Refuse,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Rule {
+    pub(crate) span: Span,
     pub(crate) name: String,
     pub(crate) when: Option<Interpolation>,
     pub(crate) containers: Option<Interpolation>,
@@ -87,6 +93,8 @@ pub(crate) struct Rule {
     pub(crate) on_conflict: OnConflict,
     pub(crate) container: Instructions,
     pub(crate) pod: PodOverlay,
+    /// The parameters that it depends on.
+    pub(crate) parameters: BTreeSet<String>,
 }
 
 impl Definition {
@@ -96,43 +104,52 @@ impl Definition {
     }
 
     /// An error at its place, which is in the file of the policy or of one that it extends.
-    pub(crate) fn error(&self, diagnostic: Diagnostic) -> SourceError {
+    pub(crate) fn error(&self, mut diagnostic: Diagnostic) -> SourceError {
+        if diagnostic.span.line == 0 {
+            diagnostic.span = Span { line: 1, column: 1, length: 1 };
+            return SourceError::new(&self.file, &self.text, diagnostic);
+        }
         let (policy, file, text) = (self.name.clone(), self.file.clone(), self.text.clone());
         let own = SourceFile { policy, file, text };
         let files: Vec<SourceFile> = self.bases.iter().cloned().chain([own]).collect();
         SourceError::of(&files, diagnostic)
     }
 
-    /// An error at the first of these texts that the policy contains, its own file first.
-    pub(crate) fn error_at(&self, mut diagnostic: Diagnostic, needles: &[&str]) -> SourceError {
-        let bases = self.bases.iter().rev().map(|base| (base.file.as_str(), base.text.as_str()));
-        let files: Vec<(&str, &str)> =
-            [(self.file.as_str(), self.text.as_str())].into_iter().chain(bases).collect();
-        let found = needles.iter().filter(|needle| !needle.is_empty()).find_map(|needle| {
-            files.iter().find_map(|(file, text)| {
-                // A policy has its rules at the end.
-                let rules = text.find("\n  rules:").map_or(0, |at| at + 1);
-                let at = find(text, rules, needle).or_else(|| find(text, 0, needle))?;
-                Some((*file, *text, Span { length: needle.chars().count(), ..yaml::span_at(text, at) }))
-            })
-        });
-        let (file, text, span) =
-            found.unwrap_or((&self.file, &self.text, Span { line: 1, column: 1, length: 1 }));
-        diagnostic.span = span;
-        SourceError::new(file, text, diagnostic)
-    }
-
     /// The error of an expression without a value: at the part of a variable that is not valid, if a variable has that.
-    pub(crate) fn error_of(&self, fault: &Fault, mut diagnostic: Diagnostic) -> Option<SourceError> {
+    pub(crate) fn error_of(&self, fault: &Fault, mut diagnostic: Diagnostic) -> SourceError {
         let part = fault.part.as_ref().and_then(|part| {
-            let nodes = self.variables.iter().rev().filter_map(|variable| variable.node.as_ref());
-            Some((part.code, nodes.into_iter().find_map(|node| part.place_in(node))?))
+            let variables = entries(field(&self.spec, "variables")).iter().rev();
+            Some((part.code, variables.map(|entry| &entry.value).find_map(|node| part.place_in(node))?))
         });
         if let Some((code, span)) = part {
             (diagnostic.code, diagnostic.span) = (code, span);
             diagnostic.hint.clone_from(&fault.hint);
         }
-        (diagnostic.span.line > 0).then(|| self.error(diagnostic))
+        self.error(diagnostic)
+    }
+
+    /// Notes for each rule which parameters it depends on.
+    pub(super) fn find_parameters_of_rules(&mut self) {
+        let of = |rule: &Rule| {
+            let mut names = BTreeSet::new();
+            rule.texts(&mut |text| names.extend(names_in(text)));
+            self.parameters_of(names)
+        };
+        let all: Vec<BTreeSet<String>> = self.rules.iter().map(of).collect();
+        self.rules.iter_mut().zip(all).for_each(|(rule, parameters)| rule.parameters = parameters);
+    }
+
+    /// The parameters among these names, and those on which the variables among them depend.
+    pub(super) fn parameters_of(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
+        for variable in self.variables.iter().rev() {
+            if names.contains(&variable.name) {
+                variable.value.names(&mut |name| {
+                    names.insert(name.to_owned());
+                });
+            }
+        }
+        names.retain(|name| self.parameters.iter().any(|parameter| parameter.name == *name));
+        names
     }
 
     /// The annotations that trigger the policy, each with its value.
@@ -182,25 +199,6 @@ impl Definition {
         self.rules.iter().for_each(|rule| rule.texts(visit));
         self.settings.iter().for_each(|settings| settings.texts(visit));
     }
-}
-
-/// The first occurrence of a text at or after an offset, in a line that is no comment. An occurrence within a longer name
-/// counts only if there is no other.
-fn find(text: &str, from: usize, needle: &str) -> Option<usize> {
-    let is_comment = |at: usize| {
-        let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
-        text[start..].trim_start().starts_with('#')
-    };
-    let is_name = |c: char| c.is_alphanumeric() || "_-./".contains(c);
-    let is_part = |at: usize| {
-        let (before, after) = (&text[..at], &text[at + needle.len()..]);
-        needle.starts_with(is_name) && before.ends_with(is_name)
-            || needle.ends_with(is_name) && after.starts_with(is_name)
-    };
-    let found: Vec<usize> = text[from..].match_indices(needle).map(|(at, _)| from + at).collect();
-    let mut found = found.into_iter().filter(|at| !is_comment(*at));
-    let first = found.clone().next();
-    found.find(|at| !is_part(*at)).or(first)
 }
 
 impl Rule {

@@ -1,7 +1,6 @@
 //! The names of GPUs and of devices of the fabric, for certain parameter values.
 
-use super::active::ActiveRule;
-use super::definition::Definition;
+use super::definition::{Definition, Rule};
 use super::device_names::{ClaimedGpus, FabricNames};
 use super::expression::Bindings;
 use super::interpolation::EvaluationError;
@@ -22,7 +21,7 @@ impl Devices {
     pub(super) fn of(
         definition: &Definition,
         bindings: &Bindings<'_, '_>,
-        rules: &[ActiveRule],
+        rules: &[Rule],
     ) -> Result<Self, EvaluationError> {
         let gpu_claims = definition.gpu_claims.as_ref().map(|claims| claims.resolve(bindings));
         let fabric = definition.fabric.as_ref().map(|fabric| fabric.resolve(bindings));

@@ -28,20 +28,11 @@ pub struct Diagnostic {
     pub span: Span,
     /// The remedy, where the message does not imply it.
     pub hint: Option<String>,
-    /// The text that the error is about, at or after `span`, where the exact position is not known.
-    pub(crate) needle: Option<Box<str>>,
 }
 
 impl Diagnostic {
     pub(crate) fn new(span: Span, message: impl Into<String>) -> Self {
-        Self {
-            code: INVALID_VALUE,
-            severity: Severity::Error,
-            message: message.into(),
-            span,
-            hint: None,
-            needle: None,
-        }
+        Self { code: INVALID_VALUE, severity: Severity::Error, message: message.into(), span, hint: None }
     }
 
     /// A warning, which does not keep the policy from loading.

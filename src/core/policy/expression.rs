@@ -2,7 +2,6 @@
 
 mod budget;
 mod compared;
-mod distinct;
 mod environment;
 mod failure;
 mod functions;
@@ -13,6 +12,7 @@ pub(crate) mod types;
 mod values;
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use cel::{Context, Program};
@@ -27,7 +27,7 @@ pub(crate) use reads::{Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
 use budget::Counting;
-use environment::{ENV, is_known_function, is_operator};
+use environment::{ENV, is_operator};
 use reads::Reader;
 use values::{from_json, to_json};
 
@@ -124,7 +124,7 @@ impl Expression {
         let mut reader = Reader::default();
         reader.expression(program.expression());
         for function in program.references().functions() {
-            if !is_operator(function) && !is_known_function(function) {
+            if !is_operator(function) && !functions::is_known(function) {
                 let at = source.find(function).unwrap_or(0);
                 let message = format!("CEL has no function `{function}`");
                 let hint = Some(functions::hint(function));
@@ -145,6 +145,13 @@ impl Expression {
     /// for an expression that is in no file, such as one of a values file.
     pub(crate) fn span(&self, offset: usize, length: usize) -> Span {
         self.map.span(&self.source, offset, length)
+    }
+
+    /// The lines and columns of its first and of its last character.
+    pub(crate) fn range(&self) -> RangeInclusive<(usize, usize)> {
+        let at = |Span { line, column, .. }: Span| (line, column);
+        let last = self.source.char_indices().next_back().map_or(0, |(last, _)| last);
+        at(self.span(0, 1))..=at(self.span(last, 1))
     }
 
     /// The place of a name that the expression reads, or else of the whole expression.

@@ -213,14 +213,11 @@ fn combined((first, extensions): &(&PolicyFile, Vec<&PolicyFile>)) -> Result<Def
         problems.take(extend(&mut spec, &extension.spec.moved(lines), base.name()));
         base = extension;
     }
-    let (spec, found) = parse::spec(&spec);
+    let own = extensions.last().unwrap_or(first);
+    let (bases, extends) = (sources[..extensions.len()].to_vec(), own.base().map(str::to_owned));
+    let (definition, found) = parse::definition(spec, own.source.clone(), bases, extends);
     let is_whole = found.is_empty();
     problems.add(found);
-    let own = extensions.last().unwrap_or(first);
-    let definition = spec.map(|spec| {
-        let bases = sources[..extensions.len()].to_vec();
-        spec.into_definition(own.source.clone(), bases, own.base().map(str::to_owned))
-    });
     if let Some(definition) = definition.as_ref().filter(|_| is_whole) {
         problems.take(own_fabric_is_declared(definition));
     }

@@ -80,32 +80,25 @@ pub struct Fault {
 impl Interpolation {
     /// Compiles a string. Every name in it is known, and can be read in the phase if one is given.
     pub(crate) fn compile(text: &Text<'_>, names: &Names, phase: Option<Phase>) -> Result<Self, Diagnostic> {
-        let mut parts = split(text.text).map_err(|at| {
+        let pieces = split(text.text).map_err(|at| {
             let message = "`${` is not closed by `}`; a literal `${` is written `$${`";
             Diagnostic::new(text.span_of(at, 2), message)
                 .code(INVALID_EXPRESSION)
                 .hint("close it, and put a value in quotes that contains ` #`: there, a comment begins")
         })?;
-        if !parts.iter().any(|piece| matches!(piece, Piece::Expression(..))) {
-            let literal = parts.into_iter().map(|piece| match piece {
-                Piece::Literal(text) => text,
-                Piece::Expression(..) => String::new(),
+        let mut parts = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            parts.push(match piece {
+                Piece::Literal(text) => Part::Literal(text),
+                Piece::Expression(source, at) => Part::Expression(compile(&source, at, text, names, phase)?),
             });
-            return Ok(Self::Literal(literal.collect()));
         }
-        if let [Piece::Expression(source, at)] = parts.as_slice() {
-            return Ok(Self::Expression(Arc::new(compile(source, *at, text, names, phase)?)));
-        }
-        let parts = parts
-            .drain(..)
-            .map(|piece| match piece {
-                Piece::Literal(text) => Ok(Part::Literal(text)),
-                Piece::Expression(source, at) => {
-                    compile(&source, at, text, names, phase).map(Part::Expression)
-                }
-            })
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(Self::Mixed(parts.into()))
+        Ok(match parts.pop() {
+            Some(last) if !parts.is_empty() => Self::Mixed(parts.into_iter().chain([last]).collect()),
+            Some(Part::Expression(expression)) => Self::Expression(Arc::new(expression)),
+            Some(Part::Literal(text)) => Self::Literal(text),
+            None => Self::Literal(String::new()),
+        })
     }
 
     /// Compiles a condition: one expression and nothing else.
@@ -200,16 +193,15 @@ impl Interpolation {
 
     /// The text for a message.
     pub(crate) fn source(&self) -> String {
+        let written = |expression: &Expression| format!("${{{}}}", expression.source());
+        let part = |part: &Part| match part {
+            Part::Literal(text) => text.clone(),
+            Part::Expression(expression) => written(expression),
+        };
         match self {
             Self::Literal(text) => text.clone(),
-            Self::Expression(expression) => format!("${{{}}}", expression.source()),
-            Self::Mixed(parts) => parts
-                .iter()
-                .map(|part| match part {
-                    Part::Literal(text) => text.clone(),
-                    Part::Expression(expression) => format!("${{{}}}", expression.source()),
-                })
-                .collect(),
+            Self::Expression(expression) => written(expression),
+            Self::Mixed(parts) => parts.iter().map(part).collect(),
         }
     }
 }
@@ -224,6 +216,11 @@ impl PartialEq for Interpolation {
             _ => false,
         }
     }
+}
+
+/// The names that the expressions of a text read.
+pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
+    text.expressions().flat_map(Expression::names).cloned()
 }
 
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {

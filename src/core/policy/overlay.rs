@@ -25,7 +25,7 @@ pub(crate) use entries::EntriesEdit;
 pub(crate) use fold::Fold;
 pub(crate) use networks::NetworksEdit;
 pub(crate) use places::{Wanted, is_list, is_object};
-pub(crate) use replace::{Lists, can_replace};
+pub(crate) use replace::can_replace;
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::{Key, Write, Written, writes, writes_of_rule};
 

@@ -7,8 +7,7 @@ use serde_json::Value;
 
 use crate::core::schema::{Field, Object};
 
-use super::active::ActiveRule;
-use super::definition::OnConflict;
+use super::definition::{OnConflict, Rule};
 use super::device_names::FabricNames;
 use super::expression::Bindings;
 use super::interpolation::{EvaluationError, Interpolation};
@@ -44,7 +43,7 @@ pub(super) struct Collector<'a, 'p, 'v> {
 }
 
 impl Collector<'_, '_, '_> {
-    pub(super) fn collect(&self, rules: &[ActiveRule]) -> Result<OwnNames, EvaluationError> {
+    pub(super) fn collect(&self, rules: &[Rule]) -> Result<OwnNames, EvaluationError> {
         let mut own = OwnNames::default();
         for rule in rules {
             if !self.fabric.resources.is_empty() {

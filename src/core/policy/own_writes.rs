@@ -6,11 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use super::active::{ActiveRule, names_in};
-use super::definition::{Definition, OnConflict};
+use super::definition::{Definition, OnConflict, Rule};
 use super::devices::Devices;
 use super::expression::{Path, ReadSet, Step};
-use super::interpolation::Interpolation;
+use super::interpolation::{Interpolation, names_in};
 use super::overlay::{self, Instructions, Key, PodOverlay, Write, Written, writes_of_rule};
 use super::own_names::NETWORKS;
 use super::settings::{Settings, Way};
@@ -19,7 +18,7 @@ use super::variable::Variable;
 /// Returns whether an expression of a rule, of settings or of a variable that they read may read a place that the policy
 /// writes.
 pub(super) fn rules_read_writes(
-    rules: &[ActiveRule],
+    rules: &[Rule],
     variables: &[&Variable],
     settings: &[Settings],
     devices: &Devices,
@@ -65,7 +64,7 @@ pub(crate) fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotati
 
 /// Returns whether rules edit the list in a string in different ways: with another separator, one may take for a single
 /// entry what another one made of two, and a rule that insists on a value replaces the list.
-fn edits_differ(rules: &[ActiveRule]) -> bool {
+fn edits_differ(rules: &[Rule]) -> bool {
     let mut writes: Vec<(Write<'_>, bool)> = Vec::new();
     for rule in rules {
         let insists = rule.on_conflict != OnConflict::Keep;

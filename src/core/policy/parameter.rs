@@ -1,5 +1,7 @@
 //! Parameters: values that an operator can set, with tables by labels of nodes.
 
+use std::cmp::Ordering;
+
 use serde_json::{Number, Value};
 
 use crate::core::counted;
@@ -49,6 +51,16 @@ impl ParameterType {
         TYPES.iter().map(|(_, kind)| *kind)
     }
 
+    /// The keys that limit the values.
+    pub(crate) fn bounds(self) -> &'static [&'static str] {
+        match self {
+            Self::Integer | Self::Number | Self::Quantity => &["minimum", "maximum"],
+            Self::String => &["enum"],
+            Self::StringList => &["minItems", "maxItems"],
+            Self::Boolean | Self::Template => &[],
+        }
+    }
+
     /// The name as a policy writes it.
     pub fn name(self) -> &'static str {
         TYPES.iter().find(|(_, kind)| *kind == self).map_or("", |(name, _)| name)
@@ -82,7 +94,8 @@ impl Parameter {
             fields.required("description", |node| reader::text(node, "a description").map(str::to_owned));
         let Ok(kind) = kind else {
             // The values depend on the type.
-            for key in ["default", "byNode", "minimum", "maximum", "enum", "minItems", "maxItems"] {
+            let bounds = ParameterType::all().flat_map(|kind| kind.bounds().iter().copied());
+            for key in ["default", "byNode"].into_iter().chain(bounds) {
                 fields.node(key);
             }
             fields.finish()?;
@@ -100,7 +113,9 @@ impl Parameter {
             max_items: None,
             table: Table::default(),
         };
-        parameter.read_bounds(&mut fields);
+        for bound in kind.bounds() {
+            let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
+        }
         let default = fields.optional("default", |node| parameter.read_value(node));
         let table = fields.optional("byNode", |node| read_table(&parameter, node, labels));
         fields.finish()?;
@@ -110,67 +125,42 @@ impl Parameter {
         Ok(parameter)
     }
 
-    /// Reads the bounds. The fields keep the problems in them.
-    fn read_bounds(&mut self, fields: &mut Fields<'_>) {
-        match self.kind {
-            ParameterType::Integer | ParameterType::Number | ParameterType::Quantity => {
-                self.minimum = fields.optional("minimum", |node| self.read_value(node)).unwrap_or_default();
-                let least = self.minimum.take();
-                let maximum = fields.optional("maximum", |node| {
-                    let most = self.read_value(node)?;
-                    let is_below =
-                        |least: &&Value| compare(self.kind, &most, least) == Some(std::cmp::Ordering::Less);
-                    match least.as_ref().filter(is_below) {
-                        Some(least) => Err(self
-                            .no_value(node, "maximum", &format!("`minimum`, which is {}", text_of(least)))
-                            .into()),
-                        None => Ok::<_, Problems>(most),
-                    }
-                });
-                (self.minimum, self.maximum) = (least, maximum.unwrap_or_default());
-            }
-            ParameterType::String => {
-                let one_of = fields.optional("enum", |node| {
-                    let values = reader::texts(node, "`enum`")?;
-                    if values.is_empty() {
-                        Err(self.no_value(node, "enum", "").into())
-                    } else {
-                        Ok::<_, Problems>(values)
-                    }
-                });
-                self.one_of = one_of.unwrap_or_default();
-            }
-            ParameterType::StringList => {
-                self.min_items = fields.optional("minItems", read_length).unwrap_or_default();
-                let least = self.min_items;
-                let most = fields.optional("maxItems", |node| {
-                    let most = read_length(node)?;
-                    match least.filter(|least| most < *least) {
-                        Some(least) => {
-                            Err(self.no_value(node, "maxItems", &format!("`minItems`, which is {least}")))
-                        }
-                        None => Ok(most),
-                    }
-                });
-                self.max_items = most.unwrap_or_default();
-            }
-            ParameterType::Boolean | ParameterType::Template => {}
-        }
-    }
-
-    /// The error of a bound for which the parameter can have no value; `least` is the bound below it, in words.
-    fn no_value(&self, node: &Node, bound: &str, least: &str) -> Diagnostic {
+    /// Reads a bound. Those that leave no value are errors.
+    fn read_bound(&mut self, bound: &str, node: &Node) -> Checked<()> {
         let name = &self.name;
-        let message = match bound {
-            "enum" => format!("`enum` of `{name}` is empty, so that it can have no value"),
-            _ => format!("`{bound}` of `{name}` is less than {least}, so that it can have no value"),
+        let below = |least: String| {
+            let message = format!("`{bound}` of `{name}` is less than {least}, so that it can have no value");
+            Err(Diagnostic::new(node.span, message).hint("correct one of the two bounds").into())
         };
-        let hint = if bound == "enum" {
-            "list the values, or leave `enum` out"
-        } else {
-            "correct one of the two bounds"
-        };
-        Diagnostic::new(node.span, message).hint(hint)
+        match bound {
+            "minimum" => self.minimum = Some(self.read_value(node)?),
+            "maximum" => {
+                let most = Self { minimum: None, ..self.clone() }.read_value(node)?;
+                let is_below = |least: &&Value| compare(self.kind, &most, least) == Some(Ordering::Less);
+                if let Some(least) = self.minimum.as_ref().filter(is_below) {
+                    return below(format!("`minimum`, which is {}", text_of(least)));
+                }
+                self.maximum = Some(most);
+            }
+            "enum" => {
+                let values = reader::texts(node, "`enum`")?;
+                if values.is_empty() {
+                    let message = format!("`enum` of `{name}` is empty, so that it can have no value");
+                    let hint = "list the values, or leave `enum` out";
+                    return Err(Diagnostic::new(node.span, message).hint(hint).into());
+                }
+                self.one_of = Some(values);
+            }
+            "minItems" => self.min_items = Some(read_length(node)?),
+            _ => {
+                let most = read_length(node)?;
+                if let Some(least) = self.min_items.filter(|least| most < *least) {
+                    return below(format!("`minItems`, which is {least}"));
+                }
+                self.max_items = Some(most);
+            }
+        }
+        Ok(())
     }
 
     /// Reads and checks a value for this parameter from YAML.
@@ -243,17 +233,17 @@ impl Parameter {
 
     fn check_bounds(&self, value: &Value) -> Result<(), String> {
         let name = &self.name;
-        let beyond = |bound: &Option<Value>, wrong: std::cmp::Ordering| {
+        let beyond = |bound: &Option<Value>, wrong: Ordering| {
             bound.as_ref().filter(|bound| compare(self.kind, value, bound) == Some(wrong)).cloned()
         };
-        if let Some(minimum) = beyond(&self.minimum, std::cmp::Ordering::Less) {
+        if let Some(minimum) = beyond(&self.minimum, Ordering::Less) {
             return Err(format!(
                 "`{name}` is {}, less than its minimum {}",
                 text_of(value),
                 text_of(&minimum)
             ));
         }
-        if let Some(maximum) = beyond(&self.maximum, std::cmp::Ordering::Greater) {
+        if let Some(maximum) = beyond(&self.maximum, Ordering::Greater) {
             return Err(format!(
                 "`{name}` is {}, more than its maximum {}",
                 text_of(value),
@@ -280,7 +270,6 @@ impl Parameter {
 
     /// The key of a bound that allows values which that of `base` does not.
     pub(super) fn wider_bound(&self, base: &Self) -> Option<&'static str> {
-        use std::cmp::Ordering;
         let beyond = |own: &Option<Value>, base: &Option<Value>, wrong: Ordering| {
             let (Some(own), Some(base)) = (own, base) else { return false };
             compare(self.kind, own, base) == Some(wrong)
@@ -337,7 +326,7 @@ fn read_length(node: &Node) -> Result<usize, Diagnostic> {
         .ok_or_else(|| reader::expected(node, "a number of items"))
 }
 
-fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<std::cmp::Ordering> {
+fn compare(kind: ParameterType, left: &Value, right: &Value) -> Option<Ordering> {
     match kind {
         ParameterType::Quantity => Some(Quantity::from_value(left)?.cmp(&Quantity::from_value(right)?)),
         _ => left.as_f64()?.partial_cmp(&right.as_f64()?),

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::active::names_in;
 use super::definition::Definition;
 use super::expression::Bindings;
-use super::interpolation::EvaluationError;
+use super::interpolation::{EvaluationError, names_in};
 use super::node::Selection;
 use super::parameter::ParameterType;
 use super::phase::Phase;

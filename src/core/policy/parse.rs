@@ -1,45 +1,30 @@
 //! From the YAML of a policy file to its [`Definition`].
 
+use std::collections::BTreeSet;
+
 use crate::core::schema::Format;
 use crate::core::yaml::{Entry, Node, Span};
 
-use super::definition::{Definition, OnConflict, PolicyWarning, Rule};
+use super::definition::{Definition, OnConflict, Rule};
 use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::message;
 use super::node::NodeLabels;
-use super::overlay::{Compiler, Element, Lists, Write, Written, writes_of_rule};
+use super::overlay::{Compiler, Element, Written};
 use super::parameter::{Parameter, ParameterType};
 use super::phase::{Names, Phase};
+use super::place::{At, Placed, in_volume, keys, span_in, span_in_rule};
 use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
-use super::settings::{self, Settings};
+use super::settings;
 use super::source_file::SourceFile;
 use super::suggestion::{closest, suggest};
 use super::variable::Variable;
 
 pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";
 pub(crate) const KIND: &str = "FabricPolicy";
-
-/// The `spec` of a policy, read and compiled.
-pub(super) struct Spec {
-    provider: String,
-    description: String,
-    gpu_resources: Vec<String>,
-    gpu_claims: Option<GpuClaims>,
-    fabric: Option<Fabric>,
-    node_labels: NodeLabels,
-    matcher: Matcher,
-    parameters: Vec<Parameter>,
-    variables: Vec<Variable>,
-    warnings: Vec<PolicyWarning>,
-    refusals: Vec<PolicyWarning>,
-    rules: Vec<Rule>,
-    settings: Vec<Settings>,
-    names: Names,
-}
 
 /// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
 pub(super) struct Header {
@@ -72,8 +57,13 @@ impl Header {
 }
 
 /// Reads a `spec`, that of an extension together with its base's. With problems, the result lacks what they are about.
-pub(super) fn spec(node: &Node) -> (Option<Spec>, Problems) {
-    let mut spec = match Fields::of(node, "`spec`") {
+pub(super) fn definition(
+    node: Node,
+    own: SourceFile,
+    bases: Vec<SourceFile>,
+    extends: Option<String>,
+) -> (Option<Definition>, Problems) {
+    let mut spec = match Fields::of(&node, "`spec`") {
         Ok(spec) => spec,
         Err(problems) => return (None, problems),
     };
@@ -83,9 +73,9 @@ pub(super) fn spec(node: &Node) -> (Option<Spec>, Problems) {
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
     let gpu_resources = spec.required("gpuResources", gpu_resources);
-    let labels = spec.optional("nodeLabels", NodeLabels::read).ok().flatten().unwrap_or_default();
+    let node_labels = spec.optional("nodeLabels", NodeLabels::read).ok().flatten().unwrap_or_default();
     let mut names = Names::built_in();
-    let parameters = spec.optional("parameters", |node| parameters(node, &labels, &mut names));
+    let parameters = spec.optional("parameters", |node| parameters(node, &node_labels, &mut names));
     let variables = spec.optional("variables", |node| variables(node, &mut names));
     if spec.misspells("parameters") || spec.misspells("variables") {
         names.add_unknown();
@@ -103,55 +93,31 @@ pub(super) fn spec(node: &Node) -> (Option<Spec>, Problems) {
     });
     let settings = spec.optional("settings", |node| settings::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
-    let spec = Spec {
+    let SourceFile { policy: name, file, text } = own;
+    let mut definition = Definition {
+        file,
+        text,
+        bases,
+        extends,
+        name,
         provider: provider.unwrap_or_default(),
         description: description.unwrap_or_default(),
+        parameters: parameters.ok().flatten().unwrap_or_default(),
         gpu_resources: gpu_resources.unwrap_or_default(),
         gpu_claims: gpu_claims.ok().flatten(),
         fabric: fabric.ok().flatten(),
-        node_labels: labels,
+        node_labels,
         matcher: matcher.unwrap_or_default(),
-        parameters: parameters.ok().flatten().unwrap_or_default(),
         variables: variables.ok().flatten().unwrap_or_default(),
         warnings: warnings.ok().flatten().unwrap_or_default(),
         refusals: refusals.ok().flatten().unwrap_or_default(),
         rules: read_rules,
         settings: settings.ok().flatten().unwrap_or_default(),
         names,
+        spec: node,
     };
-    (Some(spec), problems)
-}
-
-impl Spec {
-    pub(super) fn into_definition(
-        self,
-        own: SourceFile,
-        bases: Vec<SourceFile>,
-        extends: Option<String>,
-    ) -> Definition {
-        let SourceFile { policy, file, text } = own;
-        Definition {
-            file,
-            text,
-            bases,
-            extends,
-            name: policy,
-            provider: self.provider,
-            description: self.description,
-            parameters: self.parameters,
-            gpu_resources: self.gpu_resources,
-            gpu_claims: self.gpu_claims,
-            fabric: self.fabric,
-            node_labels: self.node_labels,
-            matcher: self.matcher,
-            variables: self.variables,
-            warnings: self.warnings,
-            refusals: self.refusals,
-            rules: self.rules,
-            settings: self.settings,
-            names: self.names,
-        }
-    }
+    definition.find_parameters_of_rules();
+    (Some(definition), problems)
 }
 
 fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
@@ -217,7 +183,7 @@ fn parameters(node: &Node, labels: &NodeLabels, names: &mut Names) -> Checked<Ve
         let is_template = |known: &Parameter| known.kind == ParameterType::Template;
         let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
         // `enabled` is a key of the provider's block in a values file.
-        if entry.key == "enabled" || !names.declare(&entry.key, phase, entry.span) {
+        if entry.key == "enabled" || !names.add(&entry.key, phase) {
             return Err(taken(entry).into());
         }
         parameter
@@ -234,7 +200,7 @@ fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
         let variable = Variable::read(&entry.key, &entry.value, names);
         // A variable with a problem can be read, so that its problem is the only one.
         let phase = variable.as_ref().map_or(Phase::Fixed, |variable| variable.phase);
-        if !names.declare(&entry.key, phase, entry.span) {
+        if !names.add(&entry.key, phase) {
             return Err(taken(entry).into());
         }
         variable
@@ -271,16 +237,13 @@ fn rules(node: &Node, names: &Names) -> (Vec<Rule>, Problems) {
 /// Two rules can declare a volume of one name if it is the same volume.
 fn same_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
     let mut known: Vec<(&str, &Element)> = Vec::new();
-    for volume in rules.iter().flat_map(|rule| &rule.pod.volumes) {
+    for (rule, volume) in rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one))) {
         let Some(name) = volume.0.literal("name") else { continue };
         match known.iter().find(|(other, _)| *other == name) {
             Some((_, other)) if *other != volume => {
                 let message = format!("two rules have different volumes `{name}`");
-                let mut diagnostic = Diagnostic::new(node.span, message)
-                    .code(CONFLICTING_RULES)
-                    .hint("give one of them another name");
-                diagnostic.needle = Some(format!("name: {name}").into());
-                return Err(diagnostic);
+                let path = in_volume(name, &[]);
+                return Err(contradiction(node, rule, &path, message, "give one of them another name"));
             }
             Some(_) => {}
             None => known.push((name, volume)),
@@ -289,29 +252,39 @@ fn same_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
+/// An error at a value of a rule.
+fn contradiction(rules: &Node, rule: &Rule, path: &[At], message: String, hint: &str) -> Diagnostic {
+    Diagnostic::new(span_in_rule(rules, rule, path), message).code(CONFLICTING_RULES).hint(hint)
+}
+
 /// A rule that replaces or refuses other values of a variable or annotation, and another rule that edits it, undo each
 /// other.
 fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
     let (mut edited, mut set) = (Vec::new(), Vec::new());
     for rule in rules {
-        let writes = writes_of_rule(&rule.container, &rule.pod).filter(Write::is_of_strings);
-        for (name, is_edit) in writes.filter_map(|write| Some((write.name()?, write.is_edit()))) {
-            if is_edit {
-                edited.push((name, &rule.name));
+        for placed in rule.writes().filter(|placed| placed.write.is_of_strings()) {
+            let Some(name) = placed.write.name() else { continue };
+            if placed.write.is_edit() {
+                edited.push((name, placed));
             } else if rule.on_conflict != OnConflict::Keep {
                 set.push((name, &rule.name));
             }
         }
     }
-    for (name, editor) in &edited {
+    for (name, placed) in &edited {
         if let Some((_, setter)) = set.iter().find(|(other, _)| other == name) {
-            let message =
-                format!("rule `{editor}` edits `{name}`, of which rule `{setter}` allows one value only");
-            let mut diagnostic = Diagnostic::new(node.span, message)
-                .code(CONFLICTING_RULES)
-                .hint("set the whole value in one rule");
-            diagnostic.needle = Some((*name).into());
-            return Err(diagnostic);
+            let rule = placed.rule;
+            let message = format!(
+                "rule `{}` edits `{name}`, of which rule `{setter}` allows one value only",
+                rule.name
+            );
+            return Err(contradiction(
+                node,
+                rule,
+                &placed.path(),
+                message,
+                "set the whole value in one rule",
+            ));
         }
     }
     Ok(())
@@ -319,16 +292,32 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
 
 /// A rule that replaces a list would remove what another rule adds to it.
 fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
-    let mut lists = Lists::default();
-    for rule in rules {
-        lists.of_rule(&rule.name, &rule.container, &rule.pod);
+    let (mut added, mut replaced) = (Vec::new(), Vec::new());
+    for placed in rules.iter().flat_map(Rule::writes) {
+        match placed.write.value {
+            Written::Replacement(_) => replaced.push(placed),
+            Written::Entry(_) | Written::Computed { .. } => added.push(placed),
+            _ => {}
+        }
     }
-    let Some((list, replacer, adder)) = lists.contradiction() else { return Ok(()) };
-    let message = format!("rule `{replacer}` replaces `{list}`, to which rule `{adder}` adds");
-    let mut diagnostic =
-        Diagnostic::new(node.span, message).code(CONFLICTING_RULES).hint("write all entries into `$replace`");
-    diagnostic.needle = Some("$replace".into());
-    Err(diagnostic)
+    for list in &replaced {
+        // Any two containers of a pod can be the same one.
+        let meets = |other: &&Placed<'_>| {
+            other.is_of_container() == list.is_of_container()
+                && list.write.path.starts_with(&other.write.path)
+        };
+        if let Some(adder) = added.iter().find(meets) {
+            let message = format!(
+                "rule `{}` replaces `{}`, to which rule `{}` adds",
+                list.rule.name,
+                list.write.field(),
+                adder.rule.name
+            );
+            let hint = "write all entries into `$replace`";
+            return Err(contradiction(node, list.rule, &list.path(), message, hint));
+        }
+    }
+    Ok(())
 }
 
 fn rule(node: &Node, names: &Names) -> Checked<Rule> {
@@ -349,6 +338,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     let (container, pod) = (container?, pod?);
     let adds_nothing = container.is_none() && pod.is_none();
     let rule = Rule {
+        span: node.span,
         name: name?,
         when: when?,
         containers: containers?,
@@ -356,6 +346,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         on_conflict: on_conflict?.unwrap_or_default(),
         container: container.unwrap_or_default(),
         pod: pod.unwrap_or_default(),
+        parameters: BTreeSet::new(),
     };
     let name = &rule.name;
     if adds_nothing {
@@ -364,22 +355,18 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
             .hint("give it `container`, `pod` or both")
             .into());
     }
-    let contradicts = |message: String, needle: &str| {
-        let mut diagnostic =
-            Diagnostic::new(node.span, message).code(CONFLICTING_RULES).hint("write two rules");
-        diagnostic.needle = Some(needle.into());
-        Err(diagnostic.into())
+    let contradicts = |message: String, path: &[At]| {
+        let diagnostic = Diagnostic::new(span_in(node, path), message).code(CONFLICTING_RULES);
+        Err(diagnostic.hint("write two rules").into())
     };
     if rule.requires_pod_network && rule.pod.host_network().is_some() {
         let message = format!("the rule `{name}` requires the pod's own network and sets `hostNetwork`");
-        return contradicts(message, "hostNetwork");
+        return contradicts(message, &keys(["pod", "spec", "hostNetwork"]));
     }
-    let replaces = || {
-        writes_of_rule(&rule.container, &rule.pod).any(|write| matches!(write.value, Written::Replacement(_)))
-    };
-    if rule.on_conflict == OnConflict::Refuse && replaces() {
+    let replacement = rule.writes().find(|placed| matches!(placed.write.value, Written::Replacement(_)));
+    if let Some(placed) = replacement.filter(|_| rule.on_conflict == OnConflict::Refuse) {
         let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");
-        return contradicts(message, "$replace");
+        return contradicts(message, &placed.path());
     }
     Ok(rule)
 }

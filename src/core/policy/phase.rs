@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::yaml::Span;
-
+use super::built_in::BUILT_IN;
 use super::expression::Expression;
 
 /// When a value is known. An expression of a later phase can read the values of all earlier ones, but [`Phase::Container`] and
@@ -35,28 +34,10 @@ impl Phase {
     }
 }
 
-/// The names that the engine defines.
-pub(crate) const BUILT_IN: &[(&str, Phase)] = &[
-    ("node", Phase::Fixed),
-    ("pod", Phase::Pod),
-    // Not `namespace`, which is a reserved word of CEL.
-    ("podNamespace", Phase::Pod),
-    ("hostNetwork", Phase::Pod),
-    ("totalGpus", Phase::Pod),
-    ("claimNames", Phase::Pod),
-    ("ownFabric", Phase::Pod),
-    ("gpus", Phase::Container),
-    ("gpuCounts", Phase::Container),
-    ("container", Phase::Container),
-    ("podRequests", Phase::Injected),
-];
-
 /// The names that the expressions of a policy can read.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
     known: BTreeMap<String, Phase>,
-    /// The places of the names that the policy declares.
-    declared: BTreeMap<String, Span>,
     /// The names of all variables, those that are not declared yet among them.
     variables: BTreeSet<String>,
     /// True if the declarations of names could not be read, so that every name may be one.
@@ -65,24 +46,13 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn built_in() -> Self {
-        let known = BUILT_IN.iter().map(|(name, phase)| ((*name).to_owned(), *phase)).collect();
-        Self { known, declared: BTreeMap::new(), variables: BTreeSet::new(), has_unknown: false }
+        let known = BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)).collect();
+        Self { known, variables: BTreeSet::new(), has_unknown: false }
     }
 
     /// Adds a name; false if it is taken.
     pub(crate) fn add(&mut self, name: &str, phase: Phase) -> bool {
         self.known.insert(name.to_owned(), phase).is_none()
-    }
-
-    /// Adds a name that the policy declares; false if it is taken.
-    pub(super) fn declare(&mut self, name: &str, phase: Phase, place: Span) -> bool {
-        self.declared.entry(name.to_owned()).or_insert(place);
-        self.add(name, phase)
-    }
-
-    /// The place where the policy declares a name.
-    pub(super) fn place(&self, name: &str) -> Option<Span> {
-        self.declared.get(name).copied()
     }
 
     /// Notes a variable that will be declared.

@@ -7,11 +7,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::active::{ActiveRule, ActiveWarning, names_in};
-use super::definition::Definition;
+use super::definition::{Definition, PolicyWarning, Rule};
 use super::devices::Devices;
 use super::expression::{Bindings, ReadSet};
-use super::interpolation::{EvaluationError, Fault, Interpolation};
+use super::interpolation::{EvaluationError, Fault, Interpolation, names_in};
 use super::node::Selection;
 use super::own_writes::rules_read_writes;
 use super::parameter::{ParameterType, template};
@@ -30,10 +29,10 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) pod_variables: Vec<Variable>,
     pub(crate) container_variables: Vec<Variable>,
     pub(crate) injected_variables: Vec<Variable>,
-    pub(crate) rules: Vec<ActiveRule>,
-    pub(crate) warnings: Vec<ActiveWarning>,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) warnings: Vec<PolicyWarning>,
     pub(crate) settings: Vec<Settings>,
-    pub(crate) refusals: Vec<ActiveWarning>,
+    pub(crate) refusals: Vec<PolicyWarning>,
     pub(crate) condition: Condition,
     /// The parameters on which `match.when` depends.
     pub(crate) parameters_of_condition: BTreeSet<String>,
@@ -83,7 +82,10 @@ impl ResolvedPolicy {
                 container.extend(expression.reads_of_container());
             }
         });
-        policy.unfold(definition);
+        policy.rules.clone_from(&definition.rules);
+        policy.warnings.clone_from(&definition.warnings);
+        policy.refusals.clone_from(&definition.refusals);
+        policy.settings.clone_from(&definition.settings);
         policy.collect_reads();
         policy.reads_of_pod.extend(&pod);
         policy.reads_of_container.extend(&container);
@@ -144,12 +146,7 @@ impl ResolvedPolicy {
                 fault: Fault::default(),
             })?;
             let value = VariableValue::Text(compiled);
-            self.pod_variables.push(Variable {
-                name: parameter.name.clone(),
-                value,
-                phase: Phase::Pod,
-                node: None,
-            });
+            self.pod_variables.push(Variable { name: parameter.name.clone(), value, phase: Phase::Pod });
         }
         Ok(())
     }

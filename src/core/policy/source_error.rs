@@ -5,8 +5,6 @@ use std::fmt;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
-use crate::core::yaml::{self, Span};
-
 use super::diagnostic::{Diagnostic, Severity};
 use super::problems::Problems;
 use super::source_file::SourceFile;
@@ -23,10 +21,7 @@ pub struct SourceError {
 }
 
 impl SourceError {
-    pub(crate) fn new(file: &str, text: &str, mut diagnostic: Diagnostic) -> Self {
-        if let Some(needle) = diagnostic.needle.take() {
-            diagnostic.span = find_after(text, diagnostic.span, &needle).unwrap_or(diagnostic.span);
-        }
+    pub(crate) fn new(file: &str, text: &str, diagnostic: Diagnostic) -> Self {
         Self { file: file.into(), text: text.into(), diagnostic: Box::new(diagnostic) }
     }
 
@@ -36,17 +31,6 @@ impl SourceError {
         while at + 1 < files.len() && diagnostic.span.line > files[at].lines() {
             diagnostic.span.line -= files[at].lines();
             at += 1;
-        }
-        let needle = diagnostic.needle.take();
-        let found = needle.and_then(|needle| {
-            (at..files.len()).find_map(|other| {
-                let start = Span { line: 1, column: 1, length: 1 };
-                let from = if other == at { diagnostic.span } else { start };
-                Some((other, find_after(&files[other].text, from, &needle)?))
-            })
-        });
-        if let Some((other, span)) = found {
-            (at, diagnostic.span) = (other, span);
         }
         let file = files.get(at).map_or(("", ""), |file| (file.file.as_str(), file.text.as_str()));
         Self::new(file.0, file.1, diagnostic)
@@ -141,14 +125,6 @@ impl fmt::Display for SourceErrors {
     }
 }
 
-/// The first position of `needle` at or after `span`.
-fn find_after(text: &str, span: Span, needle: &str) -> Option<Span> {
-    let start = byte_offset(text, span.line.max(1), span.column.max(1));
-    let length = needle.chars().count().max(1);
-    let at = text[start..].find(needle).filter(|_| !needle.is_empty())?;
-    Some(Span { length, ..yaml::span_at(text, start + at) })
-}
-
 /// The byte offset of a line and column; the end of the line for a column beyond it.
 fn byte_offset(text: &str, line: usize, column: usize) -> usize {
     let mut start = 0;
@@ -165,6 +141,7 @@ fn byte_offset(text: &str, line: usize, column: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use crate::core::policy::suggestion::suggest;
+    use crate::core::yaml::Span;
 
     use super::*;
 

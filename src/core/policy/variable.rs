@@ -1,7 +1,5 @@
 //! Variables: named values, computed or constant.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value};
 
 use crate::core::yaml::scalar::Scalar;
@@ -20,8 +18,6 @@ pub(crate) struct Variable {
     pub(crate) name: String,
     pub(crate) value: VariableValue,
     pub(crate) phase: Phase,
-    /// The value in the file; `None` for a variable that is in no file.
-    pub(crate) node: Option<Arc<Node>>,
 }
 
 /// The value of a variable. A map or a list is a table, which expressions look up.
@@ -38,9 +34,9 @@ impl Variable {
     /// Reads a variable that can read the names before it.
     pub(super) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
         let value = VariableValue::read(node, names)?;
-        one_phase(&value, node, names)?;
+        one_phase(&value, names)?;
         let phase = value.phase(names);
-        Ok(Self { name: name.to_owned(), value, phase, node: Some(Arc::new(node.clone())) })
+        Ok(Self { name: name.to_owned(), value, phase })
     }
 }
 
@@ -104,21 +100,25 @@ impl VariableValue {
 }
 
 /// A variable belongs to a container or to the pod after injection, but not to both.
-fn one_phase(value: &VariableValue, node: &Node, names: &Names) -> Result<(), Diagnostic> {
+fn one_phase(value: &VariableValue, names: &Names) -> Result<(), Diagnostic> {
     let (mut container, mut injected) = (None, None);
-    value.names(&mut |name| match names.get(name) {
-        Some(Phase::Container) => container = container.take().or_else(|| Some(name.to_owned())),
-        Some(Phase::Injected) => injected = injected.take().or_else(|| Some(name.to_owned())),
-        _ => {}
+    value.texts(&mut |text| {
+        for (expression, name) in
+            text.expressions().flat_map(|one| one.names().iter().map(move |name| (one, name)))
+        {
+            let found = match names.get(name) {
+                Some(Phase::Container) => &mut container,
+                Some(Phase::Injected) => &mut injected,
+                _ => continue,
+            };
+            found.get_or_insert_with(|| (name.clone(), expression.span_of_name(name)));
+        }
     });
-    let (Some(container), Some(injected)) = (container, injected) else { return Ok(()) };
+    let (Some((container, span)), Some((injected, _))) = (container, injected) else { return Ok(()) };
     let message = format!(
         "`{container}` is known {} only, and `{injected}` {} only",
         Phase::Container.describe(),
         Phase::Injected.describe()
     );
-    let mut diagnostic =
-        Diagnostic::new(node.span, message).hint("docs/policy.md says where each name can be used");
-    diagnostic.needle = Some(container.as_str().into());
-    Err(diagnostic)
+    Err(Diagnostic::new(span, message).hint("docs/policy.md says where each name can be used"))
 }

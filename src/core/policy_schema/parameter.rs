@@ -9,9 +9,6 @@ use super::keys::{Keys, Schema};
 use super::names;
 use super::strings::{one_of, text, texts};
 
-/// The keys that limit the values of a parameter.
-const BOUNDS: [&str; 5] = ["minimum", "maximum", "enum", "minItems", "maxItems"];
-
 /// A value of a label, or a pattern of values; not `*` alone.
 const VALUES_OF_A_LABEL: &str = r"^(?:[^*]+\*?[^*]*|\*[^*]+)?$";
 
@@ -66,29 +63,20 @@ fn of_type(kind: ParameterType) -> Value {
     let keys = Schema::default().matching(VALUES_OF_A_LABEL, "a value of the label, with at most one `*`");
     let cells = Schema::map(cell(kind)).with("propertyNames", keys);
     properties.insert("byNode".to_owned(), Schema::map(cells).into());
-    for bound in BOUNDS {
-        let schema = if !bounds(kind).contains(&bound) {
+    for bound in ParameterType::all().flat_map(ParameterType::bounds) {
+        let schema = if !kind.bounds().contains(bound) {
             Value::Bool(false)
-        } else if ["minimum", "maximum"].contains(&bound) {
+        } else if ["minimum", "maximum"].contains(bound) {
             value(kind).into()
         } else {
             continue;
         };
-        properties.insert(bound.to_owned(), schema);
+        properties.insert((*bound).to_owned(), schema);
     }
     json!({
         "if": {"properties": {"type": {"const": kind.name()}}, "required": ["type"]},
         "then": {"properties": properties},
     })
-}
-
-fn bounds(kind: ParameterType) -> &'static [&'static str] {
-    match kind {
-        ParameterType::Integer | ParameterType::Number | ParameterType::Quantity => &["minimum", "maximum"],
-        ParameterType::String => &["enum"],
-        ParameterType::StringList => &["minItems", "maxItems"],
-        ParameterType::Boolean | ParameterType::Template => &[],
-    }
 }
 
 fn types(kind: ParameterType) -> &'static [&'static str] {

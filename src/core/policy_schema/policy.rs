@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::core::policy::phase::BUILT_IN;
+use crate::core::policy::built_in::BUILT_IN;
 use crate::core::policy::{API_VERSION, KIND, ON_CONFLICT};
 use crate::core::schema::Format;
 
@@ -113,7 +113,7 @@ fn common(keys: Keys, parameter: &str) -> Keys {
 
 /// A map from names that expressions can read. An editor says that the names are not allowed which have a value already.
 fn named(values: Schema, others: &[&str]) -> Schema {
-    let taken = BUILT_IN.iter().map(|(name, _)| *name).chain(others.iter().copied());
+    let taken = BUILT_IN.iter().map(|known| known.name).chain(others.iter().copied());
     let taken: Map<String, Value> = taken.map(|name| (name.to_owned(), Value::Bool(false))).collect();
     let names =
         Schema::default().matching("^[A-Za-z][A-Za-z0-9_]*$", "letters, digits and `_`, a letter first");

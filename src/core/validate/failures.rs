@@ -10,7 +10,7 @@ use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::overlay::{
     Element, Instruction, Key, PodOverlay, Template, Written, evaluate_key, writes,
 };
-use crate::core::policy::{ActiveRule, PodContext, Policy, ResolvedPolicy};
+use crate::core::policy::{PodContext, Policy, ResolvedPolicy, Rule};
 
 /// A failure, and the part of the policy in which it is.
 pub(super) type Failure = (String, EvaluationError);
@@ -79,7 +79,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
     /// Records a failure, or that of the variable behind it.
     fn note<T>(
         &mut self,
-        rule: &ActiveRule,
+        rule: &Rule,
         texts: impl FnOnce(&mut dyn FnMut(&Interpolation)),
         result: Result<T, EvaluationError>,
     ) -> Option<T> {
@@ -96,28 +96,28 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         None
     }
 
-    fn holds(&mut self, rule: &ActiveRule, condition: &Interpolation) -> bool {
+    fn holds(&mut self, rule: &Rule, condition: &Interpolation) -> bool {
         let holds = condition.holds(self.bindings);
         self.note(rule, |visit| visit(condition), holds).unwrap_or_default()
     }
 
-    fn template(&mut self, rule: &ActiveRule, template: &Template) {
+    fn template(&mut self, rule: &Rule, template: &Template) {
         let built = template.build(self.bindings);
         self.note(rule, |visit| template.texts(visit), built);
     }
 
-    fn element(&mut self, rule: &ActiveRule, element: &Element) {
+    fn element(&mut self, rule: &Rule, element: &Element) {
         let built = element.build(self.bindings);
         self.note(rule, |visit| element.0.texts(visit), built);
     }
 
-    fn text(&mut self, rule: &ActiveRule, text: &Interpolation) {
+    fn text(&mut self, rule: &Rule, text: &Interpolation) {
         let value = text.evaluate(self.bindings);
         self.note(rule, |visit| visit(text), value);
     }
 
     /// The parts of a pod's overlay that are evaluated before the pod is injected.
-    fn pod(&mut self, rule: &ActiveRule, overlay: &PodOverlay) {
+    fn pod(&mut self, rule: &Rule, overlay: &PodOverlay) {
         overlay.volumes.iter().for_each(|volume| self.element(rule, volume));
         self.instructions(rule, &overlay.claims);
         for container in &overlay.containers {
@@ -126,7 +126,7 @@ impl<'a, 'p, 'v> Evaluation<'a, 'p, 'v> {
         }
     }
 
-    fn instructions(&mut self, rule: &ActiveRule, instructions: &[Instruction]) {
+    fn instructions(&mut self, rule: &Rule, instructions: &[Instruction]) {
         for write in writes(instructions) {
             match write.value {
                 Written::Value(template) | Written::Replacement(template) | Written::Names(template) => {

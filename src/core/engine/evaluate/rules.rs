@@ -6,7 +6,7 @@ use crate::core::engine::analysis::{Container, PodAnalysis};
 use crate::core::engine::record::{Reason, Stop};
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::{ActiveRule, PodContext};
+use crate::core::policy::{PodContext, Rule};
 use crate::core::schema;
 
 use super::scope::Scope;
@@ -35,7 +35,7 @@ pub(in crate::core::engine) struct Rules<'a> {
     pub(in crate::core::engine) scope: &'a Scope<'a>,
     pub(in crate::core::engine) rows: Vec<Row<'a>>,
     /// The rules of the policy, each with its state in `states`.
-    all: &'a [ActiveRule],
+    all: &'a [Rule],
     states: Vec<State>,
     /// The value of the pod that excludes the host network.
     pub(in crate::core::engine) off_host: Option<String>,
@@ -84,13 +84,13 @@ impl<'a> Rules<'a> {
     }
 
     /// The rules in a state.
-    pub(in crate::core::engine) fn in_state(&self, state: State) -> impl Iterator<Item = &'a ActiveRule> {
+    pub(in crate::core::engine) fn in_state(&self, state: State) -> impl Iterator<Item = &'a Rule> {
         let rules = self.all.iter().zip(&self.states);
         rules.filter(move |(_, known)| **known == state).map(|(rule, _)| rule)
     }
 
     /// The rules that apply, in order.
-    pub(in crate::core::engine) fn applied(&self) -> impl Iterator<Item = &'a ActiveRule> {
+    pub(in crate::core::engine) fn applied(&self) -> impl Iterator<Item = &'a Rule> {
         self.in_state(State::Applies)
     }
 
@@ -100,7 +100,7 @@ impl<'a> Rules<'a> {
     }
 
     /// The rules that select a container, in order.
-    pub(in crate::core::engine) fn selecting(&self, row: &Row<'_>) -> impl Iterator<Item = &'a ActiveRule> {
+    pub(in crate::core::engine) fn selecting(&self, row: &Row<'_>) -> impl Iterator<Item = &'a Rule> {
         let rules = self.all.iter().zip(&row.selected);
         rules.filter(|(_, selected)| **selected).map(|(rule, _)| rule)
     }
@@ -117,7 +117,7 @@ pub(in crate::core::engine) fn rule_that_joins_host<'a>(
     pod: &Value,
     context: &PodContext,
 ) -> Result<Option<&'a str>, Stop> {
-    let joins = |rule: &ActiveRule| rule.pod.host_network().is_some();
+    let joins = |rule: &Rule| rule.pod.host_network().is_some();
     let rules = analysis.policy.rules.as_slice();
     if analysis.host_network || !rules.iter().any(joins) {
         return Ok(None);
@@ -139,18 +139,14 @@ pub(in crate::core::engine) fn rule_that_joins_host<'a>(
 
 /// The rules whose `when` holds.
 struct Candidates<'a> {
-    rules: &'a [ActiveRule],
+    rules: &'a [Rule],
     active: Vec<bool>,
     /// Those that set `hostNetwork: true`.
     joins_host: Vec<bool>,
 }
 
 impl<'a> Candidates<'a> {
-    fn of(
-        rules: &'a [ActiveRule],
-        scope: &Scope<'_>,
-        looked_at: impl Fn(&ActiveRule) -> bool,
-    ) -> Result<Self, Stop> {
+    fn of(rules: &'a [Rule], scope: &Scope<'_>, looked_at: impl Fn(&Rule) -> bool) -> Result<Self, Stop> {
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let mut candidates = Self { rules, active: Vec::new(), joins_host: Vec::new() };
@@ -193,6 +189,6 @@ impl<'a> Candidates<'a> {
     }
 }
 
-fn failed(scope: &Scope<'_>, rule: &ActiveRule, error: EvaluationError) -> Stop {
+fn failed(scope: &Scope<'_>, rule: &Rule, error: EvaluationError) -> Stop {
     scope.explain(&format!("rule `{}`", rule.name), error)
 }

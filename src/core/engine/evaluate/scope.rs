@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use crate::core::engine::analysis::{Container, PodAnalysis, requests};
 use crate::core::engine::record::{Stop, evaluation_failed};
+use crate::core::policy::built_in::BUILT_IN;
 use crate::core::policy::expression::{Bindings, Computed, Lookup, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
+use crate::core::policy::phase::Phase;
 use crate::core::policy::{ResolvedPolicy, Variable};
 
 /// The values that a scope adds to the one around it.
@@ -28,14 +30,20 @@ pub(in crate::core::engine) struct Scope<'a> {
     outer: Option<&'a Scope<'a>>,
     variables: &'a [Variable],
     computed: Vec<OnceLock<Option<Computed>>>,
-    built_in: [OnceLock<Computed>; BUILT_IN],
+    built_in: [OnceLock<Computed>; BUILT_IN.len()],
     /// The first variable that could not be evaluated. A lookup cannot fail, so it is kept here.
     failure: OnceLock<(String, EvaluationError)>,
 }
 
-/// How many built-in names one scope has at most: `pod`, `podNamespace`, `hostNetwork`, `totalGpus`, `claimNames`,
-/// `ownFabric`.
-const BUILT_IN: usize = 6;
+impl Source<'_> {
+    fn phase(&self) -> Phase {
+        match self {
+            Self::Pod => Phase::Pod,
+            Self::Container(_) => Phase::Container,
+            Self::Injected(_) => Phase::Injected,
+        }
+    }
+}
 
 impl<'a> Scope<'a> {
     /// The pod before anything is injected.
@@ -91,20 +99,25 @@ impl<'a> Scope<'a> {
     }
 
     fn built_in(&self, name: &str) -> Option<&Computed> {
-        let slot = |at: usize, compute: &dyn Fn() -> Computed| Some(self.built_in[at].get_or_init(compute));
+        let phase = self.source.phase();
+        let at = BUILT_IN.iter().position(|known| known.phase == phase && known.name == name)?;
+        Some(self.built_in[at].get_or_init(|| self.value_of(name)))
+    }
+
+    fn value_of(&self, name: &str) -> Computed {
         let PodAnalysis { pod, namespace, host_network, total_gpus, claims, own_fabric, .. } = self.analysis;
         match (&self.source, name) {
-            (Source::Pod, "pod") => slot(0, &|| Computed::of(pod)),
-            (Source::Pod, "podNamespace") => slot(1, &|| Computed::of(&Value::from(namespace.as_str()))),
-            (Source::Pod, "hostNetwork") => slot(2, &|| Computed::bool(*host_network)),
-            (Source::Pod, "totalGpus") => slot(3, &|| Computed::int(*total_gpus)),
-            (Source::Pod, "claimNames") => slot(4, &|| Computed::of(claims)),
-            (Source::Pod, "ownFabric") => slot(5, &|| Computed::bool(!own_fabric.is_empty())),
-            (Source::Container(container), "gpus") => slot(0, &|| Computed::int(container.gpus)),
-            (Source::Container(container), "container") => slot(1, &|| Computed::of(&container.read)),
-            (Source::Container(container), "gpuCounts") => slot(2, &|| Computed::of(&container.counts)),
-            (Source::Injected(requests), "podRequests") => slot(0, &|| Computed::of(requests)),
-            _ => None,
+            (Source::Pod, "pod") => Computed::of(pod),
+            (Source::Pod, "podNamespace") => Computed::of(&Value::from(namespace.as_str())),
+            (Source::Pod, "hostNetwork") => Computed::bool(*host_network),
+            (Source::Pod, "totalGpus") => Computed::int(*total_gpus),
+            (Source::Pod, "claimNames") => Computed::of(claims),
+            (Source::Pod, "ownFabric") => Computed::bool(!own_fabric.is_empty()),
+            (Source::Container(container), "gpus") => Computed::int(container.gpus),
+            (Source::Container(container), "container") => Computed::of(&container.read),
+            (Source::Container(container), "gpuCounts") => Computed::of(&container.counts),
+            (Source::Injected(requests), "podRequests") => Computed::of(requests),
+            _ => Computed::of(&Value::Null),
         }
     }
 

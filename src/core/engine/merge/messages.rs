@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::interpolation::text_of;
-use crate::core::policy::{About, ActiveWarning, ResolvedPolicy, VALUE};
+use crate::core::policy::{About, PolicyWarning, ResolvedPolicy, VALUE};
 
 use super::container::name_of;
 use crate::core::engine::evaluate::{Row, Scope};
@@ -80,7 +80,7 @@ fn messages(policy: &ResolvedPolicy) -> impl Iterator<Item = Message<'_>> {
 
 /// A warning, or a refusal if the flag is set.
 #[derive(Clone, Copy)]
-struct Message<'a>(&'a ActiveWarning, bool);
+struct Message<'a>(&'a PolicyWarning, bool);
 
 /// The kind of a warning whose condition holds. A refusal ends the injection.
 fn evaluate(

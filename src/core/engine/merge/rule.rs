@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, text_of};
 use crate::core::policy::overlay::{Element, Instruction, Template, compile_computed};
-use crate::core::policy::{ActiveRule, OnConflict};
+use crate::core::policy::{OnConflict, Rule};
 use crate::core::schema::{Field, Object, Shape, covers};
 
 use super::facts::PodFacts;
@@ -32,7 +32,7 @@ pub(super) enum Settled {
 
 impl<'a, 'p> Merge<'a, 'p> {
     pub(super) fn new(
-        rule: &'a ActiveRule,
+        rule: &'a Rule,
         bindings: &'a Bindings<'a, 'a>,
         analysis: &'a PodAnalysis,
         pod: &'p mut PodFacts,

@@ -6,12 +6,12 @@ use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE};
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::overlay::{Element, Template, Written};
+use crate::core::policy::place::{Placed, in_volume};
 use crate::core::policy::suggestion::closest;
 use crate::core::quantity::Quantity;
+use crate::core::yaml::Span;
 
-use super::Finding;
-use super::overlays::writes;
-use super::places::{Places, Step};
+use super::writes;
 
 /// The capabilities of Linux.
 const CAPABILITIES: &[&str] = &[
@@ -59,51 +59,40 @@ const CAPABILITIES: &[&str] = &[
     "WAKE_ALARM",
 ];
 
-pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for write in writes(definition) {
-        match write.value {
+    for placed in writes(definition) {
+        match placed.write.value {
             Written::Amount(amount) => {
-                let name = write.name().filter(|name| ["memory", "ephemeral-storage"].contains(name));
+                let name = placed.write.name().filter(|name| ["memory", "ephemeral-storage"].contains(name));
                 let tiny = amount.limit.iter().chain(&amount.request).find_map(tiny);
                 if let (Some(name), Some(value)) = (name, tiny) {
-                    found.push(of_amount(name, &value, &format!("{name}: ")));
+                    found.push(of_amount(name, &value, definition.place_of(&placed)));
                 }
             }
-            Written::Names(list) => capabilities(list, &mut found),
+            Written::Names(list) => capabilities(definition, &placed, list, &mut found),
             _ => {}
         }
     }
-    let places = Places::of(definition);
     for rule in &definition.rules {
         for Element(volume) in &rule.pod.volumes {
             let (Some(name), Some(source)) = (volume.literal("name"), volume.field("emptyDir")) else {
                 continue;
             };
             let Some(value) = source.field("sizeLimit").as_ref().and_then(tiny) else { continue };
-            let fields = ["pod", "spec", "volumes"].map(|name| Step::Field(name.to_owned()));
-            let inner = ["emptyDir", "sizeLimit"].map(|name| Step::Field(name.to_owned()));
-            let path: Vec<Step> =
-                fields.into_iter().chain([Step::Entry("name", name.to_owned())]).chain(inner).collect();
-            let finding = of_amount("sizeLimit", &value, "sizeLimit: ");
-            match places.value(&rule.name, &path) {
-                Some(place) if place.file == definition.file => {
-                    let diagnostic = Diagnostic { span: place.span, ..finding.diagnostic };
-                    found.push(Finding::placed(diagnostic, definition));
-                }
-                _ => {}
-            }
+            let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "sizeLimit"]));
+            found.push(of_amount("sizeLimit", &value, span));
         }
     }
     found
 }
 
-fn of_amount(name: &str, value: &str, needle: &str) -> Finding {
+fn of_amount(name: &str, value: &str, span: Span) -> Diagnostic {
     let message =
         format!("`{name}: {value}` is less than 1 KiB: a quantity without a unit is a number of bytes");
     let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
     let hint = format!("write a unit, such as `{digits}Mi` or `{digits}Gi`");
-    Finding::warning(TINY_AMOUNT, &format!("{needle}{value}"), message, &hint)
+    Diagnostic::warning(TINY_AMOUNT, span, message).hint(hint)
 }
 
 /// An amount of less than 1 KiB, as the policy writes it.
@@ -114,7 +103,7 @@ fn tiny(template: &Template) -> Option<String> {
     (amount > zero && amount < kibibyte).then(|| text_of(value))
 }
 
-fn capabilities(list: &Template, found: &mut Vec<Finding>) {
+fn capabilities(definition: &Definition, placed: &Placed<'_>, list: &Template, found: &mut Vec<Diagnostic>) {
     let names: Vec<&str> = match list {
         Template::Constant(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
         Template::List(items) => items.iter().filter_map(|Element(item)| item.as_text()).collect(),
@@ -131,6 +120,7 @@ fn capabilities(list: &Template, found: &mut Vec<Finding>) {
             Some(closest) => format!("did you mean `{closest}`?"),
             None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
         };
-        found.push(Finding::warning(UNKNOWN_ENUM_VALUE, name, message, &hint));
+        let span = definition.place_in(placed.rule, &placed.item(name));
+        found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint));
     }
 }

@@ -3,10 +3,10 @@
 use crate::core::counted;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{ALWAYS_FALSE, ALWAYS_TRUE, Diagnostic};
+use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::yaml::Span;
 
-use super::Finding;
 use super::samples::{Parameters, Samples};
 
 /// The subject of a condition.
@@ -44,14 +44,21 @@ pub(super) fn of<'d>(
 }
 
 /// The conditions that no sample meets, or every sample, without those of which a part is known to be wrong.
-pub(super) fn findings(definition: &Definition, samples: &Samples<'_>, known: &[Finding]) -> Vec<Finding> {
-    let is_known = |source: &str| known.iter().any(|finding| finding.text == source);
+pub(super) fn findings(
+    definition: &Definition,
+    samples: &Samples<'_>,
+    known: &[Diagnostic],
+) -> Vec<Diagnostic> {
+    let is_known = |expression: &Expression| {
+        let range = expression.range();
+        known.iter().any(|Diagnostic { span, .. }| range.contains(&(span.line, span.column)))
+    };
     let mut found = Vec::new();
     of(definition, &mut |condition, subject, around| {
         let Interpolation::Expression(expression) = condition else { return };
         // A constant is written on purpose, unless it refuses every pod.
         let is_constant = expression.names().is_empty();
-        if is_known(expression.source()) || is_constant && subject != Subject::Refusal {
+        if is_known(expression) || is_constant && subject != Subject::Refusal {
             return;
         }
         let alone = constant(samples, condition, &[]);
@@ -66,7 +73,7 @@ pub(super) fn findings(definition: &Definition, samples: &Samples<'_>, known: &[
         found.extend(rule.when.as_ref().and_then(|when| of_host_network(samples, when, &rule.name)));
     }
     definition.texts(&mut |text| {
-        for expression in text.expressions().filter(|expression| !is_known(expression.source())) {
+        for expression in text.expressions().filter(|expression| !is_known(expression)) {
             for (condition, span) in expression.choices() {
                 let source = condition.source().to_owned();
                 let condition = Interpolation::Expression(condition.into());
@@ -103,7 +110,7 @@ fn constant(
     is_constant.then(|| (value, seen()))
 }
 
-fn finding(source: &str, span: Span, value: bool, seen: &str) -> Finding {
+fn finding(source: &str, span: Span, value: bool, seen: &str) -> Diagnostic {
     let (code, hint) = match (value, source.contains("||"), source.contains("&&")) {
         (true, true, _) => (ALWAYS_TRUE, "did you mean `&&`? Otherwise, leave the condition out"),
         (true, _, _) => (ALWAYS_TRUE, "leave it out, or compare with a value that makes a difference"),
@@ -112,12 +119,11 @@ fn finding(source: &str, span: Span, value: bool, seen: &str) -> Finding {
         }
         (false, _, _) => (ALWAYS_FALSE, "compare with a value that occurs, or remove what depends on it"),
     };
-    let diagnostic = Diagnostic::warning(code, span, format!("`{source}` is true for {seen}")).hint(hint);
-    Finding { diagnostic, text: source.to_owned() }
+    Diagnostic::warning(code, span, format!("`{source}` is true for {seen}")).hint(hint)
 }
 
 /// A rule for hostNetwork pods only that is left out for them.
-fn of_host_network(samples: &Samples<'_>, when: &Interpolation, rule: &str) -> Option<Finding> {
+fn of_host_network(samples: &Samples<'_>, when: &Interpolation, rule: &str) -> Option<Diagnostic> {
     let mut seen = 0;
     let mut excluded = 0;
     let network = samples.has_network.as_ref()?;
@@ -132,6 +138,6 @@ fn of_host_network(samples: &Samples<'_>, when: &Interpolation, rule: &str) -> O
         when.source()
     );
     let hint = "write `!hostNetwork`, or remove `requiresPodNetwork`";
-    let diagnostic = Diagnostic::warning(ALWAYS_FALSE, when.span(), message).hint(hint);
-    (is_all && seen > 0 && seen == excluded).then(|| Finding { diagnostic, text: when.source() })
+    let is_never = is_all && seen > 0 && seen == excluded;
+    is_never.then(|| Diagnostic::warning(ALWAYS_FALSE, when.span(), message).hint(hint))
 }

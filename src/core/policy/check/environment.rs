@@ -3,9 +3,8 @@
 use crate::core::policy::definition::{Definition, Rule};
 use crate::core::policy::diagnostic::{Diagnostic, UNRESOLVED_REFERENCE};
 use crate::core::policy::overlay::{Element, Template, Write, Written, writes};
+use crate::core::policy::place::{At, keys};
 
-use super::Finding;
-use super::places::{Places, Step};
 use super::samples::Samples;
 
 /// A variable that a rule sets in the containers that it selects.
@@ -15,12 +14,11 @@ struct Set<'d> {
     value: Option<String>,
 }
 
-pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Diagnostic> {
     let Some(all) = definition.rules.iter().map(variables).collect::<Option<Vec<_>>>() else {
         return Vec::new();
     };
     let all: Vec<Set<'_>> = all.into_iter().flatten().collect();
-    let places = Places::of(definition);
     let mut found = Vec::new();
     for (at, set) in all.iter().enumerate() {
         let Some(value) = &set.value else { continue };
@@ -40,14 +38,10 @@ pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Fi
             Some((message, format!("set `{later}` first")))
         });
         let Some((message, hint)) = problem else { continue };
-        let path = ["container", "env"].map(|name| Step::Field(name.to_owned())).into_iter();
-        let entry = [Step::Entry("name", set.name.to_owned()), Step::Field("value".to_owned())];
-        let path: Vec<Step> = path.chain(entry).collect();
-        if let Some(place) = places.value(&set.rule.name, &path).filter(|place| place.file == definition.file)
-        {
-            let diagnostic = Diagnostic::warning(UNRESOLVED_REFERENCE, place.span, message).hint(hint);
-            found.push(Finding::placed(diagnostic, definition));
-        }
+        let mut path = keys(["container", "env"]);
+        path.extend([At::Item("name", set.name.to_owned()), At::Key("value".to_owned())]);
+        let span = definition.place_in(set.rule, &path);
+        found.push(Diagnostic::warning(UNRESOLVED_REFERENCE, span, message).hint(hint));
     }
     found
 }

@@ -8,17 +8,18 @@ use crate::core::policy::diagnostic::{
 };
 use crate::core::policy::expression::{Expression, Part};
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::node::spellings;
 use crate::core::policy::parameter::ParameterType;
+use crate::core::policy::place::field;
 use crate::core::schema::Format;
+use crate::core::yaml::{Content, Node, Span};
 
-use super::Finding;
-use super::overlays::writes;
-use super::places::Places;
 use super::samples::Samples;
 use super::terms::Terms;
+use super::writes;
 
-pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
+pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Diagnostic> {
+    let mut found: Vec<Diagnostic> = Vec::new();
     definition.texts(&mut |text| {
         for expression in text.expressions() {
             quantities(definition, expression, &mut found);
@@ -30,12 +31,8 @@ pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Fi
     found
 }
 
-fn warning(diagnostic: Diagnostic) -> Finding {
-    Finding { diagnostic, text: String::new() }
-}
-
 /// Quantities that are compared letter by letter.
-fn quantities(definition: &Definition, expression: &Expression, found: &mut Vec<Finding>) {
+fn quantities(definition: &Definition, expression: &Expression, found: &mut Vec<Diagnostic>) {
     let is_quantity = |name: &str| {
         let mut parameters = definition.parameters.iter();
         parameters.any(|parameter| parameter.name == name && parameter.kind == ParameterType::Quantity)
@@ -43,19 +40,23 @@ fn quantities(definition: &Definition, expression: &Expression, found: &mut Vec<
     expression.lookups(&mut |part, span| {
         let Part::Order { name, other } = part else { return };
         // A number against a quantity is an error of types.
-        if !is_quantity(name) || other.is_empty() || found.iter().any(|known| known.diagnostic.span == span) {
+        if !is_quantity(name) || other.is_empty() || found.iter().any(|known| known.span == span) {
             return;
         }
         let message = format!(
             "the quantities `{name}` and `{other}` are compared as texts, so that `9Gi` is more than `64Gi`"
         );
         let hint = "compare with `==` or `in`, or use a parameter of the type `integer` or `number`";
-        found.push(warning(Diagnostic::warning(QUANTITY_AS_TEXT, span, message).hint(hint)));
+        found.push(Diagnostic::warning(QUANTITY_AS_TEXT, span, message).hint(hint));
     });
 }
 
 /// A comparison of the value of a label with a text that begins with a prefix which is removed from it.
-fn without_prefix(definition: &Definition, samples: &Samples<'_>, text: &Interpolation) -> Option<Finding> {
+fn without_prefix(
+    definition: &Definition,
+    samples: &Samples<'_>,
+    text: &Interpolation,
+) -> Option<Diagnostic> {
     let Interpolation::Expression(expression) = text else { return None };
     let source = expression.source();
     let terms = Terms::of(samples, &[text])?;
@@ -75,13 +76,11 @@ fn without_prefix(definition: &Definition, samples: &Samples<'_>, text: &Interpo
         rest => format!("write `'{rest}'`"),
     };
     let (at, length) = (source.find(compared).unwrap_or_default(), compared.len());
-    let diagnostic = Diagnostic::warning(ALWAYS_FALSE, expression.span(at, length), message).hint(hint);
-    Some(Finding { diagnostic, text: source.to_owned() })
+    Some(Diagnostic::warning(ALWAYS_FALSE, expression.span(at, length), message).hint(hint))
 }
 
 /// Prefixes that no value of a label begins with, or that an earlier prefix takes away.
-fn prefixes(definition: &Definition, found: &mut Vec<Finding>) {
-    let places = Places::of(definition);
+fn prefixes(definition: &Definition, found: &mut Vec<Diagnostic>) {
     for label in definition.node_labels.labels() {
         let prefixes = definition.node_labels.prefixes(label);
         for (at, prefix) in prefixes.iter().enumerate() {
@@ -94,17 +93,25 @@ fn prefixes(definition: &Definition, found: &mut Vec<Finding>) {
                 continue;
             };
             let hint = if earlier.is_some() { "write the longer prefix first" } else { "remove it" };
-            let Some(span) = places.prefix(label, prefix) else { continue };
-            let diagnostic = Diagnostic::warning(USELESS_PREFIX, span, message).hint(hint);
-            found.push(Finding::placed(diagnostic, definition));
+            let span = place_of_prefix(definition, label, prefix);
+            found.push(Diagnostic::warning(USELESS_PREFIX, span, message).hint(hint));
         }
     }
 }
 
+fn place_of_prefix(definition: &Definition, label: &str, prefix: &str) -> Span {
+    let labels = field(&definition.spec, "nodeLabels");
+    let prefixes = spellings(label).find_map(|label| field(field(labels?, label)?, "stripPrefixes"));
+    let Some(Node { content: Content::List(items), .. }) = prefixes else { return Span::default() };
+    let is_prefix = |item: &&Node| item.text().is_some_and(|text| text.text.to_lowercase() == prefix);
+    // Of two that are the same, the second one has no effect.
+    items.iter().rfind(is_prefix).map_or_else(Span::default, |item| item.span)
+}
+
 /// Paths with a mode as `docker run` takes one.
-fn mount_paths(definition: &Definition, found: &mut Vec<Finding>) {
-    for write in writes(definition).filter(|write| write.path == ["volumeMounts"]) {
-        let Some(path) = write.name() else { continue };
+fn mount_paths(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    for placed in writes(definition).filter(|placed| placed.write.path == ["volumeMounts"]) {
+        let Some(path) = placed.write.name() else { continue };
         let Some((inner, mode)) = path.rsplit_once(':') else { continue };
         if !mode
             .split(',')
@@ -118,6 +125,7 @@ fn mount_paths(definition: &Definition, found: &mut Vec<Finding>) {
         } else {
             format!("write `mountPath: {inner}`")
         };
-        found.push(Finding::warning(MODE_IN_MOUNT_PATH, path, message, &hint));
+        let span = definition.place_of(&placed);
+        found.push(Diagnostic::warning(MODE_IN_MOUNT_PATH, span, message).hint(hint));
     }
 }

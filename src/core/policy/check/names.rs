@@ -10,8 +10,7 @@ use crate::core::policy::node::current;
 use crate::core::policy::overlay::Written;
 use crate::core::yaml::Span;
 
-use super::Finding;
-use super::overlays::writes;
+use super::writes;
 
 /// The labels that Kubernetes itself gives to nodes.
 pub(super) const WELL_KNOWN: &[&str] = &[
@@ -30,7 +29,7 @@ struct Seen {
     resources: BTreeMap<String, Vec<Span>>,
 }
 
-pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut seen = Seen::default();
     definition.texts(&mut |text| {
         for expression in text.expressions() {
@@ -54,15 +53,14 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     found
 }
 
-fn warning(code: &'static str, span: Span, message: String, known: &str) -> Finding {
-    let hint = format!("did you mean `{known}`?");
-    Finding { diagnostic: Diagnostic::warning(code, span, message).hint(hint), text: String::new() }
+fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diagnostic {
+    Diagnostic::warning(code, span, message).hint(format!("did you mean `{known}`?"))
 }
 
 impl Seen {
     fn add(&mut self, part: &Part<'_>, span: Span) {
         let Part::Lookup { operand, key } = part else { return };
-        let steps: Vec<&str> = operand.iter().copied().filter(|step| *step != "?").collect();
+        let steps: Vec<&str> = operand.iter().map(String::as_str).collect();
         let seen = match steps.as_slice() {
             ["node"] => &mut self.labels,
             ["podRequests"] | [.., "resources", "limits" | "requests"] => &mut self.resources,
@@ -100,8 +98,8 @@ fn known_labels(definition: &Definition) -> BTreeSet<String> {
     let tables = definition.parameters.iter().flat_map(|parameter| parameter.table.labels());
     let mut known: BTreeSet<String> = tables.map(|table| table.label.clone()).collect();
     known.extend(definition.node_labels.labels().map(str::to_owned));
-    let selected = writes(definition).filter(|write| write.field() == "nodeSelector");
-    known.extend(selected.filter_map(|write| write.name()).map(str::to_owned));
+    let selected = writes(definition).filter(|placed| placed.write.field() == "nodeSelector");
+    known.extend(selected.filter_map(|placed| placed.write.name()).map(str::to_owned));
     known
 }
 
@@ -111,8 +109,8 @@ fn known_resources(definition: &Definition) -> BTreeSet<String> {
     if let Some(fabric) = &definition.fabric {
         fabric.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }
-    let amounts = writes(definition).filter(|write| matches!(write.value, Written::Amount(_)));
-    known.extend(amounts.filter_map(|write| write.name()).map(str::to_owned));
+    let amounts = writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
+    known.extend(amounts.filter_map(|placed| placed.write.name()).map(str::to_owned));
     known
 }
 

@@ -11,15 +11,13 @@ use crate::core::policy::known_nodes::KnownNodes;
 use crate::core::policy::node::Selection;
 use crate::core::policy::overlay::{Amount, NetworksEdit, Written, writes};
 use crate::core::policy::parameter_values::{ParameterValues, bound};
+use crate::core::policy::place::keys;
 use crate::core::schema::is_extended_resource;
-
-use super::Finding;
-use super::places::{Places, Step};
 
 /// A policy with more nodes in its tables is looked at for the first of them.
 const MAX_NODES: usize = 100;
 
-pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let edits: Vec<(&Rule, &NetworksEdit)> = definition.rules.iter().filter_map(networks).collect();
     if edits.is_empty() {
         return Vec::new();
@@ -34,7 +32,6 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
             Some((node, bindings))
         })
         .collect();
-    let places = Places::of(definition);
     let mut found = Vec::new();
     for (rule, edit) in edits {
         // A condition that reads the pod may hold.
@@ -47,14 +44,9 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
         let rows: Vec<_> = rows.iter().filter(applies).collect();
         for (message, key) in [left_out(edit, &rows), other_number(rule, edit, &rows)].into_iter().flatten() {
             let path = ["pod", "metadata", "annotations", NETWORKS, key];
-            let path: Vec<Step> = path.into_iter().map(|name| Step::Field(name.to_owned())).collect();
-            let Some(place) = places.value(&rule.name, &path).filter(|place| place.file == definition.file)
-            else {
-                continue;
-            };
-            let diagnostic = Diagnostic::warning(NETWORKS_AND_COUNT_DIFFER, place.span, message)
-                .hint("attach one network for each device");
-            found.push(Finding::placed(diagnostic, definition));
+            let span = definition.place_in(rule, &keys(path));
+            let diagnostic = Diagnostic::warning(NETWORKS_AND_COUNT_DIFFER, span, message);
+            found.push(diagnostic.hint("attach one network for each device"));
         }
     }
     found

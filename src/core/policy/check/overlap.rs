@@ -1,11 +1,10 @@
 //! Policies that match pods that they should leave to another one.
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::POLICIES_OVERLAP;
+use crate::core::policy::diagnostic::{Diagnostic, POLICIES_OVERLAP};
 use crate::core::policy::matcher::{ANY_VALUE, Matcher, kind_and_group};
+use crate::core::policy::place::{entries, field, keys};
 use crate::core::policy::source_error::SourceError;
-
-use super::Finding;
 
 /// A warning for each two policies in use for which one pod is sure to exist that both match. Such a pod is refused.
 pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
@@ -24,7 +23,11 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
                 first.name, second.name
             );
             let hint = "let `match.when` of each exclude the pods of the other, or load one of them";
-            found.push(Finding::warning(POLICIES_OVERLAP, "match:", message, hint).located(second));
+            // An extension has keys of its own in the `match` of its base, or none.
+            let own = entries(field(&second.spec, "match")).iter().map(|entry| entry.span);
+            let mut places = [second.place(&keys(["match"]))].into_iter().chain(own);
+            let span = places.find(|span| !second.is_of_base(*span)).unwrap_or_default();
+            found.push(second.error(Diagnostic::warning(POLICIES_OVERLAP, span, message).hint(hint)));
         }
     }
     found

@@ -5,19 +5,20 @@ use serde_json::Value;
 use crate::core::policy::NETWORKS;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{
-    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, MOUNT_WITHOUT_VOLUME, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT,
-    SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE, VOLUME_WITHOUT_MOUNT,
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT,
+    SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE,
 };
 use crate::core::policy::matcher::ANY_VALUE;
-use crate::core::policy::overlay::{Element, Template, Write, Written, writes_of_rule};
+use crate::core::policy::overlay::{Element, Template, Written};
+use crate::core::policy::place::{At, in_volume, keys};
 use crate::core::policy::suggestion::closest;
 use crate::core::schema::is_extended_resource;
+use crate::core::yaml::Span;
 
-use super::Finding;
+use super::writes;
 
-pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    volumes(definition, &mut found);
     sidecars(definition, &mut found);
     devices(definition, &mut found);
     networks_as_text(definition, &mut found);
@@ -27,79 +28,37 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     found
 }
 
-/// Every write of the rules, except for claims and volumes.
-pub(super) fn writes(definition: &Definition) -> impl Iterator<Item = Write<'_>> {
-    definition.rules.iter().flat_map(|rule| writes_of_rule(&rule.container, &rule.pod))
-}
-
-/// The names of elements; `None` if an expression yields one.
-fn names<'e>(elements: impl IntoIterator<Item = &'e Element>) -> Option<Vec<&'e str>> {
-    elements.into_iter().map(|element| element.0.literal("name")).collect()
-}
-
-/// Volumes that no container mounts, which are not added, and mounts of volumes that no rule has.
-fn volumes(definition: &Definition, found: &mut Vec<Finding>) {
-    let mut mounts: Vec<&Element> = Vec::new();
-    let mut all_known = true;
-    for write in writes(definition).filter(|write| write.field() == "volumeMounts") {
-        match write.value {
-            Written::Entry(mount) => mounts.push(mount),
-            _ => all_known = false,
-        }
-    }
-    let volumes = names(definition.rules.iter().flat_map(|rule| &rule.pod.volumes));
-    let mounted = names(mounts);
-    let (Some(volumes), Some(mounted), true) = (volumes, mounted, all_known) else { return };
-    let is_mounted = |volume: &&str| mounted.contains(volume);
-    for volume in distinct(volumes.iter().copied().filter(|volume| !is_mounted(volume))) {
-        let message = format!("no rule mounts the volume `{volume}`, so that it is not added");
-        let hint = "add `volumeMounts` to `container` of a rule, or remove the volume";
-        found.push(Finding::warning(VOLUME_WITHOUT_MOUNT, &format!("name: {volume}"), message, hint));
-    }
-    for volume in distinct(mounted.iter().copied().filter(|volume| !volumes.contains(volume))) {
-        let message = format!(
-            "no rule has the volume `{volume}` of this mount, which only pods with such a volume get"
-        );
-        let hint = "add the volume to `pod.spec.volumes` of a rule";
-        found.push(Finding::warning(MOUNT_WITHOUT_VOLUME, &format!("name: {volume}"), message, hint));
-    }
-}
-
-fn distinct<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
-    let mut known = Vec::new();
-    for text in texts {
-        if !known.contains(&text) {
-            known.push(text);
-        }
-    }
-    known
-}
-
 /// Containers that a rule adds next to those of the pod.
-fn sidecars(definition: &Definition, found: &mut Vec<Finding>) {
+fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let owners = &definition.matcher.owner_kinds;
     let is_job = |owner: &String| owner.split('.').next().is_some_and(|kind| kind.ends_with("Job"));
     if !owners.is_empty() && !owners.iter().any(is_job) {
         return;
     }
-    for container in definition.rules.iter().flat_map(|rule| &rule.pod.containers) {
+    for (rule, container) in
+        definition.rules.iter().flat_map(|rule| rule.pod.containers.iter().map(move |one| (rule, one)))
+    {
         let adds = container.list == "containers" && container.image().is_some();
         let Template::Constant(Value::String(name)) = &container.name else { continue };
         if adds {
             let message =
                 format!("a Job completes when all its containers have ended, and `{name}` is one of them");
             let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
-            found.push(Finding::warning(SIDECAR_KEEPS_JOB, &format!("name: {name}"), message, hint));
+            let mut path = keys(["pod", "spec", "containers"]);
+            path.push(At::Item("name", name.clone()));
+            let span = definition.place_in(rule, &path);
+            found.push(Diagnostic::warning(SIDECAR_KEEPS_JOB, span, message).hint(hint));
         }
     }
 }
 
 /// Devices of a fabric, whose libraries pin memory.
-fn devices(definition: &Definition, found: &mut Vec<Finding>) {
-    let mut devices: Vec<&str> = Vec::new();
+fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    let mut first: Option<(&str, Span)> = None;
     let mut may_lock = false;
-    let mut prefixed: Option<&str> = None;
-    for write in writes(definition) {
+    let mut prefixed: Option<Span> = None;
+    for placed in writes(definition) {
+        let write = &placed.write;
         match (write.value, write.field()) {
             (Written::Amount(amount), _) => {
                 let Some(name) = write.name() else { continue };
@@ -109,21 +68,23 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
                 {
                     continue;
                 }
+                let span = definition.place_of(&placed);
                 if is_device {
-                    devices.push(name);
+                    first.get_or_insert((name, span));
                 }
                 if amount.limit.is_none() {
                     let message =
                         format!("the request of `{name}` has no limit, and Kubernetes wants the two equal");
                     let hint = "write the same amount under `limits`";
-                    found.push(Finding::warning(REQUEST_WITHOUT_LIMIT, name, message, hint));
+                    found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, span, message).hint(hint));
                 }
             }
             (Written::Names(list), "add") => {
                 let names = texts(list);
                 may_lock |= names.as_ref().is_none_or(|names| names.iter().any(|name| locks_memory(name)));
                 let is_prefixed = |name: &&str| name.eq_ignore_ascii_case("CAP_IPC_LOCK");
-                prefixed = prefixed.or(names.into_iter().flatten().find(is_prefixed));
+                let name = names.into_iter().flatten().find(is_prefixed);
+                prefixed = prefixed.or(name.map(|name| definition.place_in(placed.rule, &placed.item(name))));
             }
             (Written::Value(_), "privileged")
             | (Written::Computed { .. }, "securityContext" | "capabilities") => may_lock = true,
@@ -133,17 +94,17 @@ fn devices(definition: &Definition, found: &mut Vec<Finding>) {
     if may_lock {
         return;
     }
-    if let Some(device) = devices.first() {
+    if let Some((device, span)) = first {
         let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
-        let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the nodes \
-                    set no limit for locked memory";
-        found.push(match prefixed {
-            Some(name) => {
-                let hint = "write `IPC_LOCK`: Kubernetes names capabilities without `CAP_`";
-                Finding::warning(DEVICE_WITHOUT_IPC_LOCK, name, message, hint)
+        let hint = match prefixed {
+            Some(_) => "write `IPC_LOCK`: Kubernetes names capabilities without `CAP_`",
+            None => {
+                "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the \
+                 nodes set no limit for locked memory"
             }
-            None => Finding::warning(DEVICE_WITHOUT_IPC_LOCK, device, message, hint),
-        });
+        };
+        let span = prefixed.unwrap_or(span);
+        found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
     }
 }
 
@@ -163,8 +124,9 @@ fn locks_memory(name: &str) -> bool {
 }
 
 /// Networks that are not added to those of the pod.
-fn networks_as_text(definition: &Definition, found: &mut Vec<Finding>) {
-    for write in writes(definition) {
+fn networks_as_text(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    for placed in writes(definition) {
+        let write = &placed.write;
         if write.field() == "annotations"
             && write.name() == Some(NETWORKS)
             && matches!(write.value, Written::Value(_))
@@ -172,26 +134,31 @@ fn networks_as_text(definition: &Definition, found: &mut Vec<Finding>) {
             let message =
                 format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
             let hint = "attach networks by `$networks`, which adds to those of the pod";
-            found.push(Finding::warning(NETWORKS_AS_TEXT, &format!("{NETWORKS}:"), message, hint));
+            let span = definition.place_of(&placed);
+            found.push(Diagnostic::warning(NETWORKS_AS_TEXT, span, message).hint(hint));
         }
     }
 }
 
 /// Media of volumes that no kubelet knows. The API server accepts any.
-fn media(definition: &Definition, found: &mut Vec<Finding>) {
-    for Element(volume) in definition.rules.iter().flat_map(|rule| &rule.pod.volumes) {
+fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    for (rule, Element(volume)) in
+        definition.rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one)))
+    {
         let Some(source) = volume.field("emptyDir") else { continue };
         let Some(medium) = source.literal("medium") else { continue };
         if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
             let message = format!("no kubelet knows the medium `{medium}`, so that the pod does not start");
             let hint = "write `Memory`, or `HugePages`";
-            found.push(Finding::warning(UNKNOWN_ENUM_VALUE, &format!("medium: {medium}"), message, hint));
+            let name = volume.literal("name").unwrap_or_default();
+            let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "medium"]));
+            found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint));
         }
     }
 }
 
 /// A policy that leaves every pod alone that has one of its triggers.
-fn no_pod(definition: &Definition, found: &mut Vec<Finding>) {
+fn no_pod(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let matcher = &definition.matcher;
     let excepted = |(key, value): &(String, String)| {
         matcher
@@ -203,12 +170,13 @@ fn no_pod(definition: &Definition, found: &mut Vec<Finding>) {
         let message =
             "`exceptAnnotation` has each annotation of `anyAnnotation`, so that no pod matches".to_owned();
         let hint = "remove it from one of the two";
-        found.push(Finding::warning(ALWAYS_FALSE, "exceptAnnotation:", message, hint));
+        let span = definition.place(&keys(["match", "exceptAnnotation"]));
+        found.push(Diagnostic::warning(ALWAYS_FALSE, span, message).hint(hint));
     }
 }
 
 /// Kinds of owners in lower case, as resources are written.
-fn owners(definition: &Definition, found: &mut Vec<Finding>) {
+fn owners(definition: &Definition, found: &mut Vec<Diagnostic>) {
     for owner in &definition.matcher.owner_kinds {
         if !owner.starts_with(|first: char| first.is_ascii_lowercase()) {
             continue;
@@ -217,6 +185,8 @@ fn owners(definition: &Definition, found: &mut Vec<Finding>) {
         let mut kind = owner.clone();
         kind[..1].make_ascii_uppercase();
         let hint = format!("write the kind as a manifest has it, such as `{kind}`");
-        found.push(Finding::warning(ALWAYS_FALSE, owner, message, &hint));
+        let mut path = keys(["match", "ownerKinds"]);
+        path.push(At::Item("", owner.clone()));
+        found.push(Diagnostic::warning(ALWAYS_FALSE, definition.place(&path), message).hint(hint));
     }
 }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::{Value, json};
 
+use crate::core::policy::built_in::{BUILT_IN, type_of};
 use crate::core::policy::definition::{Definition, Rule};
+use crate::core::policy::expression::types::Kind;
 use crate::core::policy::expression::{Bindings, Expression};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::node::{SelectedLabel, Selection};
@@ -40,6 +42,8 @@ pub(super) struct Samples<'d> {
     pub(super) definition: &'d Definition,
     pub(super) variables: HashMap<&'d str, usize>,
     pub(super) parameters: HashMap<&'d str, &'d Parameter>,
+    /// The built-in names with fields.
+    objects: Vec<&'static str>,
     work: Cell<usize>,
     /// The condition of a rule without `containers`.
     has_gpus: Option<Interpolation>,
@@ -69,6 +73,12 @@ impl Sample {
 
 impl<'d> Samples<'d> {
     pub(super) fn of(definition: &'d Definition) -> Self {
+        let has_fields = |name: &&str| {
+            let known = type_of(name, definition);
+            known.is_some_and(|known| {
+                known.may_be(|kind| matches!(kind, Kind::Object(_) | Kind::Map(_) | Kind::Record(_)))
+            })
+        };
         let compiled =
             |source: &str| Expression::compile(source).ok().map(|one| Interpolation::Expression(one.into()));
         Self {
@@ -80,6 +90,7 @@ impl<'d> Samples<'d> {
                 .map(|(at, one)| (one.name.as_str(), at))
                 .collect(),
             parameters: definition.parameters.iter().map(|one| (one.name.as_str(), one)).collect(),
+            objects: BUILT_IN.iter().map(|known| known.name).filter(has_fields).collect(),
             work: Cell::new(0),
             has_gpus: compiled("gpus > 0"),
             has_network: compiled("!hostNetwork"),
@@ -166,7 +177,7 @@ impl<'d> Samples<'d> {
         variables: impl Iterator<Item = &'t usize>,
     ) -> Sample {
         let mut bindings = Bindings::new();
-        let mut objects: BTreeMap<&str, Value> = OBJECTS.iter().map(|name| (*name, json!({}))).collect();
+        let mut objects: BTreeMap<&str, Value> = self.objects.iter().map(|name| (*name, json!({}))).collect();
         objects.insert("pod", json!({"metadata": {}, "spec": {}}));
         let mut total = None;
         for (Candidates { root, path, .. }, value) in chosen {
@@ -208,9 +219,6 @@ impl<'d> Samples<'d> {
         }
     }
 }
-
-/// The built-in names with fields.
-const OBJECTS: &[&str] = &["pod", "container", "node", "gpuCounts", "podRequests"];
 
 /// A combination, such that the samples differ in each value if they are not all.
 fn spread(at: usize, samples: usize, combinations: Option<usize>) -> usize {

@@ -4,20 +4,21 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::core::policy::built_in::BUILT_IN;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::expression::types::{Kind, Member, Texts, Type};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::message::VALUE;
 use crate::core::policy::parameter::{Parameter, ParameterType};
 use crate::core::policy::variable::VariableValue;
-use crate::core::schema::{self, Format};
 
 /// The types of names.
 pub(super) struct Scope(BTreeMap<String, Type>);
 
 impl Scope {
     pub(super) fn of(definition: &Definition) -> Self {
-        let mut scope = Self(built_in(definition));
+        let built_in = BUILT_IN.iter().map(|known| (known.name.to_owned(), (known.of)(definition)));
+        let mut scope = Self(built_in.collect());
         for parameter in &definition.parameters {
             scope.0.insert(parameter.name.clone(), of_parameter(parameter));
         }
@@ -69,25 +70,6 @@ impl Scope {
             }
         }
     }
-}
-
-fn built_in(definition: &Definition) -> BTreeMap<String, Type> {
-    let counts = definition.gpu_resources.iter().map(String::as_str).chain(["claims"]);
-    let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::count(), always: true });
-    let names = [
-        ("node", Type::map(Type::of(Kind::String(Texts::LowerCase)))),
-        ("pod", Type::object(schema::pod())),
-        ("podNamespace", Type::formatted(Format::DnsLabel)),
-        ("hostNetwork", Type::bool(None)),
-        ("totalGpus", Type::count()),
-        ("claimNames", Type::list(Type::string())),
-        ("ownFabric", Type::bool(None)),
-        ("gpus", Type::count()),
-        ("gpuCounts", Type::of(Kind::Record(counts.collect()))),
-        ("container", Type::object(schema::container())),
-        ("podRequests", Type::map(Type::count())),
-    ];
-    names.into_iter().map(|(name, known)| (name.to_owned(), known)).collect()
 }
 
 /// The values that a parameter can have: an operator can change each of them.

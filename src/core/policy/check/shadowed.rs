@@ -10,18 +10,19 @@ use crate::core::policy::diagnostic::{Diagnostic, SHADOWED_VALUE};
 use crate::core::policy::expression::types::Kind;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::interpolation::text_of;
-use crate::core::policy::overlay::{self, Element, Key, Template, Write, writes};
+use crate::core::policy::overlay::{self, Element, Key, Template};
+use crate::core::policy::place::{At, Placed, keys};
+use crate::core::yaml::Span;
 
-use super::Finding;
-use super::places::{Place, Places, Step};
 use super::samples::{Parameters, Samples};
 use super::scope::Scope;
+use super::writes;
 
 /// A value that a rule sets.
 struct Written<'d> {
     rule: &'d Rule,
-    path: Vec<Step>,
-    /// The step at which a message points, after the path.
+    path: Vec<At>,
+    /// The field within it at which a message points.
     at: Option<&'static str>,
     template: Template,
 }
@@ -29,15 +30,12 @@ struct Written<'d> {
 /// A value of which more than this many rules set another one is compared with the first ones only.
 const MAX_WRITERS: usize = 16;
 
-pub(super) fn findings(definition: &Definition, scope: &Scope, samples: &Samples<'_>) -> Vec<Finding> {
-    let mut by_path: BTreeMap<Vec<Step>, Vec<Written<'_>>> = BTreeMap::new();
-    for rule in &definition.rules {
-        for written in of_rule(rule) {
-            by_path.entry(written.path.clone()).or_default().push(written);
-        }
+pub(super) fn findings(definition: &Definition, scope: &Scope, samples: &Samples<'_>) -> Vec<Diagnostic> {
+    let mut by_path: BTreeMap<Vec<At>, Vec<Written<'_>>> = BTreeMap::new();
+    for written in writes(definition).flat_map(|placed| values(&placed)) {
+        by_path.entry(written.path.clone()).or_default().push(written);
     }
-    let places = Places::of(definition);
-    let tried = Tried { definition, scope, samples, places: &places };
+    let tried = Tried { definition, scope, samples };
     let mut found = Vec::new();
     for writers in by_path.values().filter(|writers| writers.len() > 1) {
         for (at, later) in writers.iter().enumerate().skip(1) {
@@ -63,7 +61,6 @@ struct Tried<'t, 'd> {
     definition: &'d Definition,
     scope: &'t Scope,
     samples: &'t Samples<'d>,
-    places: &'t Places<'d>,
 }
 
 /// What samples show of a value and of those that earlier rules set.
@@ -80,8 +77,7 @@ struct Seen {
 }
 
 impl<'d> Tried<'_, 'd> {
-    fn finding(&self, earlier: &[&Written<'d>], later: &Written<'d>) -> Option<Finding> {
-        let own = &self.definition.file;
+    fn finding(&self, earlier: &[&Written<'d>], later: &Written<'d>) -> Option<Diagnostic> {
         let of_base: Vec<&Written<'d>> = earlier.iter().copied().filter(|one| self.is_of_base(one)).collect();
         // Whoever extends a policy may not know all of its rules. Within a policy, one rule can be for some pods, and a
         // later one for the rest.
@@ -97,10 +93,10 @@ impl<'d> Tried<'_, 'd> {
         if !of_base && !is_always {
             return None;
         }
-        let place = self.place(later).filter(|place| place.file == own)?;
-        let Place { file, span } = self.place(first)?;
-        let line = if of_base { format!("{file}:{}", span.line) } else { format!("line {}", span.line) };
-        let (Step::Field(name) | Step::Entry(_, name)) = later.path.last()?;
+        let place = self.definition.error(Diagnostic::new(self.span(first), ""));
+        let line = place.diagnostic.span.line;
+        let line = if of_base { format!("{}:{line}", place.file) } else { format!("line {line}") };
+        let (At::Key(name) | At::Item(_, name)) = later.path.last()?;
         let number = match (seen.before, seen.all) {
             (before, all) if before == all => format!("each of {}", counted(all, "sample pod")),
             (before, all) => format!("{before} of {}", counted(all, "sample pod")),
@@ -120,19 +116,16 @@ impl<'d> Tried<'_, 'd> {
         } else {
             "let the `when` of one rule exclude the other, or set the value in one rule, as in `${condition ? 'a' : 'b'}`"
         };
-        let diagnostic = Diagnostic::warning(SHADOWED_VALUE, place.span, message).hint(hint);
-        Some(Finding::placed(diagnostic, self.definition))
+        Some(Diagnostic::warning(SHADOWED_VALUE, self.span(later), message).hint(hint))
     }
 
-    fn place(&self, written: &Written<'_>) -> Option<Place<'_>> {
-        let at = written.at.map(|name| Step::Field(name.to_owned()));
-        let path: Vec<Step> = written.path.iter().cloned().chain(at).collect();
-        self.places.value(&written.rule.name, &path)
+    fn span(&self, written: &Written<'_>) -> Span {
+        let path: Vec<At> = written.path.iter().cloned().chain(keys(written.at)).collect();
+        self.definition.place_in(written.rule, &path)
     }
 
     fn is_of_base(&self, written: &Written<'_>) -> bool {
-        !self.definition.bases.is_empty()
-            && self.place(written).is_some_and(|place| place.file != self.definition.file)
+        self.definition.is_of_base(written.rule.span)
     }
 
     /// Tries a rule and those before it that set the same value.
@@ -201,57 +194,42 @@ fn shown(template: &Template) -> String {
     }
 }
 
-/// Every value of a rule that stays once it is set.
-fn of_rule(rule: &Rule) -> Vec<Written<'_>> {
-    let named = rule.pod.containers.iter().filter_map(|container| {
-        let entry = Step::Entry("name", container.name.as_text()?.to_owned());
-        Some((vec![field("pod"), field("spec"), field(container.list), entry], &container.instructions))
-    });
-    let all = [(vec![field("container")], &rule.container)].into_iter().chain(named);
-    let all = all.chain([(vec![field("pod")], &rule.pod.instructions)]);
-    all.flat_map(|(start, instructions)| {
-        writes(instructions).into_iter().flat_map(move |write| values(rule, &start, &write))
-    })
-    .collect()
-}
-
-/// The values of a write to the object at `start`.
-fn values<'d>(rule: &'d Rule, start: &[Step], write: &Write<'_>) -> Vec<Written<'d>> {
-    let put = |steps: Vec<Step>, at: Option<&'static str>, template: &Template| {
-        let path = start.iter().cloned().chain(write.path.iter().copied().map(field)).chain(steps);
-        Written { rule, path: path.collect(), at, template: template.clone() }
+/// The values of a write that stay once they are set.
+fn values<'d>(placed: &Placed<'d>) -> Vec<Written<'d>> {
+    let own = |path: Vec<At>, at: Option<&'static str>, template: &Template| Written {
+        rule: placed.rule,
+        path,
+        at,
+        template: template.clone(),
     };
-    match (write.key, write.value) {
-        (Key::Whole, overlay::Written::Value(value)) => vec![put(Vec::new(), None, value)],
-        (Key::Of(Interpolation::Literal(key), _), overlay::Written::Value(value)) => {
-            vec![put(vec![field(key)], None, value)]
+    let path = placed.path();
+    match (placed.write.key, placed.write.value) {
+        (Key::Whole | Key::Of(Interpolation::Literal(_), _), overlay::Written::Value(value)) => {
+            vec![own(path, None, value)]
         }
         (Key::Of(Interpolation::Literal(name), _), overlay::Written::Amount(amount)) => {
             let lists = [("limits", &amount.limit), ("requests", &amount.request)].into_iter();
             let written = lists.filter_map(|(list, value)| Some((list, value.as_ref()?)));
-            written.map(|(list, value)| put(vec![field(list), field(name)], None, value)).collect()
+            let resources = &path[..path.len() - 2];
+            let at = |list| resources.iter().cloned().chain(keys([list, name.as_str()])).collect();
+            written.map(|(list, value)| own(at(list), None, value)).collect()
         }
         (Key::Fields([key]), overlay::Written::Entry(Element(entry))) => {
-            let Some(Template::Constant(name)) = entry.field(key) else { return Vec::new() };
-            let steps = vec![Step::Entry(key, text_of(&name))];
-            match write.field() {
+            let Some(Template::Constant(_)) = entry.field(key) else { return Vec::new() };
+            match placed.write.field() {
                 "env" => {
                     let mut kinds = ["value", "valueFrom"].into_iter();
                     let set = kinds.find_map(|kind| Some((kind, entry.field(kind)?)));
                     let (kind, value) = set.unwrap_or(("name", Template::Constant(Value::from(""))));
-                    vec![put(steps, Some(kind), &value)]
+                    vec![own(path, Some(kind), &value)]
                 }
                 "volumeMounts" => {
                     let volume = entry.field("name");
-                    volume.iter().map(|name| put(steps.clone(), Some("name"), name)).collect()
+                    volume.iter().map(|name| own(path.clone(), Some("name"), name)).collect()
                 }
-                _ => vec![put(steps, None, entry)],
+                _ => vec![own(path, None, entry)],
             }
         }
         _ => Vec::new(),
     }
-}
-
-fn field(name: &str) -> Step {
-    Step::Field(name.to_owned())
 }

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
+use crate::core::policy::built_in::type_of;
+use crate::core::policy::expression::types::{Kind, Texts, Type};
 use crate::core::policy::expression::{Expression, How, Path, Step, Use};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::message::VALUE;
@@ -55,20 +57,13 @@ impl<'s, 'd> Terms<'s, 'd> {
             terms.text(text, &[true.into(), false.into()])?;
         }
         while let Some((at, wanted)) = terms.queue.pop() {
-            terms.variable(&samples.definition.variables[at].value, &wanted)?;
+            let mut done = Some(());
+            samples.definition.variables[at].value.texts(&mut |text| {
+                done = done.and_then(|()| terms.text(text, &wanted));
+            });
+            done?;
         }
         Some(terms)
-    }
-
-    fn variable(&mut self, value: &VariableValue, wanted: &[Value]) -> Option<()> {
-        match value {
-            VariableValue::Text(text) => self.text(text, wanted),
-            VariableValue::Scalar(_) => Some(()),
-            VariableValue::List(items) => items.iter().try_for_each(|item| self.variable(item, wanted)),
-            VariableValue::Map(entries) => {
-                entries.iter().try_for_each(|(_, value)| self.variable(value, wanted))
-            }
-        }
     }
 
     fn text(&mut self, text: &Interpolation, wanted: &[Value]) -> Option<()> {
@@ -99,7 +94,7 @@ impl<'s, 'd> Terms<'s, 'd> {
                 extend(self.term(&root, path[..at].to_vec()).entries.entry(rest).or_default(), values);
             }
             (How::Present, None) => self.term(&root, path).may_be_absent = true,
-            (How::Contains, None) if has_keys(&root, &path) => {
+            (How::Contains, None) if self.has_keys(&root, &path) => {
                 for key in values.iter().filter_map(Value::as_str) {
                     let path = path.iter().cloned().chain([Step::Field(key.to_owned())]).collect();
                     self.term(&root, path).may_be_absent = true;
@@ -109,6 +104,17 @@ impl<'s, 'd> Terms<'s, 'd> {
                 extend(self.term(&root, path).entries.entry(Path::new()).or_default(), values);
             }
             _ => self.is_partial = true,
+        }
+    }
+
+    /// Returns whether a place has keys in place of entries.
+    fn has_keys(&self, root: &str, path: &[Step]) -> bool {
+        const MAPS: &[&str] = &["labels", "annotations", "nodeSelector", "limits", "requests"];
+        match path.last() {
+            Some(Step::Field(last)) => MAPS.contains(&last.as_str()),
+            None => type_of(root, self.samples.definition)
+                .is_some_and(|known| known.may_be(|kind| matches!(kind, Kind::Map(_) | Kind::Record(_)))),
+            _ => false,
         }
     }
 
@@ -159,22 +165,17 @@ impl<'s, 'd> Terms<'s, 'd> {
     fn of_built_in(&mut self, root: &str, path: &[Step], term: &Term) -> Vec<Option<Value>> {
         let some = |values: Vec<Value>| values.into_iter().map(Some).collect::<Vec<_>>();
         let or_absent = |values: Vec<Value>| [None].into_iter().chain(some(values)).collect();
-        match (root, path) {
-            ("hostNetwork" | "ownFabric", []) => some(vec![true.into(), false.into()]),
-            ("totalGpus" | "gpus", []) | ("gpuCounts", [_]) => some(counts(term)),
-            ("podRequests", [_]) => or_absent(counts(term)),
-            ("podNamespace", []) => {
-                let namespaces = &self.samples.definition.matcher.namespaces;
-                let known = || namespaces.iter().map(|name| name.as_str().into()).collect();
-                some(if namespaces.is_empty() { texts(term) } else { known() })
+        let known = if root == VALUE { Some(Type::string()) } else { type_of(root, self.samples.definition) };
+        let namespaces = &self.samples.definition.matcher.namespaces;
+        match (known.as_ref().and_then(Type::kinds), path) {
+            (_, []) if root == "podNamespace" && !namespaces.is_empty() => {
+                some(namespaces.iter().map(|name| name.as_str().into()).collect())
             }
-            ("node", [_]) => {
-                let lower = |value: Value| value.as_str().map(str::to_lowercase).map(Value::from);
-                or_absent(texts(term).into_iter().filter_map(lower).collect())
+            (Some([Kind::Record(members)]), [_]) => {
+                some(members.first().map(|member| self.of_type(&member.value, term)).unwrap_or_default())
             }
-            ("claimNames", []) => some(self.lists(term)),
-            (VALUE, []) => some(texts(term)),
-            ("pod" | "container", [.., Step::Field(last)]) => {
+            (Some([Kind::Map(values)]), [_]) => or_absent(self.of_type(values, term)),
+            (Some([Kind::Object(_)]), [.., Step::Field(last)]) => {
                 let mut values = scalars(&term.values);
                 if values.is_empty() && term.entries.is_empty() {
                     values.push(Value::Object(Map::new()));
@@ -186,6 +187,22 @@ impl<'s, 'd> Terms<'s, 'd> {
                 }
                 if is_there { some(values) } else { or_absent(values) }
             }
+            (Some(_), []) => known.map(|known| some(self.of_type(&known, term))).unwrap_or_default(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Values of a type with one kind.
+    fn of_type(&mut self, known: &Type, term: &Term) -> Vec<Value> {
+        match known.kinds() {
+            Some([Kind::Bool(_)]) => vec![true.into(), false.into()],
+            Some([Kind::Int(..)]) => counts(term),
+            Some([Kind::String(Texts::LowerCase)]) => {
+                let lower = |value: Value| value.as_str().map(str::to_lowercase).map(Value::from);
+                texts(term).into_iter().filter_map(lower).collect()
+            }
+            Some([Kind::String(_)]) => texts(term),
+            Some([Kind::List(_)]) => self.lists(term),
             _ => Vec::new(),
         }
     }
@@ -239,16 +256,6 @@ fn extend(known: &mut Vec<Value>, more: Vec<Value>) {
         if !known.contains(&value) {
             known.push(value);
         }
-    }
-}
-
-/// Returns whether a place has keys in place of entries.
-fn has_keys(root: &str, path: &[Step]) -> bool {
-    const MAPS: &[&str] = &["labels", "annotations", "nodeSelector", "limits", "requests"];
-    match (root, path) {
-        ("node" | "gpuCounts" | "podRequests", []) => true,
-        (_, [.., Step::Field(last)]) => MAPS.contains(&last.as_str()),
-        _ => false,
     }
 }
 

@@ -184,7 +184,7 @@ fn what_has_no_effect_is_found() {
     finds(
         "- {name: shm, mountPath: /dev/shm}",
         "- {name: shn, mountPath: /dev/shm}",
-        &[("volume_without_mount", "name: shm"), ("mount_without_volume", "name: shn")],
+        &[("mount_without_volume", "shn"), ("volume_without_mount", "shm")],
     );
 }
 
@@ -193,13 +193,13 @@ fn what_a_device_needs_is_found() {
     finds(
         "securityContext: {capabilities: {add: [IPC_LOCK]}}",
         "securityContext: {capabilities: {add: [NET_RAW]}}",
-        &[("device_without_ipc_lock", "lab/roce")],
+        &[("device_without_ipc_lock", "\"${devices(gpus, ratio)}\"")],
     );
     finds("securityContext: {capabilities: {add: [IPC_LOCK]}}", "securityContext: {privileged: true}", &[]);
     finds(
         "limits: {lab/roce: \"${devices(gpus, ratio)}\"}",
         "limits: {memory: 1Gi}",
-        &[("request_without_limit", "lab/roce")],
+        &[("request_without_limit", "\"${devices(gpus, ratio)}\"")],
     );
 }
 
@@ -228,7 +228,7 @@ fn a_container_that_keeps_a_job_from_completing_is_found() {
         )
     };
     let spec = "spec:\n          volumes:";
-    finds(spec, &with("containers", ""), &[("sidecar_keeps_job", "name: daemon")]);
+    finds(spec, &with("containers", ""), &[("sidecar_keeps_job", "daemon")]);
     finds(spec, &with("initContainers", ", restartPolicy: Always"), &[]);
     let text = POLICY.replacen(spec, &with("containers", ""), 1).replacen(
         "  match:\n",

@@ -6,16 +6,14 @@ use crate::core::policy::expression::types::{Kind, Texts, Type};
 use crate::core::policy::expression::{Expression, TypeFinding};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Wanted, is_list, is_object};
-use crate::core::policy::variable::VariableValue;
 use crate::core::schema::Shape;
 
-use super::Finding;
 use super::scope::Scope;
 
-pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Diagnostic> {
     let mut checker = Checker { scope, found: Vec::new() };
     for variable in &definition.variables {
-        checker.variable(&variable.value);
+        variable.value.texts(&mut |text| _ = checker.text(text));
     }
     let mut place = |text: &Interpolation, wanted: Wanted| checker.place(text, wanted);
     definition.gpu_claims.iter().for_each(|claims| claims.places(&mut place));
@@ -32,19 +30,10 @@ pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Finding> {
 
 struct Checker<'s> {
     scope: &'s Scope,
-    found: Vec<Finding>,
+    found: Vec<Diagnostic>,
 }
 
 impl Checker<'_> {
-    fn variable(&mut self, value: &VariableValue) {
-        match value {
-            VariableValue::Text(text) => _ = self.text(text),
-            VariableValue::Scalar(_) => {}
-            VariableValue::List(items) => items.iter().for_each(|item| self.variable(item)),
-            VariableValue::Map(entries) => entries.iter().for_each(|(_, value)| self.variable(value)),
-        }
-    }
-
     fn condition(&mut self, text: &Interpolation) {
         let Interpolation::Expression(expression) = text else { return };
         let Some(inferred) = self.text(text) else { return };
@@ -99,14 +88,13 @@ impl Checker<'_> {
     }
 }
 
-fn of_expression(expression: &Expression, finding: TypeFinding) -> Finding {
+fn of_expression(expression: &Expression, finding: TypeFinding) -> Diagnostic {
     let span = expression.span(finding.at, finding.length);
     let diagnostic = match finding.warning {
         Some(code) => Diagnostic::warning(code, span, finding.message),
         None => Diagnostic::new(span, finding.message).code(TYPE_MISMATCH),
     };
-    let diagnostic = Diagnostic { hint: finding.hint, ..diagnostic };
-    Finding { diagnostic, text: expression.source().to_owned() }
+    Diagnostic { hint: finding.hint, ..diagnostic }
 }
 
 /// How to write a value that fits in a place.

@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 
 use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::{UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE};
+use crate::core::policy::diagnostic::{
+    Diagnostic, UNKNOWN_SETTING_VARIABLE, UNUSED_PARAMETER, UNUSED_VARIABLE,
+};
 use crate::core::policy::expression::Expression;
+use crate::core::policy::place::At;
 use crate::core::policy::settings::includes;
 use crate::core::policy::suggestion::closest;
 
-use super::Finding;
-use super::overlays::writes;
+use super::writes;
 
-pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
+pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut read = BTreeSet::new();
     definition.texts(&mut |text| {
@@ -22,9 +24,8 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
     let variables = definition.variables.iter().map(|one| (UNUSED_VARIABLE, "variable", &one.name));
     for (code, kind, name) in parameters.chain(variables).filter(|(_, _, name)| unread(name)) {
         let message = format!("no expression reads the {kind} `{name}`");
-        let mut finding = Finding::warning(code, name, message, "use it in a rule, or remove it");
-        finding.diagnostic.span = definition.names.place(name).unwrap_or_default();
-        found.push(finding);
+        let finding = Diagnostic::warning(code, definition.place_of_name(name), message);
+        found.push(finding.hint("use it in a rule, or remove it"));
     }
     settings(definition, &mut found);
     found
@@ -32,7 +33,7 @@ pub(super) fn findings(definition: &Definition) -> Vec<Finding> {
 
 /// Names in `settings` of variables that no rule sets. A beginning of names can be for rules of extensions, unless it is
 /// almost that of a variable for which there is no other pattern.
-fn settings(definition: &Definition, found: &mut Vec<Finding>) {
+fn settings(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let Some(set) = variables(definition) else { return };
     for settings in &definition.settings {
         for pattern in settings.patterns() {
@@ -51,12 +52,17 @@ fn settings(definition: &Definition, found: &mut Vec<Finding>) {
                 None if pattern.ends_with('*') => continue,
                 None => "set it in `env` of a rule, or remove it".to_owned(),
             };
-            found.push(Finding::warning(UNKNOWN_SETTING_VARIABLE, pattern, message, &hint));
+            let settings = At::Item("name", settings.name.clone());
+            let list = [At::Key("settings".to_owned()), settings, At::Key("variables".to_owned())];
+            let path: Vec<At> = list.into_iter().chain([At::Item("", pattern.clone())]).collect();
+            let span = definition.place(&path);
+            found.push(Diagnostic::warning(UNKNOWN_SETTING_VARIABLE, span, message).hint(hint));
         }
     }
 }
 
 /// The variables that rules set in containers of the pod; `None` if an expression yields some of the names.
 fn variables(definition: &Definition) -> Option<Vec<&str>> {
-    writes(definition).filter(|write| write.path == ["env"]).map(|write| write.name()).collect()
+    let writes = writes(definition).map(|placed| placed.write);
+    writes.filter(|write| write.path == ["env"]).map(|write| write.name()).collect()
 }

@@ -1,62 +1,67 @@
-//! Mounts and volumes of rules that never apply to one pod together.
+//! Mounts and volumes without each other, or in rules that never apply to one pod together.
 
 use crate::core::policy::definition::{Definition, Rule};
 use crate::core::policy::diagnostic::{Diagnostic, MOUNT_WITHOUT_VOLUME, VOLUME_WITHOUT_MOUNT};
-use crate::core::policy::overlay::{Element, Written, writes};
+use crate::core::policy::overlay::{Element, Written};
+use crate::core::policy::place::{At, in_volume, keys};
 
-use super::Finding;
-use super::places::{Places, Step};
 use super::samples::Samples;
+use super::writes;
 
 /// A mount or a volume of a rule.
 struct Part<'d> {
     rule: &'d Rule,
     volume: &'d str,
-    path: Vec<Step>,
+    path: Vec<At>,
 }
 
-pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Finding> {
-    let volumes: Vec<Part<'_>> = definition.rules.iter().flat_map(volumes).collect();
-    let Some(mounts) = definition.rules.iter().map(mounts).collect::<Option<Vec<_>>>() else {
-        return Vec::new();
-    };
-    let mounts: Vec<Part<'_>> = mounts.into_iter().flatten().collect();
-    let places = Places::of(definition);
-    let mut found: Vec<Finding> = Vec::new();
+pub(super) fn findings(definition: &Definition, samples: &Samples<'_>) -> Vec<Diagnostic> {
+    let (Some(volumes), Some(mounts)) = (volumes(definition), mounts(definition)) else { return Vec::new() };
+    let mut found: Vec<Diagnostic> = Vec::new();
     let mut reported: Vec<&str> = Vec::new();
     for (parts, others, code) in
         [(&mounts, &volumes, MOUNT_WITHOUT_VOLUME), (&volumes, &mounts, VOLUME_WITHOUT_MOUNT)]
     {
         for part in parts {
             let mut partners = others.iter().filter(|other| other.volume == part.volume).peekable();
-            let Some(first) = partners.peek().map(|first| first.rule) else { continue };
+            let first = partners.peek().map(|first| first.rule);
             if reported.contains(&part.volume)
                 || !partners.all(|other| exclude(part.rule, other.rule, samples))
             {
                 continue;
             }
-            let Some(place) = places.value(&part.rule.name, &part.path) else { continue };
-            if place.file != definition.file {
-                continue;
-            }
             reported.push(part.volume);
-            let message = if code == MOUNT_WITHOUT_VOLUME {
-                format!(
-                    "the volume `{}` of this mount is in rule `{}`, which never applies together with rule `{}`",
-                    part.volume, first.name, part.rule.name
-                )
-            } else {
-                format!(
-                    "the volume `{}` is mounted in rule `{}`, which never applies together with rule `{}`",
-                    part.volume, first.name, part.rule.name
-                )
-            };
-            let hint = "write the mount and the volume in one rule";
-            let diagnostic = Diagnostic::warning(code, place.span, message).hint(hint);
-            found.push(Finding::placed(diagnostic, definition));
+            let is_mount = code == MOUNT_WITHOUT_VOLUME;
+            let (message, hint) = about(is_mount, part, first);
+            let span = definition.place_in(part.rule, &part.path);
+            found.push(Diagnostic::warning(code, span, message).hint(hint));
         }
     }
     found
+}
+
+/// The message about a mount or a volume whose first partner is in a rule of its own, or nowhere.
+fn about(is_mount: bool, part: &Part<'_>, partner: Option<&Rule>) -> (String, &'static str) {
+    let Part { rule, volume, .. } = part;
+    let Some(partner) = partner else {
+        return if is_mount {
+            let message = format!(
+                "no rule has the volume `{volume}` of this mount, which only pods with such a volume get"
+            );
+            (message, "add the volume to `pod.spec.volumes` of a rule")
+        } else {
+            let message = format!("no rule mounts the volume `{volume}`, so that it is not added");
+            (message, "add `volumeMounts` to `container` of a rule, or remove the volume")
+        };
+    };
+    let what = if is_mount {
+        format!("the volume `{volume}` of this mount is in")
+    } else {
+        format!("the volume `{volume}` is mounted in")
+    };
+    let message =
+        format!("{what} rule `{}`, which never applies together with rule `{}`", partner.name, rule.name);
+    (message, "write the mount and the volume in one rule")
 }
 
 /// Returns whether no pod meets the conditions of both rules.
@@ -65,37 +70,29 @@ fn exclude(one: &Rule, other: &Rule, samples: &Samples<'_>) -> bool {
     one.name != other.name && samples.exclude(&when, &other_when)
 }
 
-fn step(name: &str) -> Step {
-    Step::Field(name.to_owned())
+/// The volumes of the rules; `None` if an expression yields the name of one.
+fn volumes(definition: &Definition) -> Option<Vec<Part<'_>>> {
+    let mut found = Vec::new();
+    for rule in &definition.rules {
+        for Element(volume) in &rule.pod.volumes {
+            let volume = volume.literal("name")?;
+            found.push(Part { rule, volume, path: in_volume(volume, &[]) });
+        }
+    }
+    Some(found)
 }
 
-fn volumes(rule: &Rule) -> impl Iterator<Item = Part<'_>> {
-    rule.pod.volumes.iter().filter_map(move |Element(volume)| {
-        let name = volume.literal("name")?;
-        let path = vec![step("pod"), step("spec"), step("volumes"), Step::Entry("name", name.to_owned())];
-        Some(Part { rule, volume: name, path })
-    })
-}
-
-/// The mounts of a rule; `None` if an expression yields one, or its volume.
-fn mounts(rule: &Rule) -> Option<Vec<Part<'_>>> {
-    if rule.pod.containers.iter().any(|container| container.name.as_text().is_none()) {
+/// The mounts of the rules; `None` if an expression yields one, its volume, or the name of its container.
+fn mounts(definition: &Definition) -> Option<Vec<Part<'_>>> {
+    let mut containers = definition.rules.iter().flat_map(|rule| &rule.pod.containers);
+    if containers.any(|container| container.name.as_text().is_none()) {
         return None;
     }
     let mut found = Vec::new();
-    let named = rule.pod.containers.iter().filter_map(|container| {
-        let name = container.name.as_text()?.to_owned();
-        let path = vec![step("pod"), step("spec"), step(container.list), Step::Entry("name", name)];
-        Some((path, &container.instructions))
-    });
-    for (start, instructions) in [(vec![step("container")], &rule.container)].into_iter().chain(named) {
-        for write in writes(instructions).into_iter().filter(|write| write.path == ["volumeMounts"]) {
-            let Written::Entry(Element(mount)) = write.value else { return None };
-            let at = write.name().map(|path| Step::Entry("mountPath", path.to_owned()));
-            let path = [step("volumeMounts")].into_iter().chain(at).chain([step("name")]);
-            let path = start.iter().cloned().chain(path).collect();
-            found.push(Part { rule, volume: mount.literal("name")?, path });
-        }
+    for placed in writes(definition).filter(|placed| placed.write.path == ["volumeMounts"]) {
+        let Written::Entry(Element(mount)) = placed.write.value else { return None };
+        let path = placed.path().into_iter().chain(keys(["name"])).collect();
+        found.push(Part { rule: placed.rule, volume: mount.literal("name")?, path });
     }
     Some(found)
 }

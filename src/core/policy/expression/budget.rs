@@ -2,15 +2,15 @@
 //!
 //! CEL always ends, but twelve nested `map` end after years, and `replace` of `replace` fills any memory. The library
 //! counts nothing, so the expression itself does: every list that a macro loops over, and every value that is copied or
-//! given to a function, passes through a call that takes the size of the value from a budget. An expression stays as it is
-//! if it has no function whose result outgrows its arguments and no loop that reads more than its element: it costs no
-//! more than its text times the values that it reads.
+//! given to a function, passes through a call that takes the size of the value from a budget. An expression without loops
+//! and without functions whose result outgrows their arguments stays as it is: it costs no more than its text times the
+//! values that it reads.
 
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue};
+use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 use cel::common::types::{CelInt, CelList, CelMap, CelOptional, CelString, DYN_TYPE, INT_TYPE, Type};
 use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{Context, DeclarationError, Env, ExecutionError};
@@ -26,6 +26,8 @@ const MAX_RESULT: u64 = 4 << 20;
 const SCALAR: u64 = 16;
 /// The largest computed text that `replace` and `join` insert, in bytes.
 const MAX_INSERTED: u64 = 4 << 10;
+/// The weight of a list of which each element is compared with each other one.
+const EACH_WITH_EACH: u64 = i64::MAX.unsigned_abs();
 /// As many additions cannot make a value outgrow the budget before its size is looked at.
 const MAX_ADDITIONS: usize = 16;
 
@@ -106,7 +108,10 @@ fn pass<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>, largest: u64) -> Result<CowVal<'b
     if size > largest {
         budget.take(u64::MAX)?;
     }
-    budget.take(size.saturating_add(elements.saturating_mul(weight.unsigned_abs() * SCALAR)))?;
+    budget.take(match weight.unsigned_abs() {
+        EACH_WITH_EACH => size.saturating_mul(elements),
+        weight => size.saturating_add(elements.saturating_mul(weight * SCALAR)),
+    })?;
     Ok(value)
 }
 
@@ -154,18 +159,21 @@ pub(super) fn fits(result: &Value) -> bool {
 pub(super) struct Counting(Box<IdedExpr>);
 
 impl Counting {
-    /// `None` if the expression cannot handle much.
+    /// `None` if the expression cannot handle much: it has no loop, no function whose result outgrows its arguments, and
+    /// few additions.
     pub(super) fn of(expression: &IdedExpr) -> Option<Self> {
-        let (mut additions, mut grows) = (0, false);
-        for part in levels(expression).flatten() {
-            match &part.expr {
-                Expr::Comprehension(comprehension) => grows |= !is_linear(comprehension),
-                Expr::Call(call) if call.func_name == "_+_" => additions += 1,
-                Expr::Call(call) => grows |= call.func_name == "range" || inserted(&call.func_name).is_some(),
-                _ => {}
+        let mut additions = 0;
+        let grows = levels(expression).flatten().any(|part| match &part.expr {
+            Expr::Comprehension(_) => true,
+            Expr::Call(call) => {
+                additions += usize::from(call.func_name == "_+_");
+                ["range", "distinct"].contains(&call.func_name.as_str())
+                    || inserted(&call.func_name).is_some()
+                    || additions > MAX_ADDITIONS
             }
-        }
-        (grows || additions > MAX_ADDITIONS).then(|| {
+            _ => false,
+        });
+        grows.then(|| {
             let mut counting = expression.clone();
             count(&mut counting);
             Self(Box::new(counting))
@@ -180,20 +188,6 @@ impl Counting {
         // `||` and `exists` continue after an error.
         if budget.left() == 0 { Err(exhausted()) } else { result }
     }
-}
-
-/// Returns whether the body of a loop reads nothing but the current element, and that into one value, so that all steps together
-/// cost as much as the list.
-fn is_linear(comprehension: &ComprehensionExpr) -> bool {
-    let ComprehensionExpr { loop_cond, loop_step, result, iter_var, .. } = comprehension;
-    let is_result = |part: Option<&IdedExpr>| matches!(part, Some(IdedExpr { expr: Expr::Ident(name), .. }) if name == RESULT);
-    [loop_cond, loop_step, result].into_iter().flat_map(levels).flatten().all(|part| match &part.expr {
-        Expr::Ident(name) => name == RESULT || name == iter_var,
-        Expr::Call(call) if call.func_name == "_+_" => is_result(call.args.first()),
-        Expr::List(list) => list.elements.len() == 1,
-        Expr::Map(_) | Expr::Struct(_) | Expr::Comprehension(_) => false,
-        _ => true,
-    })
 }
 
 /// The argument that a function inserts once for each element or character of its target.
@@ -246,6 +240,7 @@ fn weight(expression: &Expr) -> u64 {
         Expr::Comprehension(comprehension) => {
             steps(&comprehension.loop_cond) + steps(&comprehension.loop_step)
         }
+        Expr::Call(call) if call.func_name == "distinct" => EACH_WITH_EACH,
         Expr::Call(call) => match inserted(&call.func_name).and_then(|index| call.args.get(index)) {
             Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }) => {
                 text.inner().len() as u64 / SCALAR + 1

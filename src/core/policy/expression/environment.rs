@@ -2,12 +2,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use cel::common::types::{CelDouble, CelInt, DYN_TYPE};
+use cel::common::types::{CelDouble, CelInt};
 use cel::common::value::CowVal;
-use cel::{Context, Env, ExecutionError};
-
-use super::distinct::distinct;
-use super::tree::NAMESPACES;
+use cel::{Env, ExecutionError};
 
 /// Names that CEL itself gives a meaning.
 pub(super) const TYPE_NAMES: &[&str] = &[
@@ -27,9 +24,7 @@ pub(super) const TYPE_NAMES: &[&str] = &[
 /// The functions and macros of expressions.
 pub(super) static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| {
     let mut env = Env::stdlib();
-    // Each fails only if a function is declared twice, which the tests would show. The first declaration counts for a
-    // list, and that of the library is narrower.
-    let _ = env.add_member_overload("distinct", "dyn.distinct()", DYN_TYPE, Vec::new(), distinct);
+    // Each fails only if a function is declared twice, which the tests would show.
     let _ = env.add_extension(cel::extensions::math);
     let _ = env.add_extension(cel::extensions::strings);
     let _ = env.add_extension(cel::extensions::lists);
@@ -70,26 +65,10 @@ fn to_f64(value: i64) -> f64 {
     value as f64
 }
 
+/// Returns whether a function is one into which the library turns operators and macros.
 pub(super) fn is_operator(function: &str) -> bool {
-    function.contains(['_', '@', '!']) && !function.starts_with(|c: char| c.is_ascii_alphabetic())
-}
-
-/// Asks the library: calling a function without the right arguments fails in another way than calling one
-/// that does not exist.
-pub(super) fn is_known_function(function: &str) -> bool {
-    let missing = |source: String| match ENV.compile(&source) {
-        Ok(program) => {
-            matches!(
-                program.execute(&Context::with_env(Arc::clone(&ENV))),
-                Err(ExecutionError::UndeclaredReference(_))
-            )
-        }
-        // Macros check their arguments when they are compiled.
-        Err(_) => false,
-    };
-    !missing(format!("''.{function}()"))
-        || !missing(format!("{function}()"))
-        || NAMESPACES.iter().any(|namespace| !missing(format!("{namespace}.{function}()")))
+    function.contains('@')
+        || function.contains(['_', '!']) && !function.starts_with(|c: char| c.is_ascii_alphabetic())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The names of the functions and macros, for hints. `docs/functions.md` has an example of each.
+//! The functions and macros that expressions can call. `docs/functions.md` has an example of each.
 
 use super::super::suggestion::closest;
 
@@ -88,6 +88,16 @@ const OTHERS: &[(&str, &str)] = &[
     ("toUpper", "did you mean `upperAscii`?"),
     ("toUpperCase", "did you mean `upperAscii`?"),
 ];
+
+/// Returns whether a call names a function, without its namespace.
+pub(super) fn is_known(function: &str) -> bool {
+    NAMES.iter().any(|known| last(known) == function)
+}
+
+/// Returns whether functions have a name in front of them, as in `math.ceil(x)`.
+pub(super) fn is_namespace(name: &str) -> bool {
+    NAMES.iter().any(|known| known.split_once('.').is_some_and(|(namespace, _)| namespace == name))
+}
 
 /// The name without its namespace.
 fn last(name: &'static str) -> &'static str {

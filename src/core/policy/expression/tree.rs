@@ -2,8 +2,7 @@
 
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr};
 
-/// Namespaces of functions, as in `math.ceil(x)`.
-pub(super) const NAMESPACES: &[&str] = &["math", "optional", "lists", "strings", "cel"];
+use super::functions;
 
 /// The parts of an expression that have values, to read or to replace.
 macro_rules! parts {
@@ -50,7 +49,7 @@ parts!(parts_mut, operands_mut, mut);
 
 /// Returns whether the target of a call is the first half of a function's name.
 pub(super) fn is_namespace(target: &IdedExpr) -> bool {
-    matches!(&target.expr, Expr::Ident(name) if NAMESPACES.contains(&name.as_str()))
+    matches!(&target.expr, Expr::Ident(name) if functions::is_namespace(name))
 }
 
 /// Every expression within an expression, itself included, level by level.

@@ -298,11 +298,8 @@ fn check_constants(source: &Source, amount: &Amount) -> Result<(), Diagnostic> {
         (Some(limit), Some(request)) => resource_pair(name, limit, request),
         _ => Ok(()),
     };
-    amounts.and(pair).map_err(|message| {
-        let mut diagnostic = Diagnostic::new(source.span, message);
-        diagnostic.needle = Some(name.as_str().into());
-        diagnostic
-    })
+    let place = ["limits", "requests"].into_iter().find_map(|list| source.get(list)?.get(name));
+    amounts.and(pair).map_err(|message| Diagnostic::new(place.unwrap_or(source).span, message))
 }
 
 /// Adds the amounts of `limits` or `requests`.

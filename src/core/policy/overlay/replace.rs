@@ -1,7 +1,5 @@
 //! Lists that take the place of the pod's.
 
-use std::collections::BTreeSet;
-
 use serde_json::Value;
 
 use crate::core::policy::diagnostic::{Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT};
@@ -12,7 +10,6 @@ use super::edit_keys::REPLACE;
 use super::source::{Source, SourceContent};
 use super::template::Template;
 use super::values::value;
-use super::{Instruction, PodOverlay, Written, writes};
 
 /// Compiles `$replace` for a field.
 pub(super) fn compile(
@@ -82,42 +79,4 @@ fn refusal(object: &str, field: &str, merge: &ListMerge) -> Option<&'static str>
         _ if matches!(merge, ListMerge::Keyed(_)) => "other components of the cluster write to it",
         _ => return None,
     })
-}
-
-/// The lists to which rules add entries, and the lists that they replace, each with the rule.
-#[derive(Debug, Default)]
-pub(crate) struct Lists {
-    added: Vec<(String, String)>,
-    replaced: Vec<(String, String)>,
-}
-
-impl Lists {
-    pub(crate) fn of_rule(&mut self, rule: &str, container: &[Instruction], pod: &PodOverlay) {
-        let mut of = |instructions: &[Instruction], place: &str| {
-            for write in writes(instructions) {
-                let lists = match write.value {
-                    Written::Replacement(_) => &mut self.replaced,
-                    Written::Entry(_) | Written::Computed { .. } => &mut self.added,
-                    _ => continue,
-                };
-                lists.push((format!("{place}/{}", write.path.join("/")), rule.to_owned()));
-            }
-        };
-        of(container, "container");
-        of(&pod.instructions, "");
-        pod.containers.iter().for_each(|named| of(&named.instructions, "container"));
-    }
-
-    /// A list that one rule replaces and another adds to: its name, and the two rules.
-    pub(crate) fn contradiction(&self) -> Option<(&str, &str, &str)> {
-        let replaced: BTreeSet<_> = self.replaced.iter().collect();
-        replaced.into_iter().find_map(|(path, replacer)| {
-            let meets = |added: &&(String, String)| {
-                path.strip_prefix(added.0.as_str())
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            };
-            let (_, adder) = self.added.iter().find(meets)?;
-            Some((path.rsplit('/').next()?, replacer.as_str(), adder.as_str()))
-        })
-    }
 }

@@ -1,12 +1,9 @@
 //! Rules, settings, conditions and messages without what is the same for every pod.
 
-use std::collections::BTreeSet;
-
 use super::Condition;
 use super::ResolvedPolicy;
-use crate::core::policy::active::{ActiveRule, ActiveWarning, names_in};
 use crate::core::policy::definition::{About, Definition, PolicyWarning, Rule};
-use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation, names_in};
 use crate::core::policy::overlay::Fold;
 use crate::core::policy::phase::Phase;
 
@@ -28,11 +25,7 @@ impl ResolvedPolicy {
     }
 
     /// The rule for these parameters; `None` if its condition is false.
-    fn active_rule(
-        &self,
-        rule: &Rule,
-        definition: &Definition,
-    ) -> Result<Option<ActiveRule>, EvaluationError> {
+    fn active_rule(&self, rule: &Rule, definition: &Definition) -> Result<Option<Rule>, EvaluationError> {
         let known = rule.when.as_ref().map_or(Ok(Some(true)), |when| self.known(when, definition))?;
         let when = match known {
             Some(false) => return Ok(None),
@@ -40,40 +33,8 @@ impl ResolvedPolicy {
             None => rule.when.clone(),
         };
         let fold = Fold { names: &definition.names, fixed: &self.bindings };
-        Ok(Some(ActiveRule {
-            name: rule.name.clone(),
-            when,
-            containers: rule.containers.clone(),
-            requires_pod_network: rule.requires_pod_network,
-            on_conflict: rule.on_conflict,
-            container: fold.instructions(&rule.container)?,
-            pod: fold.pod(&rule.pod)?,
-            parameters: parameters_of_rule(rule, definition),
-        }))
-    }
-
-    /// Takes the rules, settings, conditions and messages as the file has them.
-    pub(super) fn unfold(&mut self, definition: &Definition) {
-        let rule = |rule: &Rule| ActiveRule {
-            name: rule.name.clone(),
-            when: rule.when.clone(),
-            containers: rule.containers.clone(),
-            requires_pod_network: rule.requires_pod_network,
-            on_conflict: rule.on_conflict,
-            container: rule.container.clone(),
-            pod: rule.pod.clone(),
-            parameters: parameters_of_rule(rule, definition),
-        };
-        let message = |message: &PolicyWarning| ActiveWarning {
-            code: message.code.clone(),
-            about: message.about.clone(),
-            when: message.when.clone(),
-            message: message.message.clone(),
-        };
-        self.rules = definition.rules.iter().map(rule).collect();
-        self.warnings = definition.warnings.iter().map(message).collect();
-        self.refusals = definition.refusals.iter().map(message).collect();
-        self.settings.clone_from(&definition.settings);
+        let (container, pod) = (fold.instructions(&rule.container)?, fold.pod(&rule.pod)?);
+        Ok(Some(Rule { when, container, pod, ..rule.clone() }))
     }
 
     /// The value of a condition for every pod, if it does not depend on the pod. Where one side of `&&` is false, or
@@ -105,7 +66,7 @@ impl ResolvedPolicy {
 
     pub(super) fn fold_condition(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
         let Some(when) = &definition.matcher.when else { return Ok(()) };
-        self.parameters_of_condition = parameters_of(names_in(when).collect(), definition);
+        self.parameters_of_condition = definition.parameters_of(names_in(when).collect());
         self.condition = if let Some(holds) = self.known(when, definition)? {
             Condition::Fixed(holds)
         } else {
@@ -120,7 +81,7 @@ impl ResolvedPolicy {
         &mut self,
         declared: &[PolicyWarning],
         definition: &Definition,
-    ) -> Result<Vec<ActiveWarning>, EvaluationError> {
+    ) -> Result<Vec<PolicyWarning>, EvaluationError> {
         let mut active = Vec::new();
         for warning in declared {
             let of_pod = warning.about == About::Pod;
@@ -132,28 +93,8 @@ impl ResolvedPolicy {
             for text in [&warning.when, &message] {
                 self.reads.extend(names_in(text));
             }
-            let (code, about, when) = (warning.code.clone(), warning.about.clone(), warning.when.clone());
-            active.push(ActiveWarning { code, about, when, message });
+            active.push(PolicyWarning { message, ..warning.clone() });
         }
         Ok(active)
     }
-}
-
-fn parameters_of_rule(rule: &Rule, definition: &Definition) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    rule.texts(&mut |text| names.extend(names_in(text)));
-    parameters_of(names, definition)
-}
-
-/// The parameters among these names, and those on which the variables among them depend.
-fn parameters_of(mut names: BTreeSet<String>, definition: &Definition) -> BTreeSet<String> {
-    for variable in definition.variables.iter().rev() {
-        if names.contains(&variable.name) {
-            variable.value.names(&mut |name| {
-                names.insert(name.to_owned());
-            });
-        }
-    }
-    names.retain(|name| definition.parameters.iter().any(|parameter| parameter.name == *name));
-    names
 }

@@ -3,6 +3,7 @@
 use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
 use super::super::Expression;
+use super::super::reads::{Selection, Step, selection};
 use super::super::tree::levels;
 use super::Walker;
 use super::fields::literal_text;
@@ -11,8 +12,8 @@ use crate::core::yaml::Span;
 /// A part of an expression.
 #[derive(Debug)]
 pub(crate) enum Part<'e> {
-    /// `operand[key]` and its like. Steps that may be absent have a `?` in front of them.
-    Lookup { operand: Vec<&'e str>, key: &'e str },
+    /// `operand[key]` and its like.
+    Lookup { operand: Vec<String>, key: &'e str },
     /// `<` and its like, of a name and another value.
     Order { name: &'e str, other: &'e str },
 }
@@ -86,25 +87,12 @@ impl Expression {
     }
 }
 
-/// `pod`, `spec` and `hostNetwork` for `pod.spec.hostNetwork` and `pod["spec"].hostNetwork`. A step that may be absent
-/// has a `?`.
-fn path(part: &IdedExpr) -> Option<Vec<&str>> {
-    match &part.expr {
-        Expr::Ident(name) => Some(vec![name]),
-        Expr::Select(select) if !select.test => {
-            let mut path = path(&select.operand)?;
-            path.push(&select.field);
-            Some(path)
-        }
-        Expr::Call(call) if matches!(call.func_name.as_str(), "_[_]" | "_?._" | "_[?_]") => {
-            let [operand, key] = call.args.as_slice() else { return None };
-            let mut path = path(operand)?;
-            if call.func_name != "_[_]" {
-                path.push("?");
-            }
-            path.push(literal_text(key)?);
-            Some(path)
-        }
-        _ => None,
-    }
+/// `pod`, `spec` and `hostNetwork` for `pod.spec.hostNetwork` and `pod[?"spec"].hostNetwork`.
+fn path(part: &IdedExpr) -> Option<Vec<String>> {
+    let Selection { name, path, keys } = selection(part)?;
+    let fields = path.into_iter().filter_map(|step| match step {
+        Step::Field(name) => Some(name),
+        Step::Every | Step::Exists => None,
+    });
+    keys.is_empty().then(|| [name.to_owned()].into_iter().chain(fields).collect())
 }

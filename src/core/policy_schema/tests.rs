@@ -1,0 +1,102 @@
+//! The keys of the schema against those that the parser knows and the documentation describes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::core::policy::{PolicyFile, SourceError, definitions};
+
+const HEAD: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: lab}\n";
+const BASE: &str = "spec: {provider: lab, description: d, gpuResources: [lab/gpu], match: {labels: {a: b}}, rules: [{name: r, \
+                    container: {tty: true}}]}\n";
+
+fn errors(files: &[String]) -> Vec<SourceError> {
+    let mut read = Vec::new();
+    for file in files {
+        match PolicyFile::read("lab.yaml", file) {
+            Ok(file) => read.push(file),
+            Err(errors) => return errors.into_iter().collect(),
+        }
+    }
+    definitions(&read, &[]).unwrap_err().into_iter().collect()
+}
+
+fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// The keys that the parser knows in a map with the key `zzz`, and those that it misses there.
+fn of_parser(files: &[String]) -> [BTreeSet<String>; 2] {
+    let mut keys = [BTreeSet::new(), BTreeSet::new()];
+    for error in errors(files) {
+        let (message, hint) = (&error.diagnostic.message, error.diagnostic.hint.unwrap_or_default());
+        if message.ends_with("has no field `zzz`") {
+            keys[0].extend(quoted(&hint));
+        } else if let Some(key) = hint.strip_prefix("add `").and_then(|hint| hint.strip_suffix(":`")) {
+            keys[1].insert(key.to_owned());
+        }
+    }
+    keys
+}
+
+fn of_schema(schema: &Value) -> [BTreeSet<String>; 2] {
+    let required = schema["required"].as_array().into_iter().flatten();
+    [
+        schema["properties"].as_object().unwrap().keys().cloned().collect(),
+        required.map(|key| key.as_str().unwrap().to_owned()).collect(),
+    ]
+}
+
+/// The keys in the first cells of the table below a heading.
+fn of_page(heading: &str) -> BTreeSet<String> {
+    let page = include_str!("../../../docs/policy.md");
+    let (_, section) = page.split_once(&format!("\n{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
+    let section = section.split("\n#").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    rows.flat_map(|row| quoted(row.split('|').nth(1).unwrap())).collect()
+}
+
+#[test]
+fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
+    let schema = super::policy();
+    let definition = |name: &str| schema["$defs"][name].clone();
+    let of_spec = |key: &str| schema["$defs"]["spec"]["properties"][key].clone();
+    let in_spec = |text: &str| vec![format!("{HEAD}spec: {{{text}}}\n")];
+    let extension = format!("{HEAD}spec: {{extends: lab, zzz: 1}}\n").replace("name: lab", "name: own");
+    let settings = definition("settings");
+    let labels = of_spec("nodeLabels")["additionalProperties"].clone();
+    for (files, schema, heading) in [
+        (vec!["zzz: 1\n".to_owned()], schema.clone(), None),
+        (vec![HEAD.replace("name: lab", "zzz: 1") + BASE], schema["properties"]["metadata"].clone(), None),
+        (in_spec("zzz: 1"), definition("spec"), Some("## The keys of `spec`")),
+        (vec![format!("{HEAD}{BASE}"), extension], definition("extension"), Some("## Extending a policy")),
+        (in_spec("match: {zzz: 1}"), definition("match"), Some("### `match`")),
+        (in_spec("parameters: {p: {zzz: 1}}"), definition("parameter"), Some("### `parameters`")),
+        (in_spec("nodeLabels: {pool: {zzz: 1}}"), labels, None),
+        (in_spec("gpuClaims: {zzz: 1}"), of_spec("gpuClaims"), None),
+        (in_spec("fabric: {zzz: 1}"), of_spec("fabric"), None),
+        (in_spec("warnings: [{zzz: 1}]"), definition("message"), Some("### `warnings`")),
+        (in_spec("refusals: [{zzz: 1}]"), definition("message"), None),
+        (in_spec("settings: [{zzz: 1}]"), settings.clone(), Some("### `settings`")),
+        (in_spec("settings: [{file: {zzz: 1}}]"), settings["properties"]["file"].clone(), None),
+        (in_spec("settings: [{launcher: {zzz: 1}}]"), settings["properties"]["launcher"].clone(), None),
+        (in_spec("rules: [{zzz: 1}]"), definition("rule"), Some("### `rules`")),
+    ] {
+        let what = files.concat();
+        let [mut known, missing] = of_parser(&files);
+        let [mut keys, mut required] = of_schema(&schema);
+        if what.contains("extends") || heading == Some("## The keys of `spec`") {
+            known.insert("extends".to_owned());
+            keys.insert("extends".to_owned());
+            required.remove("extends");
+        }
+        assert_eq!(known, keys, "{what}");
+        assert!(required.is_subset(&missing), "{what}: {required:?}, and not {missing:?}");
+        if let Some(heading) = heading {
+            keys.remove("description");
+            let mut described = of_page(heading);
+            described.remove("description");
+            assert_eq!(described, keys, "{heading}");
+        }
+    }
+}
