@@ -5,7 +5,6 @@
 
 mod annotations;
 mod apply;
-mod command_line;
 mod context;
 mod env;
 mod fields;

@@ -227,14 +227,6 @@ fn settings() -> Schema {
             "The longest value in bytes that the library reads.",
         )
         .optional("exceptVariables", texts(), "A container that sets one of these variables gets no file.");
-    let commands = Schema::list(text().with("minLength", 1)).with("minItems", 1);
-    let launcher = Keys::default()
-        .required("commands", commands.example(json!(["mpirun"])), "The commands that start the ranks.")
-        .required(
-            "option",
-            matching("^-", "an option, such as `-x`").example("-x"),
-            "The option that names a variable to hand on.",
-        );
     Keys::default()
         .required("name", name.example("nccl"), "A DNS label of at most 40 characters, for reports.")
         .required(
@@ -245,21 +237,14 @@ fn settings() -> Schema {
         )
         .optional("when", condition(), "The condition for the pod.")
         .optional("containers", condition(), "The condition for each container; without it, `${gpus > 0}`.")
-        .optional("file", file.schema(), "The file of `NAME=VALUE` lines that the library reads.")
-        .optional(
-            "launcher",
-            launcher.schema(),
-            "The command that hands on variables which its options name.",
-        )
+        .required("file", file.schema(), "The file of `NAME=VALUE` lines that the library reads.")
         .schema()
-        .with("oneOf", json!([{"required": ["file"]}, {"required": ["launcher"]}]))
 }
 
 fn rule() -> Schema {
     let on_conflict = one_of(ON_CONFLICT.map(|(name, _)| name)).with("default", "keep");
     Keys::default()
         .required("name", dns_label().example("nics"), "The name for reports: a DNS label.")
-        .optional("description", text(), "A sentence for the readers of the policy.")
         .optional(
             "when",
             condition().example("${!hostNetwork}"),
@@ -267,7 +252,7 @@ fn rule() -> Schema {
         )
         .optional(
             "containers",
-            condition().example("${container.name == 'launcher'}"),
+            condition().example("${container.name == 'worker'}"),
             "The condition for each container and init container; without it, `${gpus > 0}`.",
         )
         .optional(

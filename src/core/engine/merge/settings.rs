@@ -11,10 +11,9 @@ use crate::core::pointer::at_pointer;
 use crate::core::policy::OnConflict;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::overlay::{Element, Template};
-use crate::core::policy::settings::{Settings, Way};
+use crate::core::policy::settings::Settings;
 use crate::core::schema;
 
-use super::command_line;
 use super::context::{FileNames, Merge, PodFacts, SettingsFiles};
 use super::env::name_of;
 use super::mounts;
@@ -34,7 +33,11 @@ pub(super) struct SettingsOf<'a> {
 }
 
 impl SettingsOf<'_> {
-    /// Hands the settings on to the processes that the container does not start itself.
+    fn cursor<'c>(&self, pod: &'c mut Value, log: &'c mut ChangeLog) -> Result<Cursor<'c>, Reason> {
+        Cursor::container(pod, log, self.container.0, self.container.1)
+    }
+
+    /// Writes the file of the settings, and mounts it into the container.
     pub(super) fn inject(
         &self,
         settings: &Settings,
@@ -42,40 +45,7 @@ impl SettingsOf<'_> {
         facts: &mut PodFacts,
         log: &mut ChangeLog,
     ) -> Result<(), Reason> {
-        match &settings.way {
-            Way::File { path, max_value, except } => {
-                let file = File { settings, path, max_value: *max_value, except };
-                self.write(&file, pod, facts, log)
-            }
-            Way::Launcher { commands, option } => {
-                let container = &pod["spec"][self.container.0][self.container.1];
-                let (commands, option) = (commands.as_slice(), option.as_str());
-                let Some(handed_on) = command_line::options(container, commands, option) else {
-                    return Ok(());
-                };
-                let is_missing =
-                    |name: &&String| settings.include(name) && !handed_on.contains(name.as_str());
-                let names: Vec<String> = facts.variables.iter().filter(is_missing).cloned().collect();
-                if !names.is_empty() {
-                    let kind = WarningKind::NotHandedOn { option: option.to_owned(), names };
-                    self.cursor(pod, log)?.warn_here(kind, &settings.name);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn cursor<'c>(&self, pod: &'c mut Value, log: &'c mut ChangeLog) -> Result<Cursor<'c>, Reason> {
-        Cursor::container(pod, log, self.container.0, self.container.1)
-    }
-
-    fn write(
-        &self,
-        file: &File<'_>,
-        pod: &mut Value,
-        facts: &mut PodFacts,
-        log: &mut ChangeLog,
-    ) -> Result<(), Reason> {
+        let file = &File(settings);
         let container = &pod["spec"][self.container.0][self.container.1];
         let (lines, left_out) = file.lines(container, &facts.variables);
         if lines.is_empty() && left_out.is_empty() {
@@ -83,13 +53,13 @@ impl SettingsOf<'_> {
         }
         let mut cursor = self.cursor(pod, log)?;
         if let Some(variable) = file.other_file(cursor.get("env")) {
-            let kind = WarningKind::SettingsElsewhere { variable, file: file.path.to_owned() };
-            cursor.warn_here(kind, &file.settings.name);
+            let kind = WarningKind::SettingsElsewhere { variable, file: file.0.path.clone() };
+            cursor.warn_here(kind, &file.0.name);
             return Ok(());
         }
         for variable in left_out {
-            let kind = WarningKind::NotInFile { variable, file: file.path.to_owned() };
-            cursor.warn_here(kind, &file.settings.name);
+            let kind = WarningKind::NotInFile { variable, file: file.0.path.clone() };
+            cursor.warn_here(kind, &file.0.name);
         }
         if lines.is_empty() {
             return Ok(());
@@ -98,9 +68,9 @@ impl SettingsOf<'_> {
             Mounted::Nothing => self.mount(file, lines, pod, facts, log),
             Mounted::Annotation(key) => update(file, &key, lines, pod, facts, log),
             Mounted::Other(volume) => {
-                let (seen, wanted) = (format!("volume {volume}"), format!("settings {}", file.settings.name));
+                let (seen, wanted) = (format!("volume {volume}"), format!("settings {}", file.0.name));
                 let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted };
-                cursor.warn("volumeMounts", kind, &file.settings.name);
+                cursor.warn("volumeMounts", kind, &file.0.name);
                 Ok(())
             }
         }
@@ -118,15 +88,15 @@ impl SettingsOf<'_> {
         let name = file.free_name(&pod["metadata"]["annotations"], &lines, &mut facts.files);
         let key = format!("{DOMAIN}/{name}");
         let volume = file.volume(&format!("{name}-settings"), &key);
-        let volume = facts.volumes.declare_settings(&file.settings.name, volume);
+        let volume = facts.volumes.declare_settings(&file.0.name, volume);
         let Some(field) = schema::container().field("volumeMounts") else { return Ok(()) };
         let mount = json!({
-            "name": volume, "mountPath": file.path, "subPath": file.name(), "readOnly": true,
+            "name": volume, "mountPath": file.0.path, "subPath": file.name(), "readOnly": true,
         });
         let mount = Element(Template::Constant(mount));
         let mut cursor = self.cursor(pod, log)?;
         let mut merge = Merge {
-            rule: &file.settings.name,
+            rule: &file.0.name,
             on_conflict: OnConflict::Keep,
             bindings: self.bindings,
             analysis: self.analysis,
@@ -162,7 +132,7 @@ fn update(
         let mut pod = Cursor::pod(pod, log)?;
         return pod.within("metadata", |metadata| {
             metadata.within("annotations", |annotations| {
-                annotations.warn(key, kind, &file.settings.name);
+                annotations.warn(key, kind, &file.0.name);
                 Ok(())
             })
         });
@@ -187,7 +157,7 @@ fn annotate(
                     && !annotations.was_added(key)
                 {
                     let kind = WarningKind::Replaced { seen: shorten(&seen), wanted: shorten(&lines) };
-                    annotations.warn(key, kind, &file.settings.name);
+                    annotations.warn(key, kind, &file.0.name);
                 }
                 facts.count_annotation(key, key.len() + lines.len())?;
                 annotations.put(key, Value::from(lines));
@@ -198,12 +168,7 @@ fn annotate(
 }
 
 /// A settings file of the policy.
-struct File<'a> {
-    settings: &'a Settings,
-    path: &'a str,
-    max_value: usize,
-    except: &'a [String],
-}
+struct File<'a>(&'a Settings);
 
 /// The mount of a container at the path of a settings file.
 enum Mounted {
@@ -216,7 +181,7 @@ enum Mounted {
 
 impl File<'_> {
     fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
+        self.0.path.rsplit('/').next().unwrap_or_default()
     }
 
     /// The lines for the variables of the policy, with the values that the container has, and the variables whose
@@ -230,10 +195,11 @@ impl File<'_> {
             .flatten()
             .filter_map(|entry| Some((name_of(entry)?, entry)))
             .collect();
-        for name in variables.iter().filter(|name| self.settings.include(name)) {
+        for name in variables.iter().filter(|name| self.0.include(name)) {
             let Some(entry) = entries.get(name.as_str()) else { continue };
             let value = entry["value"].as_str().unwrap_or_default();
-            let fits = |value: &String| value.len() <= self.max_value && !value.contains(['\n', '\r', '\0']);
+            let fits =
+                |value: &String| value.len() <= self.0.max_value && !value.contains(['\n', '\r', '\0']);
             match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {
                 Some(value) => lines.extend([name, "=", &value, "\n"]),
                 None => left_out.push(name.clone()),
@@ -246,13 +212,13 @@ impl File<'_> {
     fn other_file(&self, env: Option<&Value>) -> Option<String> {
         let entries = env.and_then(Value::as_array).into_iter().flatten();
         let names = entries.filter_map(name_of);
-        names.into_iter().find(|name| self.except.iter().any(|other| other == name)).map(str::to_owned)
+        names.into_iter().find(|name| self.0.except.iter().any(|other| other == name)).map(str::to_owned)
     }
 
     fn mounted(&self, mounts: Option<&Value>, facts: &PodFacts) -> Mounted {
         let mounts = mounts.and_then(Value::as_array).into_iter().flatten();
         let at_path =
-            |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == self.path);
+            |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == self.0.path);
         let Some(mount) = mounts.into_iter().find(at_path) else { return Mounted::Nothing };
         let volume = mount["name"].as_str().unwrap_or_default();
         match facts.volume(volume).and_then(annotation_of) {
@@ -263,7 +229,7 @@ impl File<'_> {
 
     /// The name of an annotation that has these lines, or that the pod does not have.
     fn free_name(&self, annotations: &Value, lines: &str, files: &mut SettingsFiles) -> String {
-        let FileNames { count, by_lines } = files.names.entry(self.settings.name.clone()).or_default();
+        let FileNames { count, by_lines } = files.names.entry(self.0.name.clone()).or_default();
         let existing = |name: &str| annotations.get(format!("{DOMAIN}/{name}"));
         let is_right = |name: &&String| existing(name).is_none_or(|known| known == lines);
         if let Some(name) = by_lines.get(lines).filter(is_right) {
@@ -271,7 +237,7 @@ impl File<'_> {
         }
         loop {
             *count += 1;
-            let name = &self.settings.name;
+            let name = &self.0.name;
             let name = if *count == 1 { name.clone() } else { format!("{name}-{count}") };
             let known = existing(&name).map(|known| known.as_str().unwrap_or_default());
             let is_free = known.is_none_or(|known| known == lines);
