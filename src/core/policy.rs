@@ -45,7 +45,7 @@ pub use definition::{Definition, OnConflict};
 pub(crate) use devices::Devices;
 pub use diagnostic::{Diagnostic, ERRORS, Severity, WARNINGS};
 pub use file::{PolicyFile, definitions};
-pub(crate) use file::{definition, in_use, second_extensions};
+pub(crate) use file::{composed, untaken};
 pub use foreign::Foreign;
 pub use interpolation::Fault;
 pub use matcher::PodContext;

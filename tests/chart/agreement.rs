@@ -59,14 +59,13 @@ pub(crate) fn helm_and_the_program_agree_about_extensions(helm: &Helm) {
         .replace("exceptAnnotation: {ours: '*'}", "namespaces: [research]")
         .replace("name: ours", "name: second");
     let read = |text: &str| PolicyFile::read("ours.yaml", text).unwrap();
-    let built_in: Vec<PolicyFile> = builtin::POLICIES.iter().map(|policy| read(policy.text)).collect();
     for texts in [vec![EXTENSION], vec![EXTENSION, &second]] {
         let files: Vec<PolicyFile> = texts.iter().map(|text| read(text)).collect();
         let extra: serde_json::Map<_, _> =
             texts.iter().enumerate().map(|(at, text)| (format!("{at}.yaml"), json!(text))).collect();
         for values in [json!({}), enabled("aws")] {
             let objects = render(helm, &with(values, &json!({"extraPolicies": extra})));
-            agree(&objects, definitions(&files, &built_in).unwrap());
+            agree(&objects, definitions(&files, builtin::files().unwrap()).unwrap());
             // The base is in use no more.
             let server = &objects.the("Deployment")["spec"]["template"]["spec"]["containers"][0];
             assert!(!server["args"].to_string().contains("--policy=aws-efa"), "{}", server["args"]);

@@ -37,10 +37,8 @@ fn extension(parts: &str) -> String {
 
 /// As servers read it: what they say against it, if they refuse it.
 fn read(text: &str) -> Result<Vec<Definition>, String> {
-    let built_in: Vec<PolicyFile> =
-        builtin::POLICIES.iter().map(|one| PolicyFile::read("built-in.yaml", one.text).unwrap()).collect();
     let file = PolicyFile::read("lab.yaml", text).map_err(|errors| errors.to_string())?;
-    definitions(&[file], &built_in).map_err(|errors| errors.to_string())
+    definitions(&[file], builtin::files().unwrap()).map_err(|errors| errors.to_string())
 }
 
 fn values(text: &str) -> Value {

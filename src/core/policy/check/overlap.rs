@@ -14,8 +14,8 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
         for first in &definitions[..at] {
             let in_use_together = first.provider == second.provider
                 && first.name != second.name
-                && !extends(first, second)
-                && !extends(second, first);
+                && !first.is_extension_of(second)
+                && !second.is_extension_of(first);
             if !in_use_together || !overlap(&first.matcher, &second.matcher) {
                 continue;
             }
@@ -24,15 +24,12 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
                 first.name, second.name
             );
             let hint = "let `match.when` of each exclude the pods of the other, or load one of them";
-            found.push(Finding::warning(POLICIES_OVERLAP, "match:", message, hint).located(second));
+            // An extension may have the `match` of its base.
+            let place = if second.text.contains("match:") { "match:" } else { "extends:" };
+            found.push(Finding::warning(POLICIES_OVERLAP, place, message, hint).located(second));
         }
     }
     found
-}
-
-/// Returns whether a policy replaces another one, which it extends.
-fn extends(extension: &Definition, base: &Definition) -> bool {
-    extension.bases.iter().any(|file| file.policy == base.name)
 }
 
 /// Returns whether a pod surely exists that both match. Two different conditions may exclude each other.
