@@ -44,7 +44,7 @@ pub(crate) use definition::{About, PolicyWarning, Rule};
 pub use definition::{Definition, OnConflict};
 pub(crate) use devices::Devices;
 pub use diagnostic::{Diagnostic, ERRORS, Severity, WARNINGS};
-pub use file::{PolicyFile, definitions};
+pub use file::{PolicyFile, composed_text, definitions};
 pub(crate) use file::{composed, untaken};
 pub use foreign::Foreign;
 pub use interpolation::Fault;

@@ -162,9 +162,13 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     );
     replaced(
         "provider: lab",
-        &["extends: null", "extends: 7", "extends: ''", "extends: [aws-efa]"],
+        &["extends: null", "extends: 7", "extends: ''", "extends: {a: b}"],
         "`spec.extends` has to be",
     );
+    replaced("provider: lab", &["extends: [7]", "extends: [nccl, '']"], "`spec.extends[");
+    replaced("provider: lab, ", &["extends: [nccl], ", "extends: nccl, "], "`spec` has no `provider`");
+    replaced("provider: lab", &["extends: [aws-efa]"], "an extension has the `gpuResources` of its base");
+    replaced("provider: lab", &["extends: [nothing], provider: lab"], "`lab` extends `nothing`");
     let mut parameters = |parameters: &str, says| {
         replaced("provider: lab", &[&format!("provider: lab, parameters: {parameters}")], says);
     };
@@ -266,6 +270,7 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         extension("{exceptAnnotation: {}}"),
         extension("{anyAnnotation: {}, labels: {a: b}}"),
         policy("extends: aws-efa, parameters: {efaDevicesPerGPU: {minimum: 0, maximum: 4}}"),
+        policy("extends: [aws-efa, nccl], parameters: {efaDevicesPerGPU: {minimum: 0, maximum: 4}}"),
     ];
     for text in all {
         let read = read(&text).unwrap_or_else(|error| panic!("{error}"));

@@ -1,5 +1,7 @@
 //! Policy files, and the files that they extend: another policy, and parts of policies.
 
+use serde_json::json;
+
 use crate::core::yaml::{self, Content, Node, Span};
 
 use super::check;
@@ -7,7 +9,7 @@ use super::definition::Definition;
 use super::diagnostic::{DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, UNUSED_PART};
 use super::extension::{extend, unknown_keys};
 use super::foreign;
-use super::parse::{self, Header};
+use super::parse::{self, API_VERSION, Header, KIND};
 use super::problems::{Checked, Problems, all};
 use super::reader;
 use super::slips;
@@ -255,23 +257,51 @@ impl<'f> Composition<'f> {
     }
 }
 
-/// The policy of the last file, with all that it has from the others.
-fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
-    let Some((own, bases)) = found.split_last() else { return Err(SourceErrors::new(Vec::new())) };
-    let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
+/// The `spec` of the last file with all that it has from the others, and the problems in their combination. The lines of
+/// the files count on from one to the next.
+fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
     let mut problems = Problems::default();
-    let mut spec: Option<Node> = None;
+    let mut spec = Node { span: Span::default(), content: Content::Map(Vec::new()) };
     let mut lines = 0;
     for Found { file, .. } in found {
         problems.add(file.problems.moved(lines));
         let own = file.spec.moved(lines);
-        match &mut spec {
-            Some(spec) => _ = problems.take(extend(spec, &own, &sources)),
-            None => spec = Some(own),
+        if lines == 0 {
+            spec = own;
+        } else {
+            problems.take(extend(&mut spec, &own, sources));
         }
         lines += file.source.lines();
     }
-    let (spec, found) = spec.map_or_else(Default::default, |spec| parse::spec(&spec));
+    (spec, problems)
+}
+
+/// The text of one file that has all of a policy, or of a part, with what it extends among `files`.
+pub fn composed_text(file: &PolicyFile, files: &[PolicyFile]) -> Result<String, SourceErrors> {
+    let mut composition = Composition { files, others: &[], way: Vec::new(), found: Vec::new() };
+    composition.add(file)?;
+    let found = composition.found;
+    if found.len() == 1 {
+        return Ok(file.source.text.clone());
+    }
+    let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
+    let (spec, problems) = spec_of(&found, &sources);
+    if !problems.is_empty() {
+        return Err(SourceErrors::of(&sources, problems));
+    }
+    let whole = json!({
+        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": file.name()}, "spec": spec.to_value(),
+    });
+    let comment = sources.iter().map(|source| format!("#   {}\n", source.file));
+    Ok(format!("# Composed of\n{}{}", comment.collect::<String>(), yaml::write(&whole)))
+}
+
+/// The policy of the last file, with all that it has from the others.
+fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
+    let Some((own, bases)) = found.split_last() else { return Err(SourceErrors::new(Vec::new())) };
+    let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
+    let (spec, mut problems) = spec_of(found, &sources);
+    let (spec, found) = parse::spec(&spec);
     let is_whole = found.is_empty();
     problems.add(found);
     let definition = spec.map(|spec| {

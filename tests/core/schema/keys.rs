@@ -210,6 +210,18 @@ fn an_extension_has_the_keys_that_the_parser_knows() {
     assert_eq!(properties("/$defs/extension"), listed(&error));
 }
 
+#[test]
+fn every_built_in_part_is_documented() {
+    let text = fs::read_to_string(root().join("docs/policy.md")).unwrap();
+    for part in fabric_injector::shell::builtin::PARTS {
+        assert!(
+            text.contains(&format!("`{}`", part.name)),
+            "docs/policy.md does not name the part `{}`",
+            part.name
+        );
+    }
+}
+
 /// The reference describes each key.
 #[test]
 fn every_key_is_documented() {
