@@ -36,16 +36,33 @@ pub(crate) fn find_file(name: &str) -> Option<BuiltIn> {
 
 /// The files of all built-in policies and parts, which policies of the operator can extend.
 pub fn files() -> Result<&'static [PolicyFile], SourceErrors> {
-    static FILES: LazyLock<Result<Vec<PolicyFile>, SourceErrors>> = LazyLock::new(|| {
-        POLICIES.iter().chain(PARTS).map(|one| PolicyFile::read(one.file, one.text)).collect()
-    });
+    static FILES: LazyLock<Read> = LazyLock::new(|| read(POLICIES.iter().chain(PARTS)));
     FILES.as_deref().map_err(Clone::clone)
+}
+
+/// The files that policies with these texts may extend: built-in policies extend parts only.
+pub(crate) fn bases<'t>(
+    mut texts: impl Iterator<Item = &'t str>,
+) -> Result<&'static [PolicyFile], SourceErrors> {
+    static FILES: LazyLock<Read> = LazyLock::new(|| read(PARTS));
+    if texts.all(|text| POLICIES.iter().any(|policy| policy.text == text)) {
+        FILES.as_deref().map_err(Clone::clone)
+    } else {
+        files()
+    }
+}
+
+type Read = Result<Vec<PolicyFile>, SourceErrors>;
+
+fn read<'f>(files: impl IntoIterator<Item = &'f BuiltIn>) -> Read {
+    files.into_iter().map(|one| PolicyFile::read(one.file, one.text)).collect()
 }
 
 impl BuiltIn {
     /// The policy with its parts.
     pub fn definition(self) -> Result<Definition, SourceErrors> {
+        let bases = bases([self.text].into_iter())?;
         // A policy is one definition.
-        Ok(definitions(&[PolicyFile::read(self.file, self.text)?], files()?)?.remove(0))
+        Ok(definitions(&[PolicyFile::read(self.file, self.text)?], bases)?.remove(0))
     }
 }
