@@ -1,4 +1,4 @@
-//! Lists the built-in policies: every YAML file in the folder `policies`.
+//! Lists the files that are compiled into the program: the policies in the folder `policies`, and their parts.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -7,8 +7,16 @@ use std::{env, fs};
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-changed=policies");
+    for (folder, list) in [("policies", "policies.rs"), ("policies/parts", "parts.rs")] {
+        fs::write(Path::new(&env::var("OUT_DIR")?).join(list), listed(folder)?)?;
+    }
+    Ok(())
+}
+
+/// The YAML files of a folder, sorted by name.
+fn listed(folder: &str) -> Result<String, Box<dyn Error>> {
     let mut names = Vec::new();
-    for entry in fs::read_dir("policies")? {
+    for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "yaml")
             && let Some(name) = path.file_stem().and_then(|name| name.to_str())
@@ -19,10 +27,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     names.sort_unstable();
     let mut list = String::from("&[\n");
     for name in names {
-        let text = format!("include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/policies/{name}.yaml\"))");
-        writeln!(list, "    BuiltIn {{ name: \"{name}\", text: {text} }},")?;
+        let file = format!("{folder}/{name}.yaml");
+        let text = format!("include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), \"/{file}\"))");
+        writeln!(list, "    BuiltIn {{ name: \"{name}\", file: \"{file}\", text: {text} }},")?;
     }
     list.push(']');
-    fs::write(Path::new(&env::var("OUT_DIR")?).join("policies.rs"), list)?;
-    Ok(())
+    Ok(list)
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use crate::core::policy::check::{overlaps, warnings};
 use crate::core::policy::diagnostic::{DUPLICATE_NAME, EXTENSION};
 use crate::core::policy::{
-    Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, definition, in_use,
-    second_extensions,
+    Definition, Diagnostic, PolicyFile, Severity, SourceError, SourceErrors, composed, definitions, untaken,
 };
 use crate::core::policy_set::checked;
 use crate::core::yaml::Span;
@@ -15,13 +14,18 @@ use crate::core::yaml::Span;
 ///
 /// The parameters have their defaults. An empty result means that the policies load.
 pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceError> {
-    let (read, definitions, mut found) = read(files, others);
+    let (read, mut found) = read(files);
+    let all_read = found.is_empty();
+    let (definitions, errors) = composed(&read, others);
+    // A base may seem to be missing because its file could not be read.
+    found.extend(errors.into_iter().filter(|error| all_read || error.diagnostic.code != EXTENSION));
     for (at, file) in read.iter().enumerate() {
         found.extend(file.same_name(&read[..at]));
         found.extend(file.slips());
     }
     found.extend(parameter_types(&definitions));
     if !has_errors(&found) {
+        found.extend(untaken(&read, &definitions));
         found.extend(overlaps(&definitions.iter().collect::<Vec<_>>()));
     }
     for definition in definitions {
@@ -39,15 +43,12 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
 
 /// The policies of the files in use, or every error in them.
 pub fn load(files: &[(String, String)], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
-    let (read, definitions, errors) = read(files, others);
-    if errors.is_empty() { Ok(in_use(&read, definitions)) } else { Err(SourceErrors::new(errors)) }
+    let (read, errors) = read(files);
+    if errors.is_empty() { definitions(&read, others) } else { Err(SourceErrors::new(errors)) }
 }
 
-/// The files and policies without errors, and the errors of the others.
-fn read(
-    files: &[(String, String)],
-    others: &[PolicyFile],
-) -> (Vec<PolicyFile>, Vec<Definition>, Vec<SourceError>) {
+/// The files without errors, and the errors of the others.
+fn read(files: &[(String, String)]) -> (Vec<PolicyFile>, Vec<SourceError>) {
     let (mut read, mut errors) = (Vec::new(), Vec::new());
     for (file, text) in files {
         match PolicyFile::read(file, text) {
@@ -55,18 +56,7 @@ fn read(
             Err(found) => errors.extend(found),
         }
     }
-    let all_read = errors.is_empty();
-    errors.extend(second_extensions(&read, others));
-    let mut definitions = Vec::new();
-    for file in &read {
-        match definition(file, &read, others) {
-            Ok(definition) => definitions.push(definition),
-            Err(found) => errors.extend(found),
-        }
-    }
-    // A base may seem to be missing because its file could not be read.
-    errors.retain(|error| all_read || error.diagnostic.code != EXTENSION);
-    (read, definitions, errors)
+    (read, errors)
 }
 
 /// An error for each parameter that has another type in another policy of its provider.

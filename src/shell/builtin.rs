@@ -1,18 +1,25 @@
-//! The policies that are compiled into the program.
+//! The policies that are compiled into the program, and their parts.
+
+use std::sync::LazyLock;
 
 use crate::core::policy::{Definition, PolicyFile, SourceErrors, definitions};
 
 /// A policy file that is compiled into the program.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BuiltIn {
-    /// The name of the policy, which is also that of its file.
+    /// The name of the policy or part, which is also that of its file.
     pub name: &'static str,
+    /// The path of the file.
+    pub file: &'static str,
     /// The YAML text of the file.
     pub text: &'static str,
 }
 
 /// All built-in policies, sorted by name: the files in the folder `policies`.
 pub const POLICIES: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/policies.rs"));
+
+/// The parts of policies: the files in the folder `policies/parts`.
+pub const PARTS: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/parts.rs"));
 
 /// The policy that `serve` uses if no option or variable names one.
 pub const DEFAULT: &str = "aws-efa";
@@ -22,22 +29,40 @@ pub fn find(name: &str) -> Option<BuiltIn> {
     POLICIES.iter().find(|policy| policy.name == name).copied()
 }
 
-/// The files of all built-in policies, which policies of the operator can extend.
-pub(crate) fn files() -> Result<Vec<PolicyFile>, SourceErrors> {
-    POLICIES.iter().map(|policy| policy.file()).collect()
+/// Returns the built-in policy or part with this name.
+pub(crate) fn find_file(name: &str) -> Option<BuiltIn> {
+    find(name).or_else(|| PARTS.iter().find(|part| part.name == name).copied())
+}
+
+/// The files of all built-in policies and parts, which policies of the operator can extend.
+pub fn files() -> Result<&'static [PolicyFile], SourceErrors> {
+    static FILES: LazyLock<Read> = LazyLock::new(|| read(POLICIES.iter().chain(PARTS)));
+    FILES.as_deref().map_err(Clone::clone)
+}
+
+/// The files that policies with these texts may extend: built-in policies extend parts only.
+pub(crate) fn bases<'t>(
+    mut texts: impl Iterator<Item = &'t str>,
+) -> Result<&'static [PolicyFile], SourceErrors> {
+    static FILES: LazyLock<Read> = LazyLock::new(|| read(PARTS));
+    if texts.all(|text| POLICIES.iter().any(|policy| policy.text == text)) {
+        FILES.as_deref().map_err(Clone::clone)
+    } else {
+        files()
+    }
+}
+
+type Read = Result<Vec<PolicyFile>, SourceErrors>;
+
+fn read<'f>(files: impl IntoIterator<Item = &'f BuiltIn>) -> Read {
+    files.into_iter().map(|one| PolicyFile::read(one.file, one.text)).collect()
 }
 
 impl BuiltIn {
-    /// Parses the text.
+    /// The policy with its parts.
     pub fn definition(self) -> Result<Definition, SourceErrors> {
-        let own = self.file()?;
-        let bases = if own.base().is_some() { files()? } else { Vec::new() };
-        let mut found = definitions(&[own], &bases)?;
-        // A file in use that no other one extends is one policy.
-        Ok(found.remove(0))
-    }
-
-    fn file(self) -> Result<PolicyFile, SourceErrors> {
-        PolicyFile::read(&format!("policies/{}.yaml", self.name), self.text)
+        let bases = bases([self.text].into_iter())?;
+        // A policy is one definition.
+        Ok(definitions(&[PolicyFile::read(self.file, self.text)?], bases)?.remove(0))
     }
 }

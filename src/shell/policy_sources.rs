@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::check::load;
 use crate::core::policy::suggestion::closest;
-use crate::core::policy::{Definition, Foreign, Setting, SourceErrors, definitions};
+use crate::core::policy::{Definition, Foreign, Setting, SourceErrors};
 use crate::core::policy_list::listed;
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
@@ -124,7 +124,8 @@ impl RawPolicies {
     fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Setting>)>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
-        let mut in_use = self.definitions()?;
+        let texts = self.policies.iter().map(|(_, text)| text.as_str());
+        let mut in_use = load(&self.policies, builtin::bases(texts)?)?;
         if let Some(values) = &values {
             check_values(values, &in_use, enabled.as_deref())?;
         }
@@ -141,13 +142,6 @@ impl RawPolicies {
         }
         self.sets.iter().try_for_each(|set| apply_set(set, &mut with_values))?;
         Ok(with_values)
-    }
-
-    /// The policies that are named, without those that another one extends.
-    fn definitions(&self) -> anyhow::Result<Vec<Definition>> {
-        let extends = self.policies.iter().any(|(_, text)| text.contains("extends"));
-        let built_in = if extends { builtin::files()? } else { Vec::new() };
-        Ok(load(&self.policies, &built_in)?)
     }
 }
 
@@ -236,8 +230,8 @@ fn read_policies(
     allowed: Allowed,
     others: &mut Vec<(String, Foreign)>,
 ) -> anyhow::Result<Vec<PolicyText>> {
-    if let Some(policy) = builtin::find(name) {
-        return Ok(vec![(format!("policies/{name}.yaml"), Ok(policy.text.to_owned()))]);
+    if let Some(policy) = builtin::find_file(name) {
+        return Ok(vec![(policy.file.to_owned(), Ok(policy.text.to_owned()))]);
     }
     let path = Path::new(name);
     if !name.contains(['/', '.']) && !path.exists() {
@@ -253,7 +247,11 @@ fn read_policies(
     if !path.is_dir() {
         return Ok(vec![(name.to_owned(), read_file(name, allowed))]);
     }
-    let files = policy_files(path).with_context(|| format!("{name} cannot be read"))?;
+    let mut files = policy_files(path).with_context(|| format!("{name} cannot be read"))?;
+    let parts = path.join("parts");
+    if parts.is_dir() {
+        files.extend(policy_files(&parts).with_context(|| format!("{} cannot be read", parts.display()))?);
+    }
     ensure!(!files.is_empty(), "{name} has no policy in it; a policy is a file that ends with `.yaml`");
     let before = others.len();
     let mut policies = Vec::new();
@@ -346,14 +344,7 @@ fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
             available()?
         );
     };
-    let all = builtin::files()?;
-    let mut of_provider = Vec::new();
-    for (policy, file) in builtin::POLICIES.iter().zip(&all) {
-        if policy.definition()?.provider == enabled {
-            of_provider.push(file.clone());
-        }
-    }
-    Ok(definitions(&of_provider, &all)?)
+    Ok(builtin_definitions()?.into_iter().filter(|definition| definition.provider == enabled).collect())
 }
 
 /// The list of the built-in policies, for a message.

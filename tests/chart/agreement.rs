@@ -59,17 +59,31 @@ pub(crate) fn helm_and_the_program_agree_about_extensions(helm: &Helm) {
         .replace("exceptAnnotation: {ours: '*'}", "namespaces: [research]")
         .replace("name: ours", "name: second");
     let read = |text: &str| PolicyFile::read("ours.yaml", text).unwrap();
-    let built_in: Vec<PolicyFile> = builtin::POLICIES.iter().map(|policy| read(policy.text)).collect();
-    for texts in [vec![EXTENSION], vec![EXTENSION, &second]] {
+    // A policy of parts, and a part of its own.
+    let part = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: ours}\nspec:\n  \
+                extends: nccl\n  gpuResources: [lab.example/gpu]\n";
+    let parts = lab_policy("aws")
+        .replace("  provider: ", "  extends: [ours, nccl-file, shared-memory]\n  provider: ")
+        .replace("  gpuResources: [nvidia.com/gpu, lab.example/gpu]\n", "");
+    for texts in [vec![EXTENSION], vec![EXTENSION, &second], vec![part, &parts, EXTENSION]] {
         let files: Vec<PolicyFile> = texts.iter().map(|text| read(text)).collect();
         let extra: serde_json::Map<_, _> =
             texts.iter().enumerate().map(|(at, text)| (format!("{at}.yaml"), json!(text))).collect();
-        for values in [json!({}), enabled("aws")] {
+        for with_base in [false, true] {
+            let values = if with_base { enabled("aws") } else { json!({}) };
             let objects = render(helm, &with(values, &json!({"extraPolicies": extra})));
-            agree(&objects, definitions(&files, &built_in).unwrap());
-            // The base is in use no more.
+            let mut in_use = definitions(&files, builtin::files().unwrap()).unwrap();
+            if with_base {
+                in_use.push(builtin::find("aws-efa").unwrap().definition().unwrap());
+            }
+            agree(&objects, in_use);
             let server = &objects.the("Deployment")["spec"]["template"]["spec"]["containers"][0];
-            assert!(!server["args"].to_string().contains("--policy=aws-efa"), "{}", server["args"]);
+            assert_eq!(
+                server["args"].to_string().contains("--policy=aws-efa"),
+                with_base,
+                "{}",
+                server["args"]
+            );
         }
     }
 }

@@ -4,6 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use fabric_injector::core::yaml::read_value;
+use fabric_injector::shell::builtin::{BuiltIn, PARTS};
+use serde_json::{Map, Value, json};
+
 use crate::cases::{enabled, providers};
 use crate::helm::Helm;
 use crate::{chart, compare_or_write, root};
@@ -13,6 +17,23 @@ pub(crate) fn the_table_of_policies_is_what_the_program_prints() {
     let output = Command::new(program).args(["policy", "list", "--output", "json"]).output().unwrap();
     assert!(output.status.success());
     compare_or_write(&chart().join("files/policies.json"), &String::from_utf8(output.stdout).unwrap());
+}
+
+/// What the chart reads of the parts of policies.
+pub(crate) fn the_table_of_parts_has_what_the_chart_reads_of_them() {
+    let part = |part: &BuiltIn| {
+        let spec = read_value(part.text).unwrap().root.unwrap()["spec"].take();
+        let kept = ["extends", "gpuResources", "parameters"].map(|key| (key.to_owned(), spec[key].clone()));
+        let mut kept: Map<String, Value> = kept.into_iter().filter(|(_, value)| !value.is_null()).collect();
+        for parameter in kept.get_mut("parameters").and_then(Value::as_object_mut).into_iter().flatten() {
+            let fields = parameter.1.as_object_mut().unwrap();
+            fields.retain(|key, _| !["description", "default", "byNode"].contains(&key.as_str()));
+        }
+        json!({"name": part.name, "file": part.file, "spec": kept})
+    };
+    let parts: Vec<Value> = PARTS.iter().map(part).collect();
+    let table = serde_json::to_string_pretty(&parts).unwrap() + "\n";
+    compare_or_write(&chart().join("files/parts.json"), &table);
 }
 
 /// Flux and some archives leave symbolic links out.

@@ -37,10 +37,8 @@ fn extension(parts: &str) -> String {
 
 /// As servers read it: what they say against it, if they refuse it.
 fn read(text: &str) -> Result<Vec<Definition>, String> {
-    let built_in: Vec<PolicyFile> =
-        builtin::POLICIES.iter().map(|one| PolicyFile::read("built-in.yaml", one.text).unwrap()).collect();
     let file = PolicyFile::read("lab.yaml", text).map_err(|errors| errors.to_string())?;
-    definitions(&[file], &built_in).map_err(|errors| errors.to_string())
+    definitions(&[file], builtin::files().unwrap()).map_err(|errors| errors.to_string())
 }
 
 fn values(text: &str) -> Value {
@@ -164,9 +162,12 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     );
     replaced(
         "provider: lab",
-        &["extends: null", "extends: 7", "extends: ''", "extends: [aws-efa]"],
+        &["extends: null", "extends: 7", "extends: ''", "extends: {a: b}"],
         "`spec.extends` has to be",
     );
+    replaced("provider: lab", &["extends: [7]", "extends: [nccl, '']"], "`spec.extends[");
+    replaced("provider: lab, ", &["extends: [nccl], ", "extends: nccl, "], "`spec` has no `provider`");
+    replaced("provider: lab", &["extends: [aws-efa]"], "an extension has the `gpuResources` of its base");
     let mut parameters = |parameters: &str, says| {
         replaced("provider: lab", &[&format!("provider: lab, parameters: {parameters}")], says);
     };
@@ -268,9 +269,13 @@ pub(crate) fn what_a_policy_may_have_is_taken(helm: &Helm) {
         extension("{exceptAnnotation: {}}"),
         extension("{anyAnnotation: {}, labels: {a: b}}"),
         policy("extends: aws-efa, parameters: {efaDevicesPerGPU: {minimum: 0, maximum: 4}}"),
+        policy("extends: [aws-efa, nccl], parameters: {efaDevicesPerGPU: {minimum: 0, maximum: 4}}"),
     ];
     for text in all {
-        let read = read(&text).unwrap_or_else(|error| panic!("{error}"));
+        let mut read = read(&text).unwrap_or_else(|error| panic!("{error}"));
+        if text.contains("extends") {
+            read.push(builtin::find("aws-efa").unwrap().definition().unwrap());
+        }
         let values =
             if text.contains("extends") { with(enabled("aws"), &values(&text)) } else { values(&text) };
         let objects = render(helm, &values);

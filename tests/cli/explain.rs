@@ -1,5 +1,7 @@
 //! `policy explain`: a policy in words, and the reasons for the result of a pod.
 
+use std::collections::BTreeMap;
+
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
@@ -40,12 +42,14 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
             assert!(text.contains(&line), "{}: no `{line}`", policy.name);
             assert_eq!(named(&fact["parameters"], &parameter.name)["default"], parameter.default);
         }
-        let names = |start: &str| -> Vec<String> {
-            let (_, rules) = policy.text.split_once("\n  rules:\n").unwrap();
-            let names = rules.lines().filter_map(|line| line.strip_prefix(start));
-            names.map(str::to_owned).collect()
-        };
-        let rules = names("    - name: ");
+        let parts = definition.bases.iter().map(|part| (part.file.as_str(), part.text.as_str()));
+        let texts: BTreeMap<&str, &str> = parts.chain([(policy.file, policy.text)]).collect();
+        let rules =
+            texts.values().filter_map(|text| text.split_once("\n  rules:\n")).flat_map(|(_, rules)| {
+                let names = rules.lines().filter_map(|line| line.strip_prefix("    - name: "));
+                names.map(str::to_owned).collect::<Vec<_>>()
+            });
+        let rules: Vec<String> = rules.collect();
         assert_eq!(fact["rules"].as_array().unwrap().len(), rules.len(), "{}", policy.name);
         for rule in rules {
             assert!(
@@ -54,7 +58,8 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
             );
             let place = &named(&fact["rules"], &rule)["place"];
             let line = usize::try_from(place["line"].as_u64().unwrap()).unwrap();
-            assert_eq!(policy.text.lines().nth(line - 1).unwrap().trim(), format!("- name: {rule}"));
+            let text = texts[place["file"].as_str().unwrap()];
+            assert_eq!(text.lines().nth(line - 1).unwrap().trim(), format!("- name: {rule}"));
         }
         for (key, value) in definition.triggers() {
             assert!(text.contains(&format!("{key}: \"{value}\"")), "{text}");

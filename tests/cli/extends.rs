@@ -121,9 +121,9 @@ fn an_extension_of_an_extension_has_all_of_both() {
         .filter_map(|env| env["name"].as_str())
         .collect();
     assert_eq!(names, ["FABRIC", "NCCL_DEBUG", "THIRD"]);
-    // A key of `match` replaces that of the base.
-    let run = run_in(folder.path(), &["mutate", "--policy", ".", "--report", "json"], POD).exits(0);
-    assert_eq!(run.reports()[0]["reason"], "no_policy_matches");
+    // A key of `match` replaces that of the base, which has the pods that are left.
+    let run = run_in(folder.path(), &["mutate", "--policy", ".", "-q", "-o", "json"], POD).exits(0);
+    assert!(stamp(&run.values()[0]).starts_with("ours@"));
 }
 
 #[test]
@@ -189,21 +189,12 @@ fn a_mistake_is_shown_in_the_file_that_has_it() {
 }
 
 #[test]
-fn a_base_has_one_extension_and_is_there() {
-    refused_at("extends: lab", "extends: lob", "lob")
-        .says(&["there is no policy `lob` to extend", "did you mean `lab`?"]);
+fn a_base_is_there_and_extends_nothing_that_extends_it() {
+    refused_at("extends: lab", "extends: labs", "labs")
+        .says(&["there is no policy `labs` to extend", "did you mean `lab`?"]);
     refused_at("extends: lab", "extends: ours # itself", "ours # itself").says(&["`ours` extends itself"]);
-    let twin = EXTENSION.replace("name: ours", "name: twin");
-    let folder = folder(&[("lab.yaml", POLICY), ("ours.yaml", EXTENSION), ("twin.yaml", &twin)]);
-    let run = run_in(folder.path(), &["mutate", "--policy", "."], POD).exits(2);
-    run.writes_nothing().says(&[
-        "the policies `ours` and `twin` both extend `lab`",
-        "twin.yaml:6:",
-        "write `extends: ours`",
-    ]);
     let circle = POLICY.replace("  provider: lab\n", "  extends: ours\n");
-    std::fs::write(folder.path().join("lab.yaml"), circle).unwrap();
-    std::fs::remove_file(folder.path().join("twin.yaml")).unwrap();
+    let folder = folder(&[("lab.yaml", &circle), ("ours.yaml", EXTENSION)]);
     run_in(folder.path(), &["mutate", "--policy", "."], POD)
         .exits(2)
         .writes_nothing()
@@ -225,9 +216,226 @@ fn an_installation_has_the_files_of_an_extension_and_of_its_base() {
 #[test]
 fn a_list_of_policies_names_the_base() {
     let text = run(&["policy", "list"], "").exits(0).text().to_owned();
-    for line in text.lines() {
-        let name = line.split_whitespace().next().unwrap();
-        let file = super::file(&format!("policies/{name}.yaml"));
-        assert_eq!(line.contains(" extends "), file.contains("\n  extends: "), "{line}");
+    // The parts of a policy are no base.
+    assert!(
+        text.contains("aws-efa ") && !text.contains(" extends ") && !text.contains("shared-memory"),
+        "{text}"
+    );
+}
+
+/// The policy of a team: an extension for the pods of a namespace.
+fn team(name: &str, spec: &str) -> String {
+    format!(
+        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: team-{name}}}\nspec:\n  \
+         extends: lab\n{spec}\n  parameters: {{nicsPerGPU: {{default: {}}}}}\n",
+        name.len()
+    )
+}
+
+#[test]
+fn extensions_of_one_base_live_next_to_each_other_and_next_to_the_base() {
+    let of = |name: &str| team(name, &format!("  match: {{namespaces: [{name}]}}"));
+    let case = |namespace: &str, nics: usize| {
+        format!(
+            "  - name: {namespace}\n    context: {{namespace: {namespace}}}\n    expect:\n      warnings: []\n      \
+             has: {{spec: {{containers: [{{name: train, resources: {{limits: {{example.com/nic: {nics}}}}}}}]}}}}\n"
+        )
+    };
+    let cases = "apiVersion: fabric-injector.io/v1alpha1\nkind: PolicyTest\npolicy: [../lab.yaml, ../a.yaml, ../b.yaml]\n\
+        pod:\n  metadata: {annotations: {nmp.nvidia.com/enable-multi-node-networking: 'true'}}\n  \
+        spec: {containers: [{name: train, resources: {limits: {nvidia.com/gpu: 1}}}]}\ncases:\n"
+        .to_owned()
+        + &case("a", 1)
+        + &case("bbb", 3)
+        + &case("other", 2);
+    let folder = folder(&[
+        ("lab.yaml", POLICY),
+        ("a.yaml", &of("a")),
+        ("b.yaml", &of("bbb")),
+        ("tests/lab.yaml", &cases),
+    ]);
+    let run = run_in(folder.path(), &["policy", "test", "tests"], "").exits(0);
+    assert!(run.text().ends_with("3 passed, 0 failed\n"), "{}", run.text());
+    run_in(folder.path(), &["policy", "check", "."], "")
+        .exits(0)
+        .says(&["0 errors and 0 warnings in 3 files"]);
+    // Without namespaces, a pod matches both, of which none extends the other.
+    let both = super::folder(&[("lab.yaml", POLICY), ("a.yaml", &team("a", "")), ("b.yaml", &team("b", ""))]);
+    run_in(both.path(), &["mutate", "--policy", "."], POD)
+        .exits(1)
+        .says(&["`team-a`, `team-b` all match this pod"]);
+    shows(&run_in(both.path(), &["policy", "check", "."], "").exits(0), &["policies_overlap", "b.yaml:5:"]);
+}
+
+/// A policy that takes two parts, and the parts, of which each takes the third.
+const COMPOSED: [(&str, &str); 4] = [
+    (
+        "whole.yaml",
+        "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: whole}
+spec:
+  extends: [sizes, debug]
+  provider: lab
+  description: A policy of parts
+  gpuResources: [nvidia.com/gpu]
+  match: {anyAnnotation: {nmp.nvidia.com/enable-multi-node-networking: 'true'}}
+  parameters: {level: {default: TRACE}}
+  variables:
+    sizes: {small: {a: 2}, large: 3}
+    fast: ${totalGpus > 1}
+  rules:
+    - {name: own, container: {env: [{name: SIZE, value: \"${string(sizes.large)}${string(sizes.small.a)}${string(sizes.small.b)}\"}]}}
+",
+    ),
+    (
+        "parts/sizes.yaml",
+        "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: sizes}
+spec:
+  extends: base
+  variables: {sizes: {small: {a: 1, b: 1}, medium: 2}}
+",
+    ),
+    (
+        "parts/debug.yaml",
+        "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: debug}
+spec:
+  extends: [base]
+  rules:
+    - {name: debug, when: '${fast}', container: {env: [{name: NCCL_DEBUG, value: '${level}'}]}}
+",
+    ),
+    (
+        "parts/base.yaml",
+        "apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: base}
+spec:
+  parameters:
+    level: {type: string, description: NCCL's log level, default: WARN, enum: [WARN, INFO, TRACE]}
+  rules:
+    - {name: base, container: {env: [{name: BASE, value: '1'}]}}
+",
+    ),
+];
+
+/// Runs the program in a folder with the composed policy, of which one text is another one.
+fn composed(right: &str, wrong: &str, args: &[&str]) -> Run {
+    let texts = COMPOSED.map(|(file, text)| (file, text.replacen(right, wrong, 1)));
+    assert!(
+        right == wrong || texts.iter().zip(COMPOSED).any(|((_, text), (_, before))| text != before),
+        "{right}"
+    );
+    let folder = folder(&texts.each_ref().map(|(file, text)| (*file, text.as_str())));
+    run_in(folder.path(), args, POD)
+}
+
+/// Fails unless the result of `policy check` has these texts.
+#[track_caller]
+fn shows(run: &Run, texts: &[&str]) {
+    for text in texts {
+        assert!(run.text().contains(text), "no `{text}` in\n{}", run.text());
     }
+}
+
+const INJECT: [&str; 6] = ["mutate", "--policy", ".", "-q", "-o", "json"];
+
+#[test]
+fn a_policy_has_what_its_parts_have_before_its_own() {
+    let run = composed("", "", &INJECT).exits(0);
+    let env = run.values()[0]["spec"]["containers"][0]["env"].clone();
+    let env: Vec<(&str, &str)> = env
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|one| (one["name"].as_str().unwrap(), one["value"].as_str().unwrap()))
+        .collect();
+    assert_eq!(env, [("BASE", "1"), ("NCCL_DEBUG", "TRACE"), ("SIZE", "321")]);
+    let digest = stamp(&run.values()[0]);
+    let changed = composed("value: '1'", "value: '2'", &INJECT).exits(0);
+    assert_ne!(stamp(&changed.values()[0]), digest, "the digest covers the parts");
+    composed("", "", &["policy", "check", "."]).exits(0).says(&["0 errors and 0 warnings in 4 files"]);
+}
+
+#[test]
+fn mistakes_in_the_composition_are_shown_where_they_are() {
+    for (right, wrong, says) in [
+        (
+            "value: '${level}'",
+            "value: '${levl}'",
+            ["parts/debug.yaml:7:", "`levl` is neither a parameter nor a variable"],
+        ),
+        ("default: TRACE", "default: TRACK", ["whole.yaml:10:", "`TRACK`"]),
+        ("'${fast}'", "'${slow}'", ["parts/debug.yaml:7:", "`slow`"]),
+        (
+            "    fast: ",
+            "    sizes2: x\n    fast: ",
+            ["whole.yaml:13:", "no expression reads the variable `sizes2`"],
+        ),
+        ("name: own", "name: debug", ["whole.yaml:15:", "the base `debug` has a rule `debug`"]),
+        (
+            "sizes: {small: {a: 2}, large: 3}",
+            "sizes: x",
+            ["whole.yaml:12:", "the base `sizes` has a variable `sizes`"],
+        ),
+        ("[sizes, debug]", "[sizes, debugg]", ["whole.yaml:5:20", "did you mean `debug`?"]),
+        ("extends: [base]", "extends: [debug]", ["parts/debug.yaml:5:13", "extends itself"]),
+        ("extends: [base]", "extends: 7", ["parts/debug.yaml:5:12", "`extends`"]),
+        (
+            "[sizes, debug]",
+            "[sizes, debug, aws-efa]",
+            ["whole.yaml:6:3", "the `provider` of its base `aws-efa`"],
+        ),
+        (
+            "[sizes, debug]",
+            "[aws-efa, oci-sriov]",
+            ["whole.yaml:5:22", "`aws-efa` and `oci-sriov` are both policies"],
+        ),
+        ("  extends: base", "  extend: base", ["parts/sizes.yaml:5:3", "did you mean `extends`?"]),
+        (
+            "  extends: [base]\n",
+            "  extends: [base]\n  gpuResource: []\n",
+            ["parts/debug.yaml:6:3", "did you mean `gpuResources`?"],
+        ),
+    ] {
+        shows(&composed(right, wrong, &["policy", "check", "."]), &says);
+    }
+}
+
+#[test]
+fn a_part_alone_is_no_policy() {
+    composed("", "", &["mutate", "--policy", "parts/debug.yaml,parts/base.yaml"])
+        .exits(2)
+        .writes_nothing()
+        .says(&[
+            "`debug` is a part of policies: it has no `match`",
+            "parts/debug.yaml:3:18",
+            "name it in `extends`",
+        ]);
+    run(&["mutate", "--policy", "shared-memory"], POD)
+        .exits(2)
+        .says(&["`shared-memory` is a part of policies"]);
+    let run = composed("[sizes, debug]", "[sizes]", &["policy", "check", "."]).exits(0);
+    shows(&run, &["unused_part", "parts/debug.yaml:3:18", "no policy here takes the part `debug`"]);
+    // A policy that lacks `match` is no part.
+    let run = composed("  match: {", "  matches: {", &["policy", "check", "."]).exits(2);
+    shows(&run, &["did you mean `match`?"]);
+}
+
+#[test]
+fn a_way_through_files_that_extend_each_other_ends() {
+    let text = |at: usize| {
+        let extends = if at == 20 { "{}".to_owned() } else { format!("{{extends: part-{}}}", at + 1) };
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: part-{at}}}\nspec: {extends}\n"
+        )
+    };
+    let files: Vec<(String, String)> = (0..=20).map(|at| (format!("{at}.yaml"), text(at))).collect();
+    let folder = folder(&files.iter().map(|(file, text)| (file.as_str(), text.as_str())).collect::<Vec<_>>());
+    let run = run_in(folder.path(), &["policy", "check", "."], "").exits(2);
+    shows(&run, &["more than 16 files extend each other in a row", "15.yaml:4:17"]);
 }

@@ -67,7 +67,9 @@ spec:
 pub(crate) fn folder(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
-        fs::write(folder.path().join(name), text).unwrap();
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
     folder
 }

@@ -16,11 +16,9 @@ mod expectation;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use fabric_injector::core::check;
-use fabric_injector::core::policy::PolicyFile;
-use fabric_injector::shell::builtin::{self, BuiltIn};
+use fabric_injector::shell::builtin;
 
 use crate::helpers::root;
 use expectation::{Expectations, Expected, Finding};
@@ -44,11 +42,7 @@ fn check(files: &[&Path]) -> Vec<Finding> {
 }
 
 fn check_texts(files: &[(String, String)]) -> Vec<Finding> {
-    static BUILT_IN: LazyLock<Vec<PolicyFile>> = LazyLock::new(|| {
-        let file = |policy: &BuiltIn| PolicyFile::read(policy.name, policy.text).unwrap();
-        builtin::POLICIES.iter().map(file).collect()
-    });
-    check::check(files, &BUILT_IN).iter().map(Finding::of).collect()
+    check::check(files, builtin::files().unwrap()).iter().map(Finding::of).collect()
 }
 
 /// The differences of what the files of a folder expect and get.
@@ -150,6 +144,7 @@ fn the_corpus_has_the_mistakes_of_the_trial_and_each_warning() {
         "unresolved_reference",
         "unused_parameter",
         "unused_variable",
+        "unused_part",
         "useless_prefix",
         "volume_without_mount",
     ] {

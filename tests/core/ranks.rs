@@ -4,12 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use fabric_injector::core::policy::PodContext;
-use fabric_injector::core::policy_set::{PolicySet, mutate};
-use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
 
-use crate::helpers::{TRIGGER, items, on, pod, served};
+use crate::helpers::{items, on, pod, served};
 
 /// The policies, each with a value of the node label that its nodes have.
 const CLOUDS: [(&str, &str); 6] = [
@@ -144,18 +141,4 @@ fn the_environment_of_a_rank_wins_over_the_file() {
     let seen = environment_of_a_rank(&file_of(root.path()), &[("NCCL_IB_TC", "7")]);
     assert_eq!(seen["NCCL_IB_TC"], "7");
     assert_eq!(seen["NCCL_IB_GID_INDEX"], "3");
-}
-
-/// NIM's chart has a fixed `-x` list, in which no variable of UCX is.
-#[test]
-fn what_no_file_carries_is_reported_for_the_command_that_does_not_hand_it_on() {
-    let definition = builtin::find("azure-infiniband").unwrap().definition().unwrap();
-    let policies = PolicySet::new(vec![(definition, BTreeMap::new())]).unwrap();
-    let (_, containers) = &workloads()[0];
-    let pod = json!({"metadata": {"annotations": {TRIGGER: "true"}}, "spec": {"containers": containers}});
-    let mutation = mutate(&policies, pod, &PodContext::default());
-    let text =
-        mutation.warnings.iter().find(|warning| warning.code() == "not_handed_on").unwrap().to_string();
-    assert!(text.contains("`-x CUDA_DEVICE_ORDER") && text.contains("-x UCX_TLS"), "{text}");
-    assert!(!text.contains("OMPI_"), "{text}");
 }

@@ -35,9 +35,6 @@ spec:
         path: /etc/nccl.conf
         maxValue: 1023
         exceptVariables: [NCCL_CONF_FILE]
-    - name: mpirun
-      variables: [UCX_*, LD_LIBRARY_PATH]
-      launcher: {commands: [mpirun], option: -x}
   variables:
     profiles:
       fast: {hca: mlx5_0, count: 8, names: [a, b]}
@@ -220,23 +217,6 @@ fn a_pod_of_an_earlier_version_gets_the_present_lines() {
 }
 
 #[test]
-fn a_command_that_hands_on_other_variables_is_named() {
-    let command = json!(["mpirun", "-x", "NCCL_NET", "-x", "LD_LIBRARY_PATH", "train"]);
-    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"command": command}))]));
-    assert_eq!(
-        warnings,
-        [(
-            "not_handed_on".to_owned(),
-            "add `-x UCX_TLS` to the command line of `spec.containers[worker]`, which hands on other variables only"
-                .to_owned()
-        )]
-    );
-    let command = json!(["mpirun", "-x", "UCX_TLS", "train"]);
-    let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"command": command}))]));
-    assert_eq!(warnings, []);
-}
-
-#[test]
 fn a_value_that_defeats_the_fabric_is_reported_as_such() {
     let env = json!([{"name": "NCCL_IB_HCA", "value": "a"}, {"name": "NCCL_IB_DISABLE", "value": "1"}]);
     let (_, warnings) = injected(&policies(POLICY, &[]), pod(vec![worker(json!({"env": env}))]));
@@ -267,11 +247,12 @@ fn mistakes_in_settings_are_found_at_their_line() {
             "the path of a settings file is `/etc/..nccl.conf`",
         ),
         ("maxValue: 1023", "maxValue: 0", "test.yaml:23:19"),
-        ("[UCX_*, LD", "[UCX-*, LD", "`UCX-*` is not the name of a variable"),
-        ("option: -x", "option: x", "`option` is `x`"),
-        ("commands: [mpirun]", "commands: []", "`commands` names no command"),
-        ("name: mpirun", "name: nccl", "two settings are called `nccl`"),
-        ("      launcher: {commands: [mpirun], option: -x}\n", "", "the settings `mpirun` reach no process"),
+        ("[NCCL_*, FI", "[NCCL-*, FI", "`NCCL-*` is not the name of a variable"),
+        (
+            "  settings:\n",
+            "  settings:\n    - {name: nccl, variables: [UCX_*], file: {path: /etc/ucx.conf}}\n",
+            "two settings are called `nccl`",
+        ),
         ("when: ${file}", "when: ${gpus > 0}", "`gpus` is known for a container"),
         ("when: ${value == '1'}", "when: ${podRequests == null}", "`podRequests` is known after"),
         ("    profiles:\n", "    value: x\n    profiles:\n", "the policy has a name `value` of its own"),

@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Body;
 use fabric_injector::core::admission::{Evaluate, OnError};
 use fabric_injector::core::engine;
-use fabric_injector::core::policy::{Definition, PodContext as About};
+use fabric_injector::core::policy::{PodContext as About, PolicyFile, definitions};
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::shell::policy_sources::PolicySources;
 use fabric_injector::shell::server::{self, Limits, State};
@@ -100,9 +100,10 @@ spec:
 
 /// These policies in use together.
 pub(crate) fn policies(texts: &[&str]) -> PolicySet {
-    let read = |text: &str| Definition::read("lab.yaml", text).unwrap_or_else(|error| panic!("{error}"));
-    let definition = |text: &&str| (read(text), BTreeMap::new());
-    PolicySet::new(texts.iter().map(definition).collect()).unwrap()
+    let read = |text: &&str| PolicyFile::read("lab.yaml", text).unwrap_or_else(|error| panic!("{error}"));
+    let files: Vec<PolicyFile> = texts.iter().map(read).collect();
+    let found = definitions(&files, &[]).unwrap_or_else(|error| panic!("{error}"));
+    PolicySet::new(found.into_iter().map(|one| (one, BTreeMap::new())).collect()).unwrap()
 }
 
 /// The sample policy with something else in it.

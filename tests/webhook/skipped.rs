@@ -141,3 +141,30 @@ async fn a_policy_refuses_with_its_own_code_and_message() {
     server.scrape().rose(&before, &[(&series, 1), (ANSWERED, 1)]);
     assert_eq!(server.review(&review_of(&crate::reviews::pod())).await["patchType"], "JSONPatch");
 }
+
+/// Two teams have an extension each, for the pods of their namespace, and the base has the others.
+#[tokio::test]
+async fn an_extension_takes_the_pods_that_it_matches_from_its_base() {
+    let team = |name: &str, keys: &str| {
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec: {{{keys}}}\n"
+        )
+    };
+    let first = team("first", "extends: lab, match: {namespaces: [first]}");
+    let second = team("second", "extends: lab, match: {namespaces: [second], when: '${totalGpus > 4}'}");
+    let third = team("third", "extends: second, description: Of an extension");
+    let policies = [LAB, &first, &second, &third];
+    for at in 0..policies.len() {
+        let mut texts = policies;
+        texts.rotate_left(at);
+        let server = Server::serving(&texts);
+        for (namespace, gpus, policy) in
+            [("first", 1, "first"), ("second", 8, "third"), ("second", 1, "lab"), ("other", 8, "lab")]
+        {
+            let pod = pod_with("/spec/containers/0/resources", json!({"limits": {"nvidia.com/gpu": gpus}}));
+            let review = with(review_of(&pod), "/request/namespace", namespace.into());
+            let pod = patched(&pod, &server.review(&review).await);
+            assert!(annotation(&pod, STAMP).starts_with(&format!("{policy}@")), "{namespace} {gpus}: {pod}");
+        }
+    }
+}

@@ -10,7 +10,6 @@ mod text;
 use serde::Serialize;
 
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::settings::Way;
 use crate::core::policy::{About, Policy};
 
 use super::lines::{FileLine, Files};
@@ -96,11 +95,7 @@ pub struct SettingsFact {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
     pub containers: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub file: Option<String>,
-    /// The commands that hand the variables on, each with its option.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub launchers: Vec<String>,
+    pub file: String,
 }
 
 /// A warning or a refusal.
@@ -170,21 +165,12 @@ fn variables(policy: &Policy) -> Vec<VariableFact> {
 }
 
 fn settings(policy: &Policy) -> Vec<SettingsFact> {
-    let fact = |settings: &crate::core::policy::settings::Settings| {
-        let (file, launchers) = match &settings.way {
-            Way::File { path, .. } => (Some(path.clone()), Vec::new()),
-            Way::Launcher { commands, option } => {
-                (None, commands.iter().map(|command| format!("{command} {option}")).collect())
-            }
-        };
-        SettingsFact {
-            name: settings.name.clone(),
-            variables: settings.variables.clone(),
-            when: settings.when.as_ref().map(source),
-            containers: settings.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
-            file,
-            launchers,
-        }
+    let fact = |settings: &crate::core::policy::settings::Settings| SettingsFact {
+        name: settings.name.clone(),
+        variables: settings.variables.clone(),
+        when: settings.when.as_ref().map(source),
+        containers: settings.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
+        file: settings.path.clone(),
     };
     policy.definition().settings.iter().map(fact).collect()
 }

@@ -24,7 +24,7 @@ pub struct Definition {
     pub file: String,
     /// The text of the file.
     pub text: String,
-    /// The files of the policies that it extends, the first one extends none.
+    /// The files of what it extends, each after those that it extends itself.
     pub bases: Vec<SourceFile>,
     /// The name of the policy that it extends.
     pub extends: Option<String>,
@@ -155,6 +155,11 @@ impl Definition {
     /// The annotations that trigger the policy, each with its value.
     pub fn triggers(&self) -> &[(String, String)] {
         &self.matcher.any_annotation
+    }
+
+    /// Returns whether it extends another policy, directly or through others.
+    pub(crate) fn is_extension_of(&self, base: &Self) -> bool {
+        self.bases.iter().any(|file| file.policy == base.name)
     }
 
     /// The names of the resources that count as GPUs.

@@ -1,34 +1,41 @@
-//! The combination of a policy with an extension of it, as trees, so that one parser reads both.
+//! The combination of a policy file with the files that it extends, as trees, so that one parser reads them all.
 
 use crate::core::yaml::scalar::Scalar;
-use crate::core::yaml::{Content, Entry, Node};
+use crate::core::yaml::{Content, Entry, Node, Span};
 
 use super::diagnostic::{DUPLICATE_NAME, Diagnostic, EXTENSION, UNKNOWN_KEY};
 use super::node::NodeLabels;
 use super::parameter::Parameter;
 use super::problems::{Checked, Problems, all};
 use super::reader;
+use super::source_file::{SourceFile, at_line};
 use super::suggestion::{closest, suggest};
 
-/// The combination of a key of `spec` with the base's.
+/// The combination of a key of `spec` with that of a base.
 #[derive(Debug, Clone, Copy)]
 enum Combine {
-    /// The extension's value replaces the base's.
+    /// The value replaces the base's.
     Replace,
-    /// Each key of the extension's map replaces that of the base's.
+    /// One file has it.
+    Once,
+    /// Each key of the map replaces that of the base's.
     Keys,
-    /// The extension adds keys to the base's map.
-    NewKeys(&'static str),
-    /// The extension adds items, named by this field, to the base's list.
+    /// The keys are added to the base's map, and the entries of tables to its tables.
+    Variables,
+    /// The items, named by this field, are added to the base's list.
     NewItems(&'static str, &'static str),
     Parameters,
 }
 
 const KEYS: &[(&str, Combine)] = &[
+    ("provider", Combine::Once),
     ("description", Combine::Replace),
+    ("gpuResources", Combine::Once),
+    ("gpuClaims", Combine::Once),
+    ("fabric", Combine::Once),
     ("match", Combine::Keys),
     ("parameters", Combine::Parameters),
-    ("variables", Combine::NewKeys("a variable")),
+    ("variables", Combine::Variables),
     ("warnings", Combine::NewItems("code", "a warning")),
     ("refusals", Combine::NewItems("code", "a refusal")),
     ("rules", Combine::NewItems("name", "a rule")),
@@ -36,69 +43,91 @@ const KEYS: &[(&str, Combine)] = &[
     ("nodeLabels", Combine::Keys),
 ];
 
-/// Adds the `spec` of an extension to that of the policy `base`.
-pub(super) fn extend(spec: &mut Node, own: &Node, base: &str) -> Checked<()> {
+/// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
+pub(super) fn extend(spec: &mut Node, own: &Node, bases: &[SourceFile]) -> Checked<()> {
     all(reader::entries(own, "`spec`")?.iter().map(|entry| {
-        let Some((_, combine)) = KEYS.iter().find(|(key, _)| *key == entry.key) else {
-            let inherited = entry_of(spec, &entry.key).is_some();
-            let known = KEYS.iter().map(|(key, _)| *key);
-            return Err(if inherited {
-                Diagnostic::new(entry.span, format!("an extension has the `{}` of its base", entry.key))
-                    .code(EXTENSION)
-                    .hint(format!("remove it, or copy `{base}` instead of extending it"))
-            } else {
-                Diagnostic::new(entry.span, format!("an extension has no field `{}`", entry.key))
-                    .code(UNKNOWN_KEY)
-                    .hint(suggest(&entry.key, known))
+        let combine = KEYS.iter().find(|(key, _)| *key == entry.key);
+        match (entry_of(spec, &entry.key), combine) {
+            (Some(known), Some((_, combine))) => combine.apply(known, entry, bases),
+            // Of a key that no policy has, the parser says so.
+            _ => {
+                push(spec, entry);
+                Ok(())
             }
-            .into());
-        };
-        match entry_of(spec, &entry.key) {
-            Some(known) => combine.apply(known, entry, base)?,
-            None => push(spec, entry),
         }
-        Ok::<_, Problems>(())
     }))
 }
 
+/// Errors for the keys that no `spec` has: those of a part that no policy takes are not read otherwise.
+pub(super) fn unknown_keys(spec: &Node) -> impl Iterator<Item = Diagnostic> {
+    let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
+    let known = || KEYS.iter().map(|(key, _)| *key).chain(["extends"]);
+    entries.iter().filter(move |entry| !known().any(|key| key == entry.key)).map(move |entry| {
+        Diagnostic::new(entry.span, format!("`spec` has no field `{}`", entry.key))
+            .code(UNKNOWN_KEY)
+            .hint(suggest(&entry.key, known()))
+    })
+}
+
 impl Combine {
-    fn apply(self, base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Checked<()> {
+    fn apply(self, base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
         let mut problems = Problems::default();
+        let what = format!("`{}`", own.key);
         match self {
             Self::Replace => base.clone_from(own),
+            Self::Once => {
+                let name = owner(bases, base.span);
+                problems.add(
+                    Diagnostic::new(own.span, format!("an extension has the {what} of its base `{name}`"))
+                        .code(EXTENSION)
+                        .hint(format!("remove it, or copy `{name}` instead of extending it")),
+                );
+            }
             Self::Keys => {
-                for entry in reader::entries(&own.value, "`match`")? {
+                for entry in reader::entries(&own.value, &what)? {
                     put(&mut base.value, entry);
                 }
             }
-            Self::NewKeys(what) => {
-                for entry in reader::entries(&own.value, &format!("`{}`", own.key))? {
-                    if entry_of(&mut base.value, &entry.key).is_some() {
-                        problems.add(taken(entry.span, name, what, &entry.key));
-                    } else {
-                        push(&mut base.value, entry);
+            Self::Variables => {
+                for entry in reader::entries(&own.value, &what)? {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) if is_map(&known.value) && is_map(&entry.value) => {
+                            merge(&mut base.value, entry);
+                        }
+                        Some(known) => {
+                            problems.add(taken(
+                                entry.span,
+                                owner(bases, known.span),
+                                "a variable",
+                                &entry.key,
+                            ));
+                        }
+                        None => push(&mut base.value, entry),
                     }
                 }
             }
-            Self::NewItems(key, what) => {
-                let items = reader::items(&own.value, &format!("`{}`", own.key))?;
+            Self::NewItems(key, kind) => {
+                let items = reader::items(&own.value, &what)?;
                 let Content::List(known) = &mut base.value.content else { return Ok(()) };
                 let mut added = Vec::new();
                 for item in items {
-                    let taken_name = name_of(item, key)
-                        .filter(|name| known.iter().any(|known| name_of(known, key) == Some(name)));
-                    match taken_name {
-                        Some(known) => problems.add(taken(item.span, name, what, known)),
+                    let same = name_of(item, key).and_then(|name| {
+                        Some((name, known.iter().find(|known| name_of(known, key) == Some(name))?))
+                    });
+                    match same {
+                        Some((name, known)) => {
+                            problems.add(taken(item.span, owner(bases, known.span), kind, name));
+                        }
                         None => added.push(item.clone()),
                     }
                 }
                 known.extend(added);
             }
             Self::Parameters => {
-                for entry in reader::entries(&own.value, "`parameters`")? {
+                for entry in reader::entries(&own.value, &what)? {
                     match entry_of(&mut base.value, &entry.key) {
-                        Some(known) => _ = problems.take(parameter(known, entry, name)),
-                        None => match misspelled(&base.value, entry, name) {
+                        Some(known) => _ = problems.take(parameter(known, entry, bases)),
+                        None => match misspelled(&base.value, entry) {
                             Some(problem) => problems.add(problem),
                             None => push(&mut base.value, entry),
                         },
@@ -110,26 +139,32 @@ impl Combine {
     }
 }
 
+/// The name of the file that has a place.
+fn owner(bases: &[SourceFile], span: Span) -> &str {
+    bases.get(at_line(bases, span.line).0).map_or("", |base| base.policy.as_str())
+}
+
 /// An error for a parameter without a type that is almost called as one of the base.
-fn misspelled(parameters: &Node, own: &Entry<Node>, base: &str) -> Option<Diagnostic> {
+fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
     let (Content::Map(known), Content::Map(fields)) = (&parameters.content, &own.value.content) else {
         return None;
     };
     let known = closest(&own.key, known.iter().map(|entry| entry.key.as_str()))?;
-    let message = format!("the base `{base}` has no parameter `{}`", own.key);
+    let message = format!("no base has a parameter `{}`", own.key);
     let problem =
         || Diagnostic::new(own.span, message).code(EXTENSION).hint(format!("did you mean `{known}`?"));
     (!fields.iter().any(|field| field.key == "type")).then(problem)
 }
 
-fn taken(span: crate::core::yaml::Span, base: &str, what: &str, name: &str) -> Diagnostic {
+fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
     Diagnostic::new(span, format!("the base `{base}` has {what} `{name}`"))
         .code(DUPLICATE_NAME)
         .hint("an extension adds to its base; choose another name")
 }
 
-/// Changes the values of a parameter of the base. Its type stays, and its bounds become narrower only.
-fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, name: &str) -> Checked<()> {
+/// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.
+fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
+    let name = owner(bases, base.span);
     let before = Parameter::read(&base.key, &base.value, &NodeLabels::default())?;
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
@@ -190,4 +225,8 @@ fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
         Content::Scalar { value: Scalar::String(text), .. } => Some(text),
         _ => None,
     }
+}
+
+fn is_map(node: &Node) -> bool {
+    matches!(node.content, Content::Map(_))
 }

@@ -1,31 +1,36 @@
-//! Policy files, and the policies that they extend.
+//! Policy files, and the files that they extend: another policy, and parts of policies.
+
+use serde_json::json;
 
 use crate::core::yaml::{self, Content, Node, Span};
 
 use super::check;
 use super::definition::Definition;
-use super::diagnostic::{DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY};
-use super::extension::extend;
+use super::diagnostic::{DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, UNUSED_PART};
+use super::extension::{extend, unknown_keys};
 use super::foreign;
-use super::parse::{self, Header};
-use super::problems::Problems;
+use super::parse::{self, API_VERSION, Header, KIND};
+use super::problems::{Checked, Problems, all};
 use super::reader;
 use super::slips;
 use super::source_error::{SourceError, SourceErrors};
 use super::source_file::SourceFile;
 use super::suggestion::suggest;
 
-/// A policy file before it is combined with the policy that it extends.
+/// A policy file before it is combined with the files that it extends.
 #[derive(Debug, Clone)]
 pub struct PolicyFile {
     source: SourceFile,
     /// Without `extends`.
     spec: Node,
-    extends: Option<(String, Span)>,
+    extends: Vec<(String, Span)>,
     name_span: Span,
     /// Outside of `spec`.
     problems: Problems,
 }
+
+/// The longest way from a file to one that it extends, through others.
+const MAX_DEPTH: usize = 16;
 
 impl PolicyFile {
     /// Reads a policy file. `file` is its name for messages.
@@ -46,11 +51,8 @@ impl PolicyFile {
             });
             duplicates.for_each(|duplicate| header.problems.add(duplicate));
             let Some(mut spec) = header.spec else { return Err(header.problems) };
-            let mut extends = None;
-            if let Some(node) = take(&mut spec, "extends") {
-                let name = header.problems.take(reader::text(&node, "`extends`"));
-                extends = name.map(|name| (name.to_owned(), node.span));
-            }
+            let extends = take(&mut spec, "extends").map(|node| names(&node));
+            let extends = extends.and_then(|names| header.problems.take(names)).unwrap_or_default();
             Ok((header.name, header.name_span, spec, extends, header.problems))
         };
         match read() {
@@ -66,10 +68,8 @@ impl PolicyFile {
     pub(crate) fn same_name(&self, earlier: &[Self]) -> Option<SourceError> {
         let same = earlier.iter().find(|known| !self.name().is_empty() && known.name() == self.name())?;
         let message = format!("two policies are called `{}`, here and in {}", self.name(), same.source.file);
-        let diagnostic = Diagnostic::new(self.name_span, message)
-            .code(DUPLICATE_NAME)
-            .hint("give one of them another name");
-        Some(SourceError::new(&self.source.file, &self.source.text, diagnostic))
+        let hint = "give one of them another name";
+        Some(self.error(DUPLICATE_NAME, self.name_span, message, hint.to_owned()))
     }
 
     /// Warnings about slips that YAML accepts.
@@ -84,16 +84,37 @@ impl PolicyFile {
         &self.source.policy
     }
 
-    /// The name of the policy that it extends.
-    pub fn base(&self) -> Option<&str> {
-        self.extends.as_ref().map(|(name, _)| name.as_str())
+    /// Returns whether the file itself names pods, so that it is no part of policies.
+    fn selects(&self) -> bool {
+        match &self.spec.content {
+            Content::Map(keys) => keys.iter().any(|entry| entry.key == "match" || entry.key == "provider"),
+            _ => true,
+        }
     }
 
-    fn error(&self, message: String, hint: String) -> SourceError {
-        let span = self.extends.as_ref().map_or(Span::default(), |(_, span)| *span);
-        let diagnostic = Diagnostic::new(span, message).code(EXTENSION).hint(hint);
+    /// An error for a part of policies where a policy is wanted.
+    fn is_a_part(&self) -> SourceError {
+        let message =
+            format!("`{}` is a part of policies: it has no `match`, and matches no pod", self.name());
+        let hint = "name it in `extends` of a policy, and load that; a policy has `provider` and `match`";
+        self.error(EXTENSION, self.name_span, message, hint.to_owned())
+    }
+
+    fn error(&self, code: &'static str, span: Span, message: String, hint: String) -> SourceError {
+        let diagnostic = Diagnostic::new(span, message).code(code).hint(hint);
         SourceError::new(&self.source.file, &self.source.text, diagnostic)
     }
+}
+
+/// The name in `extends`, or the names of a list.
+fn names(node: &Node) -> Checked<Vec<(String, Span)>> {
+    let items = match &node.content {
+        Content::List(items) => items.as_slice(),
+        _ => std::slice::from_ref(node),
+    };
+    all(items
+        .iter()
+        .map(|item| Ok::<_, Diagnostic>((reader::text(item, "`extends`")?.to_owned(), item.span))))
 }
 
 /// Removes a field of a map.
@@ -107,115 +128,181 @@ impl Definition {
     /// Reads a policy file that extends no other. `file` is its name for messages.
     pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
         let file = PolicyFile::read(file, text)?;
-        definition(&file, &[], &[])
+        Ok(definitions(std::slice::from_ref(&file), &[])?.remove(0))
     }
 }
 
-/// The policy of a file, with all that it has from those that it extends.
-pub(crate) fn definition(
-    file: &PolicyFile,
-    files: &[PolicyFile],
-    others: &[PolicyFile],
-) -> Result<Definition, SourceErrors> {
-    combined(&chain(file, files, others)?)
-}
-
-/// The policies of the files in use. `others` can be extended, and are not in use themselves; a file in use that another one
-/// extends is replaced by that.
+/// The policies of files in use, or every error in them. The files can extend each other and `others`, which are not in
+/// use themselves.
 pub fn definitions(files: &[PolicyFile], others: &[PolicyFile]) -> Result<Vec<Definition>, SourceErrors> {
-    let mut errors: Vec<SourceError> = second_extensions(files, others);
-    let mut definitions = Vec::new();
+    let (definitions, mut errors) = composed(files, others);
+    if definitions.is_empty() && errors.is_empty() {
+        errors.extend(files.iter().map(PolicyFile::is_a_part));
+    }
+    if errors.is_empty() { Ok(definitions) } else { Err(SourceErrors::new(errors)) }
+}
+
+/// The policies without errors, and the errors of the others. A part has neither.
+pub(crate) fn composed(files: &[PolicyFile], others: &[PolicyFile]) -> (Vec<Definition>, Vec<SourceError>) {
+    let (mut definitions, mut errors) = (Vec::new(), Vec::new());
     for file in files {
-        match definition(file, files, others) {
-            Ok(definition) => definitions.push(definition),
-            Err(found) => errors.extend(found),
-        }
-    }
-    if !errors.is_empty() {
-        return Err(SourceErrors::new(errors));
-    }
-    Ok(in_use(files, definitions))
-}
-
-/// The policies that no file extends.
-pub(crate) fn in_use(files: &[PolicyFile], mut definitions: Vec<Definition>) -> Vec<Definition> {
-    definitions.retain(|definition| !files.iter().any(|file| file.base() == Some(&definition.name)));
-    definitions
-}
-
-/// An error for each file that extends the same policy as another one.
-pub(crate) fn second_extensions(files: &[PolicyFile], others: &[PolicyFile]) -> Vec<SourceError> {
-    let mut extensions: Vec<(&str, &PolicyFile)> = Vec::new();
-    let mut errors = Vec::new();
-    let chains = files.iter().filter_map(|file| chain(file, files, others).ok());
-    for file in chains.flat_map(|(_, extensions)| extensions) {
-        let Some(base) = file.base() else { continue };
-        match extensions.iter().find(|(known, _)| *known == base) {
-            Some((_, first)) if !std::ptr::eq(*first, file) => {
-                let message =
-                    format!("the policies `{}` and `{}` both extend `{base}`", first.name(), file.name());
-                let hint = format!("write `extends: {}`, or load only one of them", first.name());
-                errors.push(file.error(message, hint));
+        let mut parts = Composition { files, others, way: Vec::new(), found: Vec::new() };
+        match parts.add(file) {
+            Ok(true) => match combined(&parts.found) {
+                Ok(definition) => definitions.push(definition),
+                Err(found) => errors.extend(found),
+            },
+            Ok(false) => {
+                let located = |error| SourceError::new(&file.source.file, &file.source.text, error);
+                errors.extend(unknown_keys(&file.spec).map(located));
             }
-            Some(_) => {}
-            None => extensions.push((base, file)),
+            Err(error) => errors.push(error),
         }
     }
-    errors
+    (definitions, errors)
 }
 
-/// The last of the policies that a file extends, and the files that extend it, this one last.
-fn chain<'f>(
-    file: &'f PolicyFile,
+/// A warning for each part among the files that no policy takes.
+pub(crate) fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<SourceError> {
+    let is_taken = |file: &&PolicyFile| {
+        let sources =
+            definitions.iter().flat_map(|one| one.bases.iter().map(|base| &base.file).chain([&one.file]));
+        sources.into_iter().any(|known| *known == file.source.file)
+    };
+    let unused = files.iter().filter(|file| !file.selects() && !is_taken(file));
+    let warning = |file: &PolicyFile| {
+        let message = format!("no policy here takes the part `{}`, so that it is not checked", file.name());
+        let diagnostic = Diagnostic::warning(UNUSED_PART, file.name_span, message)
+            .hint("check it together with a policy that names it in `extends`");
+        SourceError::new(&file.source.file, &file.source.text, diagnostic)
+    };
+    unused.map(warning).collect()
+}
+
+/// The files that a policy consists of, found by `extends`.
+struct Composition<'f> {
     files: &'f [PolicyFile],
     others: &'f [PolicyFile],
-) -> Result<(&'f PolicyFile, Vec<&'f PolicyFile>), SourceError> {
-    let mut extensions = Vec::new();
-    let mut last = file;
-    while let Some(wanted) = last.base() {
-        if extensions.iter().chain([&last]).any(|known| known.name() == wanted) {
-            let message = format!("`{wanted}` extends itself, directly or through another policy");
-            return Err(last.error(message, "extend a policy that does not extend this one".to_owned()));
+    /// The files that extend each other on the way to the present one.
+    way: Vec<&'f str>,
+    /// Each file after those that it extends, once.
+    found: Vec<Found<'f>>,
+}
+
+struct Found<'f> {
+    file: &'f PolicyFile,
+    /// The policy that it extends itself.
+    base: Option<&'f PolicyFile>,
+    is_policy: bool,
+}
+
+impl<'f> Composition<'f> {
+    /// Adds a file after those that it extends, and returns whether it is a policy and no part.
+    fn add(&mut self, file: &'f PolicyFile) -> Result<bool, SourceError> {
+        self.way.push(file.name());
+        let mut policy: Option<&PolicyFile> = None;
+        for (name, span) in &file.extends {
+            let refused =
+                |message: String, hint: &str| Err(file.error(EXTENSION, *span, message, hint.to_owned()));
+            if self.way.contains(&name.as_str()) {
+                let message = format!("`{name}` extends itself, directly or through another policy");
+                return refused(message, "extend a policy that does not extend this one");
+            }
+            if self.way.len() == MAX_DEPTH {
+                let message = format!("more than {MAX_DEPTH} files extend each other in a row");
+                return refused(message, "name the parts in one list");
+            }
+            let base = self.named(file, name, *span)?;
+            let known = self.found.iter().find(|known| std::ptr::eq(known.file, base));
+            let is_policy = match known {
+                Some(known) => known.is_policy,
+                None => self.add(base)?,
+            };
+            match policy.filter(|first| is_policy && !std::ptr::eq(*first, base)) {
+                Some(first) => {
+                    let message = format!("`{}` and `{name}` are both policies", first.name());
+                    return refused(message, "extend one policy; what has no `match` is a part of policies");
+                }
+                None if is_policy => policy = Some(base),
+                None => {}
+            }
         }
+        self.way.pop();
+        let is_policy = policy.is_some() || file.selects();
+        self.found.push(Found { file, base: policy, is_policy });
+        Ok(is_policy)
+    }
+
+    /// The file of this name. Those that are not in use themselves know nothing of those that are.
+    fn named(&self, from: &PolicyFile, wanted: &str, span: Span) -> Result<&'f PolicyFile, SourceError> {
+        let refused = |message: String, hint: String| Err(from.error(EXTENSION, span, message, hint));
+        let is_other = self.others.iter().any(|other| std::ptr::eq(other, from));
+        let files = if is_other { &[] } else { self.files };
         let named =
             |candidates: &'f [PolicyFile]| candidates.iter().filter(move |file| file.name() == wanted);
         if named(files).count() > 1 {
             let message = format!("two policies are called `{wanted}`");
-            return Err(last.error(message, "give one of them another name".to_owned()));
+            return refused(message, "give one of them another name".to_owned());
         }
-        let Some(base) = named(files).chain(named(others)).next() else {
-            let known = files.iter().chain(others).map(PolicyFile::name).filter(|name| *name != last.name());
-            let known: Vec<&str> = known.collect();
-            let hint = match known.as_slice() {
-                [] => "load the file of that policy too".to_owned(),
-                known => suggest(wanted, known.iter().copied()),
-            };
-            return Err(last.error(format!("there is no policy `{wanted}` to extend"), hint));
+        if let Some(found) = named(files).chain(named(self.others)).next() {
+            return Ok(found);
+        }
+        let known = files.iter().chain(self.others).map(PolicyFile::name).filter(|name| *name != from.name());
+        let known: Vec<&str> = known.collect();
+        let hint = match known.as_slice() {
+            [] => "load the file of that policy too".to_owned(),
+            known => suggest(wanted, known.iter().copied()),
         };
-        extensions.push(last);
-        last = base;
+        refused(format!("there is no policy `{wanted}` to extend"), hint)
     }
-    extensions.reverse();
-    Ok((last, extensions))
+}
+
+/// The `spec` of the last file with all that it has from the others, and the problems in their combination. The lines of
+/// the files count on from one to the next.
+fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
+    let mut problems = Problems::default();
+    let mut spec = Node { span: Span::default(), content: Content::Map(Vec::new()) };
+    let mut lines = 0;
+    for Found { file, .. } in found {
+        problems.add(file.problems.moved(lines));
+        let own = file.spec.moved(lines);
+        if lines == 0 {
+            spec = own;
+        } else {
+            problems.take(extend(&mut spec, &own, sources));
+        }
+        lines += file.source.lines();
+    }
+    (spec, problems)
+}
+
+/// The text of one file that has all of a policy, or of a part, with what it extends among `files`.
+pub fn composed_text(file: &PolicyFile, files: &[PolicyFile]) -> Result<String, SourceErrors> {
+    let mut composition = Composition { files, others: &[], way: Vec::new(), found: Vec::new() };
+    composition.add(file)?;
+    let found = composition.found;
+    if found.len() == 1 {
+        return Ok(file.source.text.clone());
+    }
+    let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
+    let (spec, problems) = spec_of(&found, &sources);
+    if !problems.is_empty() {
+        return Err(SourceErrors::of(&sources, problems));
+    }
+    let whole = json!({
+        "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": file.name()}, "spec": spec.to_value(),
+    });
+    let comment = sources.iter().map(|source| format!("#   {}\n", source.file));
+    Ok(format!("# Composed of\n{}{}", comment.collect::<String>(), yaml::write(&whole)))
 }
 
 /// The policy of the last file, with all that it has from the others.
-fn combined((first, extensions): &(&PolicyFile, Vec<&PolicyFile>)) -> Result<Definition, SourceErrors> {
-    let chain = [first].into_iter().chain(extensions);
-    let sources: Vec<SourceFile> = chain.map(|file| file.source.clone()).collect();
-    let mut problems = first.problems.clone();
-    let mut spec = first.spec.clone();
-    let mut base = first;
-    let mut lines = 0;
-    for extension in extensions {
-        lines += base.source.lines();
-        problems.add(extension.problems.moved(lines));
-        problems.take(extend(&mut spec, &extension.spec.moved(lines), base.name()));
-        base = extension;
-    }
-    let own = extensions.last().unwrap_or(first);
-    let (bases, extends) = (sources[..extensions.len()].to_vec(), own.base().map(str::to_owned));
-    let (definition, found) = parse::definition(spec, own.source.clone(), bases, extends);
+fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
+    let Some((own, bases)) = found.split_last() else { return Err(SourceErrors::new(Vec::new())) };
+    let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
+    let (spec, mut problems) = spec_of(found, &sources);
+    let (bases, extends) = (sources[..bases.len()].to_vec(), own.base.map(|base| base.name().to_owned()));
+    let (definition, found) = parse::definition(spec, own.file.source.clone(), bases, extends);
     let is_whole = found.is_empty();
     problems.add(found);
     if let Some(definition) = definition.as_ref().filter(|_| is_whole) {

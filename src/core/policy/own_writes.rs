@@ -12,7 +12,7 @@ use super::expression::{Path, ReadSet, Step};
 use super::interpolation::{Interpolation, names_in};
 use super::overlay::{self, Instructions, Key, PodOverlay, Write, Written, writes_of_rule};
 use super::own_names::NETWORKS;
-use super::settings::{Settings, Way};
+use super::settings::Settings;
 use super::variable::Variable;
 
 /// Returns whether an expression of a rule, of settings or of a variable that they read may read a place that the policy
@@ -27,7 +27,7 @@ pub(super) fn rules_read_writes(
     for rule in rules {
         writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
     }
-    if settings.iter().any(|settings| matches!(settings.way, Way::File { .. })) {
+    if !settings.is_empty() {
         written.extend(of_settings_files());
     }
     let mut reads = Reads::of(variables, |visit| {

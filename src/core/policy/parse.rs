@@ -323,7 +323,6 @@ fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnos
 fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     let mut fields = Fields::of(node, "a rule")?;
     let name = fields.required("name", |node| dns_label(node, "the name of a rule"));
-    let _ = fields.optional("description", |node| reader::text(node, "the description"));
     let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
     let containers = fields.optional("containers", |node| {
         Interpolation::condition(node, "`containers`", names, Phase::Container)

@@ -1,12 +1,12 @@
 //! Settings of libraries: environment variables that processes need which a container does not start itself.
 //!
 //! A rank that `mpirun` starts over ssh does not inherit the environment of its container. It reads the files that its
-//! libraries read, and has the variables that `mpirun` hands on.
+//! libraries read.
 
 use crate::core::schema::Format;
 use crate::core::yaml::Node;
 
-use super::diagnostic::{DUPLICATE_NAME, Diagnostic, MISSING_KEY};
+use super::diagnostic::{DUPLICATE_NAME, Diagnostic};
 use super::interpolation::Interpolation;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, Problems, all};
@@ -21,22 +21,12 @@ pub(crate) struct Settings {
     pub(crate) when: Option<Interpolation>,
     /// The containers; without it, those with GPUs.
     pub(crate) containers: Option<Interpolation>,
-    pub(crate) way: Way,
-}
-
-/// The way on which the variables reach the ranks.
-#[derive(Debug, Clone)]
-pub(crate) enum Way {
-    /// The library reads a file of `NAME=VALUE` lines.
-    File {
-        path: String,
-        /// The longest value that the library reads, in bytes.
-        max_value: usize,
-        /// Variables that name another file.
-        except: Vec<String>,
-    },
-    /// A command hands on the variables that its options name.
-    Launcher { commands: Vec<String>, option: String },
+    /// The path at which the library reads a file of `NAME=VALUE` lines.
+    pub(crate) path: String,
+    /// The longest value that the library reads, in bytes.
+    pub(crate) max_value: usize,
+    /// Variables that name another file.
+    pub(crate) except: Vec<String>,
 }
 
 /// The settings' names become parts of annotations and volumes.
@@ -90,26 +80,18 @@ fn one(node: &Node, names: &Names) -> Checked<Settings> {
     let containers = fields.optional("containers", |node| {
         Interpolation::condition(node, "`containers`", names, Phase::Container)
     });
-    let file = fields.optional("file", file);
-    let launcher = fields.optional("launcher", launcher);
+    let file = fields.required("file", file);
     fields.finish()?;
-    let name = name?;
-    let way = match (file?, launcher?) {
-        (Some(way), None) | (None, Some(way)) => way,
-        (None, None) => {
-            return Err(Diagnostic::new(node.span, format!("the settings `{name}` reach no process"))
-                .code(MISSING_KEY)
-                .hint("give them `file` or `launcher`")
-                .into());
-        }
-        (Some(_), Some(_)) => {
-            let message = format!("the settings `{name}` have two ways to the ranks");
-            return Err(Diagnostic::new(node.span, message)
-                .hint("write one entry with `file` and one with `launcher`")
-                .into());
-        }
-    };
-    Ok(Settings { name, variables: variables?, when: when?, containers: containers?, way })
+    let (path, max_value, except) = file?;
+    Ok(Settings {
+        name: name?,
+        variables: variables?,
+        when: when?,
+        containers: containers?,
+        path,
+        max_value,
+        except,
+    })
 }
 
 fn name(node: &Node) -> Result<String, Diagnostic> {
@@ -132,17 +114,13 @@ fn pattern(node: &Node) -> Result<String, Diagnostic> {
         .hint("write a name such as `NCCL_DEBUG`, or its beginning and `*`"))
 }
 
-fn file(node: &Node) -> Checked<Way> {
+fn file(node: &Node) -> Checked<(String, usize, Vec<String>)> {
     let mut fields = Fields::of(node, "`file`")?;
     let path = fields.required("path", path);
     let except = fields.optional("exceptVariables", |node| reader::texts(node, "`exceptVariables`"));
     let max_value = fields.optional("maxValue", max_value);
     fields.finish()?;
-    Ok(Way::File {
-        path: path?,
-        max_value: max_value?.unwrap_or(usize::MAX),
-        except: except?.unwrap_or_default(),
-    })
+    Ok((path?, max_value?.unwrap_or(usize::MAX), except?.unwrap_or_default()))
 }
 
 fn path(node: &Node) -> Result<String, Diagnostic> {
@@ -163,28 +141,4 @@ fn max_value(node: &Node) -> Result<usize, Diagnostic> {
     number.filter(|number| *number > 0).ok_or_else(|| {
         reader::expected(node, "`maxValue` to be a number of bytes").hint("write a whole number above 0")
     })
-}
-
-fn launcher(node: &Node) -> Checked<Way> {
-    let mut fields = Fields::of(node, "`launcher`")?;
-    let commands = fields.required("commands", |node| {
-        let commands = reader::texts(node, "`commands`")?;
-        if commands.is_empty() || commands.iter().any(String::is_empty) {
-            return Err(Problems::from(
-                Diagnostic::new(node.span, "`commands` names no command")
-                    .hint("write for example `[mpirun, mpiexec]`"),
-            ));
-        }
-        Ok(commands)
-    });
-    let option = fields.required("option", |node| {
-        let option = reader::text(node, "`option`")?;
-        if option.starts_with('-') {
-            return Ok(option.to_owned());
-        }
-        Err(Diagnostic::new(node.span, format!("`option` is `{option}`"))
-            .hint("write the option as in a command line, such as `-x`"))
-    });
-    fields.finish()?;
-    Ok(Way::Launcher { commands: commands?, option: option? })
 }

@@ -7,7 +7,7 @@ use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
 use super::diagnostic::{Diagnostic, Severity};
 use super::problems::Problems;
-use super::source_file::SourceFile;
+use super::source_file::{SourceFile, at_line};
 
 /// A [`Diagnostic`] together with the file that it is about, ready to be shown.
 ///
@@ -27,11 +27,8 @@ impl SourceError {
 
     /// An error in the files of a policy and of its bases, whose lines count on from one file to the next.
     pub(crate) fn of(files: &[SourceFile], mut diagnostic: Diagnostic) -> Self {
-        let mut at = 0;
-        while at + 1 < files.len() && diagnostic.span.line > files[at].lines() {
-            diagnostic.span.line -= files[at].lines();
-            at += 1;
-        }
+        let (at, line) = at_line(files, diagnostic.span.line);
+        diagnostic.span.line = line;
         let file = files.get(at).map_or(("", ""), |file| (file.file.as_str(), file.text.as_str()));
         Self::new(file.0, file.1, diagnostic)
     }

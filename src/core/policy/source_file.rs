@@ -10,6 +10,16 @@ pub struct SourceFile {
     pub text: String,
 }
 
+/// The file that has a line, and the line in it. The lines of files count on from one to the next.
+pub(super) fn at_line(files: &[SourceFile], mut line: usize) -> (usize, usize) {
+    let mut at = 0;
+    while at + 1 < files.len() && line > files[at].lines() {
+        line -= files[at].lines();
+        at += 1;
+    }
+    (at, line)
+}
+
 impl SourceFile {
     pub(super) fn lines(&self) -> usize {
         self.text.split('\n').count()

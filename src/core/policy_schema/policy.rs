@@ -16,26 +16,28 @@ pub(super) fn file() -> Schema {
     let metadata = Keys::default()
         .required("name", dns_label().example("lab-roce"), "The name of the policy: a DNS label.")
         .schema();
-    let extends = json!({"description": "The name of a policy to extend. No other key is then required."});
+    let extends = json!({"description": "What the file extends. No other key is then required."});
+    let selects = Schema::any_of(["match", "provider"].map(Schema::has));
+    let is_part = Schema::default().with("not", selects);
     let spec = Schema::of(&["object"])
         // For editors, which offer the keys of a schema that a file without the key has to match.
         .with("properties", json!({"extends": extends}))
-        .with("if", Schema::has("extends"))
+        .with("if", Schema::any_of([Schema::has("extends"), is_part]))
         .with("then", Schema::reference("extension"))
         .with("else", Schema::reference("spec"));
     Keys::default()
         .required("apiVersion", constant(API_VERSION), "The version of the policy language.")
         .required("kind", constant(KIND), "The kind of the file.")
         .required("metadata", metadata, "The name of the policy.")
-        .required("spec", spec, "What the policy matches and adds, or the policy that it extends.")
+        .required("spec", spec, "What the policy matches and adds, or what it extends.")
         .schema()
 }
 
 /// The definitions to which the file refers.
 pub(super) fn definitions() -> Map<String, Value> {
     let definitions = [
-        ("spec", spec()),
-        ("extension", extension()),
+        ("spec", spec(true)),
+        ("extension", spec(false)),
         ("match", matcher(true)),
         ("matchOfExtension", matcher(false)),
         ("parameter", parameter(false)),
@@ -47,42 +49,15 @@ pub(super) fn definitions() -> Map<String, Value> {
     definitions.into_iter().map(|(name, schema)| (name.to_owned(), schema.into())).collect()
 }
 
-fn spec() -> Schema {
+/// The keys of a policy that extends nothing, or those of a file that extends others or is a part, which needs none.
+fn spec(complete: bool) -> Schema {
+    let (title, parameter, matcher) = if complete {
+        ("a policy", "parameter", "match")
+    } else {
+        ("an extension or a part of policies", "parameterOfExtension", "matchOfExtension")
+    };
     let resources = Schema::list(of_form(Format::ResourceName)).with("minItems", 1);
-    let resources = resources.example(json!(["example.com/gpu"]));
-    let keys = Keys::default()
-        .required(
-            "provider",
-            dns_label().example("lab"),
-            "The key of this policy's block under `multinodeNetworking:` in a values file.",
-        )
-        .required("description", text(), "One sentence for `fabric-injector policy list`.")
-        .required("gpuResources", resources, "The names of the resources that count as GPUs.")
-        .optional("gpuClaims", gpu_claims(), "The claims that bring GPUs, and how many each of them brings.")
-        .optional(
-            "fabric",
-            fabric(),
-            "The names that devices of the fabric go by, in this policy or elsewhere.",
-        );
-    let rules = Schema::list(Schema::reference("rule")).with("minItems", 1);
-    let keys = keys.required("match", Schema::reference("match"), MATCH).required("rules", rules, RULES);
-    common(keys, "parameter").schema().with("title", "a policy")
-}
-
-fn extension() -> Schema {
-    let keys = Keys::default()
-        .required("extends", text().example("lab-roce"), "The name of the policy to extend.")
-        .optional("description", text(), "One sentence, which replaces that of the base.")
-        .optional("match", Schema::reference("matchOfExtension"), "Each key replaces that key of the base.")
-        .optional("rules", Schema::list(Schema::reference("rule")), "Rules after those of the base.");
-    common(keys, "parameterOfExtension").schema().with("title", "an extension of a policy")
-}
-
-const MATCH: &str = "The pods that the policy matches. Every key that is present has to hold, and at least one has to be present.";
-const RULES: &str = "The additions to a pod, in this order.";
-
-/// The keys of a policy and of an extension.
-fn common(keys: Keys, parameter: &str) -> Keys {
+    let rules = Schema::list(Schema::reference("rule"));
     let messages = || Schema::list(Schema::reference("message"));
     let prefixes = Keys::default().required(
         "stripPrefixes",
@@ -90,7 +65,31 @@ fn common(keys: Keys, parameter: &str) -> Keys {
         "The prefixes that are removed from a value of the label before it is compared.",
     );
     let labels = labels().with("additionalProperties", prefixes.schema());
-    keys.optional("nodeLabels", labels, "The prefixes of the values of a label of nodes.")
+    let provider = dns_label().example("lab");
+    let keys = Keys::default()
+        .optional(
+            "provider",
+            provider,
+            "The key of the policy's block under `multinodeNetworking:` in a values file.",
+        )
+        .optional("description", text(), "One sentence for `fabric-injector policy list`.")
+        .optional(
+            "gpuResources",
+            resources.example(json!(["example.com/gpu"])),
+            "The names of the resources that count as GPUs.",
+        )
+        .optional("gpuClaims", gpu_claims(), "The claims that bring GPUs, and how many each of them brings.")
+        .optional(
+            "fabric",
+            fabric(),
+            "The names that devices of the fabric go by, in this policy or elsewhere.",
+        )
+        .optional("nodeLabels", labels, "The prefixes of the values of a label of nodes.")
+        .optional(
+            "match",
+            Schema::reference(matcher),
+            "The pods that the policy matches. Every key has to hold.",
+        )
         .optional(
             "parameters",
             named(Schema::reference(parameter), &["enabled"]),
@@ -108,7 +107,19 @@ fn common(keys: Keys, parameter: &str) -> Keys {
             "settings",
             Schema::list(Schema::reference("settings")),
             "Variables that have to reach processes which a container does not start itself.",
-        )
+        );
+    if complete {
+        let keys =
+            keys.optional("rules", rules.with("minItems", 1), "The additions to a pod, in this order.");
+        let required = json!(["provider", "description", "gpuResources", "match", "rules"]);
+        return keys.schema().with("required", required).with("title", title);
+    }
+    let name = || text().example("lab-roce");
+    let names = Schema::any_of([name(), Schema::list(name())]);
+    keys.optional("extends", names, "The name of a policy or of a part of policies, or a list of names.")
+        .optional("rules", rules, "The additions to a pod, after those of what the file extends.")
+        .schema()
+        .with("title", title)
 }
 
 /// A map from names that expressions can read. An editor says that the names are not allowed which have a value already.
@@ -227,14 +238,6 @@ fn settings() -> Schema {
             "The longest value in bytes that the library reads.",
         )
         .optional("exceptVariables", texts(), "A container that sets one of these variables gets no file.");
-    let commands = Schema::list(text().with("minLength", 1)).with("minItems", 1);
-    let launcher = Keys::default()
-        .required("commands", commands.example(json!(["mpirun"])), "The commands that start the ranks.")
-        .required(
-            "option",
-            matching("^-", "an option, such as `-x`").example("-x"),
-            "The option that names a variable to hand on.",
-        );
     Keys::default()
         .required("name", name.example("nccl"), "A DNS label of at most 40 characters, for reports.")
         .required(
@@ -245,21 +248,14 @@ fn settings() -> Schema {
         )
         .optional("when", condition(), "The condition for the pod.")
         .optional("containers", condition(), "The condition for each container; without it, `${gpus > 0}`.")
-        .optional("file", file.schema(), "The file of `NAME=VALUE` lines that the library reads.")
-        .optional(
-            "launcher",
-            launcher.schema(),
-            "The command that hands on variables which its options name.",
-        )
+        .required("file", file.schema(), "The file of `NAME=VALUE` lines that the library reads.")
         .schema()
-        .with("oneOf", json!([{"required": ["file"]}, {"required": ["launcher"]}]))
 }
 
 fn rule() -> Schema {
     let on_conflict = one_of(ON_CONFLICT.map(|(name, _)| name)).with("default", "keep");
     Keys::default()
         .required("name", dns_label().example("nics"), "The name for reports: a DNS label.")
-        .optional("description", text(), "A sentence for the readers of the policy.")
         .optional(
             "when",
             condition().example("${!hostNetwork}"),
@@ -267,7 +263,7 @@ fn rule() -> Schema {
         )
         .optional(
             "containers",
-            condition().example("${container.name == 'launcher'}"),
+            condition().example("${container.name == 'worker'}"),
             "The condition for each container and init container; without it, `${gpus > 0}`.",
         )
         .optional(

@@ -39,10 +39,19 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
     if is_windows(&pod["spec"]) {
         return Decision::Leave(None, Reason::WindowsPod);
     }
-    let mut matching = Vec::new();
-    for policy in &found {
+    // An extension takes the pods that it matches from what it extends.
+    let extensions = |base: &Policy| {
+        found.iter().filter(|policy| policy.definition().is_extension_of(base.definition())).count()
+    };
+    let mut in_order = found.clone();
+    in_order.sort_by_key(|policy| extensions(policy));
+    let mut matching: Vec<(&Policy, PodAnalysis)> = Vec::new();
+    for policy in in_order {
+        if matching.iter().any(|(taker, _)| taker.definition().is_extension_of(policy.definition())) {
+            continue;
+        }
         match analyse(policy, pod, context) {
-            Ok(Some(analysis)) => matching.push((*policy, analysis)),
+            Ok(Some(analysis)) => matching.push((policy, analysis)),
             Ok(None) => {}
             Err(reason) if reason.is_fault() => return Decision::Refuse(Some(policy), reason),
             Err(reason) => return Decision::Leave(Some(policy), reason),

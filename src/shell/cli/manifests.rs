@@ -81,9 +81,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let policies = sources.compile()?;
     sources.notes.iter().for_each(|note| output.message(note));
     let definitions = policies.policies().iter().map(crate::core::policy::Policy::definition);
-    let (built_in, own): (Vec<_>, Vec<_>) = definitions.partition(|definition| {
-        builtin::find(&definition.name).is_some_and(|one| one.text == definition.text)
-    });
+    let (built_in, own): (Vec<_>, Vec<_>) = definitions
+        .partition(|definition| files_of(definition).all(|(policy, text)| is_built_in(policy, text)));
     let mode = Mode::from(arguments.mode);
     let installation = Installation {
         namespace: arguments.namespace.clone(),
@@ -117,17 +116,24 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 
 /// The files of policies that are not built in, with those that they extend.
 fn own_files(own: &[&Definition]) -> Vec<(String, String)> {
-    let is_own = |policy: &str, text: &str| builtin::find(policy).is_none_or(|one| one.text != text);
     let mut files: Vec<(String, String)> = Vec::new();
-    for definition in own {
-        let bases = definition.bases.iter().map(|base| (&base.policy, &base.text));
-        for (policy, text) in bases.chain([(&definition.name, &definition.text)]) {
-            if is_own(policy, text) {
-                files.push((format!("{policy}.yaml"), text.clone()));
-            }
+    for (policy, text) in own.iter().copied().flat_map(files_of) {
+        let file = (format!("{policy}.yaml"), text.clone());
+        if !is_built_in(policy, text) && !files.contains(&file) {
+            files.push(file);
         }
     }
     files
+}
+
+/// The files of a policy: the name and the text of each.
+fn files_of(definition: &Definition) -> impl Iterator<Item = (&String, &String)> {
+    let bases = definition.bases.iter().map(|base| (&base.policy, &base.text));
+    bases.chain([(&definition.name, &definition.text)])
+}
+
+fn is_built_in(policy: &str, text: &str) -> bool {
+    builtin::find_file(policy).is_some_and(|one| one.text == text)
 }
 
 /// The size of a ConfigMap, less some room for its metadata.

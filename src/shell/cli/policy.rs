@@ -9,6 +9,8 @@ mod test;
 use anyhow::bail;
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::core::policy::{PolicyFile, composed_text};
+use crate::shell::builtin;
 use crate::shell::policy_sources::{listing, listing_json, policy_texts};
 
 use super::ExitStatus;
@@ -31,11 +33,17 @@ enum Command {
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
         output: Format,
     },
-    /// Print a policy, as its file has it
+    /// Print a policy with all that it extends
     Show {
-        /// The name of a built-in policy, or the path of a policy file
+        /// The name of a built-in policy or part, or the path of a policy file
         #[arg(value_name = "NAME|FILE")]
         policy: String,
+        /// Files that it extends, apart from built-in ones
+        #[arg(value_name = "BASE")]
+        bases: Vec<String>,
+        /// Print the file as it is, with its comments and without what it extends
+        #[arg(long)]
+        source: bool,
     },
     Schema(schema::Arguments),
     Test(test::Arguments),
@@ -56,13 +64,28 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         Command::Explain(arguments) => return explain::run(arguments, output),
         Command::List { output: Format::Text } => output.data(listing()?.as_bytes())?,
         Command::List { output: Format::Json } => output.data(listing_json()?.as_bytes())?,
-        Command::Show { policy } => match policy_texts(policy)?.as_slice() {
-            [(_, text)] => output.data(text.as_bytes())?,
-            _ => bail!("{policy} is a folder with several policies; name one of its files"),
-        },
+        Command::Show { policy, bases, source } => show(policy, bases, *source, output)?,
         Command::Schema(arguments) => schema::run(arguments, output)?,
         Command::Test(arguments) => return test::run(arguments, output),
         Command::New(arguments) => return new::run(arguments, output),
     }
     Ok(ExitStatus::Done)
+}
+
+fn show(policy: &str, bases: &[String], source: bool, output: &mut Output) -> anyhow::Result<()> {
+    let texts = policy_texts(policy)?;
+    let [(file, text)] = texts.as_slice() else {
+        bail!("{policy} is a folder with several policies; name one of its files");
+    };
+    if source {
+        return output.data(text.as_bytes());
+    }
+    let mut files = Vec::new();
+    for base in bases {
+        for (file, text) in policy_texts(base)? {
+            files.push(PolicyFile::read(&file, &text)?);
+        }
+    }
+    files.extend(builtin::files()?.iter().cloned());
+    output.data(composed_text(&PolicyFile::read(file, text)?, &files)?.as_bytes())
 }

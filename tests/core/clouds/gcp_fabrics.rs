@@ -1,6 +1,5 @@
 //! The fabrics of Google Cloud behind one annotation and one block of values: TCPX, TCPXO and gIB.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use fabric_injector::core::engine::{Mutation, Outcome};
@@ -120,28 +119,6 @@ fn gcp_audit_2_a_machine_without_tcpxo_gets_nothing_of_it() {
             (_, outcome) => panic!("{outcome:#?}"),
         }
     }
-}
-
-/// A parameter that two of the policies have is the same one.
-#[test]
-fn gcp_parameters_of_one_name_have_one_type_and_one_table() {
-    let mut known: BTreeMap<String, (Value, &str)> = BTreeMap::new();
-    let fields = ["type", "enum", "minimum", "maximum", "minItems", "maxItems", "byNode"];
-    let mut shared = 0;
-    for name in POLICIES {
-        let text = builtin::find(name).unwrap().text;
-        let root = fabric_injector::core::yaml::read_value(text).unwrap().root.unwrap();
-        for (parameter, declared) in root["spec"]["parameters"].as_object().unwrap() {
-            let same: Value = fields.iter().map(|field| declared[*field].clone()).collect();
-            if let Some((other, first)) = known.get(parameter) {
-                assert_eq!(&same, other, "`{parameter}` of {name} and {first}");
-                shared += 1;
-            } else {
-                known.insert(parameter.clone(), (same, name));
-            }
-        }
-    }
-    assert!(shared > 10, "{shared}");
 }
 
 /// Without an adapter, NCCL with gIB would use TCP and say nothing. TCPXO and TCPX name no network.

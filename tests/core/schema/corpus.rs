@@ -67,7 +67,6 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "parameter-of-another-type-than-the-siblings",
             "policies-of-one-name",
             "trial-extends-unknown",
-            "two-extensions-of-one-base",
         ],
     ),
     (

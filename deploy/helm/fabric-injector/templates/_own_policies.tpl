@@ -103,21 +103,13 @@ with `mayBeEmpty` the list may be empty.
 {{- include "fabric-injector.checkMatch" (dict "file" .file "match" $spec.match "extension" (hasKey $spec "extends")) -}}
 {{- end -}}
 {{- if hasKey $spec "extends" -}}
-{{- include "fabric-injector.checkText" (merge (dict "place" "spec.extends" "value" $spec.extends) $name $at) -}}
-{{- range $key := list "provider" "gpuResources" -}}
-{{- if hasKey $spec $key -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: in `%s`, an extension has the `%s` of its base" $.file $key) "remove it") -}}
+{{- $extends := merge (dict "place" "spec.extends" "value" $spec.extends "item" $name.wants "mayBeEmpty" true) $name $at -}}
+{{- include (kindIs "slice" $spec.extends | ternary "fabric-injector.checkTexts" "fabric-injector.checkText") $extends -}}
 {{- end -}}
-{{- end -}}
-{{- else -}}
-{{- range $key := list "provider" "gpuResources" "match" -}}
-{{- if not (hasKey $spec $key) -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: in `%s`, `spec` has no `%s`" $.file $key) (printf "add `%s:`" $key)) -}}
-{{- end -}}
-{{- end -}}
+{{- if hasKey $spec "provider" -}}
 {{- include "fabric-injector.checkText" (merge (dict "place" "spec.provider" "value" $spec.provider) $name $at) -}}
+{{- end -}}
+{{- if hasKey $spec "gpuResources" -}}
 {{- include "fabric-injector.checkTexts" (merge (dict "place" "spec.gpuResources" "value" $spec.gpuResources
     "item" "the name of a resource" "pattern" "^[^\\s]+$") $at) -}}
 {{- end -}}
@@ -135,8 +127,14 @@ with `mayBeEmpty` the list may be empty.
 {{- end -}}
 {{- end -}}
 
-{{/* Fails for a policy that is wrong only together with its base. Takes its `file` and the resolved `policy`. */}}
+{{/* Fails for a policy that is wrong together with what it extends. Takes its `file` and the resolved `policy`. */}}
 {{- define "fabric-injector.checkResolved" -}}
+{{- range $key := list "provider" "gpuResources" "match" -}}
+{{- if not (get $.policy $key) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: in `%s`, `spec` has no `%s`" $.file $key) (printf "add `%s:`" $key)) -}}
+{{- end -}}
+{{- end -}}
 {{- if not (or .policy.match.anyAnnotation .policy.match.labels) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: in `%s`, `match` selects pods that do not ask for the fabric" .file)

@@ -25,31 +25,50 @@ The policies in use, as JSON, because a template returns text. Each has the form
 {{- toJson $policies -}}
 {{- end -}}
 
+{{/* The parts of policies, by name, in the form of `fabric-injector.ownPolicies`. */}}
+{{- define "fabric-injector.parts" -}}
+{{- $parts := dict -}}
+{{- range .Files.Get "files/parts.json" | fromJsonArray -}}{{- $_ := set $parts .name . -}}{{- end -}}
+{{- toJson $parts -}}
+{{- end -}}
+
 {{/*
-A policy with what it has from the policy that it extends. Takes its `name`, the `builtIn` policies, the operator's `own`
-policies as they are written, and those `seen` on the way.
+A policy, or a part of policies, with what it has from those that it extends. Takes its `name`, the `builtIn` policies, the
+operator's `own` policies as they are written, the parts among them, and those `seen` on the way.
 */}}
 {{- define "fabric-injector.resolved" -}}
 {{- if not (hasKey .own .name) -}}
 {{- get .builtIn .name | toJson -}}
 {{- else -}}
 {{- $own := get .own .name -}}
-{{- $spec := $own.spec -}}
-{{- $policy := dict "provider" $spec.provider "gpuResources" $spec.gpuResources "match" dict "parameters" dict -}}
-{{- with $spec.extends -}}
-{{- include "fabric-injector.checkBase" (dict "base" . "place" $) -}}
-{{- $policy = include "fabric-injector.resolved"
-    (dict "name" . "builtIn" $.builtIn "own" $.own "seen" (append $.seen .)) | fromJson -}}
+{{- $extends := default list $own.spec.extends -}}
+{{- $policy := dict "name" .name "match" dict "parameters" dict -}}
+{{- $specs := list -}}
+{{- range $base := kindIs "string" $extends | ternary (list $extends) $extends -}}
+{{- include "fabric-injector.checkBase" (dict "base" $base "place" $) -}}
+{{- $specs = append $specs (include "fabric-injector.resolved"
+    (dict "name" $base "builtIn" $.builtIn "own" $.own "seen" (append $.seen $base)) | fromJson) -}}
 {{- end -}}
+{{- range $key := list "provider" "gpuResources" -}}
+{{- range $spec := $specs -}}{{- if hasKey $spec $key -}}{{- $_ := set $policy $key (get $spec $key) -}}{{- end -}}{{- end -}}
+{{- if and (hasKey $own.spec $key) (hasKey $policy $key) -}}
+{{- include "fabric-injector.refuse" (list
+    (printf "extraPolicies: in `%s`, an extension has the `%s` of its base" $own.file $key) "remove it") -}}
+{{- end -}}
+{{- if hasKey $own.spec $key -}}{{- $_ := set $policy $key (get $own.spec $key) -}}{{- end -}}
+{{- end -}}
+{{- range $spec := append $specs $own.spec -}}
 {{- range $key, $value := $spec.match -}}{{- $_ := set $policy.match $key $value -}}{{- end -}}
 {{- range $name, $fields := $spec.parameters -}}
 {{- $parameter := get $policy.parameters $name | default dict -}}
 {{- range $key, $value := $fields -}}{{- $_ := set $parameter $key $value -}}{{- end -}}
 {{- $_ := set $policy.parameters $name $parameter -}}
 {{- end -}}
-{{- $_ := set $policy "name" .name -}}
-{{- $_ := set $policy "extends" $spec.extends -}}
+{{- end -}}
+{{- /* A part has neither. */ -}}
+{{- if or $policy.match $policy.provider (hasKey $own.spec "match") -}}
 {{- include "fabric-injector.checkResolved" (dict "file" $own.file "policy" $policy) -}}
+{{- end -}}
 {{- toJson $policy -}}
 {{- end -}}
 {{- end -}}
@@ -75,51 +94,33 @@ policies as they are written, and those `seen` on the way.
 {{- define "fabric-injector.allPolicies" -}}
 {{- $builtIn := include "fabric-injector.builtInPolicies" . | fromJson -}}
 {{- $own := include "fabric-injector.ownPolicies" . | fromJson -}}
+{{- $files := merge $own (include "fabric-injector.parts" . | fromJson) -}}
 {{- $all := deepCopy $builtIn -}}
-{{- range $name := keys $own -}}
-{{- $_ := set $all $name (include "fabric-injector.resolved"
-    (dict "name" $name "builtIn" $builtIn "own" $own "seen" (list $name)) | fromJson) -}}
+{{- range $name := keys (include "fabric-injector.ownPolicies" . | fromJson) -}}
+{{- $policy := include "fabric-injector.resolved"
+    (dict "name" $name "builtIn" $builtIn "own" $files "seen" (list $name)) | fromJson -}}
+{{- if $policy.provider -}}{{- $_ := set $all $name $policy -}}{{- end -}}
 {{- end -}}
 {{- toJson $all -}}
 {{- end -}}
 
-{{/* The policies in `extraPolicies`, by name, with all that they inherit, and without those that another one extends. */}}
+{{/* The policies in `extraPolicies`, by name, with all that they inherit. */}}
 {{- define "fabric-injector.extraPolicies" -}}
-{{- $own := include "fabric-injector.ownPolicies" . | fromJson -}}
 {{- $all := include "fabric-injector.allPolicies" . | fromJson -}}
-{{- $extended := dict -}}
-{{- range $name := keys $own | sortAlpha -}}
-{{- with (get $all $name).extends -}}
-{{- if hasKey $extended . -}}
-{{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: `%s` and `%s` both extend `%s`" (get $extended .) $name .)
-    (printf "write `extends: %s`, or remove one of them" (get $extended .))) -}}
-{{- end -}}
-{{- $_ := set $extended . $name -}}
-{{- end -}}
-{{- end -}}
 {{- $policies := dict -}}
-{{- range $name := keys $own -}}
-{{- if not (hasKey $extended $name) -}}{{- $_ := set $policies $name (get $all $name) -}}{{- end -}}
+{{- range $name := keys (include "fabric-injector.ownPolicies" . | fromJson) -}}
+{{- with get $all $name -}}{{- $_ := set $policies $name . -}}{{- end -}}
 {{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
 
-{{/* The built-in policies of the enabled provider by name, without those that another policy extends. */}}
+{{/* The built-in policies of the enabled provider by name. */}}
 {{- define "fabric-injector.enabledPolicy" -}}
 {{- $provider := include "fabric-injector.provider" . -}}
 {{- $policies := dict -}}
-{{- $extended := list -}}
-{{- range $name, $policy := include "fabric-injector.ownPolicies" . | fromJson -}}
-{{- $extended = append $extended (default "" $policy.spec.extends) -}}
-{{- end -}}
 {{- range $name, $policy := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- if eq $policy.provider $provider -}}
-{{- $_ := set $policies $name $policy -}}
-{{- $extended = append $extended (default "" $policy.extends) -}}
+{{- if eq $policy.provider $provider -}}{{- $_ := set $policies $name $policy -}}{{- end -}}
 {{- end -}}
-{{- end -}}
-{{- range $name := $extended -}}{{- $_ := unset $policies $name -}}{{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
 

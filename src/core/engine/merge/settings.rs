@@ -4,7 +4,6 @@
 //! needs no object in the namespace. Containers with the same lines share one annotation. The variables themselves are
 //! merged by the rules, before this.
 
-mod command_line;
 mod file;
 
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use crate::core::policy::OnConflict;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::overlay::{Element, Template};
-use crate::core::policy::settings::{Settings, Way};
+use crate::core::policy::settings::Settings;
 use crate::core::schema;
 
 use super::container;
@@ -32,7 +31,11 @@ pub(super) struct SettingsOf<'a> {
 }
 
 impl SettingsOf<'_> {
-    /// Hands the settings on to the processes that the container does not start itself.
+    fn cursor<'c>(&self, pod: &'c mut Value, log: &'c mut ChangeLog) -> Result<Cursor<'c>, Reason> {
+        Cursor::container(pod, log, self.container.0, self.container.1)
+    }
+
+    /// Writes the file of the settings, and mounts it into the container.
     pub(super) fn inject(
         &self,
         settings: &Settings,
@@ -40,40 +43,7 @@ impl SettingsOf<'_> {
         facts: &mut PodFacts,
         log: &mut ChangeLog,
     ) -> Result<(), Reason> {
-        match &settings.way {
-            Way::File { path, max_value, except } => {
-                let file = File { settings, path, max_value: *max_value, except };
-                self.write(&file, pod, facts, log)
-            }
-            Way::Launcher { commands, option } => {
-                let container = &pod["spec"][self.container.0][self.container.1];
-                let (commands, option) = (commands.as_slice(), option.as_str());
-                let Some(handed_on) = command_line::options(container, commands, option) else {
-                    return Ok(());
-                };
-                let is_missing =
-                    |name: &&String| settings.include(name) && !handed_on.contains(name.as_str());
-                let names: Vec<String> = facts.variables.iter().filter(is_missing).cloned().collect();
-                if !names.is_empty() {
-                    let kind = WarningKind::NotHandedOn { option: option.to_owned(), names };
-                    self.cursor(pod, log)?.warn_here(kind, &settings.name);
-                }
-                Ok(())
-            }
-        }
-    }
-
-    fn cursor<'c>(&self, pod: &'c mut Value, log: &'c mut ChangeLog) -> Result<Cursor<'c>, Reason> {
-        Cursor::container(pod, log, self.container.0, self.container.1)
-    }
-
-    fn write(
-        &self,
-        file: &File<'_>,
-        pod: &mut Value,
-        facts: &mut PodFacts,
-        log: &mut ChangeLog,
-    ) -> Result<(), Reason> {
+        let file = &File(settings);
         let container = &pod["spec"][self.container.0][self.container.1];
         let (lines, left_out) = file.lines(container, &facts.variables);
         if lines.is_empty() && left_out.is_empty() {
@@ -81,13 +51,13 @@ impl SettingsOf<'_> {
         }
         let mut cursor = self.cursor(pod, log)?;
         if let Some(variable) = file.other_file(cursor.get("env")) {
-            let kind = WarningKind::SettingsElsewhere { variable, file: file.path.to_owned() };
-            cursor.warn_here(kind, &file.settings.name);
+            let kind = WarningKind::SettingsElsewhere { variable, file: file.0.path.clone() };
+            cursor.warn_here(kind, &file.0.name);
             return Ok(());
         }
         for variable in left_out {
-            let kind = WarningKind::NotInFile { variable, file: file.path.to_owned() };
-            cursor.warn_here(kind, &file.settings.name);
+            let kind = WarningKind::NotInFile { variable, file: file.0.path.clone() };
+            cursor.warn_here(kind, &file.0.name);
         }
         if lines.is_empty() {
             return Ok(());
@@ -96,9 +66,9 @@ impl SettingsOf<'_> {
             Mounted::Nothing => self.mount(file, lines, pod, facts, log),
             Mounted::Annotation(key) => update(file, &key, lines, pod, facts, log),
             Mounted::Other(volume) => {
-                let (seen, wanted) = (format!("volume {volume}"), format!("settings {}", file.settings.name));
+                let (seen, wanted) = (format!("volume {volume}"), format!("settings {}", file.0.name));
                 let kind = WarningKind::Kept { what: Kept::Mount, seen, wanted };
-                cursor.warn("volumeMounts", kind, &file.settings.name);
+                cursor.warn("volumeMounts", kind, &file.0.name);
                 Ok(())
             }
         }
@@ -116,15 +86,15 @@ impl SettingsOf<'_> {
         let name = file.free_name(&pod["metadata"]["annotations"], &lines, &mut facts.files);
         let key = format!("{DOMAIN}/{name}");
         let volume = file.volume(&format!("{name}-settings"), &key);
-        let volume = facts.volumes.declare_settings(&file.settings.name, volume);
+        let volume = facts.volumes.declare_settings(&file.0.name, volume);
         let Some(field) = schema::container().field("volumeMounts") else { return Ok(()) };
         let mount = json!({
-            "name": volume, "mountPath": file.path, "subPath": file.name(), "readOnly": true,
+            "name": volume, "mountPath": file.0.path, "subPath": file.name(), "readOnly": true,
         });
         let mount = Element(Template::Constant(mount));
         let mut cursor = self.cursor(pod, log)?;
         let mut merge = Merge {
-            rule: &file.settings.name,
+            rule: &file.0.name,
             on_conflict: OnConflict::Keep,
             bindings: self.bindings,
             analysis: self.analysis,
@@ -160,7 +130,7 @@ fn update(
         let mut pod = Cursor::pod(pod, log)?;
         return pod.within("metadata", |metadata| {
             metadata.within("annotations", |annotations| {
-                annotations.warn(key, kind, &file.settings.name);
+                annotations.warn(key, kind, &file.0.name);
                 Ok(())
             })
         });
@@ -185,7 +155,7 @@ fn annotate(
                     && !annotations.was_added(key)
                 {
                     let kind = WarningKind::Replaced { seen: shorten(&seen), wanted: shorten(&lines) };
-                    annotations.warn(key, kind, &file.settings.name);
+                    annotations.warn(key, kind, &file.0.name);
                 }
                 facts.count_annotation(key, key.len() + lines.len())?;
                 annotations.put(key, Value::from(lines));

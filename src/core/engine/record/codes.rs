@@ -88,7 +88,6 @@ impl Warning {
         "host_network",
         "settings_elsewhere",
         "not_in_file",
-        "not_handed_on",
         "kept_fabric",
     ];
 
@@ -118,7 +117,6 @@ impl Warning {
             WarningKind::HostNetwork => "host_network",
             WarningKind::SettingsElsewhere { .. } => "settings_elsewhere",
             WarningKind::NotInFile { .. } => "not_in_file",
-            WarningKind::NotHandedOn { .. } => "not_handed_on",
             WarningKind::KeptFabric { .. } => "kept_fabric",
             WarningKind::Policy { code, .. } => code,
         }

@@ -275,8 +275,6 @@ pub enum WarningKind {
     },
     /// A variable is in the environment only, since a settings file cannot hold its value.
     NotInFile { variable: String, file: String },
-    /// A command line names variables to hand on, and lacks some of the policy.
-    NotHandedOn { option: String, names: Vec<String> },
     /// A warning that the policy itself declares.
     Policy { code: String, message: String },
 }
@@ -400,14 +398,6 @@ impl fmt::Display for Warning {
                 f,
                 "`{path}`: `{variable}` is in the environment only, since `{file}` cannot hold its value"
             ),
-            WarningKind::NotHandedOn { option, names } => {
-                let list: Vec<String> = names.iter().map(|name| format!("{option} {name}")).collect();
-                write!(
-                    f,
-                    "add `{}` to the command line of `{path}`, which hands on other variables only",
-                    list.join(" ")
-                )
-            }
             WarningKind::Policy { message, .. } if path.is_empty() => f.write_str(message),
             WarningKind::Policy { message, .. } => write!(f, "`{path}`: {message}"),
         }

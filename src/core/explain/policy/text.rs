@@ -147,10 +147,7 @@ fn settings(fact: &PolicyFact, text: &mut Text) {
             rows.push(row("for containers with", &settings.containers));
         }
         rows.push(row("variables", &settings.variables.join(", ")));
-        rows.extend(settings.file.iter().map(|file| row("in the file", file)));
-        if !settings.launchers.is_empty() {
-            rows.push(row("handed on by", &settings.launchers.join(", ")));
-        }
+        rows.push(row("in the file", &settings.file));
         text.rows(4, &rows);
     }
 }

@@ -13,8 +13,8 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
         for first in &definitions[..at] {
             let in_use_together = first.provider == second.provider
                 && first.name != second.name
-                && !extends(first, second)
-                && !extends(second, first);
+                && !first.is_extension_of(second)
+                && !second.is_extension_of(first);
             if !in_use_together || !overlap(&first.matcher, &second.matcher) {
                 continue;
             }
@@ -31,11 +31,6 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
         }
     }
     found
-}
-
-/// Returns whether a policy replaces another one, which it extends.
-fn extends(extension: &Definition, base: &Definition) -> bool {
-    extension.bases.iter().any(|file| file.policy == base.name)
 }
 
 /// Returns whether a pod surely exists that both match. Two different conditions may exclude each other.

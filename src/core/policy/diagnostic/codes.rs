@@ -49,6 +49,7 @@ codes! {
     USELESS_PREFIX = "useless_prefix",
     UNUSED_PARAMETER = "unused_parameter",
     UNUSED_VARIABLE = "unused_variable",
+    UNUSED_PART = "unused_part",
     UNKNOWN_SETTING_VARIABLE = "unknown_setting_variable",
     SHADOWED_VALUE = "shadowed_value",
     VOLUME_WITHOUT_MOUNT = "volume_without_mount",

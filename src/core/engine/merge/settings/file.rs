@@ -31,12 +31,7 @@ struct FileNames {
 }
 
 /// A settings file of the policy.
-pub(super) struct File<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) path: &'a str,
-    pub(super) max_value: usize,
-    pub(super) except: &'a [String],
-}
+pub(super) struct File<'a>(pub(super) &'a Settings);
 
 /// The mount of a container at the path of a settings file.
 pub(super) enum Mounted {
@@ -49,7 +44,7 @@ pub(super) enum Mounted {
 
 impl File<'_> {
     pub(super) fn name(&self) -> &str {
-        self.path.rsplit('/').next().unwrap_or_default()
+        self.0.path.rsplit('/').next().unwrap_or_default()
     }
 
     /// The lines for the variables of the policy, with the values that the container has, and the variables whose
@@ -63,10 +58,11 @@ impl File<'_> {
             .flatten()
             .filter_map(|entry| Some((name_of(entry)?, entry)))
             .collect();
-        for name in variables.iter().filter(|name| self.settings.include(name)) {
+        for name in variables.iter().filter(|name| self.0.include(name)) {
             let Some(entry) = entries.get(name.as_str()) else { continue };
             let value = entry["value"].as_str().unwrap_or_default();
-            let fits = |value: &String| value.len() <= self.max_value && !value.contains(['\n', '\r', '\0']);
+            let fits =
+                |value: &String| value.len() <= self.0.max_value && !value.contains(['\n', '\r', '\0']);
             match expanded(value).filter(|_| entry["valueFrom"].is_null()).filter(fits) {
                 Some(value) => lines.extend([name, "=", &value, "\n"]),
                 None => left_out.push(name.clone()),
@@ -79,13 +75,13 @@ impl File<'_> {
     pub(super) fn other_file(&self, env: Option<&Value>) -> Option<String> {
         let entries = env.and_then(Value::as_array).into_iter().flatten();
         let names = entries.filter_map(name_of);
-        names.into_iter().find(|name| self.except.iter().any(|other| other == name)).map(str::to_owned)
+        names.into_iter().find(|name| self.0.except.iter().any(|other| other == name)).map(str::to_owned)
     }
 
     pub(super) fn mounted(&self, mounts: Option<&Value>, facts: &PodFacts) -> Mounted {
         let mounts = mounts.and_then(Value::as_array).into_iter().flatten();
         let at_path =
-            |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == self.path);
+            |mount: &&Value| mount["mountPath"].as_str().is_some_and(|path| clean_path(path) == self.0.path);
         let Some(mount) = mounts.into_iter().find(at_path) else { return Mounted::Nothing };
         let volume = mount["name"].as_str().unwrap_or_default();
         match facts.volume(volume).and_then(annotation_of) {
@@ -96,7 +92,7 @@ impl File<'_> {
 
     /// The name of an annotation that has these lines, or that the pod does not have.
     pub(super) fn free_name(&self, annotations: &Value, lines: &str, files: &mut SettingsFiles) -> String {
-        let FileNames { count, by_lines } = files.names.entry(self.settings.name.clone()).or_default();
+        let FileNames { count, by_lines } = files.names.entry(self.0.name.clone()).or_default();
         let existing = |name: &str| annotations.get(format!("{DOMAIN}/{name}"));
         let is_right = |name: &&String| existing(name).is_none_or(|known| known == lines);
         if let Some(name) = by_lines.get(lines).filter(is_right) {
@@ -104,7 +100,7 @@ impl File<'_> {
         }
         loop {
             *count += 1;
-            let name = &self.settings.name;
+            let name = &self.0.name;
             let name = if *count == 1 { name.clone() } else { format!("{name}-{count}") };
             let known = existing(&name).map(|known| known.as_str().unwrap_or_default());
             let is_free = known.is_none_or(|known| known == lines);

@@ -18,7 +18,6 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         WarningKind::InjectedBefore { .. } => Some("start from the original manifest"),
         WarningKind::HugePagesAlone { .. } => Some("it needs a request for cpu or memory"),
         WarningKind::SettingsElsewhere { .. } => Some("or add the settings `nccl` to its file"),
-        WarningKind::NotHandedOn { .. } => Some("to the command line of"),
         WarningKind::Kept { .. }
         | WarningKind::Replaced { .. }
         | WarningKind::RenamedVolume { .. }
@@ -93,12 +92,6 @@ fn samples() -> Vec<WarningKind> {
         WarningKind::HostNetwork,
         WarningKind::SettingsElsewhere { variable: text("NCCL_CONF_FILE"), file: text("/etc/nccl.conf") },
         WarningKind::NotInFile { variable: text("NCCL_SOCKET_IFNAME"), file: text("/etc/nccl.conf") },
-        WarningKind::NotHandedOn {
-            option: text("-x"),
-            names: ["CUDA_DEVICE_ORDER", "GLOO_SOCKET_IFNAME", "UCX_MEM_EVENTS", "UCX_NET_DEVICES"]
-                .map(text)
-                .into(),
-        },
     ]
 }
 

@@ -226,7 +226,5 @@ pub(super) fn definitions_of(names: &[String]) -> anyhow::Result<Vec<Definition>
             files.push(PolicyFile::read(&file, &text)?);
         }
     }
-    let extends = files.iter().any(|file| file.base().is_some());
-    let built_in = if extends { builtin::files()? } else { Vec::new() };
-    Ok(definitions(&files, &built_in)?)
+    Ok(definitions(&files, builtin::files()?)?)
 }
