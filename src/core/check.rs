@@ -18,7 +18,7 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
     let (read, definitions, mut found) = read(files, others);
     for (at, file) in read.iter().enumerate() {
         found.extend(file.same_name(&read[..at]));
-        found.extend(file.slips());
+        found.extend(file.slips(others));
     }
     found.extend(parameter_types(&definitions));
     if !has_errors(&found) {

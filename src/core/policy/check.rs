@@ -30,6 +30,7 @@ use crate::core::yaml::Span;
 use samples::Samples;
 use scope::Scope;
 
+pub(super) use names::is_slip;
 pub use overlap::overlaps;
 
 /// The errors in the types of a policy's expressions.

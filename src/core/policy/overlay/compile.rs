@@ -169,7 +169,16 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
     match (object.name, field.name, &field.shape) {
         ("Container", "env", Shape::List { items, .. }) => env(source, field, items),
         ("Container", "volumeMounts", Shape::List { items, .. }) => {
-            let mounts = elements(list(source)?, items, &["mountPath"])?;
+            let sources = list(source)?;
+            let mounts = elements(sources, items, &["mountPath"])?;
+            for (source, Element(mount)) in sources.iter().zip(&mounts) {
+                if let Some((path, "")) = mount.literal("mountPath").and_then(|path| path.rsplit_once('/'))
+                    && !path.is_empty()
+                {
+                    let message = format!("the mount path `{path}/` ends in `/`");
+                    return Err(Diagnostic::new(source.span, message).hint(format!("write `{path}`")).into());
+                }
+            }
             Ok(Instruction::Mounts { field, mounts })
         }
         ("Container", "resources", Shape::Object(resources)) => {
