@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{POD, SETTINGS, SMALL, TRIGGER, folder, mutate, run_in};
+use super::{POD, SETTINGS, TRIGGER, folder, mutate, run_in};
 
-const AWS: [&str; 2] = ["--policy", SMALL];
+const AWS: [&str; 2] = ["--policy", "aws-efa"];
 
 fn unannotated() -> String {
     POD.replace(&format!("  annotations:\n    {TRIGGER}: \"true\"\n"), "")
@@ -112,7 +112,7 @@ fn errors_are_json_lines_if_the_report_is() {
     let args = [
         "mutate",
         "--policy",
-        SMALL,
+        "aws-efa",
         "--report",
         "json",
         "--fail-on",

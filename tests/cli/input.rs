@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{POD, SETTINGS, SMALL, TRIGGER, documents, file, folder, limits, mutate, run_in, small};
+use super::{POD, SETTINGS, SMALL, TRIGGER, aws, documents, file, folder, limits, mutate, run_in, small};
 
 /// The kinds of what came out.
 fn kinds(documents: &[Value]) -> Vec<&str> {
@@ -174,7 +174,7 @@ fn the_items_of_a_list_are_served_each_for_itself() {
 
 #[test]
 fn the_pod_of_an_admission_review_is_served_in_its_place() {
-    let run = small(&["-f", "tests/workloads/admission-review.json"], "").exits(0);
+    let run = aws(&["-f", "tests/workloads/admission-review.json"], "").exits(0);
     let review = &run.values()[0];
     assert_eq!(review["kind"], "AdmissionReview");
     assert_eq!(limits(&review["request"]["object"])["vpc.amazonaws.com/efa"], "32");

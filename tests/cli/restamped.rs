@@ -1,15 +1,15 @@
 //! A pod with the stamp of an earlier injection by other values.
 
-use super::{POD, SMALL, mutate};
+use super::{POD, mutate};
 
 #[test]
 fn one_sentence_has_the_values_that_stay_the_stamps_and_the_remedy() {
-    let first = mutate(&["--policy", SMALL, "--set", "efaDevicesPerGPU=1"], POD).exits(0);
+    let first = mutate(&["--policy", "aws-efa", "--set", "efaDevicesPerGPU=1"], POD).exits(0);
     let stamp = |text: &str| {
         let at = text.find("mutated by ").unwrap() + "mutated by ".len();
         text[at..].split_whitespace().next().unwrap().to_owned()
     };
-    let second = mutate(&["--policy", SMALL, "--set", "efaDevicesPerGPU=4"], first.text()).exits(0);
+    let second = mutate(&["--policy", "aws-efa", "--set", "efaDevicesPerGPU=4"], first.text()).exits(0);
     let (before, after) = (stamp(&first.stderr), stamp(&second.stderr));
     assert_ne!(before, after);
     let line = second.stderr.lines().find(|line| line.ends_with("(restamped)")).unwrap();

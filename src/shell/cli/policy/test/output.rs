@@ -130,26 +130,19 @@ pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Str
         }
         out.push_str("  </testsuite>\n");
     }
-    if !report.unused.is_empty() {
-        let count = report.unused.len();
-        let _ = writeln!(out, "  <testsuite name=\"files\" tests=\"{count}\" failures=\"{count}\">");
-        for file in &report.unused {
-            let file = escaped(file);
-            let _ = writeln!(
-                out,
-                "    <testcase classname=\"files\" name=\"{file}\"><failure message=\"no case uses this file\"/></testcase>"
-            );
+    let unused = report.unused.iter().map(|file| ("files", file.clone(), "no case uses this file"));
+    let lacking = lacking.iter().map(|(policy, _, seen)| (*policy, seen.describe(), seen.lacking()));
+    for (suite, found) in [("files", unused.collect::<Vec<_>>()), ("coverage", lacking.collect())] {
+        if found.is_empty() {
+            continue;
         }
-        out.push_str("  </testsuite>\n");
-    }
-    if !lacking.is_empty() {
-        let count = lacking.len();
-        let _ = writeln!(out, "  <testsuite name=\"coverage\" tests=\"{count}\" failures=\"{count}\">");
-        for (policy, _, seen) in lacking {
-            let (policy, part, lacks) = (escaped(policy), escaped(&seen.describe()), seen.lacking());
+        let count = found.len();
+        let _ = writeln!(out, "  <testsuite name=\"{suite}\" tests=\"{count}\" failures=\"{count}\">");
+        for (class, name, message) in found {
+            let (class, name) = (escaped(class), escaped(&name));
             let _ = writeln!(
                 out,
-                "    <testcase classname=\"{policy}\" name=\"{part}\"><failure message=\"{lacks}\"/></testcase>"
+                "    <testcase classname=\"{class}\" name=\"{name}\"><failure message=\"{message}\"/></testcase>"
             );
         }
         out.push_str("  </testsuite>\n");
