@@ -120,6 +120,13 @@ fn refused(policy: &Policy, what: &str, reason: Reason) -> Result<(), SourceErro
         Reason::EvaluationFailed { place, expression, message, fault } => {
             Err(failed(policy, what, &place, EvaluationError { expression, message, fault: *fault }))
         }
+        Reason::NotIdempotent { path } => {
+            let message = format!(
+                "the policy is not idempotent: a sample pod ({what}) changes each time that it is injected, at {path}"
+            );
+            let changed: Vec<&str> = path.split(['.', '[', ']']).collect();
+            Err(not_idempotent(policy, message, &changed, None))
+        }
         _ => Ok(()),
     }
 }
