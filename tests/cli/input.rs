@@ -160,7 +160,7 @@ fn a_byte_order_mark_is_no_part_of_the_manifest() {
 #[test]
 fn the_items_of_a_list_are_served_each_for_itself() {
     let run =
-        mutate(&["--policy", SMALL, "--report", "json", "-f", "tests/workloads/list.yaml"], "").exits(0);
+        mutate(&["--policy", "aws-efa", "--report", "json", "-f", "tests/workloads/list.yaml"], "").exits(0);
     let outcomes: Vec<_> =
         run.reports().iter().map(|report| (report["path"].clone(), report["outcome"].clone())).collect();
     assert_eq!(
