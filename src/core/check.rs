@@ -21,7 +21,7 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
     found.extend(errors.into_iter().filter(|error| all_read || error.diagnostic.code != EXTENSION));
     for (at, file) in read.iter().enumerate() {
         found.extend(file.same_name(&read[..at]));
-        found.extend(file.slips());
+        found.extend(file.slips(others));
     }
     found.extend(parameter_types(&definitions));
     if !has_errors(&found) {

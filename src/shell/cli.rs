@@ -5,6 +5,7 @@ mod check;
 mod cluster;
 mod completions;
 mod diff;
+mod fail_on;
 mod man;
 mod manifests;
 mod mutate;

@@ -47,6 +47,23 @@ fn a_condition_reads_parameters_variables_and_the_pod() {
 }
 
 #[test]
+fn objects_that_name_no_namespace_are_in_that_of_the_option() {
+    let policy = policy("  match:\n", "  match:\n    namespaces: [team-a]\n");
+    let of_team_b = workload("apps/v1", "Deployment").replace("{name: w}", "{name: w, namespace: team-b}");
+    for (manifest, options, outcome) in [
+        (POD, &[][..], "unchanged"),
+        (POD, &["-n", "team-a"], "mutated"),
+        (POD, &["--namespace", "team-b"], "unchanged"),
+        (&workload("apps/v1", "Deployment"), &["-n", "team-a"], "mutated"),
+        (&of_team_b, &["-n", "team-a"], "unchanged"),
+    ] {
+        let run = mutate(&[&policy], manifest, &[options, &["--report", "json"]].concat()).exits(0);
+        assert_eq!(run.reports()[0]["outcome"], outcome, "{options:?}: {manifest}");
+    }
+    mutate(&[&policy], POD, &["-n", "Team"]).exits(2).writes_nothing().says(&["the name of a namespace"]);
+}
+
+#[test]
 fn a_condition_that_is_none_is_refused_with_its_place() {
     for (condition, says) in [
         ("hostNetwork", "write a condition as `${…}`"),

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::{POD, Run, command, finish, folder, run_in};
+use super::{POD, Run, SMALL, command, finish, folder, run_in};
 
 const PATCH: &[&str] = &["patch", "-p1", "--binary", "--fuzz=0", "--no-backup-if-mismatch"];
 const GIT: &[&str] = &["git", "apply", "-"];
@@ -24,7 +24,7 @@ fn apply(program: &[&str], folder: &Path, diff: &[u8]) -> Option<Output> {
 
 fn diff(folder: &Path, files: &[&OsStr]) -> Run {
     let mut command = command(folder);
-    command.args(["mutate", "--policy", "aws-efa", "--quiet", "-o", "diff"]);
+    command.args(["mutate", "--policy", SMALL, "--quiet", "-o", "diff"]);
     for file in files {
         command.arg("-f").arg(file);
     }
@@ -117,7 +117,7 @@ fn a_diff_of_files_outside_of_the_working_directory_says_where_it_applies() {
 #[test]
 fn the_warnings_about_a_diff_are_json_lines() {
     let folder = folder(&[("pod.yaml", POD)]);
-    let args = ["mutate", "--policy", "aws-efa", "-q", "-o", "diff", "--report", "json", "-f", "pod.yaml"];
+    let args = ["mutate", "--policy", SMALL, "-q", "-o", "diff", "--report", "json", "-f", "pod.yaml"];
     let run = run_in(folder.path(), &[&args[..], &["-f", "./pod.yaml"]].concat(), "").exits(0);
     let warning = &run.reports()[0];
     assert_eq!((&warning["outcome"], &warning["code"]), (&"warning".into(), &"repeated_file".into()));

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{POD, SETTINGS, TRIGGER, aws, documents, folder, limits, mutate, run_in};
+use super::{POD, SETTINGS, SMALL, TRIGGER, documents, folder, limits, mutate, run_in, small};
 
 const MARK: &str = "\u{feff}";
 
@@ -21,17 +21,17 @@ fn a_byte_order_mark_can_begin_any_document() {
         format!("{MARK}{pod}\n{MARK}{pod}{MARK}{pod}\n"),
         format!("---\n# c\n{MARK}{POD}...\n{MARK}# c\n---\n{POD}---\n{MARK}{pod}"),
     ] {
-        let run = aws(&["-o", "json"], &stream).exits(0);
+        let run = small(&["-o", "json"], &stream).exits(0);
         assert!(!run.text().contains(MARK), "{}", run.text());
         let devices: Vec<_> =
             run.values().iter().map(|pod| limits(pod)["vpc.amazonaws.com/efa"].clone()).collect();
         assert_eq!(devices, ["8", "8", "8"], "{stream}");
         let folder = folder(&[("pods.yaml", &stream)]);
-        run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-q", "-i", "-f", "pods.yaml"], "").exits(0);
+        run_in(folder.path(), &["mutate", "--policy", SMALL, "-q", "-i", "-f", "pods.yaml"], "").exits(0);
         let edited = fs::read_to_string(folder.path().join("pods.yaml")).unwrap();
         assert_eq!(edited.matches(MARK).count(), stream.matches(MARK).count(), "{edited}");
         assert_eq!(edited.starts_with(MARK), stream.starts_with(MARK));
-        assert_eq!(aws(&["-o", "json"], &edited).exits(0).values(), run.values());
+        assert_eq!(small(&["-o", "json"], &edited).exits(0).values(), run.values());
     }
 }
 
@@ -39,7 +39,7 @@ fn a_byte_order_mark_can_begin_any_document() {
 fn json_output_has_no_byte_order_mark() {
     for text in ["{\"kind\": \"A\"}\n", "---\n{\"kind\": \"A\"}\n"] {
         let marked = text.replace('{', &format!("{MARK}{{"));
-        assert_eq!(aws(&["-o", "json"], marked).exits(0).text(), "{\"kind\": \"A\"}\n");
+        assert_eq!(small(&["-o", "json"], marked).exits(0).text(), "{\"kind\": \"A\"}\n");
     }
 }
 
@@ -47,15 +47,17 @@ fn json_output_has_no_byte_order_mark() {
 fn a_byte_order_mark_is_at_the_beginning_of_the_output_only() {
     let folder =
         folder(&[("a.yaml", &format!("{MARK}kind: A\n")), ("b.yaml", &format!("{MARK}---\nkind: B\n"))]);
-    let args = ["mutate", "--policy", "aws-efa", "-f", "a.yaml", "-f", "b.yaml", "-f", "a.yaml"];
+    let args = ["mutate", "--policy", SMALL, "-f", "a.yaml", "-f", "b.yaml", "-f", "a.yaml"];
     let run = run_in(folder.path(), &args, "").exits(0);
     assert_eq!(run.text(), format!("{MARK}kind: A\n---\nkind: B\n---\nkind: A\n"));
 }
 
 #[test]
 fn an_error_after_a_byte_order_mark_is_at_its_line() {
-    aws(&[], format!("kind: A\n---\n# c\n{MARK}kind: [\n")).exits(2).says(&["document 2: line 5, column 1"]);
-    aws(&[], format!("{MARK}{{\"a\": 1}}\n{MARK}{{\"b\": 1}} x\n"))
+    small(&[], format!("kind: A\n---\n# c\n{MARK}kind: [\n"))
+        .exits(2)
+        .says(&["document 2: line 5, column 1"]);
+    small(&[], format!("{MARK}{{\"a\": 1}}\n{MARK}{{\"b\": 1}} x\n"))
         .exits(2)
         .says(&["document 3: line 2, column 10"]);
 }
@@ -64,20 +66,20 @@ fn an_error_after_a_byte_order_mark_is_at_its_line() {
 fn directives_belong_to_the_document_after_the_end_of_another() {
     let stream =
         format!("{POD}...\n# c\n%TAG ! tag:yaml.org,2002:\n---\na: !str 8\n...\n%YAML 1.2\n---\n{POD}");
-    let run = aws(&["-o", "json"], &stream).exits(0);
+    let run = small(&["-o", "json"], &stream).exits(0);
     assert_eq!(run.values()[1]["a"], "8");
     assert_eq!(limits(&run.values()[2])["vpc.amazonaws.com/efa"], "8");
-    let text = aws(&[], &stream).exits(0).text().to_owned();
+    let text = small(&[], &stream).exits(0).text().to_owned();
     assert!(
         text.contains("...\n# c\n%TAG ! tag:yaml.org,2002:\n---\na: !str 8\n...\n%YAML 1.2\n---\n"),
         "{text}"
     );
-    assert_eq!(aws(&["-o", "json"], &text).exits(0).values(), run.values());
+    assert_eq!(small(&["-o", "json"], &text).exits(0).values(), run.values());
 }
 
 #[test]
 fn a_document_without_a_marker_can_follow_an_end() {
-    let run = aws(&[], format!("{SETTINGS}...\n# c\n{POD}")).exits(0);
+    let run = small(&[], format!("{SETTINGS}...\n# c\n{POD}")).exits(0);
     assert_eq!(run.documents().len(), 2);
     assert!(run.text().starts_with(&format!("{SETTINGS}...\n---\n# c\napiVersion")), "{}", run.text());
     assert_eq!(limits(&run.documents()[1])["vpc.amazonaws.com/efa"], "8");
@@ -88,8 +90,7 @@ fn a_document_ends_before_the_directives_of_the_next_file() {
     let files =
         [("a.yaml", "kind: A"), ("b.yaml", "%YAML 1.2\n---\nkind: B\n"), ("c.json", "{\"kind\": \"C\"}\n")];
     let folder = folder(&files);
-    let args =
-        ["mutate", "--policy", "aws-efa", "-f", "a.yaml", "-f", "b.yaml", "-f", "c.json", "-f", "b.yaml"];
+    let args = ["mutate", "--policy", SMALL, "-f", "a.yaml", "-f", "b.yaml", "-f", "c.json", "-f", "b.yaml"];
     let run = run_in(folder.path(), &args, "").exits(0);
     let expected =
         "kind: A\n...\n%YAML 1.2\n---\nkind: B\n---\n{\"kind\": \"C\"}\n...\n%YAML 1.2\n---\nkind: B\n";
@@ -109,20 +110,20 @@ fn text_after_a_json_value_is_an_error_at_its_line() {
         ("\n[1]\n", "line 2, column 1".to_owned()),
     ] {
         let text = format!("{pod}{rest}");
-        let run = aws(&[], &text).exits(2);
+        let run = small(&[], &text).exits(2);
         run.says(&[&format!("document 2: {place}: a JSON value ends before this text")]);
         // A diff of the value before it still applies.
-        let diff = aws(&["-o", "diff"], &text).exits(2);
+        let diff = small(&["-o", "diff"], &text).exits(2);
         let first = text.split_inclusive('\n').next().unwrap();
         assert!(diff.text().contains(&format!("\n-{first}+")), "{}", diff.text());
         let folder = folder(&[("pod.json", &text)]);
-        let args = ["mutate", "--policy", "aws-efa", "-i", "-f", "pod.json"];
+        let args = ["mutate", "--policy", SMALL, "-i", "-f", "pod.json"];
         run_in(folder.path(), &args, "").exits(2).says(&["pod.json stays as it is"]);
         assert_eq!(fs::read_to_string(folder.path().join("pod.json")).unwrap(), text);
     }
     for rest in ["", "\n", " \n# c\n", "\n...\n", "\n---\nkind: B\n", "\n...\n# c\n%YAML 1.2\n---\nkind: B\n"]
     {
-        aws(&[], format!("{pod}{rest}")).exits(0);
+        small(&[], format!("{pod}{rest}")).exits(0);
     }
 }
 
@@ -133,30 +134,30 @@ fn no_number_changes() {
     let more = format!(",\"z\":[{BIG},-0,1E5,0.10000000000000000001]");
     let json = json_pod(&more);
     for format in [&[][..], &["-o", "json"]] {
-        let run = aws(format, &json).exits(0);
+        let run = small(format, &json).exits(0);
         assert!(run.text().contains(&more), "{}", run.text());
     }
     let yaml = format!("{POD}zz:\n- {BIG}\n- 0.10000000000000000001 # why\n- -0\n- 2.50\n");
-    assert!(aws(&[], &yaml).exits(0).text().contains(&yaml[yaml.find("zz:").unwrap()..]));
+    assert!(small(&[], &yaml).exits(0).text().contains(&yaml[yaml.find("zz:").unwrap()..]));
     // In the other form, it would be another number.
     let line = POD.lines().count() + 2;
     let place = format!("line {line}, column 3: 64 bits cannot hold the number `{BIG}`");
-    aws(&["-o", "json"], &yaml).exits(2).writes_nothing().says(&[&place]);
-    aws(&["-o", "yaml"], &json).exits(2).writes_nothing().says(&["line 1, column", BIG]);
+    small(&["-o", "json"], &yaml).exits(2).writes_nothing().says(&[&place]);
+    small(&["-o", "yaml"], &json).exits(2).writes_nothing().says(&["line 1, column", BIG]);
     let exact = yaml.replace(BIG, "18446744073709551615").replace("10000000000000000001", "1");
-    assert_eq!(aws(&["-o", "json"], exact).exits(0).values()[0]["zz"][0], u64::MAX);
+    assert_eq!(small(&["-o", "json"], exact).exits(0).values()[0]["zz"][0], u64::MAX);
 }
 
 /// YAML reads it as a string, as kubectl does.
 #[test]
 fn json_with_a_number_that_has_no_value_is_an_error() {
     for json in [json_pod(",\"z\":1e400"), "{\"z\":\n 1e400}".to_owned()] {
-        aws(&[], &json)
+        small(&[], &json)
             .exits(2)
             .writes_nothing()
             .says(&["document 1: line", "not valid JSON: number out of range"]);
     }
-    let run = aws(&["-o", "json"], "{z: 1e400}\n").exits(0);
+    let run = small(&["-o", "json"], "{z: 1e400}\n").exits(0);
     assert_eq!(run.values()[0]["z"], "1e400");
 }
 
@@ -169,7 +170,7 @@ fn written_again() -> String {
 #[test]
 fn a_number_in_a_part_that_is_written_again_is_an_error() {
     let pod = format!("big: {BIG}\n{}", written_again());
-    let run = mutate(&["--policy", "aws-efa", "--assume-annotated"], pod).exits(2);
+    let run = mutate(&["--policy", SMALL, "--assume-annotated"], pod).exits(2);
     run.writes_nothing().says(&["document 1: line 1, column 6: 64 bits cannot hold the number"]);
 }
 
@@ -178,14 +179,14 @@ fn a_comment_that_is_lost_is_said() {
     let pod = written_again();
     let folder = folder(&[("pod.yaml", &pod), ("other.yaml", POD)]);
     let args =
-        ["mutate", "--policy", "aws-efa", "--assume-annotated", "-i", "-f", "pod.yaml", "-f", "other.yaml"];
+        ["mutate", "--policy", SMALL, "--assume-annotated", "-i", "-f", "pod.yaml", "-f", "other.yaml"];
     let run = run_in(folder.path(), &args, "").exits(0);
     run.says(&[
         "pod.yaml: document 1: line 3: the comment `# first` is not kept, because the lines around it are written again (comment_lost)\n",
         "pod.yaml: document 1: line 6: the comment `# second` is not kept, because the lines around it are written again (comment_lost)\n",
     ]);
     assert_eq!(run.stderr.matches("comment_lost").count(), 2);
-    let run = mutate(&["--policy", "aws-efa", "--assume-annotated", "--report", "json"], &pod).exits(0);
+    let run = mutate(&["--policy", SMALL, "--assume-annotated", "--report", "json"], &pod).exits(0);
     let lost = run.reports().into_iter().find(|report| report["code"] == "comment_lost").unwrap();
     assert_eq!((&lost["outcome"], &lost["document"]), (&"warning".into(), &1.into()));
 }
@@ -204,7 +205,7 @@ fn comments_in_flow_maps_and_explicit_keys_stay() {
         )
         .replace("  containers:", "  volumes: [ # c5\n    ]\n  containers:");
     for (pod, count) in [(flow, 15), (explicit, 5)] {
-        let run = aws(&[], &pod).exits(0);
+        let run = small(&[], &pod).exits(0);
         let kept: Vec<usize> = (1..=count).filter(|n| run.text().contains(&format!("# c{n}\n"))).collect();
         assert_eq!(kept, (1..=count).collect::<Vec<_>>(), "{}", run.text());
         assert_eq!(limits(&run.documents()[0])["vpc.amazonaws.com/efa"], "8");
@@ -221,12 +222,12 @@ fn a_block_at_the_end_of_a_file_without_a_line_end_has_none() {
         ("a: |\n  x\n ", "x\n"),
         ("a: |\n  x\n#", "x\n"),
     ] {
-        assert_eq!(aws(&["-o", "json"], text).exits(0).values()[0]["a"], value, "{text:?}");
+        assert_eq!(small(&["-o", "json"], text).exits(0).values()[0]["a"], value, "{text:?}");
     }
     let pod = POD.replace("metadata:\n  name: trainer\n", "metadata:\n  name: trainer\n  labels: {a: b}\n");
     let (head, rest) = pod.split_at(pod.find("metadata:").unwrap());
     let (metadata, spec) = rest.split_at(rest.find("spec:").unwrap());
     let last = format!("{head}{spec}{}", metadata.trim_end());
-    let run = aws(&[], &last).exits(0);
-    assert_eq!(run.documents()[0], aws(&["-o", "json"], &last).exits(0).values()[0]);
+    let run = small(&[], &last).exits(0);
+    assert_eq!(run.documents()[0], small(&["-o", "json"], &last).exits(0).values()[0]);
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use tempfile::TempDir;
 
-use super::{POD, POLICY, ROOT, SETTINGS, folder, mutate, run_in};
+use super::{POD, POLICY, ROOT, SETTINGS, SMALL, folder, mutate, run_in};
 
 const POLICIES: [&str; 5] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov", "onprem-rdma"];
 
@@ -182,7 +182,7 @@ fn patch_applies_a_diff_and_gives_the_edited_files() {
 fn a_file_that_does_not_change_is_not_written() {
     let folder = folder(&[("a.yaml", SETTINGS), ("b.yaml", POD)]);
     let inode = |name: &str| fs::metadata(folder.path().join(name)).unwrap().ino();
-    let args = ["mutate", "--policy", "aws-efa", "-i", "-f", "."];
+    let args = ["mutate", "--policy", SMALL, "-i", "-f", "."];
     let before = (inode("a.yaml"), inode("b.yaml"));
     run_in(folder.path(), &args, "")
         .exits(0)
@@ -201,7 +201,7 @@ fn the_mode_of_a_file_and_a_link_to_it_stay() {
     let file = folder.path().join("pod.yaml");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
     symlink("pod.yaml", folder.path().join("link.yaml")).unwrap();
-    let args = ["mutate", "--policy", "aws-efa", "-q", "--in-place", "-f", "link.yaml"];
+    let args = ["mutate", "--policy", SMALL, "-q", "--in-place", "-f", "link.yaml"];
     run_in(folder.path(), &args, "").exits(0);
     assert!(fs::symlink_metadata(folder.path().join("link.yaml")).unwrap().is_symlink());
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o640);
@@ -236,12 +236,12 @@ fn a_refused_document_is_not_in_a_diff_and_the_lines_after_it_count_right() {
 
 #[test]
 fn in_place_needs_files_and_prints_no_format() {
-    mutate(&["--policy", "aws-efa", "--in-place"], POD).exits(2).writes_nothing().says(&["--filename"]);
-    let run = mutate(&["--policy", "aws-efa", "--in-place", "-f", "-"], POD).exits(2);
+    mutate(&["--policy", SMALL, "--in-place"], POD).exits(2).writes_nothing().says(&["--filename"]);
+    let run = mutate(&["--policy", SMALL, "--in-place", "-f", "-"], POD).exits(2);
     run.writes_nothing().says(&["`-` is standard input"]);
-    let args = ["--policy", "aws-efa", "--in-place", "-o", "yaml", "-f", "tests/workloads/pod.yaml"];
+    let args = ["--policy", SMALL, "--in-place", "-o", "yaml", "-f", "tests/workloads/pod.yaml"];
     mutate(&args, "").exits(2).writes_nothing().says(&["--output"]);
-    let args = ["--policy", "aws-efa", "--in-place", "-f", "/dev/null"];
+    let args = ["--policy", SMALL, "--in-place", "-f", "/dev/null"];
     mutate(&args, "").exits(2).writes_nothing().says(&["/dev/null", "not a regular file"]);
 }
 
@@ -256,10 +256,10 @@ fn a_second_block_of_annotations_is_an_error_whichever_comes_first() {
           \"spec\": {\"containers\": [{\"name\": \"a\", \"image\": \"i\", \"resources\": {\"limits\": {\"nvidia.com/gpu\": 8}}}]}}"
             .replace('@', super::TRIGGER),
     ] {
-        let run = mutate(&["--policy", "aws-efa"], &pod).exits(2);
+        let run = mutate(&["--policy", SMALL], &pod).exits(2);
         run.writes_nothing().says(&["the key `annotations` appears twice"]);
     }
     // In any other document, it is not this program's affair.
     let pod = POD.replace(super::TRIGGER, "other").replace("spec:\n", &format!("{other}spec:\n"));
-    assert_eq!(mutate(&["--policy", "aws-efa"], &pod).exits(0).text(), pod);
+    assert_eq!(mutate(&["--policy", SMALL], &pod).exits(0).text(), pod);
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::{POD, SETTINGS, TRIGGER, aws, documents, file, folder, limits, mutate, run_in};
+use super::{POD, SETTINGS, SMALL, TRIGGER, aws, documents, file, folder, limits, mutate, run_in, small};
 
 /// The kinds of what came out.
 fn kinds(documents: &[Value]) -> Vec<&str> {
@@ -18,20 +18,20 @@ fn json_pod() -> String {
 
 #[test]
 fn standard_input_is_the_default() {
-    assert_eq!(aws(&[], POD).exits(0).text(), aws(&["-f", "-"], POD).exits(0).text());
-    mutate(&["--policy", "aws-efa"], POD).exits(0).says(&["stdin"]);
+    assert_eq!(small(&[], POD).exits(0).text(), small(&["-f", "-"], POD).exits(0).text());
+    mutate(&["--policy", SMALL], POD).exits(0).says(&["stdin"]);
 }
 
 #[test]
 fn a_file_comes_out_as_its_text_from_standard_input_would() {
     let path = "tests/workloads/torchrun-job.yaml";
-    assert_eq!(aws(&["-f", path], "").exits(0).text(), aws(&[], file(path)).exits(0).text());
+    assert_eq!(small(&["-f", path], "").exits(0).text(), small(&[], file(path)).exits(0).text());
 }
 
 #[test]
 fn several_files_and_standard_input_come_out_in_the_order_given() {
     let folder = folder(&[("a.yaml", &format!("---\n{SETTINGS}")), ("b.yaml", &format!("---\n{POD}"))]);
-    let args = ["mutate", "--policy", "aws-efa", "-q", "-f", "b.yaml", "-f", "-", "-f", "a.yaml"];
+    let args = ["mutate", "--policy", SMALL, "-q", "-f", "b.yaml", "-f", "-", "-f", "a.yaml"];
     let run = run_in(folder.path(), &args, "---\nkind: Piped\n").exits(0);
     assert_eq!(kinds(&run.documents()), ["Pod", "Piped", "ConfigMap"]);
 }
@@ -41,7 +41,7 @@ fn files_without_a_marker_line_stay_documents_of_their_own() {
     let folder =
         folder(&[("a.yaml", "kind: A\n"), ("b.yaml", "kind: B"), ("c.yaml", POD), ("d.yaml", "kind: D\n")]);
     for format in [&[][..], &["-o", "yaml"]] {
-        let args = ["mutate", "--policy", "aws-efa", "-q", "-f", "a.yaml", "-f", "b.yaml", "-f", "c.yaml"];
+        let args = ["mutate", "--policy", SMALL, "-q", "-f", "a.yaml", "-f", "b.yaml", "-f", "c.yaml"];
         let run = run_in(folder.path(), &[&args[..], &["-f", "d.yaml"], format].concat(), "").exits(0);
         assert_eq!(kinds(&run.documents()), ["A", "B", "Pod", "D"], "{}", run.text());
     }
@@ -57,14 +57,14 @@ fn a_folder_gives_its_manifests_by_name_and_nothing_else() {
     ]);
     fs::create_dir(folder.path().join("sub.yaml")).unwrap();
     let run =
-        run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-q", "-f", ".", "-o", "json"], "").exits(0);
+        run_in(folder.path(), &["mutate", "--policy", SMALL, "-q", "-f", ".", "-o", "json"], "").exits(0);
     assert_eq!(kinds(&run.values()), ["A", "Pod", "C"]);
 }
 
 #[test]
 fn the_manifests_of_a_folder_stay_documents_of_their_own() {
     let folder = folder(&[("a.yaml", "kind: A"), ("b.yaml", "kind: B\n"), ("c.yaml", "kind: C\n")]);
-    let run = run_in(folder.path(), &["mutate", "--policy", "aws-efa", "-f", "."], "").exits(0);
+    let run = run_in(folder.path(), &["mutate", "--policy", SMALL, "-f", "."], "").exits(0);
     assert_eq!(kinds(&run.documents()), ["A", "B", "C"], "{}", run.text());
 }
 
@@ -72,22 +72,22 @@ fn the_manifests_of_a_folder_stay_documents_of_their_own() {
 fn a_folder_without_manifests_is_bad_input() {
     let folder = folder(&[("notes.txt", "")]);
     let path = folder.path().to_str().unwrap();
-    aws(&["-f", path], "").exits(2).writes_nothing().says(&[path]);
+    small(&["-f", path], "").exits(2).writes_nothing().says(&[path]);
 }
 
 #[test]
 fn json_goes_in_and_comes_out() {
-    let run = aws(&[], json_pod()).exits(0);
+    let run = small(&[], json_pod()).exits(0);
     assert_eq!(limits(&run.values()[0])["vpc.amazonaws.com/efa"], "8");
     let pretty = serde_json::to_string_pretty(&documents(POD)[0]).unwrap();
-    assert_eq!(aws(&[], pretty).exits(0).values(), run.values());
-    assert_eq!(aws(&["-o", "json"], POD).exits(0).values(), run.values());
+    assert_eq!(small(&[], pretty).exits(0).values(), run.values());
+    assert_eq!(small(&["-o", "json"], POD).exits(0).values(), run.values());
 }
 
 #[test]
 fn json_values_may_follow_one_another_and_stand_among_yaml_documents() {
     let stream = format!("{{\"kind\":\"A\"}}{{\"kind\":\"B\"}}\n---\n{POD}---\n{}\n", json_pod());
-    let run = aws(&["-o", "json"], &stream).exits(0);
+    let run = small(&["-o", "json"], &stream).exits(0);
     assert_eq!(kinds(&run.values()), ["A", "B", "Pod", "Pod"]);
     assert_eq!(run.values()[2], run.values()[3]);
 }
@@ -95,7 +95,7 @@ fn json_values_may_follow_one_another_and_stand_among_yaml_documents() {
 #[test]
 fn any_number_of_json_values_may_stand_on_one_line() {
     let text = r#"{"kind":"A"}{"kind":"B"} {"kind":"C"}{"kind":"D"}"#;
-    let run = aws(&["-o", "json"], text).exits(0);
+    let run = small(&["-o", "json"], text).exits(0);
     assert_eq!(kinds(&run.values()), ["A", "B", "C", "D"]);
 }
 
@@ -103,7 +103,7 @@ fn any_number_of_json_values_may_stand_on_one_line() {
 fn a_document_may_begin_on_its_marker_line() {
     let pod = documents(POD)[0].to_string();
     let stream = format!("--- {{kind: A}}\n--- {pod}\n--- # b\nkind: B\n");
-    let run = aws(&[], &stream).exits(0);
+    let run = small(&[], &stream).exits(0);
     assert_eq!(kinds(&run.documents()), ["A", "Pod", "B"], "{}", run.text());
     assert!(
         run.text().starts_with("--- {kind: A}\n") && run.text().ends_with("--- # b\nkind: B\n"),
@@ -114,33 +114,33 @@ fn a_document_may_begin_on_its_marker_line() {
 
 #[test]
 fn json_values_on_one_line_become_yaml_documents() {
-    let run = aws(&["-o", "yaml"], r#"{"kind":"A"}{"kind":"B"}"#).exits(0);
+    let run = small(&["-o", "yaml"], r#"{"kind":"A"}{"kind":"B"}"#).exits(0);
     assert_eq!(kinds(&run.documents()), ["A", "B"], "{}", run.text());
 }
 
 #[test]
 fn a_brace_in_a_quoted_scalar_or_comment_does_not_end_a_flow_mapping() {
     for text in ["{kind: 'a}', b: 1}\n", "{kind: a, # }\n b: 1}\n", "{kind: \"}\", b: '{'}\n"] {
-        assert_eq!(aws(&[], text).exits(0).text(), text);
+        assert_eq!(small(&[], text).exits(0).text(), text);
     }
 }
 
 #[test]
 fn empty_and_comment_only_documents_are_passed_on() {
     let stream = format!("---\n---\n# nothing\n---\n\n---\n{SETTINGS}---\n# the end\n");
-    assert_eq!(aws(&[], &stream).exits(0).text(), stream);
+    assert_eq!(small(&[], &stream).exits(0).text(), stream);
 }
 
 #[test]
 fn empty_and_comment_only_documents_are_no_json_values() {
     let stream = format!("---\n---\n# nothing\n---\n\n---\n{SETTINGS}---\n# the end\n");
-    assert_eq!(kinds(&aws(&["-o", "json"], &stream).exits(0).values()), ["ConfigMap"]);
+    assert_eq!(kinds(&small(&["-o", "json"], &stream).exits(0).values()), ["ConfigMap"]);
 }
 
 #[test]
 fn no_input_at_all_is_no_error() {
     for text in ["", "\n", "# only a comment", "---\n", "---\n---\n"] {
-        let run = mutate(&["--policy", "aws-efa"], text).exits(0);
+        let run = mutate(&["--policy", SMALL], text).exits(0);
         assert_eq!((run.text(), run.stderr.as_str()), (text, ""));
     }
 }
@@ -148,13 +148,13 @@ fn no_input_at_all_is_no_error() {
 #[test]
 fn a_directive_belongs_to_the_document_after_it() {
     let stream = format!("%YAML 1.1\n---\n{POD}...\n---\n{SETTINGS}");
-    assert_eq!(kinds(&aws(&["-o", "json"], &stream).exits(0).values()), ["Pod", "ConfigMap"]);
+    assert_eq!(kinds(&small(&["-o", "json"], &stream).exits(0).values()), ["Pod", "ConfigMap"]);
 }
 
 #[test]
 fn a_byte_order_mark_is_no_part_of_the_manifest() {
-    let run = aws(&["-o", "json"], format!("\u{feff}{POD}")).exits(0);
-    assert_eq!(run.values(), aws(&["-o", "json"], POD).exits(0).values());
+    let run = small(&["-o", "json"], format!("\u{feff}{POD}")).exits(0);
+    assert_eq!(run.values(), small(&["-o", "json"], POD).exits(0).values());
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn templates_are_found_in_kinds_that_nobody_has_heard_of() {
     let pod = &documents(POD)[0];
     let workload = json!({"apiVersion": "example.io/v1", "kind": "Unheard", "metadata": {"name": "u"},
         "spec": {"groups": [{"a/b": {"metadata": pod["metadata"], "spec": pod["spec"]}}]}});
-    let run = mutate(&["--policy", "aws-efa", "--report", "json"], workload.to_string()).exits(0);
+    let run = mutate(&["--policy", SMALL, "--report", "json"], workload.to_string()).exits(0);
     assert_eq!(run.reports()[0]["path"], "/spec/groups/0/a~1b");
     assert_eq!(limits(&run.values()[0]["spec"]["groups"][0]["a/b"])["vpc.amazonaws.com/efa"], "8");
 }
@@ -200,17 +200,17 @@ fn the_trigger_on_the_workload_itself_is_not_the_templates() {
     };
     let (with, without) = (json!({TRIGGER: "true"}), json!({"team": "a"}));
     let left_alone = job(&with, &without);
-    assert_eq!(aws(&[], &left_alone).exits(0).text(), left_alone);
+    assert_eq!(small(&[], &left_alone).exits(0).text(), left_alone);
     let served = job(&without, &with);
-    assert_ne!(aws(&[], &served).exits(0).text(), served);
+    assert_ne!(small(&[], &served).exits(0).text(), served);
 }
 
 #[test]
 fn what_only_looks_like_a_template_is_left_alone() {
     let schema = "kind: CustomResourceDefinition\nspec:\n  schema:\n    spec: {containers: {type: array}}\n";
-    assert_eq!(mutate(&["--policy", "aws-efa"], schema).exits(0).text(), schema);
+    assert_eq!(mutate(&["--policy", SMALL], schema).exits(0).text(), schema);
     for text in ["5\n", "[1, spec, null]\n", "just text\n", "spec: {containers: []}\n"] {
-        assert_eq!(aws(&[], text).exits(0).text(), text);
+        assert_eq!(small(&[], text).exits(0).text(), text);
     }
 }
 
@@ -218,7 +218,7 @@ fn what_only_looks_like_a_template_is_left_alone() {
 fn a_template_of_a_chart_is_told_from_a_manifest() {
     let template = "kind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n";
     let hint = "helm template . | fabric-injector mutate -f -";
-    aws(&[], template).exits(2).says(&["hint: `{{ … }}` is no YAML", hint]);
-    let run = aws(&[], "a: [\n").exits(2);
+    small(&[], template).exits(2).says(&["hint: `{{ … }}` is no YAML", hint]);
+    let run = small(&[], "a: [\n").exits(2);
     assert!(!run.stderr.contains("helm"), "{}", run.stderr);
 }

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use super::{ROOT, Run, finish, mutate, run_in};
+use super::{ROOT, Run, SMALL, finish, mutate, run_in};
 
 /// Fails unless the input is refused soon and clearly; an unoptimized build may take its time.
 #[track_caller]
 fn refused_soon(text: &str, message: &str) {
-    let run = mutate(&["--policy", "aws-efa"], text).exits(2);
+    let run = mutate(&["--policy", SMALL], text).exits(2);
     run.writes_nothing().says(&["stdin", "document 1", "line ", message]);
     assert!(run.stderr.len() < 4096, "the message has {} bytes", run.stderr.len());
 }
@@ -19,7 +19,7 @@ fn within_memory(text: &str) -> Run {
     let mut command = Command::new("/bin/sh");
     command.env_clear().current_dir(ROOT);
     command.args(["-c", "ulimit -v 524288 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_fabric-injector")]);
-    finish(command.args(["mutate", "--policy", "aws-efa", "-q"]), text.as_bytes())
+    finish(command.args(["mutate", "--policy", SMALL, "-q"]), text.as_bytes())
 }
 
 /// A key with a value, then `levels` keys, each with nine aliases of the one before.
@@ -80,7 +80,7 @@ fn merging_a_large_map_does_not_take_for_ever() {
     let entries: Vec<String> = (0..45_000).map(|at| format!("  key{at}: 1\n")).collect();
     let entries = entries.concat();
     let text = format!("a: &a\n{entries}b:\n  <<: *a\n  c: 1\n");
-    let run = mutate(&["--policy", "aws-efa"], &text);
+    let run = mutate(&["--policy", SMALL], &text);
     assert!(matches!(run.status, Some(0 | 2)), "{:?} {}", run.status, run.stderr);
 }
 
@@ -101,7 +101,7 @@ fn ten_thousand_levels_of_flow_style_are_called_what_they_are() {
     for text in
         [format!("a: {}", "[".repeat(10_000)), format!("{}1{}", "{\"a\":".repeat(10_000), "}".repeat(10_000))]
     {
-        let run = mutate(&["--policy", "aws-efa"], &text).exits(2);
+        let run = mutate(&["--policy", SMALL], &text).exits(2);
         assert!(run.stderr.contains("nest"), "{}", run.stderr);
         assert!(!run.stderr.contains("not valid YAML"), "{}", run.stderr);
     }
@@ -130,7 +130,7 @@ fn a_policy_and_a_values_file_are_read_within_the_same_bounds() {
 #[test]
 fn an_endless_line_of_blanks_or_markers_is_read_in_linear_time() {
     for text in [" ".repeat(1_000_000), "---\n".repeat(100_000), "{}\n".repeat(20_000)] {
-        let run = run_in(Path::new(ROOT), &["mutate", "--policy", "aws-efa", "-q"], &text).exits(0);
+        let run = run_in(Path::new(ROOT), &["mutate", "--policy", SMALL, "-q"], &text).exits(0);
         assert!(run.text() == text);
     }
 }

@@ -1,6 +1,6 @@
 //! A `List` is read item by item, with the output that it has as a whole.
 
-use super::mutate;
+use super::{SMALL, mutate};
 
 /// Fails unless the `List` comes out as it does below a comment with which it is too long to be read item by item.
 #[track_caller]
@@ -9,7 +9,7 @@ fn assert_same_as_a_whole(list: &str) {
     for output in ["yaml", "json"] {
         let run = |length: usize| {
             let head = comment(length);
-            let run = mutate(&["--policy", "aws-efa", "-o", output], format!("{head}{list}"));
+            let run = mutate(&["--policy", SMALL, "-o", output], format!("{head}{list}"));
             (run.status, run.text().replace(&head, ""), run.stderr)
         };
         assert_eq!(run(1), run(5000), "{list}");
@@ -59,7 +59,7 @@ fn the_items_of_a_list_in_json_keep_their_layout() {
     // White space that is too long to be read with each item.
     let blank = "\n".repeat(5000);
     for output in ["yaml", "json"] {
-        let run = |text: &str| mutate(&["--policy", "aws-efa", "-q", "-o", output], text).exits(0);
+        let run = |text: &str| mutate(&["--policy", SMALL, "-q", "-o", output], text).exits(0);
         assert_eq!(run(&list).text(), run(&format!("{blank}{list}")).text().trim_start());
     }
 }

@@ -56,7 +56,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use samples::{POD, POLICY, ROOT, SETTINGS, TRIGGER, all_workloads, file, folder, workloads};
+use samples::{POD, POLICY, ROOT, SETTINGS, SMALL, TRIGGER, all_workloads, file, folder, workloads};
 
 /// What a run of the program left behind.
 #[derive(Debug)]
@@ -151,6 +151,11 @@ fn mutate(args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
     run(&[&["mutate"], args].concat(), stdin)
 }
 
+/// Runs `mutate` with a small policy and no report.
+fn small(args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
+    mutate(&[&["--policy", SMALL, "--quiet"], args].concat(), stdin)
+}
+
 /// Runs `mutate` with the policy `aws-efa` and no report.
 fn aws(args: &[&str], stdin: impl AsRef<[u8]>) -> Run {
     mutate(&[&["--policy", "aws-efa", "--quiet"], args].concat(), stdin)
@@ -219,7 +224,7 @@ fn limits(pod: &Value) -> &Value {
     &pod["spec"]["containers"][0]["resources"]["limits"]
 }
 
-/// How many EFA interfaces the pod asks for that came out.
+/// How many SMALL interfaces the pod asks for that came out.
 #[track_caller]
 fn efa(run: &Run) -> String {
     let documents = run.documents();

@@ -6,7 +6,7 @@ use std::path::Path;
 use json_patch::Patch;
 use serde_json::{Value, json};
 
-use super::{POD, SETTINGS, all_workloads, aws, documents, mutate};
+use super::{POD, SETTINGS, SMALL, all_workloads, documents, mutate, small};
 
 /// The values of a run with `-o json`, those of blank documents left out.
 fn values(run: &super::Run) -> Vec<Value> {
@@ -16,15 +16,15 @@ fn values(run: &super::Run) -> Vec<Value> {
 #[test]
 fn the_default_and_yaml_and_json_say_the_same() {
     let stream = all_workloads();
-    let json = values(&aws(&["-o", "json"], &stream).exits(0));
+    let json = values(&small(&["-o", "json"], &stream).exits(0));
     assert!(json.len() > 20);
-    assert_eq!(aws(&["-o", "yaml"], &stream).exits(0).documents(), json);
-    assert_eq!(aws(&[], &stream).exits(0).documents(), json);
+    assert_eq!(small(&["-o", "yaml"], &stream).exits(0).documents(), json);
+    assert_eq!(small(&[], &stream).exits(0).documents(), json);
 }
 
 #[test]
 fn json_is_one_value_after_another() {
-    let run = aws(&["-o", "json"], format!("{SETTINGS}---\n{POD}")).exits(0);
+    let run = small(&["-o", "json"], format!("{SETTINGS}---\n{POD}")).exits(0);
     let kinds: Vec<_> = run.values().iter().map(|value| value["kind"].clone()).collect();
     assert_eq!(kinds, ["ConfigMap", "Pod"]);
     assert_eq!(run.values()[0], documents(SETTINGS)[0]);
@@ -32,9 +32,9 @@ fn json_is_one_value_after_another() {
 
 #[test]
 fn yaml_of_changed_json_is_yaml() {
-    let run = aws(&["-o", "yaml"], documents(POD)[0].to_string()).exits(0);
+    let run = small(&["-o", "yaml"], documents(POD)[0].to_string()).exits(0);
     assert!(run.text().starts_with("apiVersion: v1\nkind: Pod\n"), "{}", run.text());
-    assert_eq!(run.documents(), aws(&[], POD).exits(0).documents());
+    assert_eq!(run.documents(), small(&[], POD).exits(0).documents());
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn a_patch_turns_each_changed_document_into_what_json_prints() {
 #[test]
 fn a_patch_is_one_object_a_line_with_its_document_and_paths_from_the_root() {
     let list = super::file("tests/workloads/list.yaml");
-    let run = aws(&["-o", "patch"], format!("---\n{SETTINGS}---\n{list}---\n{POD}")).exits(0);
+    let run = small(&["-o", "patch"], format!("---\n{SETTINGS}---\n{list}---\n{POD}")).exits(0);
     let lines = run.lines();
     assert_eq!(lines.len(), 2, "{}", run.text());
     let places = [(2, "List", "/items/1/"), (3, "Pod/trainer", "/")];
@@ -89,7 +89,7 @@ fn a_patch_is_one_object_a_line_with_its_document_and_paths_from_the_root() {
 #[test]
 fn documents_that_do_not_change_have_neither_patch_nor_diff() {
     for format in ["patch", "diff"] {
-        aws(&["-o", format, "-f", "tests/workloads/untriggered.yaml"], "").exits(0).writes_nothing();
+        small(&["-o", format, "-f", "tests/workloads/untriggered.yaml"], "").exits(0).writes_nothing();
     }
 }
 
@@ -115,7 +115,7 @@ fn hunks(text: &str) -> Vec<([usize; 4], Vec<&str>)> {
 
 #[test]
 fn a_diff_is_unified_and_leads_to_the_yaml_that_comes_out() {
-    let run = aws(&["-o", "diff"], POD).exits(0);
+    let run = small(&["-o", "diff"], POD).exits(0);
     let mut head = run.text().lines();
     assert!(
         head.next().is_some_and(|line| line.starts_with("--- ") && line.contains("stdin")),
@@ -127,7 +127,7 @@ fn a_diff_is_unified_and_leads_to_the_yaml_that_comes_out() {
         "{}",
         run.text()
     );
-    let yaml = aws(&["-o", "yaml"], POD).exits(0);
+    let yaml = small(&["-o", "yaml"], POD).exits(0);
     let new: Vec<&str> = yaml.text().lines().collect();
     let old: Vec<&str> = POD.lines().collect();
     let hunks = hunks(run.text());
@@ -148,7 +148,7 @@ fn a_diff_is_unified_and_leads_to_the_yaml_that_comes_out() {
 fn a_diff_names_each_file_once() {
     let folder =
         super::folder(&[("a.yaml", &format!("---\n{POD}---\n{SETTINGS}---\n{POD}")), ("b.yaml", POD)]);
-    let args = ["mutate", "--policy", "aws-efa", "-q", "-o", "diff", "-f", "a.yaml", "-f", "b.yaml"];
+    let args = ["mutate", "--policy", SMALL, "-q", "-o", "diff", "-f", "a.yaml", "-f", "b.yaml"];
     let run = super::run_in(folder.path(), &args, "").exits(0);
     let heads = |mark| run.text().lines().filter(|line| line.starts_with(mark)).collect::<Vec<_>>();
     assert_eq!(heads("--- "), ["--- a/a.yaml", "--- a/b.yaml"]);
@@ -157,8 +157,8 @@ fn a_diff_names_each_file_once() {
 
 #[test]
 fn a_diff_has_no_colour_in_a_pipe() {
-    assert!(!aws(&["-o", "diff"], POD).exits(0).text().contains('\u{1b}'));
-    assert!(!mutate(&["--policy", "aws-efa"], format!("{POD}---\na: [")).exits(2).stderr.contains('\u{1b}'));
+    assert!(!small(&["-o", "diff"], POD).exits(0).text().contains('\u{1b}'));
+    assert!(!mutate(&["--policy", SMALL], format!("{POD}---\na: [")).exits(2).stderr.contains('\u{1b}'));
 }
 
 /// The output of `mutate -o diff` on a terminal, with these variables in its environment.
@@ -172,7 +172,7 @@ fn on_terminal(variables: &[(&str, &str)]) -> String {
     let name = ptsname(&controller, Vec::new()).unwrap().into_string().unwrap();
     let terminal = std::fs::OpenOptions::new().write(true).open(name).unwrap();
     let mut command = super::command(Path::new(super::ROOT));
-    command.args(["mutate", "--policy", "aws-efa", "-q", "-o", "diff", "-f", "tests/workloads/pod.yaml"]);
+    command.args(["mutate", "--policy", SMALL, "-q", "-o", "diff", "-f", "tests/workloads/pod.yaml"]);
     let mut child = command.envs(variables.iter().copied()).stdout(terminal).spawn().unwrap();
     // With the command goes its end of the terminal, and a read fails once that is closed.
     drop(command);

@@ -231,6 +231,16 @@ fn the_exit_status_tells_errors_from_warnings() {
     check(&[("lab.yaml", &warned)], &["lab.yaml"]).exits(0).says(&["0 errors and 1 warning in 1 file"]);
     check(&[("lab.yaml", &warned)], &["--fail-on-warning", "lab.yaml"]).exits(1);
     check(&[("lab.yaml", POLICY)], &["--fail-on-warning", "lab.yaml"]).exits(0);
+    for (option, status) in [
+        ("warning", 1),
+        ("warning=template_braces", 1),
+        ("warning=tiny_amount,template_braces", 1),
+        ("warning=tiny_amount", 0),
+        ("warning=template_brace", 2),
+        ("error", 2),
+    ] {
+        check(&[("lab.yaml", &warned)], &["--fail-on", option, "lab.yaml"]).exits(status);
+    }
     let wrong = with_value("${nope}");
     check(&[("lab.yaml", &wrong)], &["lab.yaml"]).exits(2).says(&["1 error and 0 warnings in 1 file"]);
     check(&[], &["lab.yaml"]).exits(2);

@@ -72,7 +72,7 @@ fn a_case_that_fails_shows_only_what_differs() {
 }
 
 #[test]
-fn json_and_junit_have_every_case_and_difference() {
+fn every_format_has_each_case_and_difference() {
     let folder = lab(&[PASSES, FAILS]);
     let report = test(&folder, &["-o", "json"]).exits(1).values().remove(0);
     assert_eq!((&report["passed"], &report["failed"]), (&Value::from(1), &Value::from(1)));
@@ -81,8 +81,20 @@ fn json_and_junit_have_every_case_and_difference() {
     assert_eq!(report["cases"][1]["differences"][0]["actual"], "16");
     let junit = test(&folder, &["-o", "junit"]).exits(1);
     assert!(junit.text().contains("<testsuites tests=\"2\" failures=\"1\">"), "{}", junit.text());
-    assert!(junit.text().contains("name=\"eight GPUs\"/>"), "{}", junit.text());
+    assert!(junit.text().contains("name=\"eight GPUs\" time=\"0."), "{}", junit.text());
     assert!(junit.text().contains("<failure message="), "{}", junit.text());
+    let (line, ..) = place(&fs::read_to_string(folder.path().join("tests/lab.yaml")).unwrap(), "too many");
+    let github = test(&folder, &["-o", "github"]).exits(1);
+    let command =
+        format!("::error file=tests/lab.yaml,line={line},col=1,endColumn=2,title=case_failed::too many%0A");
+    assert!(github.text().starts_with(&command), "{}", github.text());
+    assert_eq!(github.text().lines().count(), 1);
+    let sarif = test(&folder, &["-o", "sarif", "--require-coverage"]).exits(1).values().remove(0);
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    assert_eq!(results[0]["ruleId"], "case_failed");
+    assert_eq!(results[0]["locations"][0]["physicalLocation"]["region"]["startLine"], line);
+    assert!(results.iter().any(|result| result["ruleId"] == "not_covered"), "{sarif}");
+    test(&folder, &["-o", "github", "--filter", "eight"]).exits(0).writes_nothing();
 }
 
 #[test]

@@ -9,6 +9,9 @@ use tempfile::TempDir;
 /// Where the repository is.
 pub(crate) const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
+/// A small policy for tests that need any one.
+pub(crate) const SMALL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cli/small.yaml");
+
 /// The trigger's annotation.
 pub(crate) const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
 

@@ -2,7 +2,7 @@
 
 use super::{POD, POLICY, aws, efa, folder, mutate, run_in};
 
-/// The pod on nodes with 4 EFA interfaces for each GPU.
+/// The pod on nodes with 4 SMALL interfaces for each GPU.
 fn on_p5() -> String {
     POD.replace("spec:\n", "spec:\n  nodeSelector:\n    node.kubernetes.io/instance-type: p5.48xlarge\n")
 }

@@ -6,13 +6,13 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Instant;
 
-use super::{POD, SETTINGS, command, folder, mutate, wait};
+use super::{POD, SETTINGS, SMALL, command, folder, mutate, wait};
 
 #[test]
 fn standard_output_carries_data_only() {
     let stream = format!("---\n{SETTINGS}---\na: [\n---\n{POD}");
     for report in ["text", "json"] {
-        let run = mutate(&["--policy", "aws-efa", "--report", report, "-o", "json"], &stream).exits(2);
+        let run = mutate(&["--policy", SMALL, "--report", report, "-o", "json"], &stream).exits(2);
         assert_eq!(run.values().len(), 2);
         assert!(!run.stderr.is_empty());
     }
@@ -27,7 +27,7 @@ fn many() -> String {
 fn a_broken_pipe_is_no_error() {
     let folder = folder(&[("many.yaml", &many())]);
     let mut command = command(folder.path());
-    command.args(["mutate", "--policy", "aws-efa", "-f", "many.yaml"]);
+    command.args(["mutate", "--policy", SMALL, "-f", "many.yaml"]);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut first = String::new();
@@ -44,7 +44,7 @@ fn a_reader_that_leaves_the_report_does_not_stop_the_data() {
     let pods = format!("---\n{}", POD.replace("\"true\"", "\"false\"")).repeat(2_000);
     let folder = folder(&[("many.yaml", &pods)]);
     let mut command = command(folder.path());
-    command.args(["mutate", "--policy", "aws-efa", "-f", "many.yaml"]);
+    command.args(["mutate", "--policy", SMALL, "-f", "many.yaml"]);
     let mut child =
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stderr.take());
@@ -58,7 +58,7 @@ fn a_reader_that_leaves_the_report_does_not_stop_the_data() {
 #[test]
 fn a_full_disk_is_an_error() {
     let mut command = command(std::path::Path::new(super::ROOT));
-    command.args(["mutate", "--policy", "aws-efa", "-q", "-f", "tests/workloads/pod.yaml"]);
+    command.args(["mutate", "--policy", SMALL, "-q", "-f", "tests/workloads/pod.yaml"]);
     let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
     let output = command.stdin(Stdio::null()).stdout(full).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -92,7 +92,7 @@ fn output_before_the_end(args: &[&str], text: String) -> Vec<u8> {
 
 #[test]
 fn documents_are_served_before_the_input_ends() {
-    let written = output_before_the_end(&["mutate", "--policy", "aws-efa", "-q"], many());
+    let written = output_before_the_end(&["mutate", "--policy", SMALL, "-q"], many());
     assert_eq!(written.len(), many().len());
 }
 

@@ -1,16 +1,16 @@
 //! What is not to change comes out as it went in, to the byte; what changes keeps its text, its values and their order.
 
-use super::{POD, SETTINGS, aws, documents, file, mutate};
+use super::{POD, SETTINGS, SMALL, documents, file, mutate, small};
 
 #[test]
 fn an_untriggered_file_comes_out_byte_for_byte() {
     let text = file("tests/workloads/untriggered.yaml");
     for format in [&[][..], &["-o", "yaml"]] {
         assert_eq!(
-            aws(&[&["-f", "tests/workloads/untriggered.yaml"], format].concat(), "").exits(0).text(),
+            small(&[&["-f", "tests/workloads/untriggered.yaml"], format].concat(), "").exits(0).text(),
             text
         );
-        assert_eq!(aws(format, &text).exits(0).text(), text);
+        assert_eq!(small(format, &text).exits(0).text(), text);
     }
 }
 
@@ -20,7 +20,7 @@ fn a_triggered_pod_that_is_left_alone_comes_out_byte_for_byte() {
         POD.replace("annotations:\n", "annotations:\n    kubernetes.io/config.mirror:   abc # kubelet\n");
     let no_gpu = POD.replace("nvidia.com/gpu: 8", "cpu:   8 # no GPU");
     for (text, reason) in [(mirror, "mirror_pod"), (no_gpu, "no_gpu_container")] {
-        let run = mutate(&["--policy", "aws-efa", "--report", "json"], &text).exits(0);
+        let run = mutate(&["--policy", SMALL, "--report", "json"], &text).exits(0);
         assert_eq!(run.text(), text);
         assert_eq!(run.reports()[0]["reason"], reason);
     }
@@ -38,7 +38,7 @@ fn windows_line_ends_and_odd_white_space_are_kept() {
         "{\"kind\": \"A\"}\n\n\n",
         "a: &x {b: 1}\nc: *x\n<<: {d: 1}\n!!str e: !custom f\n",
     ] {
-        assert_eq!(aws(&[], text).exits(0).text(), text);
+        assert_eq!(small(&[], text).exits(0).text(), text);
     }
 }
 
@@ -51,7 +51,7 @@ fn json_that_does_not_change_keeps_its_layout() {
         "{\"big\":123456789012345678901234567890}\n",
     ] {
         for format in [&[][..], &["-o", "json"]] {
-            assert_eq!(aws(format, text).exits(0).text(), text);
+            assert_eq!(small(format, text).exits(0).text(), text);
         }
     }
 }
@@ -64,28 +64,28 @@ fn a_helm_stream_keeps_the_bytes_around_a_changed_document() {
     let after = format!("---\n# Source: chart/templates/last.yaml\n{SETTINGS}  # the end\n\n");
     let stream = format!("{before}---\n# Source: chart/templates/pod.yaml\n{POD}{after}");
     for format in [&[][..], &["-o", "yaml"]] {
-        let run = aws(format, &stream).exits(0);
+        let run = small(format, &stream).exits(0);
         let middle = run.text().strip_prefix(&before).expect("the beginning is as it was");
         let middle = middle.strip_suffix(&after).expect("the end is as it was");
         assert!(middle.starts_with("---\n"), "{middle}");
-        assert_eq!(documents(middle), documents(aws(&[], POD).exits(0).text()));
+        assert_eq!(documents(middle), documents(small(&[], POD).exits(0).text()));
     }
 }
 
 #[test]
 fn a_changed_document_between_windows_lines_leaves_them_alone() {
     let stream = format!("kind: A\r\n---\r\n{}---\r\nkind: B\r\n", POD.replace('\n', "\r\n"));
-    let run = aws(&[], &stream).exits(0);
+    let run = small(&[], &stream).exits(0);
     assert!(run.text().starts_with("kind: A\r\n---\r\n"), "{:?}", run.text());
     assert!(run.text().ends_with("---\r\nkind: B\r\n"), "{:?}", run.text());
-    assert_eq!(run.documents()[1], documents(aws(&[], POD).exits(0).text())[0]);
+    assert_eq!(run.documents()[1], documents(small(&[], POD).exits(0).text())[0]);
 }
 
 /// The YAML of a pod with this label, from a manifest in JSON.
 fn labelled(key: &str, value: &str) -> String {
     let mut pod = documents(POD).remove(0);
     pod["metadata"]["labels"][key] = value.into();
-    aws(&["-o", "yaml"], pod.to_string()).exits(0).text().to_owned()
+    small(&["-o", "yaml"], pod.to_string()).exits(0).text().to_owned()
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn keys_that_yaml_1_1_reads_as_something_else_come_out_quoted() {
 fn quotes_stay_as_they_are() {
     for label in ["'n': x", "\"on\": 'y'", "k: '0755'", "k: \"190:20\""] {
         let pod = POD.replace("  annotations:\n", &format!("  labels:\n    {label}\n  annotations:\n"));
-        let run = aws(&[], &pod).exits(0);
+        let run = small(&[], &pod).exits(0);
         assert!(run.text().contains(&format!("    {label}\n")), "{}", run.text());
     }
 }
@@ -141,7 +141,7 @@ fn plain_scalars_are_read_as_kubectl_reads_them() {
         "spec:\n",
         "spec:\n  hostIPC: on\n  priority: 0x10\n  terminationGracePeriodSeconds: 0755\n",
     );
-    let run = aws(&["-o", "json"], &pod).exits(0);
+    let run = small(&["-o", "json"], &pod).exits(0);
     let spec = &run.values()[0]["spec"];
     assert_eq!((&spec["hostIPC"], &spec["priority"]), (&true.into(), &16.into()));
     assert_eq!(spec["terminationGracePeriodSeconds"], 493);
@@ -152,7 +152,7 @@ fn keys_keep_their_order_and_unknown_fields_survive() {
     let pod = POD
         .replace("spec:\n", "zeta: 1\nspec:\n  fieldOfTomorrow: {z: 1, a: [2, {w: null}]}\n")
         .replace("    image:", "    alsoNew: \"0\"\n    image:");
-    let run = aws(&["-o", "json"], &pod).exits(0);
+    let run = small(&["-o", "json"], &pod).exits(0);
     let value = &run.values()[0];
     assert_eq!(value["spec"]["fieldOfTomorrow"].to_string(), r#"{"z":1,"a":[2,{"w":null}]}"#);
     assert_eq!(value["spec"]["containers"][0]["alsoNew"], "0");
@@ -170,7 +170,7 @@ fn aliases_and_merge_keys_mean_what_they_say() {
             "    image: registry.example/train:1\n",
             "    <<: *common\n    tty: false\n    workingDir: &dir /work\n    args: [*dir]\n",
         );
-    let run = aws(&[], &pod).exits(0);
+    let run = small(&[], &pod).exits(0);
     let container = &run.documents()[0]["spec"]["containers"][0];
     assert_eq!(container["image"], "registry.example/train:1");
     assert_eq!((&container["tty"], &container["args"][0]), (&false.into(), &"/work".into()));
@@ -183,6 +183,6 @@ fn text_of_several_lines_reads_back_as_it_was() {
     let mut pod = documents(POD).remove(0);
     pod["spec"]["containers"][0]["args"] =
         serde_json::json!([script, " lead", "trail ", "a: b", "- c", "\u{7}\u{2028}"]);
-    let run = aws(&["-o", "yaml"], pod.to_string()).exits(0);
+    let run = small(&["-o", "yaml"], pod.to_string()).exits(0);
     assert_eq!(run.documents()[0]["spec"]["containers"][0]["args"], pod["spec"]["containers"][0]["args"]);
 }

@@ -1,10 +1,8 @@
-//! One test for each fault that NVIDIA's own Kyverno policies have, and for each fact of a cloud that is easy
-//! to get wrong, with the built-in policies.
-mod aws;
+//! Facts of a cloud that are easy to get wrong and that no case in `policies/tests` can say: tables of machines, policies
+//! that share one values file, and a topology file.
 mod azure;
-mod every_cloud;
-mod gcp;
 mod gcp_fabrics;
 mod machines;
-mod manifests;
 mod oci;
+mod parts;
+mod values;

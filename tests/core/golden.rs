@@ -23,8 +23,13 @@ use serde_json::Value;
 use cases::{Case, cases, root};
 
 /// The patches of served pods are wanted.
-const PATCHES: Wanted =
-    Wanted { patches: true, summary: false, findings: false, annotation: TriggerAnnotation::Required };
+const PATCHES: Wanted<'_> = Wanted {
+    patches: true,
+    summary: false,
+    findings: false,
+    annotation: TriggerAnnotation::Required,
+    namespace: None,
+};
 
 /// What the binary puts out: standard output, and the report on standard error.
 fn through_binary(case: &Case) -> (String, String) {

@@ -17,9 +17,6 @@ pub(crate) const TRIGGER: &str = "nmp.nvidia.com/enable-multi-node-networking";
 pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
-/// Every built-in policy.
-pub(crate) const EVERY_POLICY: [&str; 4] = ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"];
-
 /// The folder of the project.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -169,14 +166,6 @@ pub(crate) fn served(policy: &str, sets: &[(&str, &str)], pod: Value) -> Served 
     Served::of(serve(policy, sets, pod))
 }
 
-/// The code that says why a pod was left as it came.
-pub(crate) fn left_alone(policy: &str, pod: &Value) -> String {
-    let mutation = serve(policy, &[], pod.clone());
-    let Outcome::Unchanged { pod: after, reason } = mutation.outcome else { panic!("{mutation:#?}") };
-    assert_eq!(after, *pod);
-    reason.code().to_owned()
-}
-
 impl Served {
     #[track_caller]
     pub(crate) fn of(mutation: Mutation) -> Self {
@@ -216,14 +205,6 @@ impl Served {
             .map(|entry| (entry["name"].as_str().unwrap(), entry["value"].as_str().unwrap()))
             .filter(|(name, _)| beginnings.iter().any(|beginning| name.starts_with(beginning)))
             .collect()
-    }
-
-    /// The volume that a container mounts at a path.
-    pub(crate) fn mounted(&self, container: &str, path: &str) -> Option<&Value> {
-        let mut mounts = items(&self.container(container)["volumeMounts"]).iter();
-        let mount = mounts.find(|mount| mount["mountPath"] == path)?;
-        let mut volumes = items(&self.pod["spec"]["volumes"]).iter();
-        Some(volumes.find(|volume| volume["name"] == mount["name"]).unwrap())
     }
 
     pub(crate) fn annotation(&self, key: &str) -> Option<&str> {

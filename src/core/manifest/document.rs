@@ -24,7 +24,7 @@ pub fn inject(
     policies: &PolicySet,
     document: &mut Document,
     piece: &RawDocument,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
 ) -> Result<InjectedDocument, DocumentError> {
     inject_at(0, policies, document, piece, wanted)
 }
@@ -35,7 +35,7 @@ fn inject_at(
     policies: &PolicySet,
     document: &mut Document,
     piece: &RawDocument,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
 ) -> Result<InjectedDocument, DocumentError> {
     let mut injected = InjectedDocument::default();
     let Some(mut root) = document.value.take() else { return Ok(injected) };
@@ -77,7 +77,7 @@ pub fn inject_item(
     list: &mut Value,
     index: usize,
     document: &mut Document,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
 ) -> InjectedDocument {
     let mut injected = InjectedDocument::default();
     let Some(mut alone) = document.value.take() else { return injected };
@@ -100,13 +100,14 @@ fn inject_templates(
     root: &mut Value,
     pointer: &str,
     found: Vec<Found>,
-    wanted: Wanted,
+    wanted: Wanted<'_>,
     injected: &mut InjectedDocument,
 ) -> bool {
     let mut changed = false;
     let mut contexts: Vec<PodContext> = Vec::new();
     for Found { pointer, mut request } in found {
         let Some(place) = root.pointer_mut(&pointer) else { continue };
+        request.namespace = request.namespace.or_else(|| wanted.namespace.map(str::to_owned));
         let assumed = wanted.annotation == TriggerAnnotation::Assumed
             && assume_annotated(policies, place, &mut request);
         let stamped = policies.has_stamped(place);

@@ -38,7 +38,7 @@ pub struct Note {
 
 /// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct Wanted<'n> {
     /// Keep a copy of the pod in each mutation, for its patch.
     pub patches: bool,
     /// Write a summary of the added fields.
@@ -46,6 +46,8 @@ pub struct Wanted {
     /// Look for requests for the fabric that have no effect.
     pub findings: bool,
     pub annotation: TriggerAnnotation,
+    /// The namespace of the pods whose manifest has none.
+    pub namespace: Option<&'n str>,
 }
 
 /// The treatment of templates without the annotation of a trigger.

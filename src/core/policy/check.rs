@@ -28,6 +28,7 @@ use super::source_error::SourceError;
 use samples::Samples;
 use scope::Scope;
 
+pub(super) use names::is_slip;
 pub use overlap::overlaps;
 
 /// The errors in the types of a policy's expressions.

@@ -219,10 +219,8 @@ fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnost
     }
     let Some(nodes) = nodes else {
         let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
-        let hint = || "look at the values of the parameters, see docs/policy.md".to_owned();
-        return Diagnostic::new(error.fault.span, message)
-            .code(NO_VALUE)
-            .hint(error.fault.hint.clone().unwrap_or_else(hint));
+        let hint = error.fault.hint.as_deref().unwrap_or("docs/functions.md has the functions with examples");
+        return Diagnostic::new(error.fault.span, message).code(NO_VALUE).hint(hint);
     };
     let labels: Vec<String> = nodes.labels.iter().map(ToString::to_string).collect();
     let selects = if labels.is_empty() { "no nodes".to_owned() } else { labels.join(", ") };

@@ -2,11 +2,13 @@
 
 use serde_json::json;
 
-use crate::core::yaml::{self, Content, Node, Span};
+use crate::core::yaml::{self, Content, Entry, Node, Span};
 
-use super::check;
+use super::check::{self, is_slip};
 use super::definition::Definition;
-use super::diagnostic::{DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, UNUSED_PART};
+use super::diagnostic::{
+    DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, UNKNOWN_ANNOTATION, UNUSED_PART,
+};
 use super::extension::{extend, unknown_keys};
 use super::foreign;
 use super::parse::{self, API_VERSION, Header, KIND};
@@ -72,11 +74,34 @@ impl PolicyFile {
         Some(self.error(DUPLICATE_NAME, self.name_span, message, hint.to_owned()))
     }
 
-    /// Warnings about slips that YAML accepts.
-    pub(crate) fn slips(&self) -> impl Iterator<Item = SourceError> {
+    /// Warnings about slips that YAML accepts, and annotations that are almost those of other policies.
+    pub(crate) fn slips(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
         let mut warnings = Vec::new();
         slips::template_braces(&self.spec, &mut warnings);
+        let known: Vec<&str> =
+            others.iter().flat_map(Self::triggers).map(|entry| entry.key.as_str()).collect();
+        for Entry { key, span, .. } in
+            self.triggers().iter().filter(|entry| !known.contains(&entry.key.as_str()))
+        {
+            if let Some(meant) = known.iter().find(|known| is_slip(key, known)) {
+                let message =
+                    format!("the annotation `{key}` is almost `{meant}`, which other policies have");
+                let warning = Diagnostic::warning(UNKNOWN_ANNOTATION, *span, message);
+                warnings.push(warning.hint(format!("did you mean `{meant}`?")));
+            }
+        }
         warnings.into_iter().map(|warning| SourceError::new(&self.source.file, &self.source.text, warning))
+    }
+
+    /// The entries of `match.anyAnnotation`.
+    fn triggers(&self) -> &[Entry<Node>] {
+        let mut node = &self.spec;
+        for key in ["match", "anyAnnotation"] {
+            let Content::Map(entries) = &node.content else { return &[] };
+            let Some(entry) = entries.iter().find(|entry| entry.key == key) else { return &[] };
+            node = &entry.value;
+        }
+        if let Content::Map(entries) = &node.content { entries } else { &[] }
     }
 
     /// `metadata.name`.

@@ -178,6 +178,8 @@ impl Parameter {
                 "leave the key out: a parameter without a value is `null`".to_owned()
             } else if quotable {
                 "put it in quotes".to_owned()
+            } else if node.text().is_some_and(|text| self.parse(text.text).is_ok()) {
+                "write it without quotes".to_owned()
             } else {
                 format!("{}: {}", article(self.kind), self.description)
             };

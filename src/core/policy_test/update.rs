@@ -11,10 +11,10 @@ use super::expectation::Expectation;
 
 /// The text of a file with the expectations that its cases declare as `results` has them, one for each case. `None` if
 /// nothing changes.
-pub fn updated(file: &CaseFile, results: &[Option<CaseResult>]) -> Option<Edited> {
+pub fn updated(file: &CaseFile, results: &[Option<&CaseResult>]) -> Option<Edited> {
     let mut root = yaml::read_value(&file.text).ok()?.root?;
     for (at, (case, result)) in file.cases.iter().zip(results).enumerate() {
-        let Some(result) = result.as_ref().filter(|result| !result.differences.is_empty()) else { continue };
+        let Some(result) = result.filter(|result| !result.differences.is_empty()) else { continue };
         let expect = &mut root["cases"][at]["expect"];
         for (at, (expectation, actual)) in case.expectations.iter().zip(&result.actual).enumerate() {
             let written = if expect.is_array() { &mut expect[at] } else { &mut *expect };

@@ -88,6 +88,14 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
                 }
             }
             Event::Alias(id) => builder.alias(id, span)?,
+            Event::Scalar(_, _, _, Some(tag))
+            | Event::SequenceStart(_, Some(tag))
+            | Event::MappingStart(_, Some(tag))
+                if T::MAPPED && !tag.is_yaml_core_schema() =>
+            {
+                let message = format!("`{}{}` is a tag of YAML, and no text", tag.handle, tag.suffix);
+                return Err(Error { message, span });
+            }
             Event::Scalar(text, style, anchor, tag) => {
                 let plain = style == ScalarStyle::Plain && tag.is_none();
                 let text = without_added_end(&text, style, source, at.end.index());

@@ -22,6 +22,7 @@ use crate::shell::stream::RawDocuments;
 use super::ExitStatus;
 use super::diff::{self, FileDiff};
 use super::output::Output;
+use super::parse::namespace;
 use super::policy_sources::PolicyArguments;
 use super::render::{Before, Format};
 use super::report::{self, Failure};
@@ -51,6 +52,9 @@ pub(super) struct Arguments {
     /// Inject also pod templates without the annotation, as if they had it
     #[arg(long)]
     assume_annotated: bool,
+    /// The namespace of the objects that name none [default: `default`]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    namespace: Option<String>,
     #[command(flatten)]
     exit_policy: ExitPolicyArguments,
     /// The form of the report and the errors on standard error

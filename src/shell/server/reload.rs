@@ -190,13 +190,14 @@ mod tests {
         }
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_read_that_hangs_is_reported_and_no_other_begins_until_it_ends() {
         let (sender, sent) = mpsc::channel();
         let source = Arc::new(Slow { reads: AtomicUsize::new(0), sent: Mutex::new(sent) });
         let mut reader = SourceReader { source: Arc::clone(&source), reading: None };
         let expected = Err("the files of the policies cannot be read within 10s".to_owned());
-        assert_eq!(reader.read().await, expected);
+        let (read, ()) = tokio::join!(reader.read(), tokio::time::advance(Duration::from_secs(11)));
+        assert_eq!(read, expected);
         assert!(reader.hangs());
         sender.send(7).unwrap();
         assert_eq!(reader.read().await, Ok(7));

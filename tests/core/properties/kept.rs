@@ -1,6 +1,6 @@
 //! Nothing of a pod is lost or reordered.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::adapter::STAMP;
 use super::generator::pools::{INTERFACES, NETWORKS};
@@ -70,8 +70,24 @@ fn keeps(before: &Value, after: &Value, place: &mut Vec<String>, lost: &mut Vec<
         (before, after) if before == after => {}
         // The stamp of another release or policy may be renewed.
         _ if place.last().is_some_and(|key| key == STAMP) => {}
+        // A rule with `onConflict: replace` replaces a default without a warning.
+        _ if is_default(place, before) => {}
         (before, after) => lost.push((place.clone(), format!("{before} became {after}"))),
     }
+}
+
+fn is_default(place: &[String], value: &Value) -> bool {
+    let default = match place.last().map_or("", String::as_str) {
+        "dnsPolicy" => json!("ClusterFirst"),
+        "imagePullPolicy" => json!("IfNotPresent"),
+        "restartPolicy" => json!("Always"),
+        "schedulerName" => json!("default-scheduler"),
+        "terminationGracePeriodSeconds" => json!(30),
+        "terminationMessagePath" => json!("/dev/termination-log"),
+        "terminationMessagePolicy" => json!("File"),
+        _ => return false,
+    };
+    *value == default
 }
 
 fn is_list_in_text(place: &[String]) -> bool {

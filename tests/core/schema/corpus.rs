@@ -71,7 +71,7 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
     ),
     (
         "a schema sees a value and not its spelling",
-        &["yaml-boolean-key", "yaml-octal-mode", "yaml-yes-for-true"],
+        &["mount-path-with-a-slash", "yaml-boolean-key", "yaml-octal-mode", "yaml-tag-", "yaml-yes-for-true"],
     ),
 ];
 

@@ -9,6 +9,7 @@ pub(super) use replace::list as replace;
 
 use serde_json::Value;
 
+use crate::core::policy::OnConflict;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Element, Template, evaluate_key};
 use crate::core::schema::{Default, Field, Format, Shape, same};
@@ -45,6 +46,10 @@ fn put(
         cursor.log().left_out(&[field.name], || "it is empty".to_owned());
         return Ok(());
     }
+    let default = match field.default {
+        Default::Computed => Some(Value::from(pull_policy(cursor))),
+        _ => field.static_default(),
+    };
     let seen = match cursor.get(field.name).cloned() {
         Some(existing) => Some(existing),
         None if field.is_absent(&wanted) => {
@@ -53,14 +58,16 @@ fn put(
         }
         // The API server completes a pod before it calls a webhook, so that a manifest gets the same result.
         None if cursor.is_added(field.name) => None,
-        None if field.default == Default::Computed => Some(Value::from(pull_policy(cursor))),
-        None => field.static_default(),
+        None => default.clone(),
     };
+    // A default is nobody's choice, and replacing it no loss.
+    let is_free = merge.on_conflict == OnConflict::Replace && seen == default;
     match seen {
         Some(seen) if same(&seen, &wanted, &field.shape) => {
             cursor.log().present(&[field.name]);
             return Ok(());
         }
+        _ if is_free => {}
         Some(seen) if merge.settle(cursor, field.name, &seen, &wanted, Kept::Field)? == Settled::Keep => {
             return Ok(());
         }

@@ -120,7 +120,7 @@ fn literal(text: &Interpolation) -> Option<String> {
 
 /// Returns whether one name is most likely a misspelling of the other one. Names that differ in a number, such as `net1`
 /// and `net2`, or in a short word, such as `rack` and `rail`, are two names.
-pub(super) fn is_slip(name: &str, known: &str) -> bool {
+pub(in crate::core::policy) fn is_slip(name: &str, known: &str) -> bool {
     let separators = ['/', '.', '-', '_'];
     let joined = |text: &str| text.replace(separators, "").to_lowercase();
     if name == known {

@@ -43,6 +43,7 @@ codes! {
     UNLIKE_TYPES = "unlike_types",
     UNKNOWN_ENUM_VALUE = "unknown_enum_value",
     UNKNOWN_TABLE_KEY = "unknown_table_key",
+    UNKNOWN_ANNOTATION = "unknown_annotation",
     UNKNOWN_LABEL = "unknown_label",
     UNKNOWN_RESOURCE = "unknown_resource",
     QUANTITY_AS_TEXT = "quantity_as_text",

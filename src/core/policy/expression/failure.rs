@@ -44,11 +44,13 @@ pub(super) fn syntax(message: &str, source: &str, at: usize) -> CompileError {
     let before = source[..at].split_whitespace().next_back().unwrap_or_default();
     let operator = OPERATORS.iter().find(|(other, _)| [found, before].contains(other));
     let operator = operator.or_else(|| MARKS.iter().find(|(mark, _)| source.contains(mark)));
+    let is_template = source.starts_with('{') && !source.contains(':');
+    let braces = is_template.then_some("write `${…}` with one pair of braces, not `${{ … }}`");
     CompileError {
         message: format!("not valid CEL: {shown}"),
         at,
         length: found.len().max(1),
-        hint: operator.map(|(_, hint)| (*hint).to_owned()),
+        hint: operator.map(|(_, hint)| *hint).or(braces).map(str::to_owned),
     }
 }
 
@@ -137,7 +139,10 @@ impl From<ExecutionError> for Failure {
                 of(reason.clone(), "loop over less: a macro within a macro costs the product of both")
             }
             ExecutionError::FunctionError { function, .. } => {
-                Self { name: Some(function.clone()), ..Self::from(error.to_string()) }
+                let hint = ["int", "double", "uint"].contains(&function.as_str()).then(|| {
+                    format!("`{function}(…)` reads a text of digits alone, and no amount with a unit such as `8Gi`")
+                });
+                Self { name: Some(function.clone()), hint, ..Self::from(error.to_string()) }
             }
             _ => Self::from(error.to_string()),
         }

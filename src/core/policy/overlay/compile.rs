@@ -169,7 +169,22 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
     match (object.name, field.name, &field.shape) {
         ("Container", "env", Shape::List { items, .. }) => env(source, field, items),
         ("Container", "volumeMounts", Shape::List { items, .. }) => {
-            let mounts = elements(list(source)?, items, &["mountPath"])?;
+            let sources = list(source)?;
+            let mounts = elements(sources, items, &["mountPath"])?;
+            // One spelling for each path, so that two mounts at it are found.
+            for (source, Element(mount)) in sources.iter().zip(&mounts) {
+                let Some(path) = mount.literal("mountPath").filter(|path| path.starts_with('/')) else {
+                    continue;
+                };
+                let parts: Vec<&str> = path.split('/').filter(|part| !["", "."].contains(part)).collect();
+                let clean = format!("/{}", parts.join("/"));
+                if path != clean {
+                    let message = format!("the mount path `{path}` has another spelling");
+                    return Err(Diagnostic::new(source.span, message)
+                        .hint(format!("write `{clean}`"))
+                        .into());
+                }
+            }
             Ok(Instruction::Mounts { field, mounts })
         }
         ("Container", "resources", Shape::Object(resources)) => {

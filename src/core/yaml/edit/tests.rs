@@ -176,7 +176,7 @@ fn assert_reads(text: &str, value: &Value) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_500, rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
 
     #[test]
     fn additions_keep_every_line(before in any_map(), added in any_map(), seed in any::<u64>()) {

@@ -104,7 +104,7 @@ pub(super) fn process<'a>(
     Processed { content, lines, error: None, status, verdict }
 }
 
-pub(super) fn wanted(arguments: &Arguments) -> Wanted {
+pub(super) fn wanted(arguments: &Arguments) -> Wanted<'_> {
     Wanted {
         patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
         summary: !arguments.quiet,
@@ -114,6 +114,7 @@ pub(super) fn wanted(arguments: &Arguments) -> Wanted {
         } else {
             TriggerAnnotation::Required
         },
+        namespace: arguments.namespace.as_deref(),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use anyhow::bail;
 use clap::Args;
 
 use crate::core::engine::{Outcome, Reason, Warning};
@@ -11,6 +10,7 @@ use crate::core::policy::{Definition, Policy};
 use crate::core::policy_set::PolicySet;
 use crate::core::workload::NearMiss;
 use crate::shell::builtin;
+use crate::shell::cli::fail_on::{FailOn, fail_on};
 use crate::shell::cli::report::Location;
 
 #[derive(Debug, Args)]
@@ -23,42 +23,20 @@ pub(super) struct ExitPolicyArguments {
     require_mutated: bool,
 }
 
-/// The warnings that count as a failure.
-#[derive(Debug, Clone)]
-enum FailOn {
-    Any,
-    Codes(Vec<String>),
-}
-
-fn fail_on(text: &str) -> Result<FailOn, String> {
-    match text.split_once('=') {
-        None if text == "warning" => Ok(FailOn::Any),
-        Some(("warning", codes)) if codes.split(',').all(|code| !code.trim().is_empty()) => {
-            Ok(FailOn::Codes(codes.split(',').map(|code| code.trim().to_owned()).collect()))
-        }
-        _ => Err("write `warning`, or `warning=CODE,…` with the codes of a report".to_owned()),
-    }
-}
-
 impl ExitPolicyArguments {
     /// Returns whether the findings of each document are needed, also without a report.
     pub(super) fn reads_findings(&self) -> bool {
         self.fail_on.is_some() || self.require_mutated
     }
 
-    /// Fails for a code that no warning has: it would never count.
+    /// Fails for a code that no warning has.
     pub(super) fn validate(&self, policies: &PolicySet) -> anyhow::Result<()> {
-        let Some(FailOn::Codes(codes)) = &self.fail_on else { return Ok(()) };
+        let Some(fail_on) = &self.fail_on else { return Ok(()) };
         let built_in: Vec<Definition> =
             builtin::POLICIES.iter().filter_map(|policy| policy.definition().ok()).collect();
         let definitions = policies.policies().iter().map(Policy::definition).chain(&built_in);
-        let mut known: BTreeSet<&str> = definitions.flat_map(Definition::warning_codes).collect();
-        known.extend(Warning::CODES.iter().chain(NearMiss::CODES));
-        if let Some(code) = codes.iter().find(|code| !known.contains(code.as_str())) {
-            let known: Vec<&str> = known.into_iter().collect();
-            bail!("--fail-on: no warning has the code `{code}`; the codes are {}", known.join(", "));
-        }
-        Ok(())
+        let own = Warning::CODES.iter().chain(NearMiss::CODES).copied();
+        fail_on.validate(definitions.flat_map(Definition::warning_codes).chain(own))
     }
 }
 
@@ -99,11 +77,7 @@ impl Verdict {
     /// The failures, each with its code.
     pub(super) fn failures(&self, arguments: &ExitPolicyArguments) -> Vec<(&'static str, String)> {
         let mut failures = Vec::new();
-        let counts = |code: &&String| match &arguments.fail_on {
-            None => false,
-            Some(FailOn::Any) => true,
-            Some(FailOn::Codes(codes)) => codes.contains(code),
-        };
+        let counts = |code: &&String| arguments.fail_on.as_ref().is_some_and(|on| on.counts(code));
         let counted: Vec<&String> = self.codes.iter().filter(counts).collect();
         if !counted.is_empty() {
             let codes: BTreeSet<&str> = counted.iter().map(|code| code.as_str()).collect();

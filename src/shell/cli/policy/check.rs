@@ -1,24 +1,25 @@
 //! `fabric-injector policy check`: every error and warning in policy files.
 
-mod formats;
-
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use crate::core::check::{check, has_errors};
 use crate::core::counted;
-use crate::core::policy::diagnostic::{EXTENSION, UNREADABLE_FILE};
+use crate::core::policy::diagnostic::{EXTENSION, UNREADABLE_FILE, WARNINGS};
 use crate::core::policy::{Diagnostic, Severity, SourceError};
 use crate::core::yaml::Span;
 use crate::shell::builtin;
 use crate::shell::policy_sources::{each_policy_text, notes};
 
 use super::super::ExitStatus;
+use super::super::fail_on::{FailOn, fail_on};
 use super::super::output::Output;
+use super::formats;
 
 /// Report every error and warning in policies. The exit status is 2 for errors, 1 for warnings with
-/// `--fail-on-warning`, else 0
+/// `--fail-on-warning` or `--fail-on`, else 0
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Policy files, folders of them, and names of built-in policies, which are checked together
@@ -28,8 +29,11 @@ pub(super) struct Arguments {
     #[arg(long, short, value_enum, default_value_t = Format::Text)]
     output: Format,
     /// Exit with status 1 if there are warnings, and no errors
-    #[arg(long)]
+    #[arg(long, conflicts_with = "fail_on")]
     fail_on_warning: bool,
+    /// Exit with status 1 if there are warnings, or warnings with these codes, and no errors
+    #[arg(long, value_name = "warning[=CODE,…]", value_parser = fail_on)]
+    fail_on: Option<FailOn>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -45,6 +49,9 @@ enum Format {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let any = arguments.fail_on_warning.then_some(FailOn::Any);
+    let fail_on = arguments.fail_on.as_ref().or(any.as_ref());
+    fail_on.map_or(Ok(()), |fail_on| fail_on.validate(WARNINGS.iter().copied()))?;
     let mut files: Vec<(String, String)> = Vec::new();
     let mut found: Vec<SourceError> = Vec::new();
     let mut others = Vec::new();
@@ -69,11 +76,19 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let (all_read, count) = (found.is_empty(), files.len() + found.len());
     // A base may seem to be missing because its file could not be read.
     found.extend(of_files.filter(|error| all_read || error.diagnostic.code != EXTENSION));
-    output.data(formats::shown(arguments.output, &found)?.as_bytes())?;
+    let text: String = match arguments.output {
+        Format::Text => found.iter().map(formats::text).collect(),
+        Format::Json => format!("{:#}\n", found.iter().map(formats::object).collect::<Value>()),
+        Format::Sarif => formats::sarif(&found),
+        Format::Github => formats::github(&found),
+    };
+    output.data(text.as_bytes())?;
     output.message(&summary(&found, count));
     Ok(match found.as_slice() {
         found if has_errors(found) => ExitStatus::Bad,
-        [_, ..] if arguments.fail_on_warning => ExitStatus::Warned,
+        found if found.iter().any(|found| fail_on.is_some_and(|on| on.counts(found.diagnostic.code))) => {
+            ExitStatus::Warned
+        }
         _ => ExitStatus::Done,
     })
 }

@@ -4,6 +4,7 @@ mod files;
 mod output;
 
 use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
@@ -13,6 +14,7 @@ use crate::core::yaml::{Comment, Edited};
 
 use super::super::ExitStatus;
 use super::super::output::Output;
+use super::formats;
 
 use files::{LoadedFile, Tests};
 
@@ -57,6 +59,10 @@ enum Format {
     Json,
     /// XML that CI systems read as results of tests
     Junit,
+    /// SARIF 2.1.0 with the cases that fail, for code scanning
+    Sarif,
+    /// Workflow commands of GitHub Actions for the cases that fail
+    Github,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -81,6 +87,7 @@ struct CaseReport<'a> {
     line: usize,
     name: &'a str,
     differences: Vec<Difference>,
+    time: Duration,
 }
 
 impl Report<'_> {
@@ -109,12 +116,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     };
     for (file, results) in tests.files.iter().zip(results.of_files) {
         for (case, result) in file.cases.cases.iter().zip(results) {
-            if let Some(result) = result {
+            if let Some((result, time)) = result {
                 report.cases.push(CaseReport {
                     file: &file.cases.file,
                     line: case.span.line,
                     name: &case.name,
                     differences: result.differences,
+                    time,
                 });
             }
         }
@@ -142,6 +150,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         Format::Text => output::text(&report, arguments.coverage || arguments.require_coverage.is_some()),
         Format::Json => output::json(&report),
         Format::Junit => output::junit(&report, &lacking),
+        Format::Sarif => formats::sarif(&output::failures(&report, &lacking)),
+        Format::Github => formats::github(&output::failures(&report, &lacking)),
     };
     output.data(text.as_bytes())?;
     if lacks_coverage {
@@ -151,8 +161,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(if passed { ExitStatus::Done } else { ExitStatus::Refused })
 }
 
-/// The results of the cases of a file; `None` for those that the filter leaves out.
-type OfFile = Vec<Option<policy_test::CaseResult>>;
+/// The results of the cases of a file and their times; `None` for those that the filter leaves out.
+type OfFile = Vec<Option<(policy_test::CaseResult, Duration)>>;
 
 struct Results {
     of_files: Vec<OfFile>,
@@ -191,8 +201,10 @@ fn run_file(file: &LoadedFile, filter: Option<&str>) -> anyhow::Result<(OfFile, 
         let is_wanted =
             filter.is_none_or(|text| format!("{}: {}", file.cases.file, case.name).contains(text));
         results.push(if is_wanted {
+            let started = Instant::now();
             let policies = sets.of(file, case)?;
-            Some(policy_test::run(case, &policies, file.documents(case)?, &mut coverage))
+            let result = policy_test::run(case, &policies, file.documents(case)?, &mut coverage);
+            Some((result, started.elapsed()))
         } else {
             None
         });
@@ -204,7 +216,9 @@ fn run_file(file: &LoadedFile, filter: Option<&str>) -> anyhow::Result<(OfFile, 
 fn update(tests: &mut Tests, results: &Results, output: &mut Output) -> anyhow::Result<bool> {
     let mut changed = false;
     for (file, results) in tests.files.iter_mut().zip(&results.of_files) {
-        let Some(Edited { text, lost }) = policy_test::updated(&file.cases, results) else { continue };
+        let results: Vec<_> =
+            results.iter().map(|result| result.as_ref().map(|(result, _)| result)).collect();
+        let Some(Edited { text, lost }) = policy_test::updated(&file.cases, &results) else { continue };
         let name = file.cases.file.clone();
         std::fs::write(&name, &text).with_context(|| format!("{name} cannot be written"))?;
         output.message(&format!("updated {name}"));

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::author::{Author, Phase};
 use super::containers::value_sources;
 use super::expressions::{Expr, literal};
-use super::pools::{DEVICES, PATHS, VARIABLES, VOLUMES};
+use super::pools::{CLEAN_PATHS, DEVICES, VARIABLES, VOLUMES};
 use super::wild;
 
 /// A piece of a container. `volumes` are the names that the rule may mount.
@@ -135,7 +135,7 @@ fn resources(author: &mut Author<'_>, phase: Phase) -> Value {
 fn mounts(author: &mut Author<'_>, phase: Phase, volumes: &[&str]) -> Value {
     let mut mounts = Vec::new();
     for name in volumes.iter().copied().chain(author.dice.chance(8).then(|| author.dice.pick(&VOLUMES))) {
-        let mut mount = json!({"name": name, "mountPath": author.dice.pick(&PATHS)});
+        let mut mount = json!({"name": name, "mountPath": author.dice.pick(&CLEAN_PATHS)});
         match author.dice.below(12) {
             0 => mount["readOnly"] = json!(true),
             1 => mount["subPath"] = json!("sub"),

@@ -223,7 +223,7 @@ fn comments(text: &str) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1_500, rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
 
     #[test]
     fn additions_keep_every_comment(before in any_map(), added in any_map(), seed in any::<u64>()) {

@@ -111,7 +111,7 @@ mod generated {
     use proptest::prelude::*;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 4_000, rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
+        #![proptest_config(ProptestConfig { cases: 1_500, rng_seed: proptest::test_runner::RngSeed::Fixed(2026), ..ProptestConfig::default() })]
         #[test]
         fn a_plain_text_has_the_layout_that_the_parser_finds(
             lines in prop::collection::vec(("( ){0,4}", "(- ){0,2}", "(([a-c]|'a'):( |))?", "(a|x: |\\||\\|-|\\{\\}|\"q\"|-|1|# c| |''|)", "( #c|)"), 1..7)

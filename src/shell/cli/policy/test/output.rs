@@ -1,10 +1,13 @@
 //! The results of cases as text, as JSON, and as XML that CI systems read.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use serde_json::json;
 
+use crate::core::policy::{Diagnostic, SourceError};
 use crate::core::policy_test::{Difference, Seen};
+use crate::core::yaml::Span;
 
 use super::{CaseReport, Report};
 
@@ -106,9 +109,15 @@ pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Str
         let cases: Vec<_> = report.cases.iter().filter(|case| case.file == file).collect();
         let failed = cases.iter().filter(|case| !case.differences.is_empty()).count();
         let (name, count) = (escaped(file), cases.len());
-        let _ = writeln!(out, "  <testsuite name=\"{name}\" tests=\"{count}\" failures=\"{failed}\">");
+        let time: Duration = cases.iter().map(|case| case.time).sum();
+        let time = time.as_secs_f64();
+        let _ = writeln!(
+            out,
+            "  <testsuite name=\"{name}\" tests=\"{count}\" failures=\"{failed}\" time=\"{time:.3}\">"
+        );
         for case in cases {
-            let head = format!("<testcase classname=\"{name}\" name=\"{}\"", escaped(case.name));
+            let (own, time) = (escaped(case.name), case.time.as_secs_f64());
+            let head = format!("<testcase classname=\"{name}\" name=\"{own}\" time=\"{time:.3}\"");
             if case.differences.is_empty() {
                 let _ = writeln!(out, "    {head}/>");
             } else {
@@ -121,32 +130,42 @@ pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Str
         }
         out.push_str("  </testsuite>\n");
     }
-    if !report.unused.is_empty() {
-        let count = report.unused.len();
-        let _ = writeln!(out, "  <testsuite name=\"files\" tests=\"{count}\" failures=\"{count}\">");
-        for file in &report.unused {
-            let file = escaped(file);
-            let _ = writeln!(
-                out,
-                "    <testcase classname=\"files\" name=\"{file}\"><failure message=\"no case uses this file\"/></testcase>"
-            );
+    let unused = report.unused.iter().map(|file| ("files", file.clone(), "no case uses this file"));
+    let lacking = lacking.iter().map(|(policy, _, seen)| (*policy, seen.describe(), seen.lacking()));
+    for (suite, found) in [("files", unused.collect::<Vec<_>>()), ("coverage", lacking.collect())] {
+        if found.is_empty() {
+            continue;
         }
-        out.push_str("  </testsuite>\n");
-    }
-    if !lacking.is_empty() {
-        let count = lacking.len();
-        let _ = writeln!(out, "  <testsuite name=\"coverage\" tests=\"{count}\" failures=\"{count}\">");
-        for (policy, _, seen) in lacking {
-            let (policy, part, lacks) = (escaped(policy), escaped(&seen.describe()), seen.lacking());
+        let count = found.len();
+        let _ = writeln!(out, "  <testsuite name=\"{suite}\" tests=\"{count}\" failures=\"{count}\">");
+        for (class, name, message) in found {
+            let (class, name) = (escaped(class), escaped(&name));
             let _ = writeln!(
                 out,
-                "    <testcase classname=\"{policy}\" name=\"{part}\"><failure message=\"{lacks}\"/></testcase>"
+                "    <testcase classname=\"{class}\" name=\"{name}\"><failure message=\"{message}\"/></testcase>"
             );
         }
         out.push_str("  </testsuite>\n");
     }
     out.push_str("</testsuites>\n");
     out
+}
+
+/// The cases that fail, the files that no case uses and the coverage that is missing, each as an error in its file.
+pub(super) fn failures(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Vec<SourceError> {
+    let error = |file: &str, line: usize, code: &'static str, message: String| {
+        let span = Span { line, column: 1, length: 1 };
+        SourceError::new(file, "", Diagnostic::new(span, message).code(code))
+    };
+    let failed = report.cases.iter().filter(|case| !case.differences.is_empty()).map(|case| {
+        error(case.file, case.line, "case_failed", format!("{}\n{}", case.name, differences(case)))
+    });
+    let unused =
+        report.unused.iter().map(|file| error(file, 1, "unused_file", "no case uses this file".to_owned()));
+    let lacking = lacking.iter().map(|(_, file, seen)| {
+        error(file, 1, "not_covered", format!("{}: {}", seen.describe(), seen.lacking()))
+    });
+    failed.chain(unused).chain(lacking).collect()
 }
 
 /// Text for an attribute or the content of an element. XML has no other control characters than these.

@@ -1,4 +1,4 @@
-//! The formats of errors and warnings.
+//! Errors and warnings in files as text, as JSON, and for code scanning and continuous integration.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,19 +7,8 @@ use serde_json::{Value, json};
 
 use crate::core::policy::{Diagnostic, Severity, SourceError};
 
-use super::Format;
-
-pub(super) fn shown(format: Format, found: &[SourceError]) -> anyhow::Result<String> {
-    Ok(match format {
-        Format::Text => found.iter().map(text).collect(),
-        Format::Json => serde_json::to_string_pretty(&found.iter().map(object).collect::<Vec<_>>())? + "\n",
-        Format::Sarif => serde_json::to_string_pretty(&sarif(found))? + "\n",
-        Format::Github => found.iter().map(command).collect(),
-    })
-}
-
 /// The text of an error with its code.
-fn text(error: &SourceError) -> String {
+pub(super) fn text(error: &SourceError) -> String {
     let severity = severity(&error.diagnostic);
     let text = error.to_string();
     let rest = text.strip_prefix(severity).unwrap_or(&text);
@@ -33,7 +22,7 @@ fn severity(diagnostic: &Diagnostic) -> &'static str {
     }
 }
 
-fn object(error: &SourceError) -> Value {
+pub(super) fn object(error: &SourceError) -> Value {
     let Diagnostic { code, message, span, hint, .. } = &*error.diagnostic;
     json!({
         "file": error.file,
@@ -48,7 +37,7 @@ fn object(error: &SourceError) -> Value {
     })
 }
 
-fn sarif(found: &[SourceError]) -> Value {
+pub(super) fn sarif(found: &[SourceError]) -> String {
     let codes: BTreeSet<&str> = found.iter().map(|error| error.diagnostic.code).collect();
     let rules: Vec<Value> = codes.iter().map(|code| json!({"id": code})).collect();
     let results = found.iter().map(|error| {
@@ -69,7 +58,7 @@ fn sarif(found: &[SourceError]) -> Value {
             }}],
         })
     });
-    json!({
+    let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
@@ -81,7 +70,8 @@ fn sarif(found: &[SourceError]) -> Value {
             "columnKind": "unicodeCodePoints",
             "results": results.collect::<Vec<_>>(),
         }],
-    })
+    });
+    format!("{log:#}\n")
 }
 
 /// A path as a URI: relative ones are relative to the checkout.
@@ -99,7 +89,11 @@ fn uri(path: &str) -> String {
     uri
 }
 
-/// A workflow command of GitHub Actions.
+/// Workflow commands of GitHub Actions.
+pub(super) fn github(found: &[SourceError]) -> String {
+    found.iter().map(command).collect()
+}
+
 fn command(error: &SourceError) -> String {
     let Diagnostic { code, message, span, hint, .. } = &*error.diagnostic;
     let hint = hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
