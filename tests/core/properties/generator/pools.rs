@@ -27,7 +27,8 @@ pub(crate) const OWN_VARIABLES: [&str; 2] = ["MINE", "THEIRS"];
 pub(crate) const PATHS: [&str; 6] =
     ["/dev/shm", "/dev/shm/", "/opt/lib", "/data", "/etc//config", "/var/run/x"];
 /// The same, as policies write them.
-pub(crate) const CLEAN_PATHS: [&str; 5] = ["/dev/shm", "/opt/lib", "/data", "/etc/config", "/var/run/x"];
+pub(crate) const CLEAN_PATHS: [&str; 6] =
+    ["/dev/shm", "/dev/shm", "/opt/lib", "/data", "/etc/config", "/var/run/x"];
 pub(crate) const DEVICES: [&str; 3] = ["example.com/nic", "rdma/hca", "vendor.io/dev"];
 /// The message of a refusal.
 pub(crate) const REFUSAL: &str = "the generated policy refuses it";
