@@ -21,7 +21,11 @@ fn usage_and_help_name_the_plugin_as_its_user_does() {
     let help = run_as("kubectl-fabric", &["--help"], "").exits(0);
     assert!(help.text().contains("Usage: kubectl fabric <COMMAND>"), "{}", help.text());
     let help = run_as("kubectl-fabric", &["policy", "show", "--help"], "").exits(0);
-    assert!(help.text().contains("Usage: kubectl fabric policy show [OPTIONS] <NAME|FILE> [BASE]..."), "{}", help.text());
+    assert!(
+        help.text().contains("Usage: kubectl fabric policy show [OPTIONS] <NAME|FILE> [BASE]..."),
+        "{}",
+        help.text()
+    );
     run_as("kubectl-fabric", &["mutate", "--polici", "x"], "")
         .exits(2)
         .writes_nothing()

@@ -1,6 +1,5 @@
 //! The fabrics of Google Cloud behind one annotation and one block of values: TCPX, TCPXO and gIB.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use fabric_injector::core::engine::{Mutation, Outcome};
