@@ -39,7 +39,7 @@ fn the_listing_for_programs_has_what_each_policy_matches_and_takes() {
     assert_eq!(listed.len(), names().len());
     for (entry, name) in listed.iter().zip(names()) {
         assert_eq!(entry["name"], name.as_str());
-        let spec = &documents(&file(&format!("policies/{name}.yaml")))[0]["spec"];
+        let spec = &documents(run(&["policy", "show", &name], "").exits(0).text())[0]["spec"];
         assert_eq!(entry["provider"], spec["provider"]);
         assert_eq!(entry["gpuResources"], spec["gpuResources"]);
         for key in ["anyAnnotation", "exceptAnnotation", "labels", "namespaces", "ownerKinds"] {

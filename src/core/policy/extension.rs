@@ -47,14 +47,12 @@ const KEYS: &[(&str, Combine)] = &[
 pub(super) fn extend(spec: &mut Node, own: &Node, bases: &[SourceFile]) -> Checked<()> {
     all(reader::entries(own, "`spec`")?.iter().map(|entry| {
         let combine = KEYS.iter().find(|(key, _)| *key == entry.key);
-        match (entry_of(spec, &entry.key), combine) {
-            (Some(known), Some((_, combine))) => combine.apply(known, entry, bases),
-            // Of a key that no policy has, the parser says so.
-            _ => {
-                push(spec, entry);
-                Ok(())
-            }
+        if let (Some(known), Some((_, combine))) = (entry_of(spec, &entry.key), combine) {
+            return combine.apply(known, entry, bases);
         }
+        // Of a key that no policy has, the parser says so.
+        push(spec, entry);
+        Ok(())
     }))
 }
 

@@ -301,9 +301,13 @@ fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
     (spec, problems)
 }
 
-/// The text of one file that has all of a policy, or of a part, with what it extends among `files`.
-pub fn composed_text(file: &PolicyFile, files: &[PolicyFile]) -> Result<String, SourceErrors> {
-    let mut composition = Composition { files, others: &[], way: Vec::new(), found: Vec::new() };
+/// The text of one file that has all of a policy, or of a part, with what it extends.
+pub fn composed_text(
+    file: &PolicyFile,
+    files: &[PolicyFile],
+    others: &[PolicyFile],
+) -> Result<String, SourceErrors> {
+    let mut composition = Composition { files, others, way: Vec::new(), found: Vec::new() };
     composition.add(file)?;
     let found = composition.found;
     if found.len() == 1 {

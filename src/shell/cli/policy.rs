@@ -87,6 +87,5 @@ fn show(policy: &str, bases: &[String], source: bool, output: &mut Output) -> an
             files.push(PolicyFile::read(&file, &text)?);
         }
     }
-    files.extend(builtin::files()?.iter().cloned());
-    output.data(composed_text(&PolicyFile::read(file, text)?, &files)?.as_bytes())
+    output.data(composed_text(&PolicyFile::read(file, text)?, &files, builtin::files()?)?.as_bytes())
 }
