@@ -266,7 +266,7 @@ fn an_extension_has_the_warnings_of_its_own_file_only() {
     let files = [("lab.yaml", base.as_str()), ("own.yaml", own)]
         .map(|(file, text)| PolicyFile::read(file, text).unwrap());
     let definitions = definitions(&files, &[]).unwrap();
-    let found: Vec<_> = warnings(&definitions[0]).into_iter().map(|found| found.to_string()).collect();
+    let found: Vec<_> = warnings(&definitions[1]).into_iter().map(|found| found.to_string()).collect();
     let [one] = found.as_slice() else { panic!("{found:?}") };
     assert!(one.contains("own.yaml:9:"), "{one}");
 }
