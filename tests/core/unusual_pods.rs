@@ -226,9 +226,9 @@ fn the_cost_is_in_proportion_to_the_containers() {
         };
         (0..times).map(run).min().unwrap()
     };
-    // Twenty times the containers: 20 in proportion, 400 by the square.
-    let ratio = time(20_000, 2).as_secs_f64() / time(1_000, 5).as_secs_f64();
-    assert!(ratio < 60.0, "{ratio}");
+    // Twenty times the containers: 20 in proportion, 400 by the square. A busy machine gives up to 80.
+    let ratio = time(20_000, 2).as_secs_f64() / time(1_000, 10).as_secs_f64();
+    assert!(ratio < 150.0, "{ratio}");
 }
 
 #[test]
