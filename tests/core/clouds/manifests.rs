@@ -237,7 +237,7 @@ fn expressions(spec: &Value) -> Vec<(String, String)> {
         }
     }
     let mut found = Vec::new();
-    for (name, value) in spec["variables"].as_object().unwrap() {
+    for (name, value) in spec["variables"].as_object().into_iter().flatten() {
         collect(value, name, &mut found);
     }
     for section in ["fabric", "gpuClaims", "match", "rules", "settings", "warnings"] {
