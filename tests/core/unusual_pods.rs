@@ -60,6 +60,19 @@ fn a_replaced_value_has_one_warning() {
     );
 }
 
+/// A later rule mounts something at the path, so that a second look does not find the volume missing.
+#[test]
+fn a_mount_without_a_volume_is_reported_whatever_comes_after_it() {
+    let policies = rules(
+        "    - {name: ghost, container: {volumeMounts: [{name: ghost, mountPath: /data}]}}\n    \
+         - name: data\n      pod: {spec: {volumes: [{name: data, emptyDir: {}}]}}\n      \
+         container: {volumeMounts: [{name: data, mountPath: /data}]}\n",
+    );
+    let (pod, warnings) = injected(&policies, of(json!({})));
+    assert_eq!(pod["spec"]["containers"][0]["volumeMounts"][0]["name"], "data");
+    assert!(warnings.iter().any(|(_, text)| text.contains("ghost")), "{warnings:?}");
+}
+
 #[test]
 fn a_policy_does_not_set_the_annotations_of_the_program() {
     for key in [

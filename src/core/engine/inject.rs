@@ -96,7 +96,9 @@ fn inject_again(
     let repeated = log.warnings.split_off(of_merge);
     let (seen, still): (HashSet<&Warning>, HashSet<&Warning>) =
         (known.iter().collect(), repeated.iter().collect());
-    let holds = |warning: &Warning| !warning.kind.is_left_out() || still.contains(warning);
+    // What is no longer in the way of a value changes the pod.
+    let holds =
+        |warning: &Warning| changed.is_none() || !warning.kind.is_left_out() || still.contains(warning);
     let is_new =
         |warning: &Warning| (changed.is_some() || warning.kind.is_left_out()) && !seen.contains(warning);
     log.warnings.extend(known.iter().filter(|warning| holds(warning)).cloned());
