@@ -24,7 +24,7 @@ pub struct Mutation {
 pub enum Outcome {
     /// The pod was injected.
     Mutated(Mutated),
-    /// The pod is left alone on purpose. It has the annotation [`SKIPPED`] and no other change.
+    /// The pod is left alone on purpose. It has the annotation [`SKIPPED`](super::SKIPPED) and no other change.
     Skipped { marked: Mutated, reason: Reason },
     /// The pod is unchanged.
     Unchanged { pod: Value, reason: Reason },
