@@ -1,23 +1,21 @@
 //! The names that the engine defines for expressions. `engine/evaluate/scope.rs` gives them their values, and
-//! `docs/policy.md`
-//! describes them.
+//! `docs/policy.md` describes them.
 
 use crate::core::schema::{self, Format};
 
-use super::definition::Definition;
 use super::expression::types::{Kind, Member, Texts, Type};
-use super::phase::Phase;
+use super::phase::{Names, Phase};
 
 /// A name that the engine defines.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
     pub(crate) name: &'static str,
     pub(crate) phase: Phase,
-    /// The type of its value.
-    pub(crate) of: fn(&Definition) -> Type,
+    /// The type of its value, for a policy with these resources of GPUs.
+    pub(crate) of: fn(&[String]) -> Type,
 }
 
-const fn new(name: &'static str, phase: Phase, of: fn(&Definition) -> Type) -> BuiltIn {
+const fn new(name: &'static str, phase: Phase, of: fn(&[String]) -> Type) -> BuiltIn {
     BuiltIn { name, phase, of }
 }
 
@@ -36,15 +34,21 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
     new("podRequests", Phase::Injected, |_| Type::map(Type::count())),
 ];
 
-fn gpu_counts(definition: &Definition) -> Type {
-    let counts = definition.gpu_resources.iter().map(String::as_str).chain(["claims"]);
+fn gpu_counts(gpu_resources: &[String]) -> Type {
+    let counts = gpu_resources.iter().map(String::as_str).chain(["claims"]);
     let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::count(), always: true });
     Type::of(Kind::Record(counts.collect()))
 }
 
-/// The type of a built-in name.
-pub(crate) fn type_of(name: &str, definition: &Definition) -> Option<Type> {
-    BUILT_IN.iter().find(|known| known.name == name).map(|known| (known.of)(definition))
+/// The type of a built-in name, for a policy with these resources of GPUs.
+pub(crate) fn type_of(name: &str, gpu_resources: &[String]) -> Option<Type> {
+    BUILT_IN.iter().find(|known| known.name == name).map(|known| (known.of)(gpu_resources))
+}
+
+impl Names {
+    pub(crate) fn built_in() -> Self {
+        Self::of(BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)))
+    }
 }
 
 #[cfg(test)]

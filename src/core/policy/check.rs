@@ -16,6 +16,7 @@ mod scope;
 mod shadowed;
 mod tables;
 mod terms;
+mod trials;
 mod types;
 mod unused;
 mod volumes;

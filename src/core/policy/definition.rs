@@ -4,13 +4,12 @@ use std::collections::BTreeSet;
 
 use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::Diagnostic;
-use super::interpolation::{Fault, Interpolation, names_in};
+use super::interpolation::{Interpolation, names_in};
 use super::matcher::Matcher;
 use super::node::NodeLabels;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::Names;
-use super::place::{entries, field};
 use super::settings::Settings;
 use super::source_error::SourceError;
 use super::source_file::SourceFile;
@@ -113,19 +112,6 @@ impl Definition {
         let own = SourceFile { policy, file, text };
         let files: Vec<SourceFile> = self.bases.iter().cloned().chain([own]).collect();
         SourceError::of(&files, diagnostic)
-    }
-
-    /// The error of an expression without a value: at the part of a variable that is not valid, if a variable has that.
-    pub(crate) fn error_of(&self, fault: &Fault, mut diagnostic: Diagnostic) -> SourceError {
-        let part = fault.part.as_ref().and_then(|part| {
-            let variables = entries(field(&self.spec, "variables")).iter().rev();
-            Some((part.code, variables.map(|entry| &entry.value).find_map(|node| part.place_in(node))?))
-        });
-        if let Some((code, span)) = part {
-            (diagnostic.code, diagnostic.span) = (code, span);
-            diagnostic.hint.clone_from(&fault.hint);
-        }
-        self.error(diagnostic)
     }
 
     /// Notes for each rule which parameters it depends on.

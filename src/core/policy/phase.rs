@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::built_in::BUILT_IN;
 use super::expression::Expression;
 
 /// When a value is known. An expression of a later phase can read the values of all earlier ones, but [`Phase::Container`] and
@@ -45,9 +44,8 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) fn built_in() -> Self {
-        let known = BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)).collect();
-        Self { known, variables: BTreeSet::new(), has_unknown: false }
+    pub(super) fn of(known: impl Iterator<Item = (String, Phase)>) -> Self {
+        Self { known: known.collect(), variables: BTreeSet::new(), has_unknown: false }
     }
 
     /// Adds a name; false if it is taken.

@@ -1,10 +1,9 @@
 //! Facts about the pod on which fields elsewhere in it depend.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
-use super::settings::SettingsFiles;
 use super::volumes::{OwnVolumes, PolicyVolumes};
 use crate::core::engine::record::{MAX_ANNOTATIONS, Reason, STAMP, malformed};
 
@@ -30,6 +29,23 @@ pub(super) struct PodFacts {
     pub(super) outside: Value,
     /// The pod's own security context.
     pub(super) security_context: Value,
+}
+
+/// The annotations of the pod that hold settings files.
+#[derive(Debug, Default)]
+pub(super) struct SettingsFiles {
+    /// The keys of those that containers use by now.
+    pub(super) used: HashSet<String>,
+    /// By the name of the settings.
+    pub(super) names: HashMap<String, FileNames>,
+}
+
+/// The names of the files of some settings.
+#[derive(Debug, Default)]
+pub(super) struct FileNames {
+    /// The numbers that were looked at.
+    pub(super) count: usize,
+    pub(super) by_lines: HashMap<String, String>,
 }
 
 impl PodFacts {

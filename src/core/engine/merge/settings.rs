@@ -19,7 +19,6 @@ use super::facts::PodFacts;
 use super::rule::Merge;
 use crate::core::engine::analysis::PodAnalysis;
 use crate::core::engine::record::{ChangeLog, Cursor, Kept, Reason, WarningKind, shorten};
-pub(super) use file::SettingsFiles;
 use file::{DOMAIN, File, Mounted};
 
 /// The settings that the policy gives a container, after its rules were merged.

@@ -7,7 +7,8 @@ use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::yaml::Span;
 
-use super::samples::{Parameters, Samples};
+use super::samples::Samples;
+use super::trials::Parameters;
 
 /// The subject of a condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

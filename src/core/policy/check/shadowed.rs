@@ -14,8 +14,9 @@ use crate::core::policy::overlay::{self, Element, Key, Template};
 use crate::core::policy::place::{At, Placed, keys};
 use crate::core::yaml::Span;
 
-use super::samples::{Parameters, Samples};
+use super::samples::Samples;
 use super::scope::Scope;
+use super::trials::Parameters;
 use super::writes;
 
 /// A value that a rule sets.

@@ -112,7 +112,7 @@ impl<'s, 'd> Terms<'s, 'd> {
         const MAPS: &[&str] = &["labels", "annotations", "nodeSelector", "limits", "requests"];
         match path.last() {
             Some(Step::Field(last)) => MAPS.contains(&last.as_str()),
-            None => type_of(root, self.samples.definition)
+            None => type_of(root, &self.samples.definition.gpu_resources)
                 .is_some_and(|known| known.may_be(|kind| matches!(kind, Kind::Map(_) | Kind::Record(_)))),
             _ => false,
         }
@@ -165,7 +165,11 @@ impl<'s, 'd> Terms<'s, 'd> {
     fn of_built_in(&mut self, root: &str, path: &[Step], term: &Term) -> Vec<Option<Value>> {
         let some = |values: Vec<Value>| values.into_iter().map(Some).collect::<Vec<_>>();
         let or_absent = |values: Vec<Value>| [None].into_iter().chain(some(values)).collect();
-        let known = if root == VALUE { Some(Type::string()) } else { type_of(root, self.samples.definition) };
+        let known = if root == VALUE {
+            Some(Type::string())
+        } else {
+            type_of(root, &self.samples.definition.gpu_resources)
+        };
         let namespaces = &self.samples.definition.matcher.namespaces;
         match (known.as_ref().and_then(Type::kinds), path) {
             (_, []) if root == "podNamespace" && !namespaces.is_empty() => {

@@ -164,7 +164,7 @@ fn the_work_of_trying_is_bounded() {
     let samples = samples::Samples::of(&definition);
     let when = definition.rules[0].when.as_ref().unwrap();
     let mut tried = 0;
-    while samples.each(&[when], samples::Parameters::Any, &mut |_| tried += 1) {}
+    while samples.each(&[when], trials::Parameters::Any, &mut |_| tried += 1) {}
     let bytes = tried * when.source().len();
     assert!((1 << 22..1 << 24).contains(&bytes), "{bytes}");
 }

@@ -1,34 +1,17 @@
 //! A settings file: its lines, its name, and the volume that projects it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use crate::core::engine::merge::container::name_of;
-use crate::core::engine::merge::facts::PodFacts;
+use crate::core::engine::merge::facts::{FileNames, PodFacts, SettingsFiles};
 use crate::core::engine::merge::volumes::clean_path;
 use crate::core::pointer::at_pointer;
 use crate::core::policy::settings::Settings;
 
 /// The domain of the annotations that hold settings files.
 pub(super) const DOMAIN: &str = "settings.fabric-injector.io";
-
-/// The annotations of the pod that hold settings files.
-#[derive(Debug, Default)]
-pub(in crate::core::engine::merge) struct SettingsFiles {
-    /// The keys of those that containers use by now.
-    pub(super) used: HashSet<String>,
-    /// By the name of the settings.
-    names: HashMap<String, FileNames>,
-}
-
-/// The names of the files of some settings.
-#[derive(Debug, Default)]
-struct FileNames {
-    /// The numbers that were looked at.
-    count: usize,
-    by_lines: HashMap<String, String>,
-}
 
 /// A settings file of the policy.
 pub(super) struct File<'a>(pub(super) &'a Settings);
