@@ -264,7 +264,7 @@ fn extensions_of_one_base_live_next_to_each_other_and_next_to_the_base() {
     run_in(both.path(), &["mutate", "--policy", "."], POD)
         .exits(1)
         .says(&["`team-a`, `team-b` all match this pod"]);
-    shows(&run_in(both.path(), &["policy", "check", "."], "").exits(0), &["policies_overlap", "b.yaml:7:"]);
+    shows(&run_in(both.path(), &["policy", "check", "."], "").exits(0), &["policies_overlap", "b.yaml:5:"]);
 }
 
 /// A policy that takes two parts, and the parts, of which each takes the third.

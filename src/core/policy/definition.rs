@@ -27,6 +27,8 @@ pub struct Definition {
     pub bases: Vec<SourceFile>,
     /// The name of the policy that it extends.
     pub extends: Option<String>,
+    /// The place of that name.
+    pub(crate) extends_span: Span,
     /// `metadata.name`.
     pub name: String,
     /// The key of the provider's block in a values file.

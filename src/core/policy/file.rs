@@ -330,7 +330,11 @@ fn combined(found: &[Found<'_>]) -> Result<Definition, SourceErrors> {
     let Some((own, bases)) = found.split_last() else { return Err(SourceErrors::new(Vec::new())) };
     let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
     let (spec, mut problems) = spec_of(found, &sources);
-    let (bases, extends) = (sources[..bases.len()].to_vec(), own.base.map(|base| base.name().to_owned()));
+    let bases = sources[..bases.len()].to_vec();
+    let lines: usize = bases.iter().map(SourceFile::lines).sum();
+    let named = |base: &&PolicyFile| own.file.extends.iter().find(|(name, _)| name == base.name()).cloned();
+    let extends = own.base.as_ref().and_then(named);
+    let extends = extends.map(|(name, span)| (name, Span { line: span.line + lines, ..span }));
     let (definition, found) = parse::definition(spec, own.file.source.clone(), bases, extends);
     let is_whole = found.is_empty();
     problems.add(found);

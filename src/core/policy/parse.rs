@@ -61,7 +61,7 @@ pub(super) fn definition(
     node: Node,
     own: SourceFile,
     bases: Vec<SourceFile>,
-    extends: Option<String>,
+    extends: Option<(String, Span)>,
 ) -> (Option<Definition>, Problems) {
     let mut spec = match Fields::of(&node, "`spec`") {
         Ok(spec) => spec,
@@ -94,11 +94,13 @@ pub(super) fn definition(
     let settings = spec.optional("settings", |node| settings::read(node, &names));
     let problems = spec.finish().err().unwrap_or_default();
     let SourceFile { policy: name, file, text } = own;
+    let (extends, extends_span) = extends.unzip();
     let mut definition = Definition {
         file,
         text,
         bases,
         extends,
+        extends_span: extends_span.unwrap_or_default(),
         name,
         provider: provider.unwrap_or_default(),
         description: description.unwrap_or_default(),

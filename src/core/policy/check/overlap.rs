@@ -24,10 +24,9 @@ pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {
             );
             let hint = "let `match.when` of each exclude the pods of the other, or load one of them";
             // An extension has keys of its own in the `match` of its base, or none.
-            let own = entries(field(&second.spec, "match")).iter().chain(entries(Some(&second.spec)));
-            let own = own.map(|entry| entry.span);
+            let own = entries(field(&second.spec, "match")).iter().map(|entry| entry.span);
             let mut places = [second.place(&keys(["match"]))].into_iter().chain(own);
-            let span = places.find(|span| !second.is_of_base(*span)).unwrap_or_default();
+            let span = places.find(|span| !second.is_of_base(*span)).unwrap_or(second.extends_span);
             found.push(second.error(Diagnostic::warning(POLICIES_OVERLAP, span, message).hint(hint)));
         }
     }
