@@ -15,7 +15,7 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use fabric_injector::core::engine::Outcome;
-use fabric_injector::core::policy::{Definition, PodContext};
+use fabric_injector::core::policy::{Definition, PodContext, PolicyFile, definitions};
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::policy_set::mutate;
 use fabric_injector::shell::builtin;
@@ -109,10 +109,13 @@ fn policies(name: &str, count: usize) -> PolicySet {
     let own = (definition(name), BTreeMap::new());
     let text = builtin::find(name).expect("a built-in policy").text;
     let other = |index: usize| {
-        let text = text.replace(&format!("name: {name}\n"), &format!("name: other-{index}\n"));
+        let text = text
+            .replace(&format!("metadata: {{name: {name}}}"), &format!("metadata: {{name: other-{index}}}"));
         let text = text.replace("nmp.nvidia.com/", &format!("nmp-{index}.example.com/"));
         let text = text.replace("nhx.nvidia.com/", &format!("nhx-{index}.example.com/"));
-        (Definition::read("other.yaml", &text).expect("a good policy"), BTreeMap::new())
+        let file = PolicyFile::read("other.yaml", &text).expect("a good policy");
+        let parts = builtin::files().expect("good policies");
+        (definitions(&[file], parts).expect("a good policy").remove(0), BTreeMap::new())
     };
     PolicySet::new(std::iter::once(own).chain((1..count).map(other)).collect())
         .expect("policies that go together")
