@@ -10,6 +10,7 @@ pub mod explain;
 pub(crate) mod installation;
 mod json;
 pub mod manifest;
+pub mod nodes;
 mod pointer;
 pub mod policy;
 pub mod policy_list;
