@@ -64,7 +64,7 @@ impl FromIterator<Arc<Node>> for Nodes {
 }
 
 impl Nodes {
-    /// Reads the items of a NodeList, or one Node. The error is a sentence.
+    /// Reads the items of a `NodeList`, or one Node. The error is a sentence.
     pub fn read(value: &Value) -> Result<Self, String> {
         let mut texts = Texts::default();
         let kind = value["kind"].as_str().unwrap_or_default();
