@@ -130,7 +130,7 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
         no_manifest(name, policies)?;
     }
     let (policies, values, sets) = (policies.clone(), values.clone(), sets.clone());
-    let loaded = PolicySources { policies, values, sets }.load_with_origins()?;
+    let loaded = PolicySources { policies, values, sets, by_nodes: false }.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));
     let sources = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
     if arguments.files.is_empty() && arguments.review.is_none() {
