@@ -27,6 +27,7 @@ mod near_misses;
 mod nodes;
 mod output;
 mod pipeline;
+mod pools;
 mod policy_check;
 mod policy_errors;
 mod policy_list;
