@@ -60,9 +60,13 @@ impl Record {
         ("unsupported_version", ReviewOutcome::Refused),
         ("panic", ReviewOutcome::Failed),
         ("overload", ReviewOutcome::Failed),
+        ("", ReviewOutcome::Advised),
+        ("", ReviewOutcome::Unadvised),
+        ("panic", ReviewOutcome::Unadvised),
+        ("overload", ReviewOutcome::Unadvised),
     ];
 
-    fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: ReviewOutcome) -> Self {
+    pub(super) fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: ReviewOutcome) -> Self {
         Self {
             uid: request.uid.clone(),
             namespace: named(request.namespace.as_deref()),
@@ -84,14 +88,14 @@ impl Record {
 }
 
 /// A response with its record, before it is written.
-struct Verdict {
-    response: Response,
-    record: Record,
+pub(super) struct Verdict {
+    pub(super) response: Response,
+    pub(super) record: Record,
 }
 
 impl Verdict {
     /// The answer in a mode, as a review of the version that its sender reads.
-    fn in_mode(self, mode: Mode, version: &str) -> Answer {
+    pub(super) fn in_mode(self, mode: Mode, version: &str) -> Answer {
         let response = self.response.in_mode(mode);
         let record = Record { allowed: response.allowed, mode, ..self.record };
         Answer { body: response.to_json_of(version), record }
@@ -156,26 +160,31 @@ pub(crate) fn answer_without_evaluation(
 }
 
 /// The logged form of a name; none if it is empty. Names in Kubernetes have at most 253 characters.
-fn named(name: Option<&str>) -> Option<String> {
+pub(super) fn named(name: Option<&str>) -> Option<String> {
     let name = name.filter(|name| !name.is_empty())?;
     Some(cut(name.to_owned(), 256))
 }
 
-fn text(body: &[u8]) -> Result<&str, BadReview> {
+pub(super) fn text(body: &[u8]) -> Result<&str, BadReview> {
     std::str::from_utf8(body).map_err(|error| BadReview::NotJson(error.to_string()))
 }
 
 /// The answer to a request that does not create a pod or has an unsupported version; none for other requests.
 fn answer_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
-    if version != V1 {
+    let other = || (!request.creates_pod()).then(|| allowed(request, "not_a_new_pod"));
+    unsupported(version, request).or_else(other)
+}
+
+/// The answer to a request of an unsupported version.
+pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
+    (version != V1).then(|| {
         let why = format!(
             "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
         );
         let response = Response::deny(&request.uid, 400, "BadRequest", &why);
         let record = Record::new(request, &response, ReviewOutcome::Refused).because("unsupported_version");
-        return Some(Verdict { response, record });
-    }
-    (!request.creates_pod()).then(|| allowed(request, "not_a_new_pod"))
+        Verdict { response, record }
+    })
 }
 
 fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::core::engine::{Mutation, Outcome, Reason};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate};
-use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE};
+use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE, NoPods};
 use crate::core::yaml;
 
 use super::injected::{InjectedDocument, Note, Template, TriggerAnnotation, Wanted};
@@ -108,6 +108,7 @@ fn inject_templates(
     for Found { pointer, mut request } in found {
         let Some(place) = root.pointer_mut(&pointer) else { continue };
         request.namespace = request.namespace.or_else(|| wanted.namespace.map(str::to_owned));
+        request.stop = wanted.stop.cloned();
         let assumed = wanted.annotation == TriggerAnnotation::Assumed
             && assume_annotated(policies, place, &mut request);
         let stamped = policies.has_stamped(place);
@@ -161,7 +162,8 @@ fn add_findings(
     injected: &mut InjectedDocument,
 ) {
     if injected.templates.is_empty() {
-        let note = |message| Note { pointer: String::new(), code: NO_POD_TEMPLATE, message };
+        let note =
+            |NoPods { asks, message }| Note { pointer: String::new(), code: NO_POD_TEMPLATE, asks, message };
         injected.notes.extend(workload::note_without_pods(policies, root, pointer).map(note));
         return;
     }

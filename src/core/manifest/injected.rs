@@ -1,5 +1,8 @@
 //! The result of the injection of a document.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
@@ -33,11 +36,13 @@ pub struct Note {
     /// JSON Pointer from the document's root.
     pub pointer: String,
     pub code: &'static str,
+    /// True if the document asks for the fabric where that has no effect.
+    pub asks: bool,
     pub message: String,
 }
 
 /// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'n> {
     /// Keep a copy of the pod in each mutation, for its patch.
     pub patches: bool,
@@ -48,6 +53,8 @@ pub struct Wanted<'n> {
     pub annotation: TriggerAnnotation,
     /// The namespace of the pods whose manifest has none.
     pub namespace: Option<&'n str>,
+    /// A flag by which the caller ends a running evaluation.
+    pub stop: Option<&'n Arc<AtomicBool>>,
 }
 
 /// The treatment of templates without the annotation of a trigger.

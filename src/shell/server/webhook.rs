@@ -1,4 +1,4 @@
-//! `POST /mutate`.
+//! `POST /mutate` for pods, and `POST /validate-workloads` for the workloads that they come from.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,11 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::routing::any;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use serde::de::IgnoredAny;
 use tokio::time::{Duration, timeout_at};
 
-use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome};
+use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome, WorkloadReview};
+use crate::core::lint;
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
@@ -23,7 +25,29 @@ use super::state::{State, request_timeout};
 
 /// The router of the HTTPS port.
 pub fn router(state: Arc<State>) -> Router {
-    Router::new().route("/mutate", any(mutate)).fallback(unknown_path).with_state(state)
+    Router::new()
+        .route(Webhook::Pods.path(), any(|state, request| serve(Webhook::Pods, state, request)))
+        .route(Webhook::Workloads.path(), any(|state, request| serve(Webhook::Workloads, state, request)))
+        .fallback(unknown_path)
+        .with_state(state)
+}
+
+/// What is reviewed.
+#[derive(Debug, Clone, Copy)]
+enum Webhook {
+    /// New pods, which are injected.
+    Pods,
+    /// Workloads with pod templates, which stay as they are.
+    Workloads,
+}
+
+impl Webhook {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Pods => "/mutate",
+            Self::Workloads => "/validate-workloads",
+        }
+    }
 }
 
 async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Response<Body> {
@@ -34,12 +58,16 @@ async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>)
     Rejection::new(StatusCode::NOT_FOUND, "path", message).reply(&state)
 }
 
-async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Response<Body> {
+async fn serve(
+    webhook: Webhook,
+    Shared(state): Shared<Arc<State>>,
+    request: Request<Body>,
+) -> Response<Body> {
     let started = Instant::now();
-    let span = ReviewSpan::begin(request.method(), request.headers());
+    let span = ReviewSpan::begin(webhook.path(), request.method(), request.headers());
     let _in_flight = state.metrics.in_flight();
     let slot = request.extensions().get::<Arc<Slot>>().cloned();
-    match review(&state, started, request, slot.as_deref()).await {
+    match review(webhook, &state, started, request, slot.as_deref()).await {
         Ok(Answer { body, record }) => {
             // A response may be larger than its request, and the client may never read it.
             let Some(permit) = state.responses.permit(body.len(), slot.as_deref()).await else {
@@ -63,6 +91,7 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
 }
 
 async fn review(
+    webhook: Webhook,
     state: &Arc<State>,
     started: Instant,
     request: Request<Body>,
@@ -73,7 +102,7 @@ async fn review(
     let body_deadline = deadline.min(started + BODY_TIMEOUT);
     let length = head.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let rejection = wrong_request(&head.method, &head.headers);
+    let rejection = wrong_request(webhook, &head.method, &head.headers);
     let rejection = rejection.or_else(|| length.is_some_and(|length| length > MAX_BODY).then(too_large));
     if let Some(rejection) = rejection {
         drain(body, body_deadline).await;
@@ -83,20 +112,20 @@ async fn review(
     let _working = slot.map(|slot| slot.connection.work());
     // Only now: bodies that never arrive must not take all permits.
     let Some(_permit) = state.enter() else {
-        return shed(state, Shed::InFlight, &body.bytes);
+        return shed(webhook, state, Shed::InFlight, &body.bytes);
     };
     if body.shed {
-        return shed(state, Shed::Memory, &body.bytes);
+        return shed(webhook, state, Shed::Memory, &body.bytes);
     }
     if Instant::now() >= deadline {
-        return shed(state, Shed::Deadline, &body.bytes);
+        return shed(webhook, state, Shed::Deadline, &body.bytes);
     }
     tracing::trace!(body = %String::from_utf8_lossy(&body.bytes), "review");
     let bytes = body.bytes.clone();
     let stop = StopOnDrop::default();
-    match timeout_at(deadline.into(), evaluate(state, body, Arc::clone(&stop.0))).await {
+    match timeout_at(deadline.into(), evaluate(webhook, state, body, Arc::clone(&stop.0))).await {
         Ok(answer) => answer,
-        Err(_) => shed(state, Shed::Deadline, &bytes),
+        Err(_) => shed(webhook, state, Shed::Deadline, &bytes),
     }
 }
 
@@ -113,6 +142,7 @@ impl Drop for StopOnDrop {
 /// Evaluates a review when it is its turn, on another thread, because it may take long. After `stop`, it ends with the
 /// current container, and keeps its turn and its memory until then.
 async fn evaluate(
+    webhook: Webhook,
     state: &Arc<State>,
     body: BufferedBody,
     stop: Arc<AtomicBool>,
@@ -120,7 +150,7 @@ async fn evaluate(
     let permit = state.evaluation_permit(body.bytes.len()).await;
     let state = Arc::clone(state);
     let evaluated = tokio::task::spawn_blocking(move || {
-        let answer = answer(&state, &body.bytes, stop);
+        let answer = answer(webhook, &state, &body.bytes, stop);
         drop((body, permit));
         answer
     });
@@ -130,14 +160,24 @@ async fn evaluate(
     })
 }
 
-fn answer(state: &State, bytes: &[u8], stop: Arc<AtomicBool>) -> Result<Answer, Rejection> {
+fn answer(webhook: Webhook, state: &State, bytes: &[u8], stop: Arc<AtomicBool>) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
-    admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, Some(stop))
-        .map_err(bad_review)
+    let answer = match webhook {
+        Webhook::Pods => {
+            admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, Some(stop))
+        }
+        Webhook::Workloads => lint::answer(&policies, state.mode, bytes, &stop),
+    };
+    answer.map_err(bad_review)
 }
 
-/// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning.
-fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
+/// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning. A workload does
+/// not depend on its review.
+fn shed(webhook: Webhook, state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
+    if let Webhook::Workloads = webhook {
+        let review = WorkloadReview::<IgnoredAny>::read(bytes).map_err(bad_review)?;
+        return Ok(review.unadvised("overload", state.mode));
+    }
     state.metrics.shed(why);
     match state.on_error {
         OnError::Allow => {
@@ -156,11 +196,12 @@ fn bad_review(error: BadReview) -> Rejection {
 }
 
 /// The rejection of a method or a content type that no review has.
-fn wrong_request(method: &Method, headers: &HeaderMap) -> Option<Rejection> {
+fn wrong_request(webhook: Webhook, method: &Method, headers: &HeaderMap) -> Option<Rejection> {
     if method != Method::POST {
+        let path = webhook.path();
         let method: String = method.as_str().chars().take(64).collect();
         let message =
-            format!("the method `{method}` is not allowed at `/mutate`; send an AdmissionReview with `POST`");
+            format!("the method `{method}` is not allowed at `{path}`; send an AdmissionReview with `POST`");
         return Some(Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
     }
     let sent = headers.get(header::CONTENT_TYPE).map(header::HeaderValue::as_bytes).unwrap_or_default();
@@ -207,6 +248,13 @@ fn log(record: &Record, took: Duration) {
         }
         ReviewOutcome::Skipped => {
             tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod skipped");
+        }
+        ReviewOutcome::Advised => {
+            let advice = record.warnings.join(",");
+            tracing::info!(uid, namespace, name, advice, microseconds, mode, "advice on a workload");
+        }
+        ReviewOutcome::Unadvised => {
+            tracing::debug!(uid, namespace, name, reason, microseconds, mode, "no advice on a workload");
         }
         ReviewOutcome::Unchanged => {
             tracing::debug!(

@@ -14,7 +14,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::core::admission::{Mode, Record, ReviewOutcome};
-use crate::core::engine::{Reason, Warning};
+use crate::core::engine::Reason;
+use crate::core::lint::Finding;
 use crate::core::policy_set::PolicySet;
 
 use super::process::Process;
@@ -240,7 +241,7 @@ impl Metrics {
     /// Creates every series, so that a rate includes the first event.
     fn fill(&self) {
         self.fill_policy("");
-        for code in Warning::CODES {
+        for code in Finding::codes() {
             drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
         }
         for reason in REJECTED {
@@ -303,6 +304,7 @@ impl Metrics {
             self.fill_policy(policy.name());
             for code in definition.refusal_codes() {
                 self.fill_review(policy.name(), ReviewOutcome::Refused, code.to_owned().into());
+                drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
             }
             for code in definition.warning_codes() {
                 drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
