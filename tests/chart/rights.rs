@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{enabled, render};
+use crate::cases::{enabled, render, with};
 use crate::helm::Helm;
 use crate::objects::{Objects, identity, is_test, strings};
 
@@ -57,15 +57,21 @@ fn bindings(objects: &Objects) {
     }
 }
 
-pub(crate) fn a_server_may_write_two_objects_and_no_other(helm: &Helm) {
+pub(crate) fn a_server_may_write_three_objects_and_no_other(helm: &Helm) {
     let objects = render(helm, &enabled("aws"));
     let wanted = json!([
         {
             "apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
             "resourceNames": ["fabric-injector"], "verbs": ["get", "watch", "patch"],
         },
+        {
+            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingwebhookconfigurations"],
+            "resourceNames": ["fabric-injector"], "verbs": ["get", "patch"],
+        },
     ]);
     assert_eq!(objects.the("ClusterRole")["rules"], wanted);
+    let without = render(helm, &with(enabled("aws"), &json!({"advice": {"enabled": false}})));
+    assert_eq!(without.the("ClusterRole")["rules"], json!([wanted[0]]));
     let wanted = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["fabric-injector-tls"],
         "verbs": ["get", "create", "patch"],

@@ -64,7 +64,7 @@ struct ObjectLabel {
 }
 
 /// The objects of the cluster that a server manages.
-const REGISTERED: &[&str] = &["webhook", "guard", "secret"];
+const REGISTERED: &[&str] = &["webhook", "advice", "secret"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PolicyLabels {
