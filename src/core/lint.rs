@@ -63,7 +63,15 @@ pub fn lint(
     let wanted = Wanted { summary: true, findings: true, ..wanted };
     let injected = manifest::inject(policies, document, piece, wanted)?;
     let root = injected.value.as_ref().or(document.value.as_ref()).unwrap_or(&Value::Null);
-    let mut found = Vec::new();
+    // Faults of the workload come first, since others may follow from them. Their messages have the field.
+    let near_misses = injected.templates.iter().flat_map(|template| &template.findings.near_misses);
+    let near_miss = |miss: &NearMiss| Finding {
+        level: Level::Warning,
+        code: miss.code.to_owned(),
+        pointer: miss.pointer.clone(),
+        message: miss.message.clone(),
+    };
+    let mut found: Vec<Finding> = near_misses.map(near_miss).collect();
     for template in &injected.templates {
         of_template(root, template, &mut found);
     }
@@ -84,7 +92,6 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
         found.push(Finding { level, code: code.to_owned(), pointer: template.pointer.clone(), message });
     };
     let mutation = &template.mutation;
-    let near_misses = &template.findings.near_misses;
     match &mutation.outcome {
         Outcome::Mutated(_) => {
             let policy = mutation.policy.as_deref().unwrap_or_default();
@@ -101,7 +108,7 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
             let asks = mutation.policy.is_some() || matches!(mutation.outcome, Outcome::Skipped { .. });
             // A launcher needs no GPUs. Where another pod lacks them, that is a near miss.
             let is_launcher = matches!(reason, Reason::NoGpuContainer { .. });
-            if asks && near_misses.is_empty() {
+            if asks && template.findings.near_misses.is_empty() {
                 let level = if is_launcher { Level::Note } else { Level::Warning };
                 add(level, reason.code(), format!("left alone: {reason}"));
             }
@@ -110,13 +117,6 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
     for warning in mutation.warnings.iter().filter(|warning| warning.asks_for_action()) {
         add(Level::Warning, warning.code(), warning.to_string());
     }
-    // Their messages have the field from the root on.
-    found.extend(near_misses.iter().map(|miss| Finding {
-        level: Level::Warning,
-        code: miss.code.to_owned(),
-        pointer: miss.pointer.clone(),
-        message: miss.message.clone(),
-    }));
 }
 
 /// The field path of a template; for one in a manifest within a text, those of both, with `#` between them.
