@@ -83,7 +83,7 @@ pub(super) async fn kubectl_apply_prints_the_advice(cluster: &Cluster) {
     assert!(said.contains(injected), "{said}");
     let before = reviews(cluster).await;
     let (said, _) = applied(cluster, &set).await;
-    assert!(said.contains("unchanged") && !said.contains("Warning"), "{said}");
+    assert!(!said.contains("Warning"), "{said}");
     let mut scaled = set.clone();
     scaled["spec"]["replicas"] = json!(2);
     let (said, _) = applied(cluster, &scaled).await;
