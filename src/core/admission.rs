@@ -3,12 +3,14 @@
 //! The module is pure: [`crate::shell::server`] transports the bytes, logs and counts.
 
 mod answer;
+mod for_owner;
 mod response;
 mod review;
 mod workload;
 
 pub(crate) use answer::answer_without_evaluation;
 pub use answer::{Answer, Evaluate, Record, answer};
+pub use for_owner::ForOwner;
 pub use response::{Mode, OnError, Response, respond};
 pub(crate) use response::{UNCHANGED, WOULD_BE_INJECTED};
 pub(crate) use review::creates_pod;

@@ -7,6 +7,7 @@
 mod api;
 mod certificate;
 mod dry_run;
+mod events;
 mod reconciler;
 mod replica;
 mod rotation;
@@ -15,6 +16,7 @@ mod uncalled;
 mod watch;
 
 pub(crate) use dry_run::{DryRun, dry_run};
+pub(crate) use events::Events;
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
 pub(crate) use uncalled::uncalled;

@@ -3,7 +3,7 @@
 use cel::{Context, Program, Value as Cel};
 use serde_json::{Value, json};
 
-use crate::cases::{enabled, render};
+use crate::cases::{certificates, enabled, render, with};
 use crate::helm::Helm;
 
 /// Whether each condition holds for a request.
@@ -51,4 +51,26 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
     assert!(is_sent(conditions, None, &referenced));
     // A finalizer is removed from an object that nothing else is known of.
     assert!(!is_sent(conditions, Some(&json!({"metadata": {}})), &json!({"metadata": {}})));
+}
+
+pub(crate) fn events_need_a_role_and_the_api_and_no_dry_run(helm: &Helm) {
+    for certificate in certificates() {
+        for on in [false, true] {
+            let events = json!({"events": {"enabled": on}});
+            let objects = render(helm, &with(with(enabled("aws"), &certificate), &events));
+            let side_effects = &objects.the("MutatingWebhookConfiguration")["webhooks"][0]["sideEffects"];
+            assert_eq!(*side_effects, if on { "NoneOnDryRun" } else { "None" });
+            assert_eq!(objects.arguments().contains(&"--events"), on);
+            let role = objects.named("ClusterRole", "fabric-injector-events");
+            assert_eq!(role.is_some(), on);
+            assert_eq!(objects.named("ClusterRoleBinding", "fabric-injector-events").is_some(), on);
+            if let Some(role) = role {
+                let rule =
+                    json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]});
+                assert_eq!(role["rules"], json!([rule]));
+                assert_eq!(objects.pod()["spec"]["automountServiceAccountToken"], true);
+                assert_eq!(objects.the("NetworkPolicy")["spec"]["egress"].as_array().unwrap().len(), 2);
+            }
+        }
+    }
 }

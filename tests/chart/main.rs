@@ -141,6 +141,7 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused_policies::what_yaml_merges_is_written_out,
     refused_policies::a_key_that_looks_like_a_number_or_a_boolean_is_refused_in_quotes_too,
     refused_policies::line_separators_of_unicode_are_refused,
+    advice::events_need_a_role_and_the_api_and_no_dry_run,
     advice::the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sent,
     registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
     release::the_chart_of_a_release_has_its_image_by_digest,

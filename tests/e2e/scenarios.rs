@@ -51,6 +51,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
     clients::the_pods_of_a_policy_are_found_by_its_digest,
     advice::kubectl_apply_prints_the_advice,
+    advice::the_job_of_a_pod_gets_an_event,
     rights::servers_may_do_what_they_need_and_nothing_else,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,

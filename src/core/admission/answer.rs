@@ -14,6 +14,7 @@ use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
 use super::ReviewOutcome;
+use super::for_owner::ForOwner;
 use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
@@ -49,6 +50,8 @@ pub struct Record {
     pub operations: usize,
     /// The codes of the warnings.
     pub warnings: Vec<String>,
+    /// The advice for the owner of an injected pod, if there is any.
+    pub for_owner: Option<Box<ForOwner>>,
     /// In [`Mode::Audit`], the outcome is that of [`Mode::Inject`], and the pod is unchanged.
     pub mode: Mode,
 }
@@ -78,6 +81,7 @@ impl Record {
             allowed: response.allowed,
             operations: 0,
             warnings: Vec::new(),
+            for_owner: None,
             mode: Mode::Inject,
         }
     }
@@ -97,7 +101,9 @@ impl Verdict {
     /// The answer in a mode, as a review of the version that its sender reads.
     pub(super) fn in_mode(self, mode: Mode, version: &str) -> Answer {
         let response = self.response.in_mode(mode);
-        let record = Record { allowed: response.allowed, mode, ..self.record };
+        let mut record = Record { allowed: response.allowed, mode, ..self.record };
+        // A pod that is not changed has not what the advice is about.
+        record.for_owner = record.for_owner.filter(|_| mode == Mode::Inject);
         Answer { body: response.to_json_of(version), record }
     }
 }
@@ -235,6 +241,7 @@ fn answer_pod(
         message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
         operations,
         warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
+        for_owner: ForOwner::of(request, &mutation).map(Box::new),
         ..Record::new(request, &response, outcome)
     };
     Verdict { response, record: Record { policy: mutation.policy, ..record } }

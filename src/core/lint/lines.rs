@@ -45,3 +45,35 @@ impl Lines {
         self.before + line.max(1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The line of a pointer in a document that begins on line 11 of its stream.
+    fn line(text: &str, pointer: &str) -> usize {
+        let piece = RawDocument { line: 11, ..RawDocument::new(text.as_bytes().to_vec()) };
+        let document = Document::read(&piece).unwrap();
+        Lines::of(&piece, &document).line(pointer)
+    }
+
+    #[test]
+    fn a_field_has_the_line_of_its_key() {
+        let text = "---\n# a comment\nspec:\n  list:\n  - name: a\n    x/y: 1\n  - {name: b}\n";
+        assert_eq!(line(text, ""), 13);
+        assert_eq!(line(text, "/spec/list"), 14);
+        assert_eq!(line(text, "/spec/list/0/x~1y"), 16);
+        assert_eq!(line(text, "/spec/list/1/name"), 17);
+    }
+
+    #[test]
+    fn what_is_not_there_has_the_line_of_what_is_around_it() {
+        let text = "spec:\n  list:\n  - name: a\n";
+        for (pointer, wanted) in [("/spec/list/7", 12), ("/spec/list/0/name/x", 13), ("/status", 11)] {
+            assert_eq!(line(text, pointer), wanted, "{pointer}");
+        }
+        assert_eq!(line("spec:\n  text: |\n    a: b\n", "/spec/text#/a"), 12);
+        assert_eq!(line("{\n \"spec\": {\n  \"a\": 1}}", "/spec/a"), 13);
+        assert_eq!(line("\u{feff}---\n\u{feff}a: 1\n", "/a"), 12);
+    }
+}

@@ -68,7 +68,7 @@ async fn serve(
     let _in_flight = state.metrics.in_flight();
     let slot = request.extensions().get::<Arc<Slot>>().cloned();
     match review(webhook, &state, started, request, slot.as_deref()).await {
-        Ok(Answer { body, record }) => {
+        Ok(Answer { body, mut record }) => {
             // A response may be larger than its request, and the client may never read it.
             let Some(permit) = state.responses.permit(body.len(), slot.as_deref()).await else {
                 state.metrics.shed(Shed::Memory);
@@ -79,6 +79,11 @@ async fn serve(
             let took = started.elapsed();
             state.metrics.reviewed(&record, took);
             log(&record, took);
+            if let (Some(events), Some(advice)) = (state.events.get(), record.for_owner.take())
+                && !events.offer(*advice)
+            {
+                state.metrics.event("dropped");
+            }
             span.reviewed(&record);
             let held = slot.map(|slot| slot.connection.hold(body.len()));
             reply::json(StatusCode::OK, body.into(), Some(reply::Memory { _permit: permit, held }))

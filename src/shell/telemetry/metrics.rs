@@ -63,6 +63,11 @@ struct ObjectLabel {
     object: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
 /// The objects of the cluster that a server manages.
 const REGISTERED: &[&str] = &["webhook", "advice", "secret"];
 
@@ -117,6 +122,8 @@ impl Reloaded {
     }
 }
 
+/// The results of events: `dropped` if too many waited.
+const EVENTS: &[&str] = &["created", "failed", "dropped"];
 /// The reasons of failed TLS handshakes.
 const HANDSHAKE_FAILURES: &[&str] = &["timeout", "client_certificate", "protocol", "closed"];
 /// The reasons for which the server closes a connection.
@@ -162,6 +169,7 @@ pub struct Metrics {
     policies: Family<PolicyLabels, Gauge>,
     registration_changes: Family<ObjectLabel, Counter>,
     registration_failures: Counter,
+    events: Family<ResultLabel, Counter>,
 }
 
 impl Metrics {
@@ -187,6 +195,7 @@ impl Metrics {
             policies: Family::default(),
             registration_changes: Family::default(),
             registration_failures: Counter::default(),
+            events: Family::default(),
         };
         metrics.register();
         metrics.fill();
@@ -236,6 +245,7 @@ impl Metrics {
             self.registration_changes.clone(),
         );
         ours.register("registration_failures", "Failed reconciliations", self.registration_failures.clone());
+        ours.register("events", "Events on the owners of pods", self.events.clone());
     }
 
     /// Creates every series, so that a rate includes the first event.
@@ -261,6 +271,9 @@ impl Metrics {
                 drop(self.reloads.get_or_create(&ReloadLabels { what, result }));
             }
             self.last_reload.get_or_create(&WhatLabel { what }).set(1);
+        }
+        for result in EVENTS {
+            drop(self.events.get_or_create(&ResultLabel { result }));
         }
         for object in REGISTERED {
             drop(self.registration_changes.get_or_create(&ObjectLabel { object }));
@@ -388,6 +401,11 @@ impl Metrics {
     /// Counts a change to an object.
     pub(crate) fn registration_changed(&self, object: &'static str) {
         self.registration_changes.get_or_create(&ObjectLabel { object }).inc();
+    }
+
+    /// Counts an event on the owner of a pod.
+    pub(crate) fn event(&self, result: &'static str) {
+        self.events.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Counts a failed reconciliation.

@@ -13,7 +13,7 @@ use super::values;
 use crate::cluster::Cluster;
 use crate::eventually;
 use crate::processes::outcome;
-use crate::workloads::{TRIGGER, annotated_template, job, stateful_set, template};
+use crate::workloads::{TRIGGER, annotated_template, job, pod, stateful_set, template};
 
 const ADVICE: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/fabric-injector";
 const MOVE: &str = "Warning: fabric-injector: move `nmp.nvidia.com/enable-multi-node-networking: \"true\"` from \
@@ -154,4 +154,44 @@ pub(super) async fn no_workload_depends_on_the_advice(cluster: &Cluster) {
     // An upgrade would leave the address.
     cluster.api.delete(ADVICE).await.ok();
     scale(cluster, 2).await;
+}
+
+pub(super) async fn the_job_of_a_pod_gets_an_event(cluster: &Cluster) {
+    let mut values = values();
+    values["events"] = json!({"enabled": true});
+    cluster.ensure(&values).await;
+    let namespace = cluster.namespace("events").await;
+    let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+    let ours = async || {
+        let mut events = cluster.api.list(&path).await;
+        events.retain(|event| event["reportingController"] == "fabric-injector.io/webhook");
+        events
+    };
+    // A machine that no policy knows.
+    let mut pod = pod(&namespace, "dry", &template(true, "p99.metal"));
+    pod["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "batch/v1", "kind": "Job", "name": "dry", "uid": "u", "controller": true}]);
+    let dry = format!("/api/v1/namespaces/{namespace}/pods?dryRun=All");
+    assert!(!cluster.api.post(&dry, &pod).await.warnings.is_empty());
+    let guessed = job(&namespace, "guessed", 4, &template(true, "p99.metal"));
+    let job = cluster.api.create(&guessed).await.ok();
+    cluster.api.create(&job_as_it_should_be(&namespace)).await.ok();
+    eventually("the Job has an event", async || !ours().await.is_empty()).await;
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    eventually("all pods are there", async || cluster.api.list(&pods).await.len() == 6).await;
+    let (_, described) =
+        outcome(&mut cluster.kubectl(&["describe", "job", "guessed", "--namespace", &namespace])).await;
+    assert!(described.contains("ParameterAssumed") && described.contains("efaDevicesPerGPU"), "{described}");
+    // One for four pods and two servers, and none for the dry run.
+    let events = ours().await;
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0]["regarding"]["uid"], job["metadata"]["uid"]);
+    assert_eq!(cluster.metric("fabric_injector_events_total{result=\"created\"}").await, 1);
+    assert_eq!(cluster.metric("fabric_injector_events_total{result=\"failed\"}").await, 0);
+    cluster.remove(&namespace).await;
+}
+
+/// A Job of which nothing is to be said.
+fn job_as_it_should_be(namespace: &str) -> Value {
+    job(namespace, "good", 2, &annotated_template())
 }

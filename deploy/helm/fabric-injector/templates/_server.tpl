@@ -26,6 +26,9 @@
 - --listen=0.0.0.0:{{ .Values.ports.webhook }}
 - --admin-listen=0.0.0.0:{{ .Values.ports.admin }}
 - --mode={{ .Values.webhook.mode }}
+{{- if .Values.events.enabled }}
+- --events
+{{- end }}
 {{- if .Values.server.clientCaBundle }}
 - --client-ca=/etc/fabric-injector/values/clients.crt
 {{- end }}
