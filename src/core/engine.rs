@@ -11,17 +11,18 @@ mod analysis;
 mod evaluate;
 mod inject;
 mod merge;
+mod nodes;
 mod record;
 
 use serde_json::Value;
 
 use crate::core::policy::{PodContext, Policy};
 
-pub(crate) use analysis::{PodAnalysis, selected_nodes};
+pub(crate) use analysis::{DEVICE_CLASS, PodAnalysis, requests, selected_nodes};
 pub(crate) use evaluate::{ScopeOf, analyse, each_scope};
 pub use record::{
-    Author, FieldState, Kept, Mutated, Mutation, Operation, Operations, Outcome, Reason, SKIPPED, STAMP,
-    Warning, WarningKind,
+    Author, FieldState, Kept, Mutated, Mutation, NODES, Operation, Operations, Outcome, Reason, SKIPPED,
+    STAMP, Warning, WarningKind,
 };
 pub(crate) use record::{FieldOutcome, Trace, skip};
 

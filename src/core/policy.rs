@@ -11,6 +11,7 @@ pub(crate) mod expression;
 mod extension;
 mod file;
 mod foreign;
+mod from_nodes;
 pub(crate) mod interpolation;
 mod invalid_part;
 mod known_nodes;

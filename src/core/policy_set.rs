@@ -1,14 +1,17 @@
 //! The policies that are in use together, and the choice among them for a pod.
 
 mod decision;
+mod providers;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use memchr::memmem::Finder;
 use serde_json::{Map, Value};
 
-use crate::core::engine::{Mutated, Mutation, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip};
+use crate::core::engine::{
+    DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip,
+};
 use crate::core::pointer::field_path;
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{
@@ -18,10 +21,7 @@ use crate::core::validate;
 
 use decision::{Decision, decide};
 
-/// The beginning of the resources by which a container requests devices of a class without a claim.
-pub(crate) const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
-
-/// Policies of one provider.
+/// Policies of one provider, or of several among which the nodes choose.
 #[derive(Debug, Default)]
 pub struct PolicySet {
     policies: Vec<Policy>,
@@ -31,6 +31,8 @@ pub struct PolicySet {
     others: Vec<usize>,
     /// The annotations that trigger a policy, and the escapes that may hide one in JSON.
     sought: Vec<Finder<'static>>,
+    /// True if the nodes choose the provider for a pod.
+    several_providers: bool,
     /// True if the choice of the policy may read what a policy writes.
     choice_may_change: bool,
 }
@@ -86,12 +88,29 @@ pub(crate) fn checked(
 }
 
 impl PolicySet {
-    /// Resolves policies, each with the values that the operator set for it, and validates them.
+    /// Resolves policies of one provider, each with the values that the operator set for it, and validates them.
     pub fn new(definitions: Vec<(Definition, BTreeMap<String, Setting>)>) -> Result<Self, LoadError> {
-        let mut set = Self::default();
+        Self::of(definitions, false)
+    }
+
+    /// [`PolicySet::new`] for policies of several providers. The nodes that a pod can be scheduled to choose the one
+    /// for the pod.
+    pub fn by_nodes(definitions: Vec<(Definition, BTreeMap<String, Setting>)>) -> Result<Self, LoadError> {
+        Self::of(definitions, true)
+    }
+
+    fn of(
+        definitions: Vec<(Definition, BTreeMap<String, Setting>)>,
+        several_providers: bool,
+    ) -> Result<Self, LoadError> {
+        let providers: BTreeSet<&str> =
+            definitions.iter().map(|(definition, _)| definition.provider.as_str()).collect();
+        let several_providers = several_providers && providers.len() > 1;
+        let mut set = Self { several_providers, ..Self::default() };
         let mut errors = Vec::new();
         for (definition, overrides) in definitions {
             if let Some(first) = set.policies.first().map(Policy::definition)
+                && !several_providers
                 && first.provider != definition.provider
             {
                 return Err(LoadError::SeveralProviders {
@@ -115,7 +134,7 @@ impl PolicySet {
             }
         }
         if errors.is_empty() {
-            Ok(Self::indexed(set.policies))
+            Ok(Self::indexed(set.policies, several_providers))
         } else {
             Err(SourceErrors::new(errors).into())
         }
@@ -123,7 +142,8 @@ impl PolicySet {
 
     /// Fails for a parameter that has another type in a policy of the set.
     fn check_types(&self, second: &Definition) -> Result<(), LoadError> {
-        for first in self.policies.iter().map(Policy::definition) {
+        let policies = self.policies.iter().map(Policy::definition);
+        for first in policies.filter(|first| first.provider == second.provider) {
             for parameter in &second.parameters {
                 let same = first.parameters.iter().find(|known| known.name == parameter.name);
                 if let Some(known) = same.filter(|known| known.kind != parameter.kind) {
@@ -142,8 +162,8 @@ impl PolicySet {
         Ok(())
     }
 
-    fn indexed(policies: Vec<Policy>) -> Self {
-        let mut set = Self { policies, ..Self::default() };
+    fn indexed(policies: Vec<Policy>, several_providers: bool) -> Self {
+        let mut set = Self { policies, several_providers, ..Self::default() };
         for (at, policy) in set.policies.iter().enumerate() {
             let triggers = &policy.definition().matcher.any_annotation;
             for (key, _) in triggers {
@@ -158,7 +178,7 @@ impl PolicySet {
         }
         let policies: Vec<_> =
             set.policies.iter().map(|policy| (policy.definition(), policy.devices())).collect();
-        set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED]);
+        set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES]);
         // A key is a qualified name, which has no letter that JSON has to escape.
         let keys = set.by_annotation.keys().map(|key| Finder::new(key.as_str()).into_owned());
         // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
@@ -180,7 +200,7 @@ impl PolicySet {
         let matches = policy.definition().matcher.test(pod, context) == Match::Yes;
         matches
             && match decide(self, pod, context) {
-                Decision::Inject(..) | Decision::Skip(_) => true,
+                Decision::Inject(..) | Decision::Skip(..) => true,
                 Decision::Refuse(_, reason) => !reason.is_fault(),
                 Decision::Leave(..) => false,
             }
@@ -280,10 +300,8 @@ fn mutate_once(
             let trace = trace.map(|trace| trace.insert(Trace::default()));
             policies.marked_if_guarded(policy, inject(policy, *analysis, pod, context, trace))
         }
-        Decision::Skip(skipped) => {
-            let names = skipped.iter().map(|policy| policy.name().to_owned()).collect();
+        Decision::Skip(skipped, reason) => {
             let marks: Vec<&str> = skipped.iter().map(|policy| policy.stamp()).collect();
-            let reason = Reason::ConditionFalse { policies: names };
             skip(pod, marks.join(","), reason, None, Vec::new())
         }
         Decision::Leave(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),

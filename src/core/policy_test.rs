@@ -6,6 +6,7 @@
 mod case;
 mod check;
 mod compare;
+mod context;
 mod coverage;
 mod expectation;
 mod path;

@@ -10,6 +10,7 @@ mod lint;
 mod man;
 mod manifests;
 mod mutate;
+mod nodes;
 mod output;
 mod parse;
 mod policy;

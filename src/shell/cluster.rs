@@ -1,3 +1,5 @@
+//! The API server: the nodes that it has, a dry run, and the registration of the webhook.
+//!
 //! The server's management of its own certificate, in clusters without cert-manager: a CA and a serving certificate in
 //! one Secret that all replicas share, and `caBundle` in the webhook configuration.
 //!
@@ -8,6 +10,7 @@ mod api;
 mod certificate;
 mod dry_run;
 mod events;
+mod nodes;
 mod reconciler;
 mod replica;
 mod rotation;
@@ -17,6 +20,8 @@ mod watch;
 
 pub(crate) use dry_run::{DryRun, dry_run};
 pub(crate) use events::Events;
+pub use nodes::NodeWatch;
+pub(crate) use nodes::{STALE_FOR, WatchState, Watched, list_nodes};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
 pub(crate) use uncalled::uncalled;

@@ -7,6 +7,7 @@ mod corpus;
 mod golden;
 mod helpers;
 mod language;
+mod nodes;
 mod properties;
 mod purity;
 mod ranks;

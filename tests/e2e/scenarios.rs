@@ -12,6 +12,7 @@ mod generated_pairs;
 mod hostile_clients;
 mod installations;
 mod namespaces;
+mod node_watch;
 mod oldest;
 mod outages;
 mod pod_security;
@@ -53,6 +54,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     advice::kubectl_apply_prints_the_advice,
     advice::the_job_of_a_pod_gets_an_event,
     rights::servers_may_do_what_they_need_and_nothing_else,
+    node_watch::servers_know_the_nodes_as_long_as_they_may_read_them,
+    node_watch::a_lost_watch_keeps_the_nodes_and_recovers,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     release::an_upgrade_with_the_same_values_changes_nothing,

@@ -6,6 +6,7 @@
 mod claims;
 mod completed;
 mod containers;
+mod kinds;
 mod multus;
 mod nodes;
 mod own_fabric;
@@ -21,7 +22,9 @@ use crate::core::schema::{self, Shape};
 
 use super::record::{Reason, evaluation_failed};
 
-pub(super) use containers::{Container, requests};
+pub(super) use containers::Container;
+pub(crate) use containers::{DEVICE_CLASS, requests};
+pub(super) use kinds::{candidates, written};
 pub(super) use multus::with_networks;
 pub(crate) use nodes::selected as selected_nodes;
 
@@ -51,9 +54,10 @@ pub(crate) struct PodAnalysis {
 pub(super) fn resolve(
     policy: &Policy,
     pod: &Value,
+    context: &PodContext,
     whole: bool,
 ) -> Result<(Selection, Arc<ResolvedPolicy>), Reason> {
-    let nodes = nodes::selected(policy, pod)?;
+    let nodes = nodes::selected(policy, pod, context)?;
     let resolved = if whole { policy.whole(&nodes) } else { policy.resolved(&nodes) };
     Ok((nodes, resolved.map_err(|error| evaluation_failed("the policy", error))?))
 }

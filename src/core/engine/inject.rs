@@ -10,6 +10,7 @@ use crate::core::policy::{NoteKind, PodContext, Policy, SelectedLabel};
 use super::analysis::{PodAnalysis, resolve};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::merge::{about_pod, merge};
+use super::nodes::{self, Decided};
 use super::record::{Applied, ChangeLog, Cursor, Reason, SKIPPED, STAMP, Stop, Warning, WarningKind, stamp};
 
 /// Injects the pod in place. After a [`Stop`], the log can revert the changes.
@@ -21,8 +22,9 @@ pub(super) fn inject(
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
     if log.trace.is_some() {
-        analysis = PodAnalysis::of(resolve(policy, pod, true)?, pod, context)?;
+        analysis = PodAnalysis::of(resolve(policy, pod, context, true)?, pod, context)?;
     }
+    let nodes = nodes::keep(&analysis, pod, log)?;
     join_host(&mut analysis, pod, context, log)?;
     let scope = Scope::of_pod(&analysis);
     let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
@@ -36,6 +38,9 @@ pub(super) fn inject(
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
     if analysis.policy.reads_own_writes || log.warnings.iter().any(|warning| warning.kind.may_pass()) {
         settle(policy, &analysis, pod, of_merge, context, log)?;
+    }
+    if nodes == Decided::Now {
+        nodes::warn_of_requests(policy, &analysis, pod, context, log);
     }
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];
@@ -77,7 +82,7 @@ fn inject_again(
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
     let before = pod.clone();
-    let mut analysis = PodAnalysis::of(resolve(policy, pod, log.trace.is_some())?, pod, context)?;
+    let mut analysis = PodAnalysis::of(resolve(policy, pod, context, log.trace.is_some())?, pod, context)?;
     if analysis.policy.values != first.policy.values {
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
     }
@@ -171,13 +176,14 @@ fn no_rule_applies(policy: &Policy, analysis: &PodAnalysis, pod: &Value) -> Stop
 
 /// Reports the sources of the parameter values on which an applied rule depends, and with it the choice of the policy.
 fn warn_about_parameters(rules: &Rules<'_>, analysis: &PodAnalysis, log: &mut ChangeLog) {
-    let (policy, nodes) = (&analysis.policy, &analysis.nodes);
+    let (policy, selection) = (&analysis.policy, &analysis.nodes);
+    let of_nodes = !selection.kinds.is_empty();
     let matters = |name: &str| {
         policy.parameters_of_condition.contains(name)
             || rules.applied().any(|rule| rule.parameters.contains(name))
     };
     let selected =
-        |label: &String| SelectedLabel { label: label.clone(), values: nodes.values(label).to_vec() };
+        |label: &String| SelectedLabel { label: label.clone(), values: selection.values(label).to_vec() };
     for note in policy.notes.iter().filter(|note| matters(&note.parameter)) {
         let (parameter, value) = (note.parameter.clone(), text_of(&note.value));
         let kind = match &note.kind {
@@ -185,10 +191,16 @@ fn warn_about_parameters(rules: &Rules<'_>, analysis: &PodAnalysis, log: &mut Ch
                 parameter,
                 value,
                 labels: labels.iter().map(selected).collect(),
-                gpus: nodes.gpus.filter(|_| *reads_gpus),
+                gpus: selection.gpus.filter(|_| *reads_gpus),
                 has_gpus: analysis.has_gpus(),
+                of_nodes,
             },
-            NoteKind::Disagree { label } => WarningKind::NodeValuesDisagree { selected: selected(label) },
+            NoteKind::Disagree { label } => {
+                WarningKind::NodeValuesDisagree { selected: selected(label), of_nodes }
+            }
+            NoteKind::NodesDisagree => {
+                WarningKind::NodesDisagree { parameter, value, kinds: nodes::told_apart(&selection.kinds) }
+            }
             NoteKind::Contradicts { label, table } => {
                 let (table, selected) = (text_of(table), selected(label));
                 WarningKind::ParameterContradicts { parameter, value, table, selected }

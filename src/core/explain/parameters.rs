@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::core::counted;
 use crate::core::policy::node::Selection;
 use crate::core::policy::{Origin, Parameter, Policy, Resolution, Setting, resolve};
 use crate::core::policy_list::Bounds;
@@ -65,6 +66,8 @@ pub enum SourceKind {
     Values,
     /// A table of the values file.
     ValuesTable,
+    /// What the nodes offer that the pod can be scheduled to.
+    Nodes,
     /// A table of the policy.
     ByNode,
     /// `default` in a table of the values file.
@@ -81,6 +84,7 @@ impl SourceKind {
             Self::Set => "option",
             Self::Values => "values file",
             Self::ValuesTable => "table of the values file",
+            Self::Nodes => "nodes",
             Self::ByNode => "table of the policy",
             Self::ValuesDefault => "default of the values file",
             Self::Default => "default",
@@ -128,6 +132,10 @@ pub(super) fn value(
             let place = in_values(&Within::Table(label, &keys));
             (SourceKind::ValuesTable, Some(selected(label)), place)
         }
+        Origin::Nodes => {
+            let place = files.parameter(name, Some("fromNodes"));
+            (SourceKind::Nodes, Some(of_nodes(parameter, selection)), place)
+        }
         Origin::PolicyTable(label) => {
             let place = files.table(name, label, &parameter.table.deciding(label, selection));
             (SourceKind::ByNode, Some(selected(label)), place)
@@ -139,5 +147,20 @@ pub(super) fn value(
             (SourceKind::Default, None, place)
         }
     };
-    ValueFact { name: name.clone(), value: value.clone(), source, detail, place }
+    ValueFact { name: name.clone(), value: value.into_owned(), source, detail, place }
+}
+
+/// What each kind of nodes offers of the resources that a parameter looks for.
+fn of_nodes(parameter: &Parameter, selection: &Selection) -> String {
+    let looked_for = |name: &str| parameter.from_nodes.as_ref().is_some_and(|from| from.looks_for(name));
+    let mut texts: Vec<String> = Vec::new();
+    for kind in &selection.kinds {
+        let resources = kind.resources.iter().filter(|(name, _)| looked_for(name));
+        let resources: Vec<String> = resources.map(|(name, count)| format!("{count} of {name}")).collect();
+        let text = format!("{} by node with {}", resources.join(", "), counted(kind.gpus, "GPU"));
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    texts.join("; ")
 }

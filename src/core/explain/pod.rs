@@ -158,7 +158,7 @@ impl<'a> Explainer<'a> {
     ) -> Vec<MessageResult> {
         let (policy, files) = (&self.policies.policies()[at], &self.files[at]);
         let definition = policy.definition();
-        let selection = selected_nodes(policy, pod).unwrap_or_default();
+        let selection = selected_nodes(policy, pod, context).unwrap_or_default();
         fact.nodes = nodes(&selection);
         let used = used_names(definition, trace);
         let value = |parameter: &Parameter| PodParameter {

@@ -7,6 +7,8 @@ use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::core::engine::{Mutation, Outcome};
+use crate::core::nodes::Nodes;
+use crate::core::policy::PodContext;
 use crate::core::workload::Findings;
 use crate::core::yaml;
 
@@ -53,8 +55,18 @@ pub struct Wanted<'n> {
     pub annotation: TriggerAnnotation,
     /// The namespace of the pods whose manifest has none.
     pub namespace: Option<&'n str>,
+    /// The nodes of the cluster in which the pods will run, if they are known.
+    pub nodes: Option<&'n Arc<Nodes>>,
     /// A flag by which the caller ends a running evaluation.
     pub stop: Option<&'n Arc<AtomicBool>>,
+}
+
+impl Wanted<'_> {
+    /// Completes what a document says about the request for its pods.
+    pub(super) fn complete(&self, request: PodContext) -> PodContext {
+        let namespace = request.namespace.or_else(|| self.namespace.map(str::to_owned));
+        PodContext { namespace, nodes: self.nodes.cloned(), stop: self.stop.cloned(), ..request }
+    }
 }
 
 /// The treatment of templates without the annotation of a trigger.

@@ -163,7 +163,7 @@ impl Policy {
     /// The resolved policy for what a pod selects of its nodes.
     pub(crate) fn resolved(&self, selection: &Selection) -> Result<Arc<ResolvedPolicy>, EvaluationError> {
         let key = self.nodes.key(selection);
-        if key.labels.is_empty() {
+        if key.labels.is_empty() && key.kinds.is_empty() {
             return Ok(Arc::clone(&self.general));
         }
         if let Some(resolved) = self.by_node.get(&*key) {
@@ -255,7 +255,7 @@ mod tests {
             label: (*label).to_owned(),
             values: values.iter().map(|value| (*value).to_owned()).collect(),
         };
-        Selection { labels: labels.iter().map(selected).collect(), gpus: Some(gpus) }
+        Selection { labels: labels.iter().map(selected).collect(), gpus: Some(gpus), ..Selection::default() }
     }
 
     #[test]

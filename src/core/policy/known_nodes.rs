@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::definition::Definition;
-use super::node::{LabelsRead, SelectedLabel, Selection};
+use super::node::{LabelsRead, NodeKind, SelectedLabel, Selection};
 use super::pattern::Pattern;
 use super::setting::Setting;
 use super::table::LabelTable;
@@ -18,6 +18,8 @@ pub(super) struct KnownNodes {
     /// By label, the keys of its tables, and the numbers of GPUs on which the entry depends.
     keys: BTreeMap<String, BTreeMap<String, (Pattern, BTreeSet<i64>)>>,
     pub(super) tables_read_gpus: bool,
+    /// True if a parameter takes its value from nodes.
+    reads_resources: bool,
     /// The first entry of the first table.
     pub(super) first: Option<Selection>,
 }
@@ -33,6 +35,7 @@ impl KnownNodes {
             labels_of_expressions,
             keys: BTreeMap::new(),
             tables_read_gpus: false,
+            reads_resources: definition.parameters.iter().any(|parameter| parameter.from_nodes.is_some()),
             first: None,
         };
         for table in tables(definition, settings) {
@@ -86,13 +89,28 @@ impl KnownNodes {
             self.labels_of_expressions.contains(&selected.label)
                 || selected.values.iter().all(|value| self.is_known(&selected.label, value))
         };
-        if (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
+        let kinds = self.kinds(selection);
+        let is_own = kinds.len() == selection.kinds.len() && kinds == selection.kinds;
+        if is_own && (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
             return Cow::Borrowed(selection);
         }
         let labels = selection.labels.iter().filter_map(|selected| {
             if is_whole(selected) { Some(selected.clone()) } else { self.with_unknown(selected) }
         });
-        Cow::Owned(Selection { labels: labels.collect(), gpus: selection.gpus.filter(|_| depends_on_gpus) })
+        let gpus = selection.gpus.filter(|_| depends_on_gpus);
+        Cow::Owned(Selection { labels: labels.collect(), kinds, gpus })
+    }
+
+    /// What parameters read of the nodes. The labels are part of the selection.
+    fn kinds(&self, selection: &Selection) -> Vec<NodeKind> {
+        let mut kinds = Vec::new();
+        for kind in selection.kinds.iter().filter(|_| self.reads_resources) {
+            let kind = NodeKind { labels: BTreeMap::new(), ..kind.clone() };
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        kinds
     }
 
     /// The label with one value for all that no table knows; `None` if no table knows any of them.
@@ -121,7 +139,7 @@ fn tables<'p>(
 
 fn selection(label: &str, value: &str, gpus: Option<i64>) -> Selection {
     let selected = SelectedLabel { label: label.to_owned(), values: vec![value.to_owned()] };
-    Selection { labels: vec![selected], gpus }
+    Selection { labels: vec![selected], gpus, ..Selection::default() }
 }
 
 fn labels_of_expressions(definition: &Definition) -> LabelsRead {

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
+use crate::core::nodes::Nodes;
 use crate::core::schema::Format;
 use crate::core::yaml::{Node, Span};
 
 use super::diagnostic::{Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
+use super::pattern::Pattern;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, all};
 use super::reader::{self, Fields};
@@ -24,6 +26,8 @@ pub(crate) struct Matcher {
     pub(crate) namespaces: Vec<String>,
     /// `Kind`, or `Kind.group`.
     pub(crate) owner_kinds: Vec<String>,
+    /// The `spec.providerID` of the nodes that the policy is for, where policies of several providers are in use.
+    pub(crate) provider_ids: Vec<Pattern>,
     /// The engine evaluates it, because it reads values of the policy.
     pub(crate) when: Option<Interpolation>,
 }
@@ -42,6 +46,8 @@ pub struct PodContext {
     pub labels: Vec<(String, String)>,
     /// Annotations that the pod is assumed to have; those of the pod itself have precedence.
     pub annotations: Vec<(String, String)>,
+    /// The nodes of the cluster, if they are known.
+    pub nodes: Option<Arc<Nodes>>,
     /// A flag by which the caller ends a running evaluation.
     pub stop: Option<Arc<AtomicBool>>,
 }
@@ -81,6 +87,7 @@ impl Matcher {
         let labels = fields.optional("labels", read_labels);
         let namespaces = fields.optional("namespaces", read_namespaces);
         let owner_kinds = fields.optional("ownerKinds", read_owner_kinds);
+        let provider_ids = fields.optional("providerIDs", |node| reader::texts(node, "`providerIDs`"));
         let when =
             fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
         fields.finish()?;
@@ -90,6 +97,7 @@ impl Matcher {
             labels: labels?.unwrap_or_default(),
             namespaces: namespaces?.unwrap_or_default(),
             owner_kinds: owner_kinds?.unwrap_or_default(),
+            provider_ids: provider_ids?.unwrap_or_default().iter().map(|text| Pattern::new(text)).collect(),
             when: when?,
         };
         // With `failurePolicy: Fail`, the pods that a policy matches do not start without the webhook.

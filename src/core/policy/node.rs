@@ -13,7 +13,7 @@ use super::expression::{ReadSet, Step};
 use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// The label that [`INSTANCE_TYPE`] replaced, and that selects the same nodes.
 const OLD_INSTANCE_TYPE: &str = "beta.kubernetes.io/instance-type";
 
@@ -137,11 +137,24 @@ impl fmt::Display for SelectedLabel {
     }
 }
 
+/// Nodes that are alike in everything that a policy reads of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NodeKind {
+    /// The labels that the policy reads.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// How many each node has of the first of the policy's GPU resources that it offers.
+    pub(crate) gpus: i64,
+    /// The resources that parameters look for, and how many each node has.
+    pub(crate) resources: BTreeMap<String, i64>,
+}
+
 /// The part of a pod's selection of nodes that a policy reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Selection {
-    /// The labels of which the pod selects a value, sorted.
+    /// The labels of which the pod selects a value, or of which all nodes that it can be scheduled to have one; sorted.
     pub(crate) labels: Vec<SelectedLabel>,
+    /// The nodes that the pod can be scheduled to; empty if they are not known, or if there are none.
+    pub(crate) kinds: Vec<NodeKind>,
     /// The GPUs of the pod, if a table reads them.
     pub(crate) gpus: Option<i64>,
 }

@@ -10,6 +10,7 @@ use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node, Text};
 
 use super::diagnostic::Diagnostic;
+use super::from_nodes::FromNodes;
 use super::interpolation::{Interpolation, text_of};
 use super::node::NodeLabels;
 use super::phase::{Names, Phase};
@@ -84,6 +85,8 @@ pub struct Parameter {
     pub(crate) max_items: Option<usize>,
     /// Values by what the pod selects of its nodes.
     pub(crate) table: Table,
+    /// The fact about nodes that gives the value.
+    pub(crate) from_nodes: Option<FromNodes>,
 }
 
 impl Parameter {
@@ -95,7 +98,7 @@ impl Parameter {
         let Ok(kind) = kind else {
             // The values depend on the type.
             let bounds = ParameterType::all().flat_map(|kind| kind.bounds().iter().copied());
-            for key in ["default", "byNode"].into_iter().chain(bounds) {
+            for key in ["default", "byNode", "fromNodes"].into_iter().chain(bounds) {
                 fields.node(key);
             }
             fields.finish()?;
@@ -112,16 +115,19 @@ impl Parameter {
             min_items: None,
             max_items: None,
             table: Table::default(),
+            from_nodes: None,
         };
         for bound in kind.bounds() {
             let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
         }
         let default = fields.optional("default", |node| parameter.read_value(node));
         let table = fields.optional("byNode", |node| read_table(&parameter, node, labels));
+        let from_nodes = fields.optional("fromNodes", |node| FromNodes::read(&parameter, node));
         fields.finish()?;
         description?;
         parameter.default = default?.unwrap_or_default();
         parameter.table = table?.unwrap_or_default();
+        parameter.from_nodes = from_nodes?;
         Ok(parameter)
     }
 
@@ -209,7 +215,7 @@ impl Parameter {
     }
 
     /// Brings a value into the form of the type and checks its bounds; the error is a sentence.
-    fn check(&self, value: &Value) -> Result<Value, String> {
+    pub(super) fn check(&self, value: &Value) -> Result<Value, String> {
         let name = &self.name;
         let wrong = || format!("`{name}` has to be {}, and `{}` is not", article(self.kind), value);
         let checked = match self.kind {

@@ -39,9 +39,10 @@ impl ParameterValues {
             let Resolution { value, notes, .. } =
                 resolve(parameter, settings.get(&parameter.name), selection);
             for kind in notes {
-                resolved.notes.push(Note { parameter: parameter.name.clone(), value: value.clone(), kind });
+                let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());
+                resolved.notes.push(Note { parameter, value, kind });
             }
-            resolved.values.push(value.clone());
+            resolved.values.push(value.into_owned());
         }
         resolved
     }

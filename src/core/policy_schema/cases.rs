@@ -34,7 +34,8 @@ fn policies() -> Schema {
 fn case() -> Schema {
     let context = Keys::default()
         .optional("namespace", text().example("training"), "The namespace of the pod.")
-        .optional("owner", text().example("Job.batch"), "The kind of the owner of the pod: `Kind.group`.");
+        .optional("owner", text().example("Job.batch"), "The kind of the owner of the pod: `Kind.group`.")
+        .optional("nodes", Schema::list(node()), "The nodes of the cluster, all of them Ready.");
     let expectations = Schema::list(Schema::reference("expectation")).with("minItems", 1);
     Keys::default()
         .required(
@@ -75,6 +76,16 @@ fn case() -> Schema {
             "not",
             json!({"anyOf": [{"required": ["workload", "pod"]}, {"required": ["workload", "with"]}]}),
         )
+}
+
+fn node() -> Schema {
+    let map = |example: Value| Schema::of(&["object"]).example(example);
+    Keys::default()
+        .optional("labels", map(json!({"pool": "h100"})), "The labels of the node.")
+        .optional("capacity", map(json!({"example.com/gpu": 8})), "Its extended resources.")
+        .optional("taints", Schema::list(Schema::of(&["object"])), "Its taints.")
+        .optional("providerID", text().example("aws:///zone/i-0"), "The `spec.providerID` of the node.")
+        .schema()
 }
 
 fn expectation() -> Schema {

@@ -43,8 +43,36 @@ pub(super) fn parameter(extends: bool) -> Schema {
              any text, and from these to values of the parameter, or to maps from the GPUs of the pod to such \
              values. The first label whose table has an entry decides.",
         )
+        .optional(
+            "fromNodes",
+            from_nodes(),
+            "The value follows from what the nodes offer that the pod can be scheduled to, if all of them give the same.",
+        )
         .schema()
         .with("allOf", ParameterType::all().map(of_type).collect::<Vec<_>>())
+}
+
+/// A ratio of devices to GPUs, or the name of a resource.
+fn from_nodes() -> Schema {
+    let resources = || {
+        let form = "an extended resource, such as `example.com/nic`";
+        let name = text().matching("/", form);
+        Schema::of(&["string", "array"]).with("items", name).with("minItems", 1).matching("/", form)
+    };
+    Keys::default()
+        .optional(
+            "ratio",
+            resources().example("example.com/nic"),
+            "The devices of a node divided by its GPUs. Of several names and patterns, the first that a node offers counts.",
+        )
+        .optional(
+            "name",
+            resources().example(json!(["rdma/ib", "nvidia.com/rail_*"])),
+            "The one resource that the nodes offer of these names and patterns.",
+        )
+        .schema()
+        .with("minProperties", 1)
+        .with("maxProperties", 1)
 }
 
 /// Labels of nodes as keys.

@@ -186,6 +186,11 @@ fn matcher(complete: bool) -> Schema {
             "One owner of the pod is of one of these kinds: `Kind`, or `Kind.group`.",
         )
         .optional(
+            "providerIDs",
+            texts().example(json!(["aws://*"])),
+            "The nodes have such a `spec.providerID`, where policies of several providers are in use; `*` matches any text.",
+        )
+        .optional(
             "when",
             condition().example("${node[?'pool'].orValue('') == 'fast'}"),
             "The expression is true. It can read `node`, `pod`, `podNamespace`, `hostNetwork`, `totalGpus`, \

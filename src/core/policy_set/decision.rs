@@ -7,12 +7,13 @@ use crate::core::policy::matcher::Match;
 use crate::core::policy::{PodContext, Policy};
 
 use super::PolicySet;
+use super::providers::for_nodes;
 
 /// The decision about a pod.
 pub(super) enum Decision<'p> {
     Inject(&'p Policy, Box<PodAnalysis>),
-    /// The conditions of these policies are false, and they match the pod otherwise.
-    Skip(Vec<&'p Policy>),
+    /// These policies match the pod, but for their conditions or for what is not known of the nodes.
+    Skip(Vec<&'p Policy>, Reason),
     Leave(Option<&'p Policy>, Reason),
     Refuse(Option<&'p Policy>, Reason),
 }
@@ -39,6 +40,13 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
     if is_windows(&pod["spec"]) {
         return Decision::Leave(None, Reason::WindowsPod);
     }
+    if policies.several_providers {
+        found = match for_nodes(found.clone(), pod, context) {
+            Ok(found) if !found.is_empty() => found,
+            Ok(_) => return Decision::Skip(found, Reason::OtherProvider),
+            Err(reason) => return Decision::Skip(found, reason),
+        };
+    }
     // An extension takes the pods that it matches from what it extends.
     let extensions = |base: &Policy| {
         found.iter().filter(|policy| policy.definition().is_extension_of(base.definition())).count()
@@ -62,7 +70,10 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
         return Decision::Refuse(None, Reason::SeveralPoliciesMatch { policies });
     }
     match matching.pop() {
-        None => Decision::Skip(found),
+        None => {
+            let policies = found.iter().map(|policy| policy.name().to_owned()).collect();
+            Decision::Skip(found, Reason::ConditionFalse { policies })
+        }
         Some((policy, analysis)) => Decision::Inject(policy, Box::new(analysis)),
     }
 }

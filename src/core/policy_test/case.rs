@@ -15,6 +15,7 @@ use crate::core::schema::{self, Shape};
 use crate::core::values::Values;
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
+use super::context::Context;
 use super::expectation::{Code, Expectation, checks_nothing, expectation, known_fields};
 use super::strategic;
 
@@ -42,10 +43,7 @@ pub struct Case {
     values: Option<Node>,
     parameters: Vec<Entry<Node>>,
     pub subject: Subject,
-    /// The namespace of the pods, if the case gives one.
-    pub(super) namespace: Option<String>,
-    /// The kind of the owner of the pods, if the case gives one.
-    pub(super) owner: Option<String>,
+    pub(super) context: Context,
     pub(super) expectations: Vec<Expectation>,
 }
 
@@ -248,7 +246,7 @@ fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
     let values = fields.node("values").cloned();
     let parameters =
         fields.optional("parameters", |node| reader::entries(node, "`parameters`").map(<[_]>::to_vec));
-    let context = fields.optional("context", context);
+    let context = fields.optional("context", Context::read);
     let subject = subject(&mut fields, node, shared);
     let subject = fields.take(subject);
     let expectations = fields.required("expect", expectations);
@@ -259,19 +257,10 @@ fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
             .hint("add `policy:` to the case, or to the file for all of its cases")
             .into());
     }
-    let (namespace, owner) = context?.unwrap_or_default();
+    let context = context?.unwrap_or_default();
     let (subject, expectations) = (subject?, expectations?);
     let parameters = parameters?.unwrap_or_default();
-    Ok(Case { name, span, policies, values, parameters, subject, namespace, owner, expectations })
-}
-
-/// The namespace and the owner of the pods of a case.
-fn context(node: &Node) -> Checked<(Option<String>, Option<String>)> {
-    let mut fields = Fields::of(node, "`context`")?;
-    let namespace = fields.optional("namespace", |node| reader::text(node, "`namespace`"));
-    let owner = fields.optional("owner", |node| reader::text(node, "`owner`"));
-    fields.finish()?;
-    Ok((namespace?.map(str::to_owned), owner?.map(str::to_owned)))
+    Ok(Case { name, span, policies, values, parameters, subject, context, expectations })
 }
 
 fn expectations(node: &Node) -> Checked<Vec<Expectation>> {

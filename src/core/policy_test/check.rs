@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::core::engine::{Mutation, Outcome, Reason, SKIPPED, STAMP, Warning};
+use crate::core::engine::{Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Warning};
 use crate::core::manifest::{self, Found};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate_traced};
@@ -125,7 +125,7 @@ fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
                 document: 1,
                 pointer: String::new(),
                 pod: pod.clone(),
-                context: with_context(case, context),
+                context: case.context.add_to(context),
             }];
         }
         Subject::Workload(workload) => std::slice::from_ref(workload),
@@ -135,20 +135,10 @@ fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
     for (at, document) in own.iter().enumerate() {
         for Found { pointer, request } in manifest::find(document) {
             let pod = document.pointer(&pointer).cloned().unwrap_or_default();
-            tested.push(Tested { document: at + 1, pointer, pod, context: with_context(case, request) });
+            tested.push(Tested { document: at + 1, pointer, pod, context: case.context.add_to(request) });
         }
     }
     tested
-}
-
-fn with_context(case: &Case, mut context: PodContext) -> PodContext {
-    if case.namespace.is_some() {
-        context.namespace.clone_from(&case.namespace);
-    }
-    if let Some(owner) = &case.owner {
-        context.owner_kinds = vec![owner.clone()];
-    }
-    context
 }
 
 impl Actual {
@@ -275,7 +265,7 @@ fn different_lines(expected: &Value, actual: &Value) -> (Option<String>, Option<
 
 /// The value with `*` for the digest of each stamp, which changes with each change of a policy.
 fn masked(value: &Value) -> Value {
-    let is_stamp = |key: &str| key == STAMP || key == SKIPPED;
+    let is_stamp = |key: &str| [STAMP, SKIPPED, NODES].contains(&key);
     match value {
         Value::Object(map) => {
             let is_operation = map.get("path").and_then(Value::as_str).is_some_and(|path| {

@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::core::engine::DEVICE_CLASS;
 use crate::core::policy::{ANY_VALUE, Definition, Matcher, kind_and_group};
-use crate::core::policy_set::{DEVICE_CLASS, PolicySet};
+use crate::core::policy_set::PolicySet;
 
 use super::Condition;
 

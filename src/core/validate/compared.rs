@@ -23,7 +23,8 @@ pub(super) fn nodes(definition: &Definition) -> Vec<Selection> {
     let selection = |compared: Compared| match compared.path.as_slice() {
         [Step::Field(label)] if compared.root == "node" => {
             let values = vec![compared.text.to_lowercase()];
-            Some(Selection { labels: vec![SelectedLabel { label: label.clone(), values }], gpus: None })
+            let labels = vec![SelectedLabel { label: label.clone(), values }];
+            Some(Selection { labels, ..Selection::default() })
         }
         _ => None,
     };

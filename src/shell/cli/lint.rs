@@ -18,6 +18,7 @@ use crate::shell::stream::RawDocuments;
 use super::ExitStatus;
 use super::fail_on::{FailOn, fail_on};
 use super::mutate::{files_of, object_name, with_hint};
+use super::nodes::NodeArguments;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy::formats::workflow_command;
@@ -33,6 +34,8 @@ pub(super) struct Arguments {
     files: Vec<String>,
     #[command(flatten)]
     policies: PolicyArguments,
+    #[command(flatten)]
+    nodes: NodeArguments,
     /// The namespace of the objects that name none [default: `default`]
     #[arg(short, long, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
@@ -64,10 +67,13 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let fail_on = arguments.fail_on.as_ref().or(any.as_ref());
     let of_policies = policies.policies().iter().map(Policy::definition).flat_map(Definition::warning_codes);
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(Finding::codes())))?;
-    let mut linted =
-        Linted { policies: &policies, namespace: arguments.namespace.as_deref(), found: Vec::new() };
     let default = ["-".to_owned()];
-    for name in if arguments.files.is_empty() { &default[..] } else { &arguments.files } {
+    let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
+    let nodes = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
+    let namespace = arguments.namespace.as_deref();
+    let wanted = Wanted { namespace, nodes: nodes.as_ref(), ..Wanted::default() };
+    let mut linted = Linted { policies: &policies, wanted, found: Vec::new() };
+    for name in files {
         linted.source(name);
     }
     let found = linted.found;
@@ -94,7 +100,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 /// The findings so far.
 struct Linted<'a> {
     policies: &'a PolicySet,
-    namespace: Option<&'a str>,
+    wanted: Wanted<'a>,
     found: Vec<Located>,
 }
 
@@ -129,12 +135,11 @@ impl Linted<'_> {
     }
 
     fn document(&mut self, file: &str, raw: &RawDocument) {
-        let wanted = Wanted { namespace: self.namespace, ..Wanted::default() };
         let read = Document::read(raw).map_err(|error| with_hint(error, raw));
         let linted = read.and_then(|mut document| {
             let lines = Lines::of(raw, &document);
             let object = document.value.as_ref().map(object_name).unwrap_or_default();
-            Ok((lint(self.policies, &mut document, raw, wanted)?, lines, object))
+            Ok((lint(self.policies, &mut document, raw, self.wanted)?, lines, object))
         });
         match linted {
             Ok((found, lines, object)) => {

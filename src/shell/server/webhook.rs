@@ -14,6 +14,7 @@ use tokio::time::{Duration, timeout_at};
 
 use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome, WorkloadReview};
 use crate::core::lint;
+use crate::core::policy::PodContext;
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
@@ -167,11 +168,13 @@ async fn evaluate(
 
 fn answer(webhook: Webhook, state: &State, bytes: &[u8], stop: Arc<AtomicBool>) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
+    let nodes = state.nodes.load().nodes.clone();
+    let context = PodContext { stop: Some(stop), nodes, ..PodContext::default() };
     let answer = match webhook {
         Webhook::Pods => {
-            admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, Some(stop))
+            admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, context)
         }
-        Webhook::Workloads => lint::answer(&policies, state.mode, bytes, &stop),
+        Webhook::Workloads => lint::answer(&policies, state.mode, bytes, &context),
     };
     answer.map_err(bad_review)
 }

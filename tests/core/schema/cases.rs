@@ -24,7 +24,10 @@ fn sample() -> Value {
                 "policy": "aws-efa",
                 "values": {"aws": {"enabled": true}},
                 "parameters": {"ipcLock": false},
-                "context": {"namespace": "team", "owner": "Job.batch"},
+                "context": {"namespace": "team", "owner": "Job.batch", "nodes": [{
+                    "labels": {"pool": "a"}, "capacity": {"example.com/gpu": 8}, "providerID": "lab://a",
+                    "taints": [{"key": "a", "effect": "NoSchedule"}],
+                }]},
                 "pod": {"spec": {"containers": [{"name": "a", "resources": {"limits": {"x/y": 1}}}]}},
                 "with": {"spec": {"nodeSelector": null}},
                 "expect": {
@@ -43,10 +46,11 @@ fn read(file: &Value) -> Result<(), String> {
 }
 
 /// The maps of the format: where the schema has their keys, and where the sample has one.
-const MAPS: [(&str, &str); 4] = [
+const MAPS: [(&str, &str); 5] = [
     ("", ""),
     ("/$defs/case", "/cases/0"),
     ("/$defs/case/properties/context", "/cases/0/context"),
+    ("/$defs/case/properties/context/properties/nodes/items", "/cases/0/context/nodes/0"),
     ("/$defs/expectation", "/cases/0/expect"),
 ];
 

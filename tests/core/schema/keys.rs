@@ -32,14 +32,18 @@ pub(crate) fn policy() -> Value {
                 "labels": {"role": "worker"},
                 "namespaces": ["team"],
                 "ownerKinds": ["Job", "Job.batch"],
+                "providerIDs": ["lab://*"],
                 "when": "${node[?'pool'].orValue('') != 'slow'}",
             },
             "parameters": {
                 "nics": {
                     "type": "integer", "description": "NICs", "default": 2, "minimum": 0, "maximum": 8,
                     "byNode": {"pool": {"fast": 4, "mixed": {"8": 2, "4": 1}}},
+                    "fromNodes": {"ratio": "example.com/nic"},
                 },
-                "mode": {"type": "string", "description": "Mode", "enum": ["a", "b"], "default": "a"},
+                "mode": {"type": "string", "description": "Mode", "enum": ["a", "b"], "default": "a",
+                    "fromNodes": {"name": ["example.com/a", "example.com/b*"]},
+                },
                 "links": {
                     "type": "stringList", "description": "Links", "minItems": 1, "maxItems": 2, "default": ["eth1"],
                 },
@@ -103,7 +107,7 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 14] = [
+pub(crate) const MAPS: [(&str, &str); 16] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
@@ -118,6 +122,8 @@ pub(crate) const MAPS: [(&str, &str); 14] = [
     ("/$defs/rule", "/spec/rules/0"),
     ("/$defs/parameter", "/spec/parameters/nics"),
     ("/$defs/parameter", "/spec/parameters/mode"),
+    ("/$defs/parameter/properties/fromNodes", "/spec/parameters/nics/fromNodes"),
+    ("/$defs/parameter/properties/fromNodes", "/spec/parameters/mode/fromNodes"),
 ];
 
 #[test]

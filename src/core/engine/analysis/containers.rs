@@ -42,8 +42,9 @@ impl Container {
     }
 }
 
-/// The prefix of a resource that is a device class: the scheduler makes a claim for it.
-const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
+/// The beginning of the resources by which a container requests devices of a class without a claim: the scheduler makes
+/// one.
+pub(crate) const DEVICE_CLASS: &str = "deviceclass.resource.kubernetes.io/";
 
 /// The lists of containers that are injected. Ephemeral containers cannot ask for resources.
 pub(super) const LISTS: [&str; 2] = ["initContainers", "containers"];
@@ -191,7 +192,7 @@ fn gpu_counts(container: &Value, claimed: i64, devices: &Devices) -> Value {
 }
 
 /// The pod's requests of devices, as the scheduler counts them.
-pub(in crate::core::engine) fn requests(pod: &Value) -> Value {
+pub(crate) fn requests(pod: &Value) -> Value {
     let count = |container: &Value, name: &str| {
         let amount = amount(container, name).map(|(_, amount)| amount);
         amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)

@@ -5,16 +5,22 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use crate::core::policy::node::{LabelsRead, NodeLabels, Selection, spellings};
-use crate::core::policy::{Policy, SelectedLabel};
+use crate::core::policy::{PodContext, Policy, SelectedLabel};
 
 use super::containers::{containers, total_gpus};
+use super::kinds::{decided, kinds, labels_of_kinds};
 use crate::core::engine::record::Reason;
 
 /// The part of what a pod selects of its nodes that the policy reads.
-pub(crate) fn selected(policy: &Policy, pod: &Value) -> Result<Selection, Reason> {
+pub(crate) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
     let definition = policy.definition();
     let spec = &pod["spec"];
+    let kinds = match decided(pod)? {
+        Some(kinds) => kinds,
+        None => context.nodes.as_ref().map_or_else(Vec::new, |nodes| kinds(policy, pod, nodes)),
+    };
     let labels = match policy.labels() {
+        _ if !kinds.is_empty() => labels_of_kinds(&kinds),
         LabelsRead::These(labels) => labels_of(spec, labels, &definition.node_labels),
         LabelsRead::All => labels_of(spec, &all(spec), &definition.node_labels),
     };
@@ -24,7 +30,7 @@ pub(crate) fn selected(policy: &Policy, pod: &Value) -> Result<Selection, Reason
     } else {
         None
     };
-    Ok(Selection { labels, gpus })
+    Ok(Selection { labels, kinds, gpus })
 }
 
 fn labels_of(spec: &Value, labels: &BTreeSet<String>, declared: &NodeLabels) -> Vec<SelectedLabel> {

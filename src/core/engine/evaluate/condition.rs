@@ -15,7 +15,7 @@ pub(crate) fn analyse(
     pod: &Value,
     context: &PodContext,
 ) -> Result<Option<PodAnalysis>, Reason> {
-    let resolved = resolve(policy, pod, false)?;
+    let resolved = resolve(policy, pod, context, false)?;
     if matches!(resolved.1.condition, Condition::Fixed(false)) {
         return Ok(None);
     }

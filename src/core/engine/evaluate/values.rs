@@ -29,7 +29,7 @@ pub(crate) fn each_scope(
     context: &PodContext,
     visit: &mut dyn FnMut(ScopeOf, &ResolvedPolicy, &Bindings<'_, '_>),
 ) -> Result<(), Reason> {
-    let resolved = resolve(policy, pod, true)?;
+    let resolved = resolve(policy, pod, context, true)?;
     let mut analysis = PodAnalysis::of(resolved, pod, context)?;
     // The rules see a pod in the network of the host into which one of them brings it.
     if injected["spec"]["hostNetwork"] == true && !analysis.host_network {

@@ -18,7 +18,8 @@ impl Reason {
     ];
 
     /// Codes of the reasons for which a pod is skipped.
-    pub const SKIPPED: &[&str] = &["condition_false", "no_rule_applies", "no_gpu_container"];
+    pub const SKIPPED: &[&str] =
+        &["condition_false", "no_rule_applies", "no_gpu_container", "nodes_unknown", "other_provider"];
 
     /// Codes of the reasons for which a pod is refused, apart from those that policies declare.
     pub const REFUSED: &[&str] = &["several_policies_match", "conflict"];
@@ -38,6 +39,8 @@ impl Reason {
             Self::NothingToAdd => "nothing_to_add",
             Self::NoRuleApplies => "no_rule_applies",
             Self::ConditionFalse { .. } => "condition_false",
+            Self::NodesUnknown => "nodes_unknown",
+            Self::OtherProvider => "other_provider",
             Self::AnnotationLimit { .. } => "annotation_limit",
             Self::PodLimit => "pod_limit",
             Self::MalformedPod { .. } => "malformed_pod",
@@ -77,6 +80,8 @@ impl Warning {
         "parameter_assumed",
         "parameter_contradicts",
         "node_values_disagree",
+        "nodes_disagree",
+        "no_node_fits",
         "capability_without_root",
         "privilege_conflict",
         "excluded",
@@ -118,6 +123,8 @@ impl Warning {
             WarningKind::ParameterAssumed { .. } => "parameter_assumed",
             WarningKind::ParameterContradicts { .. } => "parameter_contradicts",
             WarningKind::NodeValuesDisagree { .. } => "node_values_disagree",
+            WarningKind::NodesDisagree { .. } => "nodes_disagree",
+            WarningKind::NoNodeFits { .. } => "no_node_fits",
             WarningKind::CapabilityWithoutRoot { .. } => "capability_without_root",
             WarningKind::Excluded { .. } if self.path.contains("securityContext") => "privilege_conflict",
             WarningKind::Excluded { .. } => "excluded",

@@ -41,6 +41,10 @@ pub enum Reason {
     NoRuleApplies,
     /// The conditions of all policies that match the pod otherwise are false.
     ConditionFalse { policies: Vec<String> },
+    /// Policies of several providers are in use, and the nodes that choose one are not known.
+    NodesUnknown,
+    /// The nodes that the pod can be scheduled to are those of a provider for which no policy is in use.
+    OtherProvider,
     /// With the additions of the policy, the annotations would exceed the API server's limit.
     AnnotationLimit { key: String },
     /// The additions of the policy alone are larger than the objects that the API server accepts.
@@ -137,6 +141,17 @@ impl fmt::Display for Reason {
                 )
             }
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
+            Self::NodesUnknown => write!(
+                f,
+                "the nodes of the cluster are not known, so that no provider can be chosen: enable one, or let the \
+                 server watch nodes"
+            ),
+            Self::OtherProvider => {
+                write!(
+                    f,
+                    "no policy is for the nodes that the pod can be scheduled to, by their `spec.providerID`"
+                )
+            }
             Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
             Self::ConditionFalse { policies } => match policies.as_slice() {
                 [policy] => {
@@ -228,11 +243,22 @@ pub enum WarningKind {
         gpus: Option<i64>,
         /// False for a launcher, which must not select the nodes of its workers.
         has_gpus: bool,
+        /// True if the labels are those of nodes that the pod can be scheduled to.
+        of_nodes: bool,
     },
     /// The operator's value differs from that of the table.
     ParameterContradicts { parameter: String, value: String, table: String, selected: SelectedLabel },
     /// The pod selects values of a label that need different values of a parameter.
-    NodeValuesDisagree { selected: SelectedLabel },
+    NodeValuesDisagree { selected: SelectedLabel, of_nodes: bool },
+    /// The nodes that the pod can be scheduled to offer different values of a parameter.
+    NodesDisagree {
+        parameter: String,
+        value: String,
+        /// The kinds of nodes, and what each of them offers.
+        kinds: String,
+    },
+    /// The pod requests more of a device than any node has that it can be scheduled to.
+    NoNodeFits { resource: String, requested: i64, most: i64 },
     /// A capability that the kernel does not grant.
     CapabilityWithoutRoot {
         capability: String,
@@ -328,7 +354,7 @@ impl fmt::Display for Warning {
             WarningKind::MountWithoutVolume { volume } => {
                 write!(f, "`{path}`: rule `{rule}` mounts the volume `{volume}`, which the pod does not have")
             }
-            WarningKind::ParameterAssumed { parameter, value, labels, gpus, has_gpus } => {
+            WarningKind::ParameterAssumed { parameter, value, labels, gpus, has_gpus, of_nodes } => {
                 let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
                 let gpus = gpus.map(|count| format!(", with {}", counted(count, "GPU"))).unwrap_or_default();
                 let remedy = if *has_gpus {
@@ -338,17 +364,27 @@ impl fmt::Display for Warning {
                 };
                 write!(
                     f,
-                    "`{parameter}` is assumed to be {value}; {remedy}: no table has a value for a pod that selects {}{gpus}",
+                    "`{parameter}` is assumed to be {value}; {remedy}: no table has a value for {} {}{gpus}",
+                    if *of_nodes { "nodes with" } else { "a pod that selects" },
                     labels.join(", ")
                 )
             }
             WarningKind::ParameterContradicts { parameter, value, table, selected } => {
                 write!(f, "`{parameter}` is set to {value}, and the table has {table} for {selected}")
             }
-            WarningKind::NodeValuesDisagree { selected } => write!(
+            WarningKind::NodeValuesDisagree { selected, of_nodes } => write!(
                 f,
-                "the pod selects {selected}, which need different settings; none of them was assumed"
+                "the pod {} {selected}, which need different settings; none of them was assumed",
+                if *of_nodes { "fits nodes with" } else { "selects" }
             ),
+            WarningKind::NodesDisagree { parameter, value, kinds } => write!(
+                f,
+                "`{parameter}` is assumed to be {value}; set it, or select one kind of the nodes that the pod fits: \
+                 {kinds}"
+            ),
+            WarningKind::NoNodeFits { resource, requested, most } => {
+                no_node_fits(f, resource, *requested, *most)
+            }
             WarningKind::CapabilityWithoutRoot { capability, because } => write!(
                 f,
                 "run `{path}` as root, or raise the memory lock limit of the container runtime on the nodes \
@@ -406,6 +442,21 @@ impl fmt::Display for Warning {
 
 /// The values that an injection keeps for a sentence. The others are counted.
 const MAX_KEPT: usize = 3;
+
+fn no_node_fits(f: &mut fmt::Formatter<'_>, resource: &str, requested: i64, most: i64) -> fmt::Result {
+    if most == 0 {
+        return write!(
+            f,
+            "no node that the pod fits offers `{resource}`, of which it requests {requested}: check whether the device \
+             plugin runs there"
+        );
+    }
+    write!(
+        f,
+        "the pod requests {requested} of `{resource}`, and the nodes that it fits have at most {most}: request fewer, or \
+         select other nodes"
+    )
+}
 
 /// One sentence for a pod with the stamp of another injection, the remedy first.
 fn restamped(

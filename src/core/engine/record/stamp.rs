@@ -18,6 +18,25 @@ pub const STAMP: &str = "fabric-injector.io/injected";
 /// The annotation of a pod that is left alone on purpose. It names the policies in the form of [`STAMP`], joined by `,`.
 pub const SKIPPED: &str = "fabric-injector.io/skipped";
 
+/// The annotation with the kinds of nodes for which a pod was injected: a list of objects with `labels`, `gpus` and
+/// `resources`, in JSON.
+pub const NODES: &str = "fabric-injector.io/nodes";
+
+/// Keeps the nodes for which a pod is injected. They may have changed when it is injected again.
+pub(in crate::core::engine) fn keep_nodes(
+    kinds: &str,
+    pod: &mut Value,
+    log: &mut ChangeLog,
+) -> Result<(), Reason> {
+    log.written_by(|| Author::Stamp);
+    Cursor::pod(pod, log)?.within("metadata", |metadata| {
+        metadata.within("annotations", |annotations| {
+            annotations.put(NODES, Value::from(kinds));
+            Ok(())
+        })
+    })
+}
+
 /// Sets the annotation that names the policy, also on a pod to which the policy has nothing to add: a pod without it
 /// was not evaluated.
 pub(in crate::core::engine) fn stamp(

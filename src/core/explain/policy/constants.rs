@@ -18,7 +18,7 @@ pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
         match (parameter.kind, value.as_f64()) {
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
             (ParameterType::Template, _) if value.is_string() => {}
-            _ => bindings.set(&parameter.name, value),
+            _ => bindings.set(&parameter.name, &value),
         }
     }
     for variable in &definition.variables {

@@ -108,9 +108,9 @@ impl Samples<'_> {
                 SelectedLabel { label: label.clone(), values }
             };
             let labels = objects["node"].as_object().into_iter().flatten().map(label).collect();
-            let selection = Selection { labels, gpus: total };
+            let selection = Selection { labels, gpus: total, ..Selection::default() };
             for parameter in &self.definition.parameters {
-                self.bind(&mut bindings, &parameter.name, resolve(parameter, None, &selection).value);
+                self.bind(&mut bindings, &parameter.name, &resolve(parameter, None, &selection).value);
             }
         }
         for (name, object) in &objects {

@@ -87,9 +87,9 @@ pub(super) fn validated_annotation(key: &str) -> bool {
         || key.starts_with("container.seccomp.security.alpha.kubernetes.io/")
 }
 
-/// Returns whether this program writes the annotation itself: the stamp, and the settings files.
+/// Returns whether this program writes the annotation itself: the stamp, the nodes, and the settings files.
 pub(super) fn own_annotation(key: &str) -> bool {
-    ["fabric-injector.io/injected", "fabric-injector.io/skipped"].contains(&key)
+    ["fabric-injector.io/injected", "fabric-injector.io/skipped", "fabric-injector.io/nodes"].contains(&key)
         || key.starts_with("settings.fabric-injector.io/")
 }
 

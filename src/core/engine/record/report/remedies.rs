@@ -13,6 +13,9 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
     match kind {
         WarningKind::ParameterAssumed { has_gpus: true, .. } => Some("select nodes that a table knows"),
         WarningKind::ParameterAssumed { has_gpus: false, .. } => Some("set it for the workers"),
+        WarningKind::NodesDisagree { .. } => Some("select one kind of the nodes"),
+        WarningKind::NoNodeFits { most: 0, .. } => Some("device plugin runs there"),
+        WarningKind::NoNodeFits { .. } => Some("select other nodes"),
         WarningKind::CapabilityWithoutRoot { .. } => Some("`LimitMEMLOCK=infinity`"),
         WarningKind::Restamped { .. } => Some("inject the original manifest again"),
         WarningKind::InjectedBefore { .. } => Some("start from the original manifest"),
@@ -47,6 +50,7 @@ fn samples() -> Vec<WarningKind> {
         labels: vec![selected(&[]), selected(&["lab-h100-eight", "lab-h100-four"])],
         gpus: Some(8),
         has_gpus,
+        of_nodes: false,
     };
     let kept = |count: usize| {
         let one = |at| (format!("spec.containers[trainer].resources.limits[example.com/nic{at}]"), text("8"));
@@ -72,7 +76,17 @@ fn samples() -> Vec<WarningKind> {
         },
         WarningKind::NodeValuesDisagree {
             selected: selected(&["Standard_Lab96isr_H100_v5", "Standard_Lab96asr_v4"]),
+            of_nodes: true,
         },
+        WarningKind::NodesDisagree {
+            parameter: text("rdmaDevicesPerGPU"),
+            value: text("1"),
+            kinds: text(
+                "`lab-h100-eight` with 8 GPUs and 32 of `example.com/fabric-nic`, `lab-h100-four` with 8 GPUs and 4",
+            ),
+        },
+        WarningKind::NoNodeFits { resource: text("example.com/fabric-nic"), requested: 32, most: 0 },
+        WarningKind::NoNodeFits { resource: text("example.com/fabric-nic"), requested: 32, most: 4 },
         WarningKind::CapabilityWithoutRoot {
             capability: text("IPC_LOCK"),
             because: text("runAsNonRoot: true"),

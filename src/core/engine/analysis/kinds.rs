@@ -1,0 +1,164 @@
+//! The nodes that a pod can be scheduled to, by what a policy reads of them.
+
+use serde_json::{Map, Value, json};
+
+use crate::core::nodes::{Node, Nodes};
+use crate::core::policy::node::{LabelsRead, NodeKind, NodeLabels, spellings};
+use crate::core::policy::{Definition, Policy, SelectedLabel};
+
+use super::containers::requests;
+use crate::core::engine::record::{NODES, Reason, STAMP, malformed};
+
+/// Nodes are told apart up to this number of kinds, and labels up to this number of values. A pod that can be scheduled
+/// to more selects nothing of which it could get the facts.
+const MAX_KINDS: usize = 32;
+
+/// The kinds of nodes for which an earlier injection was decided; none for a pod that was injected without nodes. The
+/// nodes may have changed since, and what was decided stays.
+pub(super) fn decided(pod: &Value) -> Result<Option<Vec<NodeKind>>, Reason> {
+    let annotations = &pod["metadata"]["annotations"];
+    let Some(text) = annotations[NODES].as_str() else {
+        return Ok(annotations[STAMP].is_string().then(Vec::new));
+    };
+    read(text).map(Some).ok_or_else(|| {
+        let path = format!("metadata.annotations[{NODES}]");
+        malformed(&path, "a list of kinds of nodes in JSON", &annotations[NODES])
+    })
+}
+
+fn read(text: &str) -> Option<Vec<NodeKind>> {
+    let kinds: Value = serde_json::from_str(text).ok()?;
+    let kinds = kinds.as_array()?.iter().map(|kind| {
+        let entries = |key: &str| kind[key].as_object();
+        let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
+        let count = |(key, value): (&String, &Value)| Some((key.clone(), value.as_i64()?));
+        Some(NodeKind {
+            labels: entries("labels")?.iter().map(text).collect::<Option<_>>()?,
+            gpus: kind["gpus"].as_i64()?,
+            resources: entries("resources")?.iter().map(count).collect::<Option<_>>()?,
+        })
+    });
+    kinds.collect()
+}
+
+/// The content of the annotation that [`decided`] reads.
+pub(in crate::core::engine) fn written(kinds: &[NodeKind]) -> String {
+    let kind =
+        |kind: &NodeKind| json!({"labels": kind.labels, "gpus": kind.gpus, "resources": kind.resources});
+    kinds.iter().map(kind).collect::<Value>().to_string()
+}
+
+/// The kinds of nodes that a pod can be scheduled to and that have the GPUs which it requests.
+pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes) -> Vec<NodeKind> {
+    let definition = policy.definition();
+    let candidates = candidates(definition, pod, nodes);
+    let all;
+    let labels: Vec<&str> = match policy.labels() {
+        LabelsRead::These(labels) => labels.iter().map(String::as_str).collect(),
+        LabelsRead::All => {
+            all = common_labels(&candidates);
+            all
+        }
+    };
+    let looked_for = |name: &str| {
+        let mut parameters =
+            definition.parameters.iter().filter_map(|parameter| parameter.from_nodes.as_ref());
+        parameters.any(|from_nodes| from_nodes.looks_for(name))
+    };
+    let mut found: Vec<Seen<'_>> = Vec::new();
+    for node in candidates {
+        let value = |label: &&str| spellings(label).find_map(|label| node.label(label));
+        let gpus = definition.gpu_resources().iter().map(|name| node.count(name)).find(|count| *count > 0);
+        let resources = node.resources().filter(|(name, _)| looked_for(name)).collect();
+        let seen =
+            Seen { labels: labels.iter().map(value).collect(), gpus: gpus.unwrap_or_default(), resources };
+        if !found.contains(&seen) {
+            found.push(seen);
+        }
+        if found.len() > MAX_KINDS {
+            return Vec::new();
+        }
+    }
+    // A plugin that has not registered yet on some of the nodes offers nothing there.
+    let is_late = |one: &Seen<'_>| {
+        let alike = |other: &&Seen<'_>| other.labels == one.labels && other.gpus == one.gpus;
+        one.resources.is_empty()
+            && one.labels.iter().any(Option::is_some)
+            && found.iter().filter(alike).any(|other| !other.resources.is_empty())
+    };
+    let kept = found.iter().filter(|seen| !is_late(seen));
+    let mut kinds: Vec<_> = kept.map(|seen| seen.kind(&labels, &definition.node_labels)).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    kinds
+}
+
+/// What a policy reads of a node.
+#[derive(PartialEq)]
+struct Seen<'n> {
+    labels: Vec<Option<&'n str>>,
+    gpus: i64,
+    resources: Vec<(&'n str, i64)>,
+}
+
+impl Seen<'_> {
+    fn kind(&self, labels: &[&str], declared: &NodeLabels) -> NodeKind {
+        let known = labels
+            .iter()
+            .zip(&self.labels)
+            .filter_map(|(label, value)| Some(((*label).to_owned(), declared.normalize(label, (*value)?))));
+        NodeKind {
+            labels: known.collect(),
+            gpus: self.gpus,
+            resources: self.resources.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect(),
+        }
+    }
+}
+
+/// The nodes that a pod can be scheduled to and that have the GPUs which it requests; of a pod without GPUs, those with
+/// any.
+pub(in crate::core::engine) fn candidates<'n>(
+    definition: &Definition,
+    pod: &Value,
+    nodes: &'n Nodes,
+) -> Vec<&'n Node> {
+    let requests = requests(pod);
+    let none = Map::new();
+    let requests = requests.as_object().unwrap_or(&none);
+    let gpus = definition.gpu_resources();
+    let requested = |name: &String| requests.get(name).and_then(Value::as_i64).unwrap_or(0);
+    let mut candidates = nodes.candidates(pod, requests);
+    candidates.retain(|node| {
+        gpus.iter().any(|name| node.count(name) > 0)
+            && gpus.iter().all(|name| node.count(name) >= requested(name))
+    });
+    candidates
+}
+
+/// The labels that all nodes have with one value.
+fn common_labels<'n>(nodes: &[&'n Node]) -> Vec<&'n str> {
+    let Some((first, others)) = nodes.split_first() else { return Vec::new() };
+    let mut common: Vec<(&str, &str)> = first.labels().collect();
+    for node in others {
+        common.retain(|(key, value)| node.label(key) == Some(value));
+    }
+    common.into_iter().map(|(key, _)| key).collect()
+}
+
+/// The labels that all kinds have, with their values.
+pub(super) fn labels_of_kinds(kinds: &[NodeKind]) -> Vec<SelectedLabel> {
+    let Some(first) = kinds.first() else { return Vec::new() };
+    let labels =
+        first.labels.keys().filter(|label| kinds.iter().all(|kind| kind.labels.contains_key(*label)));
+    labels
+        .map(|label| {
+            let mut values: Vec<String> = Vec::new();
+            for value in kinds.iter().filter_map(|kind| kind.labels.get(label)) {
+                if !values.contains(value) {
+                    values.push(value.clone());
+                }
+            }
+            SelectedLabel { label: label.clone(), values }
+        })
+        .collect()
+}

@@ -1,0 +1,79 @@
+//! What an injection keeps and says about the nodes that a pod can be scheduled to.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::core::counted;
+use crate::core::policy::node::NodeKind;
+use crate::core::policy::{PodContext, Policy};
+
+use super::analysis::{DEVICE_CLASS, PodAnalysis, candidates, requests, written};
+use super::record::{ChangeLog, NODES, Reason, STAMP, Warning, WarningKind, keep_nodes};
+
+/// The time at which the nodes decided what a pod gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decided {
+    Now,
+    /// By an earlier injection, or not by nodes.
+    Before,
+}
+
+/// Keeps the nodes that decide, so that they decide in the same way when the pod is injected again.
+pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog) -> Result<Decided, Reason> {
+    let annotations = &pod["metadata"]["annotations"];
+    if analysis.nodes.kinds.is_empty() || annotations.get(NODES).is_some() || annotations.get(STAMP).is_some()
+    {
+        return Ok(Decided::Before);
+    }
+    keep_nodes(&written(&analysis.nodes.kinds), pod, log)?;
+    Ok(Decided::Now)
+}
+
+/// Warns about each device of the policy of which the pod requests more than any node has that it fits.
+pub(super) fn warn_of_requests(
+    policy: &Policy,
+    analysis: &PodAnalysis,
+    pod: &Value,
+    context: &PodContext,
+    log: &mut ChangeLog,
+) {
+    let Some(nodes) = &context.nodes else { return };
+    let nodes = candidates(policy.definition(), pod, nodes);
+    // Nodes that the pod fitted before it was injected; what the policy added can exclude them.
+    if nodes.is_empty() {
+        return;
+    }
+    let fabric = &analysis.policy.devices.fabric.resources;
+    let requests = requests(pod);
+    for (resource, requested) in requests.as_object().into_iter().flatten() {
+        let requested = requested.as_i64().unwrap_or(0);
+        let most = nodes.iter().map(|node| node.count(resource)).max().unwrap_or(0);
+        // A device class is no resource of a node.
+        let is_device =
+            !resource.starts_with(DEVICE_CLASS) && fabric.iter().any(|name| name.matches(resource));
+        if is_device && requested > most {
+            let kind = WarningKind::NoNodeFits { resource: resource.clone(), requested, most };
+            log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
+        }
+    }
+}
+
+/// The kinds of nodes with what tells them apart, for a message.
+pub(super) fn told_apart(kinds: &[NodeKind]) -> String {
+    const SHOWN: usize = 3;
+    let labels: BTreeSet<&String> = kinds.iter().flat_map(|kind| kind.labels.keys()).collect();
+    let value = |label: &str, kind: &NodeKind| kind.labels.get(label).cloned();
+    let differs = |label: &&String| kinds.iter().any(|kind| value(label, kind) != value(label, &kinds[0]));
+    let telling = labels.into_iter().find(differs);
+    let kind = |kind: &NodeKind| {
+        let label = telling.and_then(|label| Some(format!("`{label}: {}` with ", value(label, kind)?)));
+        let mut offers = vec![counted(kind.gpus, "GPU")];
+        offers.extend(kind.resources.iter().map(|(name, count)| format!("{count} of `{name}`")));
+        format!("{}{}", label.unwrap_or_default(), offers.join(" and "))
+    };
+    let more = kinds.len().saturating_sub(SHOWN);
+    let mut texts: Vec<String> = kinds.iter().take(SHOWN).map(kind).collect();
+    texts.extend((more > 0).then(|| format!("and {more} more")));
+    texts.join("; ")
+}

@@ -1,0 +1,55 @@
+//! The choice of the provider for a pod, if policies of several providers are in use: the nodes tell.
+
+use serde_json::{Map, Value};
+
+use crate::core::engine::{Reason, STAMP, requests};
+use crate::core::nodes::{Node, Nodes};
+use crate::core::policy::{PodContext, Policy};
+
+/// The policies among these that are for the nodes which a pod can be scheduled to.
+///
+/// Policies with `match.providerIDs` come first: of those, the providers of these nodes. If no node is of any of them,
+/// the policies without the key remain. A pod that was injected keeps its provider.
+pub(super) fn for_nodes<'p>(
+    mut policies: Vec<&'p Policy>,
+    pod: &Value,
+    context: &PodContext,
+) -> Result<Vec<&'p Policy>, Reason> {
+    let stamp = pod["metadata"]["annotations"][STAMP].as_str().and_then(|stamp| stamp.split('@').next());
+    if let Some(known) = policies.iter().find(|policy| Some(policy.name()) == stamp) {
+        let provider = known.definition().provider.clone();
+        policies.retain(|policy| policy.definition().provider == provider);
+        return Ok(policies);
+    }
+    let nodes = context.nodes.as_deref().filter(|nodes| !nodes.is_empty()).ok_or(Reason::NodesUnknown)?;
+    let nodes = fitting(&policies, pod, nodes);
+    let is_named = |policy: &Policy| {
+        let patterns = &policy.definition().matcher.provider_ids;
+        let named = |node: &&Node| patterns.iter().any(|pattern| pattern.matches(node.provider_id()));
+        !patterns.is_empty() && nodes.iter().any(named)
+    };
+    let named: Vec<bool> = policies.iter().map(|policy| is_named(policy)).collect();
+    let any = named.contains(&true);
+    let mut named = named.into_iter();
+    policies.retain(|policy| {
+        let named = named.next().unwrap_or_default();
+        if any { named } else { policy.definition().matcher.provider_ids.is_empty() }
+    });
+    Ok(policies)
+}
+
+/// The nodes that a pod can be scheduled to and that have GPUs of any policy; if there is none now, all with GPUs, or
+/// all: a pool that scales from zero has the provider of the others.
+fn fitting<'n>(policies: &[&Policy], pod: &Value, nodes: &'n Nodes) -> Vec<&'n Node> {
+    let has_gpus = |node: &&Node| {
+        let mut gpus = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
+        gpus.any(|gpu| node.count(gpu) > 0)
+    };
+    let requests = requests(pod);
+    let mut candidates = nodes.candidates(pod, requests.as_object().unwrap_or(&Map::new()));
+    candidates.retain(has_gpus);
+    if candidates.is_empty() {
+        candidates = nodes.iter().filter(has_gpus).collect();
+    }
+    if candidates.is_empty() { nodes.iter().collect() } else { candidates }
+}
