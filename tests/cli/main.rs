@@ -20,6 +20,7 @@ mod in_place;
 mod input;
 mod kubectl;
 mod limits;
+mod lint;
 mod lists;
 mod man;
 mod manifests;
