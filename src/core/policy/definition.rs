@@ -6,14 +6,13 @@ use super::device_names::{Fabric, GpuClaims};
 use super::diagnostic::Diagnostic;
 use super::interpolation::{Interpolation, names_in};
 use super::matcher::Matcher;
-use super::node::NodeLabels;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::Names;
 use super::settings::Settings;
 use super::source_error::SourceError;
 use super::source_file::SourceFile;
-use super::variable::Variable;
+use super::variable::{Variable, VariableValue};
 use crate::core::yaml::{Node, Span};
 
 /// A policy as its file declares it.
@@ -40,7 +39,6 @@ pub struct Definition {
     pub(crate) gpu_resources: Vec<String>,
     pub(crate) gpu_claims: Option<GpuClaims>,
     pub(crate) fabric: Option<Fabric>,
-    pub(crate) node_labels: NodeLabels,
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
     pub(crate) warnings: Vec<PolicyWarning>,
@@ -125,6 +123,15 @@ impl Definition {
         };
         let all: Vec<BTreeSet<String>> = self.rules.iter().map(of).collect();
         self.rules.iter_mut().zip(all).for_each(|(rule, parameters)| rule.parameters = parameters);
+    }
+
+    /// The parameters, then the variables by node, which no operator sets.
+    pub(crate) fn by_node(&self) -> impl Iterator<Item = &Parameter> {
+        let variables = self.variables.iter().filter_map(|variable| match &variable.value {
+            VariableValue::ByNode(parameter, _) => Some(&**parameter),
+            _ => None,
+        });
+        self.parameters.iter().chain(variables)
     }
 
     /// The parameters among these names, and those on which the variables among them depend.

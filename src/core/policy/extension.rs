@@ -4,7 +4,6 @@ use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
 use super::diagnostic::{DUPLICATE_NAME, Diagnostic, EXTENSION, UNKNOWN_KEY};
-use super::node::NodeLabels;
 use super::parameter::Parameter;
 use super::problems::{Checked, Problems, all};
 use super::reader;
@@ -40,7 +39,6 @@ const KEYS: &[(&str, Combine)] = &[
     ("refusals", Combine::NewItems("code", "a refusal")),
     ("rules", Combine::NewItems("name", "a rule")),
     ("settings", Combine::NewItems("name", "an entry of `settings`")),
-    ("nodeLabels", Combine::Keys),
 ];
 
 /// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
@@ -163,7 +161,7 @@ fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
 /// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.
 fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
     let name = owner(bases, base.span);
-    let before = Parameter::read(&base.key, &base.value, &NodeLabels::default())?;
+    let before = Parameter::read(&base.key, &base.value)?;
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
             let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
@@ -174,7 +172,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
         }
         merge(&mut base.value, entry);
     }
-    let after = Parameter::read(&base.key, &base.value, &NodeLabels::default())?;
+    let after = Parameter::read(&base.key, &base.value)?;
     let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
     let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
     let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);

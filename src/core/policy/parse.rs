@@ -11,7 +11,6 @@ use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_K
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::message;
-use super::node::NodeLabels;
 use super::overlay::{Compiler, Element, Written};
 use super::parameter::{Parameter, ParameterType};
 use super::phase::{Names, Phase};
@@ -73,9 +72,8 @@ pub(super) fn definition(
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
     let gpu_resources = spec.required("gpuResources", gpu_resources);
-    let node_labels = spec.optional("nodeLabels", NodeLabels::read).ok().flatten().unwrap_or_default();
     let mut names = Names::built_in();
-    let parameters = spec.optional("parameters", |node| parameters(node, &node_labels, &mut names));
+    let parameters = spec.optional("parameters", |node| parameters(node, &mut names));
     let variables = spec.optional("variables", |node| variables(node, &mut names));
     if spec.misspells("parameters") || spec.misspells("variables") {
         names.add_unknown();
@@ -108,7 +106,6 @@ pub(super) fn definition(
         gpu_resources: gpu_resources.unwrap_or_default(),
         gpu_claims: gpu_claims.ok().flatten(),
         fabric: fabric.ok().flatten(),
-        node_labels,
         matcher: matcher.unwrap_or_default(),
         variables: variables.ok().flatten().unwrap_or_default(),
         warnings: warnings.ok().flatten().unwrap_or_default(),
@@ -177,11 +174,11 @@ fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(span, message).hint("use letters, digits and `_`, a letter first"))
 }
 
-fn parameters(node: &Node, labels: &NodeLabels, names: &mut Names) -> Checked<Vec<Parameter>> {
+fn parameters(node: &Node, names: &mut Names) -> Checked<Vec<Parameter>> {
     let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
     all(entries.iter().map(|entry| {
         identifier(&entry.key, entry.span)?;
-        let parameter = Parameter::read(&entry.key, &entry.value, labels);
+        let parameter = Parameter::read(&entry.key, &entry.value);
         let is_template = |known: &Parameter| known.kind == ParameterType::Template;
         let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
         // `enabled` is a key of the provider's block in a values file.

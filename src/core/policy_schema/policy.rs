@@ -8,7 +8,7 @@ use crate::core::schema::Format;
 
 use super::keys::{Keys, Schema};
 use super::names;
-use super::parameter::{labels, parameter};
+use super::parameter::{by_node_of_variable, parameter};
 use super::strings::{condition, device_names, matching, one_of, text, texts};
 
 /// The keywords of the whole file.
@@ -59,12 +59,6 @@ fn spec(complete: bool) -> Schema {
     let resources = Schema::list(of_form(Format::ResourceName)).with("minItems", 1);
     let rules = Schema::list(Schema::reference("rule"));
     let messages = || Schema::list(Schema::reference("message"));
-    let prefixes = Keys::default().required(
-        "stripPrefixes",
-        texts().example(json!(["team-"])),
-        "The prefixes that are removed from a value of the label before it is compared.",
-    );
-    let labels = labels().with("additionalProperties", prefixes.schema());
     let provider = dns_label().example("lab");
     let keys = Keys::default()
         .optional(
@@ -84,7 +78,6 @@ fn spec(complete: bool) -> Schema {
             fabric(),
             "The names that devices of the fabric go by, in this policy or elsewhere.",
         )
-        .optional("nodeLabels", labels, "The prefixes of the values of a label of nodes.")
         .optional(
             "match",
             Schema::reference(matcher),
@@ -97,9 +90,10 @@ fn spec(complete: bool) -> Schema {
         )
         .optional(
             "variables",
-            named(Schema::default(), &[])
+            named(by_node_of_variable(), &[])
                 .example(json!({"linksPerGPU": "${node[?'pool'].orValue('') == 'fast' ? 2 : 1}"})),
-            "Named expressions, constants and tables. Each can use those before it.",
+            "Named expressions, constants and tables, or `byNode` with constants by the nodes that a pod selects. Each can \
+             use those before it.",
         )
         .optional("warnings", messages(), "Warnings for the author of the pod.")
         .optional("refusals", messages(), "Conditions for which the pod is refused.")

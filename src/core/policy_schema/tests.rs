@@ -65,7 +65,7 @@ fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
     let in_spec = |text: &str| vec![format!("{HEAD}spec: {{provider: lab, {text}}}\n")];
     let extension = format!("{HEAD}spec: {{extends: lab, zzz: 1}}\n").replace("name: lab", "name: own");
     let settings = definition("settings");
-    let labels = of_spec("nodeLabels")["additionalProperties"].clone();
+    let variable = of_spec("variables")["additionalProperties"]["then"].clone();
     for (files, schema, heading) in [
         (vec!["zzz: 1\n".to_owned()], schema.clone(), None),
         (vec![HEAD.replace("name: lab", "zzz: 1") + BASE], schema["properties"]["metadata"].clone(), None),
@@ -73,7 +73,7 @@ fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
         (vec![format!("{HEAD}{BASE}"), extension], definition("extension"), Some("## Extending a policy")),
         (in_spec("match: {zzz: 1}"), definition("match"), Some("### `match`")),
         (in_spec("parameters: {p: {zzz: 1}}"), definition("parameter"), Some("### `parameters`")),
-        (in_spec("nodeLabels: {pool: {zzz: 1}}"), labels, None),
+        (in_spec("variables: {v: {byNode: {pool: {a: 1}}, zzz: 1}}"), variable, None),
         (in_spec("gpuClaims: {zzz: 1}"), of_spec("gpuClaims"), None),
         (in_spec("fabric: {zzz: 1}"), of_spec("fabric"), None),
         (in_spec("warnings: [{zzz: 1}]"), definition("message"), Some("### `warnings`")),

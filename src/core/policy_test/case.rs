@@ -162,7 +162,7 @@ impl CaseFile {
             for Entry { key, value, .. } in &case.parameters {
                 let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
                 let Some(parameter) = parameter else { continue };
-                let setting = Setting::read(parameter, value, &definition.node_labels).map_err(fail)?;
+                let setting = Setting::read(parameter, value).map_err(fail)?;
                 settings.extend(setting.map(|setting| (key.clone(), setting)));
             }
             with_settings.push((definition, settings));

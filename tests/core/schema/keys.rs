@@ -25,7 +25,6 @@ pub(crate) fn policy() -> Value {
             "gpuResources": ["example.com/gpu"],
             "gpuClaims": {"names": ["*-gpus"], "gpus": 8},
             "fabric": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
-            "nodeLabels": {"pool": {"stripPrefixes": ["team-"]}},
             "match": {
                 "anyAnnotation": {"example.com/fabric": "true"},
                 "exceptAnnotation": {"example.com/no-fabric": "*"},
@@ -44,7 +43,10 @@ pub(crate) fn policy() -> Value {
                     "type": "stringList", "description": "Links", "minItems": 1, "maxItems": 2, "default": ["eth1"],
                 },
             },
-            "variables": {"table": {"a": ["x", 1, true, null]}, "port": "${mode}0"},
+            "variables": {
+                "list": {"a": ["x", 1, true, null]}, "port": "${mode}0",
+                "table": {"byNode": {"pool": {"*-a": ["x", 1], "b": {"8": 2}}}, "default": null},
+            },
             "warnings": [{"code": "own_value", "when": "${value != ''}", "env": "A", "message": "`A` is ${value}"}],
             "refusals": [{"code": "no_links", "when": "${links.size() == 0}", "message": "No links"}],
             "settings": [
@@ -109,7 +111,7 @@ pub(crate) const MAPS: [(&str, &str); 14] = [
     ("/$defs/spec", "/spec"),
     ("/$defs/spec/properties/gpuClaims", "/spec/gpuClaims"),
     ("/$defs/spec/properties/fabric", "/spec/fabric"),
-    ("/$defs/spec/properties/nodeLabels/additionalProperties", "/spec/nodeLabels/pool"),
+    ("/$defs/spec/properties/variables/additionalProperties/then", "/spec/variables/table"),
     ("/$defs/match", "/spec/match"),
     ("/$defs/message", "/spec/warnings/0"),
     ("/$defs/message", "/spec/refusals/0"),

@@ -93,11 +93,10 @@ fn misspelled(
     }
 }
 
-/// The labels in tables, in `nodeLabels` and in overlays.
+/// The labels in tables and in overlays.
 fn known_labels(definition: &Definition) -> BTreeSet<String> {
-    let tables = definition.parameters.iter().flat_map(|parameter| parameter.table.labels());
+    let tables = definition.by_node().flat_map(|parameter| parameter.table.labels());
     let mut known: BTreeSet<String> = tables.map(|table| table.label.clone()).collect();
-    known.extend(definition.node_labels.labels().map(str::to_owned));
     let selected = writes(definition).filter(|placed| placed.write.field() == "nodeSelector");
     known.extend(selected.filter_map(|placed| placed.write.name()).map(str::to_owned));
     known

@@ -67,9 +67,10 @@ impl<'d> Samples<'d> {
                 .variables
                 .iter()
                 .enumerate()
+                .filter(|(_, one)| !matches!(one.value, VariableValue::ByNode(..)))
                 .map(|(at, one)| (one.name.as_str(), at))
                 .collect(),
-            parameters: definition.parameters.iter().map(|one| (one.name.as_str(), one)).collect(),
+            parameters: definition.by_node().map(|one| (one.name.as_str(), one)).collect(),
             objects: BUILT_IN.iter().map(|known| known.name).filter(has_fields).collect(),
             work: Cell::new(0),
             has_gpus: compiled("gpus > 0"),

@@ -66,8 +66,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         matcher["when"] = author.write(condition).into();
     }
     let mut spec = json!({
-        "provider": "test", "description": "generated", "gpuResources": gpus,
-        "nodeLabels": {INSTANCE_TYPE: {"stripPrefixes": ["ML."]}}, "match": matcher,
+        "provider": "test", "description": "generated", "gpuResources": gpus, "match": matcher,
     });
     for (key, value) in [("parameters", parameters), ("variables", variables)] {
         if !value.is_empty() {
@@ -162,7 +161,8 @@ fn table(dice: &mut Dice, value: &Value) -> Value {
         let mut cells = Map::new();
         for name in dice.some(values, 60) {
             let cell = if dice.chance(30) { json!({"1": value, "8": value}) } else { value.clone() };
-            cells.insert(name.to_owned(), cell);
+            let star = if dice.chance(20) { "*" } else { "" };
+            cells.insert(format!("{star}{name}"), cell);
         }
         Value::from(cells)
     };
@@ -179,6 +179,12 @@ fn variables(author: &mut Author<'_>) -> Map<String, Value> {
     let mut variables = Map::new();
     for at in 0..author.dice.below(4) {
         let name = format!("v{at}");
+        if author.dice.chance(20) {
+            let by_node = table(author.dice, &json!("known"));
+            variables.insert(name.clone(), json!({"byNode": by_node, "default": "other"}));
+            author.known.push(Known { name, kind: Kind::Text, phase: Phase::Fixed });
+            continue;
+        }
         let phase = author.dice.pick(&[Phase::Fixed, Phase::Pod, Phase::Pod, Phase::Container, Phase::Final]);
         let kind = author.dice.pick(&[Kind::Boolean, Kind::Text, Kind::Integer, Kind::Perhaps]);
         let expression = author.expression(kind, phase);
