@@ -66,7 +66,7 @@ pub struct PodFact {
 pub struct ReasonFact {
     pub code: String,
     pub message: String,
-    /// The condition of a refusal that the policy declares.
+    /// The condition of a warning that refuses the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFact>,
 }

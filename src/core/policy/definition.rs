@@ -42,8 +42,6 @@ pub struct Definition {
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
     pub(crate) warnings: Vec<PolicyWarning>,
-    /// In the shape of warnings.
-    pub(crate) refusals: Vec<PolicyWarning>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) settings: Vec<Settings>,
     pub(crate) names: Names,
@@ -54,6 +52,8 @@ pub struct Definition {
 #[derive(Debug, Clone)]
 pub(crate) struct PolicyWarning {
     pub(crate) code: String,
+    /// True if the pod is refused.
+    pub(crate) refuses: bool,
     pub(crate) about: About,
     pub(crate) when: Interpolation,
     pub(crate) message: Interpolation,
@@ -162,9 +162,9 @@ impl Definition {
         &self.gpu_resources
     }
 
-    /// The codes of the warnings that the policy declares.
-    pub fn warning_codes(&self) -> impl Iterator<Item = &str> {
-        self.warnings.iter().map(|warning| warning.code.as_str())
+    /// The codes of the warnings that the policy declares, or of those that refuse the pod.
+    pub fn warning_codes(&self, refuses: bool) -> impl Iterator<Item = &str> {
+        self.warnings.iter().filter(move |one| one.refuses == refuses).map(|one| one.code.as_str())
     }
 
     /// Returns whether an expression of the policy reads a name.
@@ -174,11 +174,6 @@ impl Definition {
             found |= text.expressions().any(|expression| expression.names().contains(name));
         });
         found
-    }
-
-    /// The codes of the refusals that the policy declares.
-    pub fn refusal_codes(&self) -> impl Iterator<Item = &str> {
-        self.refusals.iter().map(|refusal| refusal.code.as_str())
     }
 
     /// Calls `visit` with every interpolation of the policy.
@@ -192,7 +187,7 @@ impl Definition {
         self.gpu_claims.iter().for_each(|claims| claims.texts(visit));
         self.fabric.iter().for_each(|fabric| fabric.texts(visit));
         self.matcher.when.iter().for_each(&mut *visit);
-        for warning in self.warnings.iter().chain(&self.refusals) {
+        for warning in &self.warnings {
             visit(&warning.when);
             visit(&warning.message);
         }

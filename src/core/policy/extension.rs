@@ -36,7 +36,6 @@ const KEYS: &[(&str, Combine)] = &[
     ("parameters", Combine::Parameters),
     ("variables", Combine::Variables),
     ("warnings", Combine::NewItems("code", "a warning")),
-    ("refusals", Combine::NewItems("code", "a refusal")),
     ("rules", Combine::NewItems("name", "a rule")),
     ("settings", Combine::NewItems("name", "an entry of `settings`")),
 ];

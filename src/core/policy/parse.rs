@@ -19,7 +19,7 @@ use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 use super::settings;
 use super::source_file::SourceFile;
-use super::suggestion::{closest, suggest};
+use super::suggestion::closest;
 use super::variable::Variable;
 
 pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";
@@ -81,8 +81,7 @@ pub(super) fn definition(
     let gpu_claims = spec.optional("gpuClaims", |node| GpuClaims::read(node, &names));
     let fabric = spec.optional("fabric", |node| Fabric::read(node, &names));
     let matcher = spec.required("match", |node| Matcher::read(node, &names));
-    let warnings = spec.optional("warnings", |node| message::read(node, "warning", &names));
-    let refusals = spec.optional("refusals", |node| message::read(node, "refusal", &names));
+    let warnings = spec.optional("warnings", |node| message::read(node, &names));
     let mut read_rules = Vec::new();
     let _ = spec.required("rules", |node| {
         let (read, problems) = rules(node, &names);
@@ -109,7 +108,6 @@ pub(super) fn definition(
         matcher: matcher.unwrap_or_default(),
         variables: variables.ok().flatten().unwrap_or_default(),
         warnings: warnings.ok().flatten().unwrap_or_default(),
-        refusals: refusals.ok().flatten().unwrap_or_default(),
         rules: read_rules,
         settings: settings.ok().flatten().unwrap_or_default(),
         names,
@@ -328,7 +326,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     });
     let requires_pod_network =
         fields.optional("requiresPodNetwork", |node| reader::boolean(node, "`requiresPodNetwork`"));
-    let on_conflict = fields.optional("onConflict", self::on_conflict);
+    let on_conflict = fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &ON_CONFLICT));
     let compiler = Compiler { names };
     let container = fields.optional("container", |node| compiler.container(node));
     let pod = fields.optional("pod", |node| compiler.pod(node));
@@ -372,12 +370,3 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
 /// The values of `onConflict`.
 pub(crate) const ON_CONFLICT: [(&str, OnConflict); 3] =
     [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];
-
-fn on_conflict(node: &Node) -> Result<OnConflict, Diagnostic> {
-    let known = ON_CONFLICT;
-    let text = reader::text(node, "`onConflict`")?;
-    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-        Diagnostic::new(node.span, format!("`onConflict` is `{text}`"))
-            .hint(suggest(text, known.iter().map(|(name, _)| *name)))
-    })
-}

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::core::policy::built_in::BUILT_IN;
-use crate::core::policy::{API_VERSION, KIND, ON_CONFLICT};
+use crate::core::policy::{ACTIONS, API_VERSION, KIND, ON_CONFLICT};
 use crate::core::schema::Format;
 
 use super::keys::{Keys, Schema};
@@ -42,7 +42,7 @@ pub(super) fn definitions() -> Map<String, Value> {
         ("matchOfExtension", matcher(false)),
         ("parameter", parameter(false)),
         ("parameterOfExtension", parameter(true)),
-        ("message", message()),
+        ("warning", warning()),
         ("settings", settings()),
         ("rule", rule()),
     ];
@@ -58,7 +58,6 @@ fn spec(complete: bool) -> Schema {
     };
     let resources = Schema::list(of_form(Format::ResourceName)).with("minItems", 1);
     let rules = Schema::list(Schema::reference("rule"));
-    let messages = || Schema::list(Schema::reference("message"));
     let provider = dns_label().example("lab");
     let keys = Keys::default()
         .optional(
@@ -95,8 +94,11 @@ fn spec(complete: bool) -> Schema {
             "Named expressions, constants and tables, or `byNode` with constants by the nodes that a pod selects. Each can \
              use those before it.",
         )
-        .optional("warnings", messages(), "Warnings for the author of the pod.")
-        .optional("refusals", messages(), "Conditions for which the pod is refused.")
+        .optional(
+            "warnings",
+            Schema::list(Schema::reference("warning")),
+            "Warnings for the author of the pod, and conditions for which the pod is refused.",
+        )
         .optional(
             "settings",
             Schema::list(Schema::reference("settings")),
@@ -193,7 +195,8 @@ fn matcher(complete: bool) -> Schema {
     }
 }
 
-fn message() -> Schema {
+fn warning() -> Schema {
+    let action = one_of(ACTIONS.map(|(name, _)| name)).with("default", "warn");
     Keys::default()
         .required(
             "code",
@@ -212,6 +215,7 @@ fn message() -> Schema {
              `message` read as `value`.",
         )
         .required("message", text(), "One sentence for the author of the pod, with or without expressions.")
+        .optional("action", action, "`refuse`: the pod is refused with the code and the message.")
         .schema()
 }
 

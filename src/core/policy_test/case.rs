@@ -108,10 +108,10 @@ impl CaseFile {
         let reasons: Vec<&str> = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS]
             .concat()
             .into_iter()
-            .chain(definitions().flat_map(Definition::refusal_codes))
+            .chain(definitions().flat_map(|one| one.warning_codes(true)))
             .collect();
         let warnings: Vec<&str> =
-            Warning::CODES.iter().copied().chain(definitions().flat_map(Definition::warning_codes)).collect();
+            Warning::CODES.iter().copied().chain(definitions().flat_map(|one| one.warning_codes(false))).collect();
         let known = |what: &str, code: &Code, known: &[&str]| {
             if known.contains(&code.text.as_str()) {
                 return Ok(());

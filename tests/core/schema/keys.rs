@@ -47,8 +47,7 @@ pub(crate) fn policy() -> Value {
                 "list": {"a": ["x", 1, true, null]}, "port": "${mode}0",
                 "table": {"byNode": {"pool": {"*-a": ["x", 1], "b": {"8": 2}}}, "default": null},
             },
-            "warnings": [{"code": "own_value", "when": "${value != ''}", "env": "A", "message": "`A` is ${value}"}],
-            "refusals": [{"code": "no_links", "when": "${links.size() == 0}", "message": "No links"}],
+            "warnings": [{"code": "own_value", "when": "${value != ''}", "env": "A", "message": "`A` is ${value}", "action": "warn"}],
             "settings": [
                 {
                     "name": "file", "variables": ["NCCL_*"], "when": "${totalGpus > 0}", "containers": "${gpus > 0}",
@@ -105,7 +104,7 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 14] = [
+pub(crate) const MAPS: [(&str, &str); 13] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
@@ -113,8 +112,7 @@ pub(crate) const MAPS: [(&str, &str); 14] = [
     ("/$defs/spec/properties/fabric", "/spec/fabric"),
     ("/$defs/spec/properties/variables/additionalProperties/then", "/spec/variables/table"),
     ("/$defs/match", "/spec/match"),
-    ("/$defs/message", "/spec/warnings/0"),
-    ("/$defs/message", "/spec/refusals/0"),
+    ("/$defs/warning", "/spec/warnings/0"),
     ("/$defs/settings", "/spec/settings/0"),
     ("/$defs/settings/properties/file", "/spec/settings/0/file"),
     ("/$defs/rule", "/spec/rules/0"),
@@ -161,7 +159,6 @@ fn a_parameter_has_the_keys_that_the_parser_knows_for_its_type() {
         let kind = &of_type["if"]["properties"]["type"]["const"];
         let mut sample = policy();
         sample["spec"]["parameters"]["links"] = json!({"type": kind, "description": "x"});
-        sample["spec"]["refusals"] = json!([]);
         let allowed = |key: &&String| of_type["then"]["properties"][key.as_str()] != false;
         let allowed: BTreeSet<String> = all.iter().filter(allowed).cloned().collect();
         assert_eq!(allowed, known(&sample, "/spec/parameters/links"), "{kind}");

@@ -53,7 +53,7 @@ pub struct VariableValue {
     pub used: bool,
 }
 
-/// A warning or refusal that the policy declares and gives, for the pod or for a container.
+/// A warning that the policy declares and gives, for the pod or for a container.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct MessageResult {
     pub(super) code: String,
@@ -169,7 +169,7 @@ impl<'a> Evaluation<'a> {
 
     fn messages(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         let (definition, compiled) = (self.definition, self.compiled);
-        for message in definition.refusals.iter().chain(&definition.warnings) {
+        for message in &definition.warnings {
             // Only a message that is given needs its reasons.
             let of = |bindings: &Bindings<'_, '_>| {
                 let given = message.when.holds(bindings) == Ok(true);

@@ -25,8 +25,7 @@ pub fn policy_text(fact: &PolicyFact) -> String {
     text.section("parameters");
     fact.parameters.iter().for_each(|parameter| write_parameter(parameter, &mut text));
     variables(fact, &mut text);
-    messages("warnings", &fact.warnings, &mut text);
-    messages("refusals", &fact.refusals, &mut text);
+    messages(&fact.warnings, &mut text);
     needs(fact, &mut text);
     text.finish()
 }
@@ -235,13 +234,14 @@ fn variables(fact: &PolicyFact, text: &mut Text) {
     }
 }
 
-fn messages(heading: &str, messages: &[MessageFact], text: &mut Text) {
+fn messages(messages: &[MessageFact], text: &mut Text) {
     if messages.is_empty() {
         return;
     }
-    text.section(heading);
+    text.section("warnings");
     for message in messages {
-        text.line(&format!("  {}", message.code));
+        let refuses = if message.action == "refuse" { ", which refuses the pod" } else { "" };
+        text.line(&format!("  {}{refuses}", message.code));
         text.rows(
             4,
             &[row("about", &message.about), row("if", &message.when), row("message", &message.message)],

@@ -29,8 +29,9 @@ pub(super) fn of<'d>(
     if let Some(when) = &definition.matcher.when {
         visit(when, Subject::Pod, &[]);
     }
-    definition.warnings.iter().for_each(|warning| visit(&warning.when, Subject::Pod, &matcher));
-    definition.refusals.iter().for_each(|refusal| visit(&refusal.when, Subject::Refusal, &matcher));
+    for warning in &definition.warnings {
+        visit(&warning.when, if warning.refuses { Subject::Refusal } else { Subject::Pod }, &matcher);
+    }
     let rules = definition.rules.iter().map(|rule| (&rule.when, &rule.containers));
     let settings = definition.settings.iter().map(|settings| (&settings.when, &settings.containers));
     for (when, containers) in rules.chain(settings) {

@@ -21,7 +21,7 @@ pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Diagnostic
     for rule in &definition.rules {
         rule.pod.places_with(&rule.container, &mut place);
     }
-    for warning in definition.warnings.iter().chain(&definition.refusals) {
+    for warning in &definition.warnings {
         checker.text(&warning.message);
     }
     super::conditions::of(definition, &mut |condition, _, _| checker.condition(condition));

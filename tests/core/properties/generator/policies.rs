@@ -57,9 +57,9 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     let mut author = Author { dice, known: Vec::new(), expressions: BTreeMap::new(), wild };
     let (parameters, overrides) = parameters(&mut author);
     let variables = variables(&mut author);
-    let warnings = warnings(&mut author);
+    let mut warnings = warnings(&mut author);
     let rules: Vec<Value> = (0..=author.dice.below(5)).map(|at| rule(&mut author, at)).collect();
-    let refusals = refusals(&mut author);
+    warnings.extend(refusal(&mut author));
     let mut matcher = matcher;
     if author.dice.chance(15) {
         let condition = author.condition(Phase::Pod, 2);
@@ -75,9 +75,6 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     }
     if !warnings.is_empty() {
         spec["warnings"] = warnings.into();
-    }
-    if !refusals.is_empty() {
-        spec["refusals"] = refusals.into();
     }
     spec["rules"] = rules.into();
     let known = fabric::extend_policy(&mut author, &mut spec);
@@ -234,12 +231,12 @@ fn warnings(author: &mut Author<'_>) -> Vec<Value> {
     warnings
 }
 
-fn refusals(author: &mut Author<'_>) -> Vec<Value> {
-    if !author.dice.chance(5) {
-        return Vec::new();
-    }
-    let condition = author.condition(Phase::Final, 1);
-    vec![json!({"code": "generated_refusal", "when": author.write(condition), "message": REFUSAL})]
+fn refusal(author: &mut Author<'_>) -> Option<Value> {
+    author.dice.chance(5).then(|| {
+        let condition = author.condition(Phase::Final, 1);
+        let when = author.write(condition);
+        json!({"code": "generated_refusal", "action": "refuse", "when": when, "message": REFUSAL})
+    })
 }
 
 fn rule(author: &mut Author<'_>, at: usize) -> Value {
