@@ -64,7 +64,9 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
         for (key, value) in definition.triggers() {
             assert!(text.contains(&format!("{key}: \"{value}\"")), "{text}");
         }
-        for name in definition.gpu_resources().iter().map(String::as_str).chain(definition.warning_codes(false)) {
+        for name in
+            definition.gpu_resources().iter().map(String::as_str).chain(definition.warning_codes(false))
+        {
             assert!(text.contains(name), "{}: no `{name}`", policy.name);
         }
         for code in definition.warning_codes(true) {

@@ -88,7 +88,6 @@ pub(crate) struct Rule {
     pub(crate) name: String,
     pub(crate) when: Option<Interpolation>,
     pub(crate) containers: Option<Interpolation>,
-    pub(crate) requires_pod_network: bool,
     pub(crate) on_conflict: OnConflict,
     pub(crate) container: Instructions,
     pub(crate) pod: PodOverlay,

@@ -14,7 +14,7 @@ use super::message;
 use super::overlay::{Compiler, Element, Written};
 use super::parameter::{Parameter, ParameterType};
 use super::phase::{Names, Phase};
-use super::place::{At, Placed, in_volume, keys, span_in, span_in_rule};
+use super::place::{At, Placed, in_volume, span_in, span_in_rule};
 use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 use super::settings;
@@ -324,8 +324,6 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     let containers = fields.optional("containers", |node| {
         Interpolation::condition(node, "`containers`", names, Phase::Container)
     });
-    let requires_pod_network =
-        fields.optional("requiresPodNetwork", |node| reader::boolean(node, "`requiresPodNetwork`"));
     let on_conflict = fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &ON_CONFLICT));
     let compiler = Compiler { names };
     let container = fields.optional("container", |node| compiler.container(node));
@@ -338,7 +336,6 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         name: name?,
         when: when?,
         containers: containers?,
-        requires_pod_network: requires_pod_network?.unwrap_or_default(),
         on_conflict: on_conflict?.unwrap_or_default(),
         container: container.unwrap_or_default(),
         pod: pod.unwrap_or_default(),
@@ -351,18 +348,11 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
             .hint("give it `container`, `pod` or both")
             .into());
     }
-    let contradicts = |message: String, path: &[At]| {
-        let diagnostic = Diagnostic::new(span_in(node, path), message).code(CONFLICTING_RULES);
-        Err(diagnostic.hint("write two rules").into())
-    };
-    if rule.requires_pod_network && rule.pod.host_network().is_some() {
-        let message = format!("the rule `{name}` requires the pod's own network and sets `hostNetwork`");
-        return contradicts(message, &keys(["pod", "spec", "hostNetwork"]));
-    }
     let replacement = rule.writes().find(|placed| matches!(placed.write.value, Written::Replacement(_)));
     if let Some(placed) = replacement.filter(|_| rule.on_conflict == OnConflict::Refuse) {
         let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");
-        return contradicts(message, &placed.path());
+        let diagnostic = Diagnostic::new(span_in(node, &placed.path()), message).code(CONFLICTING_RULES);
+        return Err(diagnostic.hint("write two rules").into());
     }
     Ok(rule)
 }

@@ -265,11 +265,6 @@ fn rule() -> Schema {
             "The condition for each container and init container; without it, `${gpus > 0}`.",
         )
         .optional(
-            "requiresPodNetwork",
-            Schema::of(&["boolean"]).with("default", false),
-            "`true`: the rule attaches NICs to the pod's own network, and is left out for hostNetwork pods.",
-        )
-        .optional(
             "onConflict",
             on_conflict,
             "If the pod has another value: `keep` it and report it, `replace` it, or `refuse` the pod.",

@@ -110,8 +110,11 @@ impl CaseFile {
             .into_iter()
             .chain(definitions().flat_map(|one| one.warning_codes(true)))
             .collect();
-        let warnings: Vec<&str> =
-            Warning::CODES.iter().copied().chain(definitions().flat_map(|one| one.warning_codes(false))).collect();
+        let warnings: Vec<&str> = Warning::CODES
+            .iter()
+            .copied()
+            .chain(definitions().flat_map(|one| one.warning_codes(false)))
+            .collect();
         let known = |what: &str, code: &Code, known: &[&str]| {
             if known.contains(&code.text.as_str()) {
                 return Ok(());

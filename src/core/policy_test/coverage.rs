@@ -242,7 +242,8 @@ impl PolicyCoverage {
     /// base, which are not counted, come first.
     fn see_message(&mut self, from_end: usize, value: Option<bool>) {
         if let Some(value) = value
-            && let Some(seen) = self.seen.iter_mut().rev().filter(|seen| seen.kind == Kind::Warning).nth(from_end - 1)
+            && let Some(seen) =
+                self.seen.iter_mut().rev().filter(|seen| seen.kind == Kind::Warning).nth(from_end - 1)
         {
             seen.record(value);
         }

@@ -27,8 +27,6 @@ pub(crate) struct Asked {
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     pub(crate) asked: Vec<Asked>,
-    /// Rules that are left out, since the pod uses the host's network.
-    pub(crate) left_out: Vec<String>,
 }
 
 /// Whether the pod is one of the policy's.
@@ -123,10 +121,6 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
             }
         }
         if containers.is_empty() {
-            continue;
-        }
-        if rule["requiresPodNetwork"] == true && pod["spec"]["hostNetwork"] == true {
-            demand.left_out.push(name);
             continue;
         }
         let pod = policy.build(&rule["pod"], &finished).unwrap_or_default();

@@ -56,7 +56,7 @@ pub(crate) fn policy() -> Value {
             ],
             "rules": [{
                 "name": "all", "when": "${totalGpus > 0}", "containers": "${gpus > 0}",
-                "requiresPodNetwork": true, "onConflict": "keep",
+                "onConflict": "keep",
                 "container": {
                     "env": [
                         {"name": "A", "value": "b"},

@@ -101,7 +101,6 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/spec/rules", json!([])),
         at("/spec/rules/0/name", "Two Words".into()),
         at("/spec/rules/0/when", "true".into()),
-        at("/spec/rules/0/requiresPodNetwork", "true".into()),
         at("/spec/rules/0/onConflict", "Replace".into()),
         at("/spec/rules/0", json!({"name": "nothing"})),
     ]

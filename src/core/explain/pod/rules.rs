@@ -22,8 +22,6 @@ pub struct RuleResult {
     pub place: Option<FileLine>,
     /// True if it applies to a container.
     pub applied: bool,
-    /// True if the rule is left out, because the pod uses the host network.
-    pub left_out: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<ConditionFact>,
     /// The condition for each container; none if `when` is false.
@@ -86,7 +84,6 @@ impl<'a> Evaluation<'a> {
             name: name.to_owned(),
             place: files.item(list, "name", name),
             applied: list == "rules" && trace.applied.iter().any(|applied| applied.rule == name),
-            left_out: list == "rules" && trace.left_out.iter().any(|left_out| left_out == name),
             when: None,
             containers: Vec::new(),
         };

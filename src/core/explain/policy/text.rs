@@ -93,9 +93,6 @@ fn write_rule(rule: &RuleFact, text: &mut Text) {
     if rule.containers != GPU_CONTAINERS {
         rows.push(row("for containers with", &rule.containers));
     }
-    if rule.requires_pod_network {
-        rows.push(row("not for", "pods in the host's network"));
-    }
     if rule.on_conflict != "keep" {
         rows.push(row("on conflict", rule.on_conflict));
     }

@@ -249,9 +249,6 @@ fn rule(author: &mut Author<'_>, at: usize) -> Value {
         let condition = author.condition(Phase::Container, 2);
         rule["containers"] = author.write(condition).into();
     }
-    if author.dice.chance(12) {
-        rule["requiresPodNetwork"] = json!(true);
-    }
     match author.dice.below(10) {
         0 => rule["onConflict"] = json!("replace"),
         1 => rule["onConflict"] = json!("refuse"),
