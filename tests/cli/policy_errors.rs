@@ -49,7 +49,7 @@ fn an_unknown_key_at_any_level_is_shown() {
 
 #[test]
 fn a_required_key_that_is_misspelt_is_shown_as_the_unknown_key_that_it_is() {
-    hinted("  gpuResources:", "  gpuResource:", "gpuResource").says(&["`gpuResources`"]);
+    hinted("  gpus:", "  gpu:", "gpu: {").says(&["`gpus`"]);
     hinted("  rules:", "  rulse:", "rulse").says(&["`rules`"]);
 }
 
@@ -123,7 +123,7 @@ fn an_expression_without_a_value_for_another_resource_is_shown() {
     let policy = POLICY.replacen("[nvidia.com/gpu]", "[nvidia.com/gpu, aws.amazon.com/neuron]", 1);
     let unguarded = "${string(1 / gpuCounts['nvidia.com/gpu'])}";
     let policy = policy.replacen("value: lab", &format!("value: \"{unguarded}\""), 1);
-    shown(&policy, "string(1 / gpu").says(&["another resource of `gpuResources`"]);
+    shown(&policy, "string(1 / gpu").says(&["another resource of GPUs"]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::device_names::{Fabric, GpuClaims};
+use super::device_names::{Fabric, Gpus};
 use super::diagnostic::Diagnostic;
 use super::interpolation::{Interpolation, names_in};
 use super::matcher::Matcher;
@@ -36,8 +36,7 @@ pub struct Definition {
     pub description: String,
     /// The values that an operator can set.
     pub parameters: Vec<Parameter>,
-    pub(crate) gpu_resources: Vec<String>,
-    pub(crate) gpu_claims: Option<GpuClaims>,
+    pub(crate) gpus: Gpus,
     pub(crate) fabric: Option<Fabric>,
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
@@ -158,7 +157,7 @@ impl Definition {
 
     /// The names of the resources that count as GPUs.
     pub fn gpu_resources(&self) -> &[String] {
-        &self.gpu_resources
+        &self.gpus.resources
     }
 
     /// The codes of the warnings that the policy declares, or of those that refuse the pod.
@@ -183,7 +182,7 @@ impl Definition {
 
     /// Calls `visit` with every interpolation but those of variables.
     pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.gpu_claims.iter().for_each(|claims| claims.texts(visit));
+        self.gpus.claims.iter().for_each(|claims| claims.texts(visit));
         self.fabric.iter().for_each(|fabric| fabric.texts(visit));
         self.matcher.when.iter().for_each(&mut *visit);
         for warning in &self.warnings {

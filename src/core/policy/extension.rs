@@ -15,7 +15,7 @@ use super::suggestion::{closest, suggest};
 enum Combine {
     /// The value replaces the base's.
     Replace,
-    /// One file has it.
+    /// One file has it; of a map, one file has each key.
     Once,
     /// Each key of the map replaces that of the base's.
     Keys,
@@ -29,8 +29,7 @@ enum Combine {
 const KEYS: &[(&str, Combine)] = &[
     ("provider", Combine::Once),
     ("description", Combine::Replace),
-    ("gpuResources", Combine::Once),
-    ("gpuClaims", Combine::Once),
+    ("gpus", Combine::Once),
     ("fabric", Combine::Once),
     ("match", Combine::Keys),
     ("parameters", Combine::Parameters),
@@ -71,12 +70,22 @@ impl Combine {
         match self {
             Self::Replace => base.clone_from(own),
             Self::Once => {
-                let name = owner(bases, base.span);
-                problems.add(
-                    Diagnostic::new(own.span, format!("an extension has the {what} of its base `{name}`"))
-                        .code(EXTENSION)
-                        .hint(format!("remove it, or copy `{name}` instead of extending it")),
-                );
+                let mut taken = |span, key: &str, base| {
+                    let name = owner(bases, base);
+                    let message = format!("an extension has the `{key}` of its base `{name}`");
+                    let hint = format!("remove it, or copy `{name}` instead of extending it");
+                    problems.add(Diagnostic::new(span, message).code(EXTENSION).hint(hint));
+                };
+                let Content::Map(entries) = &own.value.content else {
+                    taken(own.span, &own.key, base.span);
+                    return problems.result(());
+                };
+                for entry in entries {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) => taken(entry.span, &format!("{}.{}", own.key, entry.key), known.span),
+                        None => push(&mut base.value, entry),
+                    }
+                }
             }
             Self::Keys => {
                 for entry in reader::entries(&own.value, &what)? {

@@ -6,7 +6,7 @@ use crate::core::schema::Format;
 use crate::core::yaml::{Entry, Node, Span};
 
 use super::definition::{Definition, OnConflict, Rule};
-use super::device_names::{Fabric, GpuClaims};
+use super::device_names::{Fabric, Gpus};
 use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
@@ -71,14 +71,14 @@ pub(super) fn definition(
     let provider = spec.required("provider", |node| dns_label(node, "the provider"));
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
-    let gpu_resources = spec.required("gpuResources", gpu_resources);
     let mut names = Names::built_in();
     let parameters = spec.optional("parameters", |node| parameters(node, &mut names));
     let variables = spec.optional("variables", |node| variables(node, &mut names));
     if spec.misspells("parameters") || spec.misspells("variables") {
         names.add_unknown();
     }
-    let gpu_claims = spec.optional("gpuClaims", |node| GpuClaims::read(node, &names));
+    let mut gpus = Gpus::default();
+    let _ = spec.required("gpus", |node| gpus.read(node, &names));
     let fabric = spec.optional("fabric", |node| Fabric::read(node, &names));
     let matcher = spec.required("match", |node| Matcher::read(node, &names));
     let warnings = spec.optional("warnings", |node| message::read(node, &names));
@@ -102,8 +102,7 @@ pub(super) fn definition(
         provider: provider.unwrap_or_default(),
         description: description.unwrap_or_default(),
         parameters: parameters.ok().flatten().unwrap_or_default(),
-        gpu_resources: gpu_resources.unwrap_or_default(),
-        gpu_claims: gpu_claims.ok().flatten(),
+        gpus,
         fabric: fabric.ok().flatten(),
         matcher: matcher.unwrap_or_default(),
         variables: variables.ok().flatten().unwrap_or_default(),
@@ -115,23 +114,6 @@ pub(super) fn definition(
     };
     definition.find_parameters_of_rules();
     (Some(definition), problems)
-}
-
-fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
-    let items = reader::items(node, "`gpuResources`")?;
-    if items.is_empty() {
-        let message = "`gpuResources` names no resource, so that no container has GPUs";
-        return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
-    }
-    all(items.iter().map(|item| {
-        let name = reader::text(item, "`gpuResources`")?;
-        let invalid = |problem| {
-            Diagnostic::new(item.span, format!("an entry of `gpuResources` is wrong: {problem}"))
-                .hint("write the name of a resource, such as `example.com/gpu`")
-        };
-        Format::ResourceName.check(name).map_err(invalid)?;
-        Ok::<_, Diagnostic>(name.to_owned())
-    }))
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {

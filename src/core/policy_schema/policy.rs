@@ -56,7 +56,6 @@ fn spec(complete: bool) -> Schema {
     } else {
         ("an extension or a part of policies", "parameterOfExtension", "matchOfExtension")
     };
-    let resources = Schema::list(of_form(Format::ResourceName)).with("minItems", 1);
     let rules = Schema::list(Schema::reference("rule"));
     let provider = dns_label().example("lab");
     let keys = Keys::default()
@@ -66,12 +65,7 @@ fn spec(complete: bool) -> Schema {
             "The key of the policy's block under `multinodeNetworking:` in a values file.",
         )
         .optional("description", text(), "One sentence for `fabric-injector policy list`.")
-        .optional(
-            "gpuResources",
-            resources.example(json!(["example.com/gpu"])),
-            "The names of the resources that count as GPUs.",
-        )
-        .optional("gpuClaims", gpu_claims(), "The claims that bring GPUs, and how many each of them brings.")
+        .optional("gpus", gpus(complete), "The resources that count as GPUs, and the claims that bring GPUs.")
         .optional(
             "fabric",
             fabric(),
@@ -107,7 +101,7 @@ fn spec(complete: bool) -> Schema {
     if complete {
         let keys =
             keys.optional("rules", rules.with("minItems", 1), "The additions to a pod, in this order.");
-        let required = json!(["provider", "description", "gpuResources", "match", "rules"]);
+        let required = json!(["provider", "description", "gpus", "match", "rules"]);
         return keys.schema().with("required", required).with("title", title);
     }
     let name = || text().example("lab-roce");
@@ -125,6 +119,19 @@ fn named(values: Schema, others: &[&str]) -> Schema {
     let names =
         Schema::default().matching("^[A-Za-z][A-Za-z0-9_]*$", "letters, digits and `_`, a letter first");
     Schema::map(values).with("properties", taken).with("propertyNames", names)
+}
+
+fn gpus(complete: bool) -> Schema {
+    let resources = Schema::list(of_form(Format::ResourceName)).with("minItems", 1);
+    let schema = Keys::default()
+        .optional(
+            "resources",
+            resources.example(json!(["example.com/gpu"])),
+            "The names of the resources that count as GPUs.",
+        )
+        .optional("claims", gpu_claims(), "The claims that bring GPUs, and how many each of them brings.")
+        .schema();
+    if complete { schema.with("required", json!(["resources"])) } else { schema }
 }
 
 fn gpu_claims() -> Schema {

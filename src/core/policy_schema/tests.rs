@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::core::policy::{PolicyFile, SourceError, definitions};
 
 const HEAD: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: lab}\n";
-const BASE: &str = "spec: {provider: lab, description: d, gpuResources: [lab/gpu], match: {labels: {a: b}}, rules: [{name: r, \
+const BASE: &str = "spec: {provider: lab, description: d, gpus: {resources: [lab/gpu]}, match: {labels: {a: b}}, rules: [{name: r, \
                     container: {tty: true}}]}\n";
 
 fn errors(files: &[String]) -> Vec<SourceError> {
@@ -74,7 +74,8 @@ fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
         (in_spec("match: {zzz: 1}"), definition("match"), Some("### `match`")),
         (in_spec("parameters: {p: {zzz: 1}}"), definition("parameter"), Some("### `parameters`")),
         (in_spec("variables: {v: {byNode: {pool: {a: 1}}, zzz: 1}}"), variable, None),
-        (in_spec("gpuClaims: {zzz: 1}"), of_spec("gpuClaims"), None),
+        (in_spec("gpus: {zzz: 1}"), of_spec("gpus"), None),
+        (in_spec("gpus: {claims: {zzz: 1}}"), of_spec("gpus")["properties"]["claims"].clone(), None),
         (in_spec("fabric: {zzz: 1}"), of_spec("fabric"), None),
         (in_spec("warnings: [{zzz: 1}]"), definition("warning"), Some("### `warnings`")),
         (in_spec("settings: [{zzz: 1}]"), settings.clone(), Some("### `settings`")),

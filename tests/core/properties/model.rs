@@ -70,7 +70,7 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     }
     let pod = &completed;
     let resources: Vec<String> =
-        items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+        items(&spec["gpus"]["resources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let total = scheduled(pod, |container| gpus(container, &resources));
     let mut fixed = Names::new(fixed(policy, pod, total));
     policy.add_variables(Phase::Fixed, &mut fixed);

@@ -22,8 +22,7 @@ pub(crate) fn policy() -> Value {
         "spec": {
             "provider": "lab",
             "description": "Every key of the language",
-            "gpuResources": ["example.com/gpu"],
-            "gpuClaims": {"names": ["*-gpus"], "gpus": 8},
+            "gpus": {"resources": ["example.com/gpu"], "claims": {"names": ["*-gpus"], "gpus": 8}},
             "fabric": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
             "match": {
                 "anyAnnotation": {"example.com/fabric": "true"},
@@ -104,11 +103,12 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 13] = [
+pub(crate) const MAPS: [(&str, &str); 14] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
-    ("/$defs/spec/properties/gpuClaims", "/spec/gpuClaims"),
+    ("/$defs/spec/properties/gpus", "/spec/gpus"),
+    ("/$defs/spec/properties/gpus/properties/claims", "/spec/gpus/claims"),
     ("/$defs/spec/properties/fabric", "/spec/fabric"),
     ("/$defs/spec/properties/variables/additionalProperties/then", "/spec/variables/table"),
     ("/$defs/match", "/spec/match"),

@@ -61,10 +61,10 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/apiVersion", "v1".into()),
         at("/metadata/name", "Not_A_Label".into()),
         at("/spec/provider", json!(1)),
-        at("/spec/gpuResources", json!("example.com/gpu")),
-        at("/spec/gpuClaims/gpus", json!(-1)),
-        at("/spec/gpuClaims/gpus", json!("eight")),
-        at("/spec/gpuClaims/names", json!([""])),
+        at("/spec/gpus/resources", json!("example.com/gpu")),
+        at("/spec/gpus/claims/gpus", json!(-1)),
+        at("/spec/gpus/claims/gpus", json!("eight")),
+        at("/spec/gpus/claims/names", json!([""])),
         at("/spec/fabric", json!({})),
         at("/spec/fabric/networks", json!("rail-0")),
         at("/spec/match", json!({})),
@@ -180,8 +180,8 @@ fn right_values_are_accepted() {
     let at = |place: &str, value: Value| (place.to_owned(), value);
     let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
     let right = [
-        at("/spec/gpuClaims/names", "${links}".into()),
-        at("/spec/gpuClaims/gpus", " ${nics} ".into()),
+        at("/spec/gpus/claims/names", "${links}".into()),
+        at("/spec/gpus/claims/gpus", " ${nics} ".into()),
         at("/spec/match/when", "\n  ${totalGpus > 0}\n".into()),
         at("/spec/variables/port", json!({"a": {"b": [null, 0.5, {"c": "${mode}"}]}})),
         container("env", "${[{'name': 'A', 'value': 'b'}]}".into()),

@@ -104,7 +104,7 @@ fn known_labels(definition: &Definition) -> BTreeSet<String> {
 
 /// The resources that count as GPUs, and those of overlays and of the fabric.
 fn known_resources(definition: &Definition) -> BTreeSet<String> {
-    let mut known: BTreeSet<String> = definition.gpu_resources.iter().cloned().collect();
+    let mut known: BTreeSet<String> = definition.gpus.resources.iter().cloned().collect();
     if let Some(fabric) = &definition.fabric {
         fabric.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }

@@ -52,7 +52,7 @@ impl Sample {
 impl<'d> Samples<'d> {
     pub(super) fn of(definition: &'d Definition) -> Self {
         let has_fields = |name: &&str| {
-            let known = type_of(name, &definition.gpu_resources);
+            let known = type_of(name, &definition.gpus.resources);
             known.is_some_and(|known| {
                 known.may_be(|kind| matches!(kind, Kind::Object(_) | Kind::Map(_) | Kind::Record(_)))
             })

@@ -18,7 +18,7 @@ pub(super) struct Scope(BTreeMap<String, Type>);
 impl Scope {
     pub(super) fn of(definition: &Definition) -> Self {
         let built_in =
-            BUILT_IN.iter().map(|known| (known.name.to_owned(), (known.of)(&definition.gpu_resources)));
+            BUILT_IN.iter().map(|known| (known.name.to_owned(), (known.of)(&definition.gpus.resources)));
         let mut scope = Self(built_in.collect());
         for parameter in &definition.parameters {
             scope.0.insert(parameter.name.clone(), of_parameter(parameter));

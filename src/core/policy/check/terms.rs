@@ -112,7 +112,7 @@ impl<'s, 'd> Terms<'s, 'd> {
         const MAPS: &[&str] = &["labels", "annotations", "nodeSelector", "limits", "requests"];
         match path.last() {
             Some(Step::Field(last)) => MAPS.contains(&last.as_str()),
-            None => type_of(root, &self.samples.definition.gpu_resources)
+            None => type_of(root, &self.samples.definition.gpus.resources)
                 .is_some_and(|known| known.may_be(|kind| matches!(kind, Kind::Map(_) | Kind::Record(_)))),
             _ => false,
         }
@@ -163,7 +163,7 @@ impl<'s, 'd> Terms<'s, 'd> {
         let known = if root == VALUE {
             Some(Type::string())
         } else {
-            type_of(root, &self.samples.definition.gpu_resources)
+            type_of(root, &self.samples.definition.gpus.resources)
         };
         let namespaces = &self.samples.definition.matcher.namespaces;
         match (known.as_ref().and_then(Type::kinds), path) {

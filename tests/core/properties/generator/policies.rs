@@ -66,7 +66,7 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
         matcher["when"] = author.write(condition).into();
     }
     let mut spec = json!({
-        "provider": "test", "description": "generated", "gpuResources": gpus, "match": matcher,
+        "provider": "test", "description": "generated", "gpus": {"resources": gpus}, "match": matcher,
     });
     for (key, value) in [("parameters", parameters), ("variables", variables)] {
         if !value.is_empty() {
