@@ -92,7 +92,7 @@ fn of_policies(
 
 fn is_device(policy: &Policy, name: &String) -> bool {
     let fabric = &policy.devices().fabric.resources;
-    let mut parameters = policy.definition().parameters.iter().filter_map(|known| known.from_nodes.as_ref());
+    let mut parameters = policy.definition().by_node().filter_map(|known| known.from_nodes.as_ref());
     fabric.iter().any(|pattern| pattern.matches(name))
         || parameters.any(|from_nodes| from_nodes.looks_for(name))
 }

@@ -46,9 +46,9 @@ impl FromNodes {
         fields.finish()?;
         let (fact, resources, kinds): (_, _, &[_]) = match (ratio?, name?) {
             (Some(resources), None) => {
-                (Fact::Ratio, resources, &[ParameterType::Number, ParameterType::Integer])
+                (Fact::Ratio, resources, &[ParameterType::Number, ParameterType::Integer, ParameterType::Any])
             }
-            (None, Some(resources)) => (Fact::Name, resources, &[ParameterType::String]),
+            (None, Some(resources)) => (Fact::Name, resources, &[ParameterType::String, ParameterType::Any]),
             _ => {
                 return Err(Diagnostic::new(node.span, "`fromNodes` has to have one of `ratio` and `name`")
                     .hint("write `ratio: RESOURCE` for devices by GPU, or `name: [RESOURCE, …]` for its name")

@@ -35,7 +35,7 @@ impl KnownNodes {
             labels_of_expressions,
             keys: BTreeMap::new(),
             tables_read_gpus: false,
-            reads_resources: definition.parameters.iter().any(|parameter| parameter.from_nodes.is_some()),
+            reads_resources: definition.by_node().any(|one| one.from_nodes.is_some()),
             first: None,
         };
         for table in tables(definition, settings) {

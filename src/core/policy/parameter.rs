@@ -34,7 +34,7 @@ pub enum ParameterType {
     StringList,
     /// A string with expressions in it, which can read the pod.
     Template,
-    /// Of a variable with `byNode`: a constant of any type.
+    /// Of a variable with `byNode` or `fromNodes`: a constant of any type.
     Any,
 }
 
@@ -110,17 +110,15 @@ impl Parameter {
         for bound in kind.bounds() {
             let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
         }
-        let from_nodes = fields.optional("fromNodes", |node| FromNodes::read(&parameter, node));
         parameter.read_values(fields)?;
         description?;
-        parameter.from_nodes = from_nodes?;
         Ok(parameter)
     }
 
-    /// Reads a variable with `byNode`: a parameter that no operator sets.
+    /// Reads a variable with `byNode` or `fromNodes`: a parameter that no operator sets.
     pub(super) fn of_variable(name: &str, node: &Node) -> Checked<Self> {
         let mut parameter = Self::of(name, ParameterType::Any);
-        parameter.read_values(Fields::of(node, "a variable with `byNode`")?)?;
+        parameter.read_values(Fields::of(node, "a variable by node")?)?;
         Ok(parameter)
     }
 
@@ -144,9 +142,11 @@ impl Parameter {
     fn read_values(&mut self, mut fields: Fields<'_>) -> Checked<()> {
         let default = fields.optional("default", |node| self.read_value(node));
         let table = fields.optional("byNode", |node| read_table(self, node));
+        let from_nodes = fields.optional("fromNodes", |node| FromNodes::read(self, node));
         fields.finish()?;
         self.default = default?.unwrap_or_default();
         self.table = table?.unwrap_or_default();
+        self.from_nodes = from_nodes?;
         Ok(())
     }
 

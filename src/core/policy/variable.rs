@@ -13,6 +13,9 @@ use super::phase::{Names, Phase};
 use super::problems::{Checked, all};
 use super::reader;
 
+/// The keys of a variable whose value depends on the nodes, of which it has one.
+const BY_NODE: [&str; 2] = ["byNode", "fromNodes"];
+
 /// A variable of a policy.
 #[derive(Debug, Clone)]
 pub(crate) struct Variable {
@@ -37,7 +40,7 @@ impl Variable {
     /// Reads a variable that can read the names before it.
     pub(super) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
         let value = match &node.content {
-            Content::Map(entries) if entries.iter().any(|entry| entry.key == "byNode") => {
+            Content::Map(entries) if entries.iter().any(|entry| BY_NODE.contains(&entry.key.as_str())) => {
                 let itself =
                     Expression::compile(name).map_err(|error| Diagnostic::new(node.span, error.message))?;
                 let parameter = Parameter::of_variable(name, node)?;

@@ -42,11 +42,7 @@ pub(super) fn parameter(extends: bool) -> Schema {
         .optional("minItems", length().example(1), "The least number of items of a `stringList`.")
         .optional("maxItems", length().example(8), "The greatest number of items of a `stringList`.")
         .optional("byNode", by_node(Schema::of(&["object"])), BY_NODE_SAYS)
-        .optional(
-            "fromNodes",
-            from_nodes(),
-            "The value follows from what the nodes offer that the pod can be scheduled to, if all of them give the same.",
-        )
+        .optional("fromNodes", from_nodes(), FROM_NODES_SAYS)
         .schema()
         .with("allOf", ParameterType::all().map(of_type).collect::<Vec<_>>())
 }
@@ -78,6 +74,9 @@ const BY_NODE_SAYS: &str = "Tables by the labels of the nodes that a pod selects
      which one `*` matches any text, and from these to values, or to maps from the GPUs of the pod to values. The first \
      label whose table has an entry decides.";
 
+const FROM_NODES_SAYS: &str = "The value follows from what the nodes offer that the pod can be scheduled to, if all of \
+     them give the same.";
+
 /// Tables by labels of nodes, each of this form.
 fn by_node(table: Schema) -> Schema {
     let example = json!({"node.kubernetes.io/instance-type": {"large": 4, "small": {"8": 2, "4": 1}}});
@@ -93,7 +92,8 @@ pub(super) fn by_node_of_variable() -> Schema {
         Schema::default(),
         "The value for all other pods; without it, `null`.",
     );
-    let has = Schema::of(&["object"]).with("required", json!(["byNode"]));
+    let keys = keys.optional("fromNodes", from_nodes(), FROM_NODES_SAYS);
+    let has = Schema::any_of([Schema::has("byNode"), Schema::has("fromNodes")]).with("type", "object");
     Schema::default().with("if", has).with("then", keys.schema())
 }
 

@@ -48,6 +48,11 @@ pub struct Case {
 }
 
 impl Case {
+    /// Returns whether the nodes of the cluster are given.
+    pub fn has_nodes(&self) -> bool {
+        self.context.has_nodes()
+    }
+
     pub fn has_values(&self) -> bool {
         self.values.is_some()
     }

@@ -32,6 +32,10 @@ impl Context {
         Ok(Self { namespace: namespace?.map(str::to_owned), owner: owner?.map(str::to_owned), nodes })
     }
 
+    pub(super) fn has_nodes(&self) -> bool {
+        self.nodes.is_some()
+    }
+
     /// Adds the facts to those that follow from a manifest.
     pub(super) fn add_to(&self, mut context: PodContext) -> PodContext {
         if self.namespace.is_some() {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::core::counted;
 use crate::core::lint::{Finding, Level, Lines, lint};
 use crate::core::manifest::{Document, RawDocument, Wanted};
-use crate::core::policy::{Definition, Policy};
+use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 use crate::shell::policy_sources::PolicySources;
 use crate::shell::stream::RawDocuments;

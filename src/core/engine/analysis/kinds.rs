@@ -61,8 +61,7 @@ pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes) -> Vec<NodeKind
         }
     };
     let looked_for = |name: &str| {
-        let mut parameters =
-            definition.parameters.iter().filter_map(|parameter| parameter.from_nodes.as_ref());
+        let mut parameters = definition.by_node().filter_map(|one| one.from_nodes.as_ref());
         parameters.any(|from_nodes| from_nodes.looks_for(name))
     };
     let mut found: Vec<Seen<'_>> = Vec::new();

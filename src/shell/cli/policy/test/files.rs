@@ -186,13 +186,14 @@ impl PolicySets {
             }
             files.push(path);
         }
-        let key = format!("{files:?} {}", case.given());
+        let key = format!("{files:?} {} {}", case.has_nodes(), case.given());
         if let Some(known) = self.known.get(&key) {
             file.cases.check_codes(case, known)?;
             return Ok(Arc::clone(known));
         }
         let with_settings = file.cases.settings(case, definitions_of(&files)?, self.built_in(case)?)?;
-        let set = PolicySet::new(with_settings)
+        let set = if case.has_nodes() { PolicySet::by_nodes } else { PolicySet::new };
+        let set = set(with_settings)
             .with_context(|| format!("{}:{}: {}", file.cases.file, case.span.line, case.name))?;
         file.cases.check_codes(case, &set)?;
         let set = Arc::new(set);
