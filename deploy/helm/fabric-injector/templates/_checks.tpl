@@ -56,10 +56,10 @@
 {{- $known = append $known $policy.provider -}}
 {{- end -}}
 {{- $provider := include "fabric-injector.provider" . -}}
-{{- if not (or $provider .Values.extraPolicies .Values.extraPoliciesConfigMap) -}}
+{{- if not (or $provider .Values.extraPolicies .Values.extraPoliciesConfigMap .Values.nodes.watch) -}}
 {{- include "fabric-injector.refuse" (list
     "multinodeNetworking: no provider is enabled, so no pod would be injected"
-    (printf "use `--set multinodeNetworking.PROVIDER.enabled=true` with one of `%s`, or add policies of your own to `extraPolicies`"
+    (printf "use `--set multinodeNetworking.PROVIDER.enabled=true` with one of `%s`, let the nodes choose by `nodes.watch=true`, or add policies of your own to `extraPolicies`"
       (join "`, `" (sortAlpha (uniq $known))))) -}}
 {{- end -}}
 {{- range $name, $settings := .Values.multinodeNetworking -}}

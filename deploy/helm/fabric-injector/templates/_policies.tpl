@@ -115,12 +115,19 @@ operator's `own` policies as they are written, the parts among them, and those `
 {{- toJson $policies -}}
 {{- end -}}
 
-{{/* The built-in policies of the enabled provider by name. */}}
+{{/* Not empty if the nodes choose the provider for a pod. */}}
+{{- define "fabric-injector.byNodes" -}}
+{{- $named := or (include "fabric-injector.provider" .) .Values.extraPolicies .Values.extraPoliciesConfigMap -}}
+{{- if and .Values.nodes.watch (not $named) -}}true{{- end -}}
+{{- end -}}
+
+{{/* The built-in policies of the enabled provider by name; all of them if the nodes choose. */}}
 {{- define "fabric-injector.enabledPolicy" -}}
 {{- $provider := include "fabric-injector.provider" . -}}
+{{- $byNodes := include "fabric-injector.byNodes" . -}}
 {{- $policies := dict -}}
 {{- range $name, $policy := include "fabric-injector.builtInPolicies" . | fromJson -}}
-{{- if eq $policy.provider $provider -}}{{- $_ := set $policies $name $policy -}}{{- end -}}
+{{- if or $byNodes (eq $policy.provider $provider) -}}{{- $_ := set $policies $name $policy -}}{{- end -}}
 {{- end -}}
 {{- toJson $policies -}}
 {{- end -}}
