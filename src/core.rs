@@ -9,6 +9,7 @@ pub mod engine;
 pub mod explain;
 pub(crate) mod installation;
 mod json;
+pub mod lint;
 pub mod manifest;
 pub mod nodes;
 mod pointer;

@@ -6,6 +6,7 @@ mod cluster;
 mod completions;
 mod diff;
 mod fail_on;
+mod lint;
 mod man;
 mod manifests;
 mod mutate;
@@ -14,6 +15,7 @@ mod output;
 mod parse;
 mod policy;
 mod policy_sources;
+mod pools;
 mod program;
 mod render;
 mod report;
@@ -37,10 +39,12 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Mutate(mutate::Arguments),
+    Lint(lint::Arguments),
     Policy(policy::Arguments),
     Serve(Box<serve::Arguments>),
     Certs(certs::Arguments),
     Check(check::Arguments),
+    Nodes(pools::Arguments),
     Manifests(manifests::Arguments),
     Completions(completions::Arguments),
     Man(man::Arguments),
@@ -89,9 +93,11 @@ pub fn run() -> ExitCode {
     let mut output = Output::standard();
     let result = match &arguments.command {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
+        Command::Lint(arguments) => lint::run(arguments, &mut output),
         Command::Policy(arguments) => policy::run(arguments, &mut output),
         Command::Certs(arguments) => certs::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),
+        Command::Nodes(arguments) => pools::run(arguments, &mut output),
         Command::Manifests(arguments) => manifests::run(arguments, &mut output),
         Command::Completions(arguments) => completions::run(arguments, &mut output),
         Command::Man(arguments) => man::run(arguments, &mut output),

@@ -9,6 +9,7 @@
 mod api;
 mod certificate;
 mod dry_run;
+mod events;
 mod nodes;
 mod reconciler;
 mod replica;
@@ -18,6 +19,7 @@ mod uncalled;
 mod watch;
 
 pub(crate) use dry_run::{DryRun, dry_run};
+pub(crate) use events::Events;
 pub use nodes::NodeWatch;
 pub(crate) use nodes::{STALE_FOR, WatchState, Watched, list_nodes};
 pub(crate) use reconciler::{KeyPairs, is_conflict};

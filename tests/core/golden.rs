@@ -29,6 +29,8 @@ const PATCHES: Wanted<'_> = Wanted {
     findings: false,
     annotation: TriggerAnnotation::Required,
     namespace: None,
+    nodes: None,
+    stop: None,
 };
 
 /// What the binary puts out: standard output, and the report on standard error.

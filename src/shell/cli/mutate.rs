@@ -29,8 +29,8 @@ use super::parse::namespace;
 use super::policy_sources::PolicyArguments;
 use super::render::{Before, Format};
 use super::report::{self, Failure};
-pub(super) use document::object_name;
 use document::{Content, Processed};
+pub(super) use document::{object_name, with_hint};
 use exit_policy::{ExitPolicyArguments, Verdict};
 
 /// Inject the pods of manifests as the webhook would, and print the result
@@ -125,7 +125,8 @@ fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option
         !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
         "`--in-place` edits files, and `-` is standard input"
     );
-    let sources = PolicySources::from(arguments.policies.clone()).read_once()?;
+    let by_nodes = arguments.nodes.are_given();
+    let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
     let policies = sources.compile()?;
     arguments.exit_policy.validate(&policies)?;
     ensure!(
