@@ -5,7 +5,7 @@
 //! one, in turns. Prints for each payload requests a second, CPU seconds of the server for 1,000 requests, the
 //! time to the answer at three percentiles, and the most memory that the server held, each with its ratio to the
 //! floor; then memory at rest and the time from start to ready, also with nodes that are watched, of which 500 change
-//! each second. `--seconds 5` and `--rounds 5` are for longer
+//! each second. `--nodes` prints that alone. `--seconds 5` and `--rounds 5` are for longer
 //! runs, `--concurrency 16` for another number of requests in flight.
 #![allow(
     clippy::unwrap_used,
@@ -33,6 +33,7 @@ struct Options {
     seconds: u64,
     rounds: usize,
     concurrency: usize,
+    nodes: bool,
 }
 
 impl Options {
@@ -49,6 +50,7 @@ impl Options {
             seconds: number("--seconds").map_or(seconds, |seconds| seconds as u64),
             rounds: number("--rounds").unwrap_or(rounds),
             concurrency: number("--concurrency").unwrap_or(16),
+            nodes: arguments.iter().any(|argument| argument == "--nodes"),
         }
     }
 
@@ -144,6 +146,14 @@ async fn at_rest(rounds: usize) {
     }
 }
 
+async fn without_nodes(options: &Options) {
+    at_rest(options.rounds).await;
+    let (floor, server) = (Kind::Floor, Kind::Server);
+    compare("annotated pod", floor, server, &payload::annotated(), options).await;
+    compare("pod without annotation", floor, server, &payload::unannotated(), options).await;
+    compare("annotated pod of 1 MiB", floor, server, &payload::large(), options).await;
+}
+
 /// Memory with nodes at rest, and the time from start to their use.
 async fn with_nodes(count: usize) {
     let began = Instant::now();
@@ -162,16 +172,15 @@ fn main() {
     let options = Options::read();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        at_rest(options.rounds).await;
-        let (floor, server) = (Kind::Floor, Kind::Server);
-        compare("annotated pod", floor, server, &payload::annotated(), &options).await;
-        compare("pod without annotation", floor, server, &payload::unannotated(), &options).await;
-        compare("annotated pod of 1 MiB", floor, server, &payload::large(), &options).await;
+        if !options.nodes {
+            without_nodes(&options).await;
+        }
         for count in if options.seconds == 0 { [10, 20] } else { [5_000, 15_000] } {
             with_nodes(count).await;
             let (still, watching) = (Kind::Watching(count, 0), Kind::Watching(count, 500));
-            compare("nodes that change", still, watching, &payload::annotated(), &options).await;
-            compare("nodes", server, watching, &payload::annotated(), &options).await;
+            compare("annotated pod", Kind::Server, still, &payload::annotated(), &options).await;
+            compare("annotated pod", still, watching, &payload::annotated(), &options).await;
+            compare("pod without annotation", still, watching, &payload::unannotated(), &options).await;
         }
     });
 }

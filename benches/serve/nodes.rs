@@ -33,7 +33,7 @@ pub(crate) fn start(count: usize, changes: u32) -> NamedTempFile {
             sender.send(listener.local_addr().unwrap()).unwrap();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let service = service_fn(async move |request| answer(&request, count, changes));
+                let service = service_fn(move |request| std::future::ready(answer(&request, count, changes)));
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         });
@@ -122,6 +122,7 @@ fn node(index: usize, turn: usize) -> Value {
         json!({"type": kind, "status": if kind == "Ready" { "True" } else { "False" }, "reason": "KubeletHasSufficient",
             "message": "the kubelet reports no problem", "lastHeartbeatTime": time, "lastTransitionTime": time})
     };
+    let conditions = ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(condition);
     json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {
@@ -132,6 +133,6 @@ fn node(index: usize, turn: usize) -> Value {
         "spec": {"providerID": format!("aws:///us-east-1a/i-{index:017x}"),
             "taints": [{"key": "turn", "value": (turn % 1000).to_string(), "effect": "PreferNoSchedule"}]},
         "status": {"capacity": resources, "allocatable": resources, "images": images,
-            "conditions": ["MemoryPressure", "DiskPressure", "PIDPressure", "Ready"].map(condition)},
+            "conditions": conditions},
     })
 }

@@ -79,7 +79,7 @@ enum ReportFormat {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let (policies, notes, nodes) = match load(arguments) {
+    let (policies, remarks, nodes) = match load(arguments) {
         Ok(loaded) => loaded,
         Err(error) if arguments.report == ReportFormat::Json => {
             output.message(&report::json_error(&Failure::new("bad_usage", format!("{error:#}"))));
@@ -97,8 +97,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         target: Target::Output(Before::NOTHING),
         names: None,
     };
-    for note in &notes {
-        run.warn("not_a_policy", None, note);
+    for remark in &remarks {
+        run.warn("not_a_policy", None, remark);
     }
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };

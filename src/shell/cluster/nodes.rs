@@ -108,12 +108,12 @@ fn events(
 /// Returns whether the permission is missing, and a sentence.
 fn explain(error: &watcher::Error) -> (bool, String) {
     use watcher::Error;
-    let status = match error {
-        Error::InitialListFailed(kube::Error::Api(status))
-        | Error::WatchStartFailed(kube::Error::Api(status))
-        | Error::WatchFailed(kube::Error::Api(status))
-        | Error::WatchError(status) => status,
-        _ => return (false, cause(error)),
+    let (Error::InitialListFailed(kube::Error::Api(status))
+    | Error::WatchStartFailed(kube::Error::Api(status))
+    | Error::WatchFailed(kube::Error::Api(status))
+    | Error::WatchError(status)) = error
+    else {
+        return (false, cause(error));
     };
     if status.code != 403 {
         return (false, status.message.clone());

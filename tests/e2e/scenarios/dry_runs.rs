@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::Arc;
 
 use fabric_injector::core::engine::Outcome;
 use fabric_injector::core::manifest::{Document, Wanted, find, inject};
+use fabric_injector::core::nodes::Nodes;
 use fabric_injector::core::policy::PodContext;
 use fabric_injector::shell::stream::RawDocuments;
 use serde_json::{Map, Value, json};
@@ -17,7 +19,7 @@ use crate::workloads::{is_injected, pod};
 const NAMESPACE: &str = "dry-runs";
 
 /// The pods that come from the templates of a workload: by the templates as they are, and as `mutate` makes them.
-fn pods(case: &Case) -> Vec<(Value, Value)> {
+fn pods(case: &Case, nodes: &Arc<Nodes>) -> Vec<(Value, Value)> {
     let policies = case.policies();
     let bytes = fs::read(&case.workload).unwrap();
     let mut pods = Vec::new();
@@ -25,7 +27,7 @@ fn pods(case: &Case) -> Vec<(Value, Value)> {
         let piece = piece.unwrap();
         let mut document = Document::read(&piece).unwrap();
         let Some(before) = document.value.clone() else { continue };
-        let wanted = Wanted::default();
+        let wanted = Wanted { nodes: Some(nodes), ..Wanted::default() };
         let served = inject(&policies, &mut document, &piece, wanted).unwrap();
         let after = served.value.unwrap_or_else(|| before.clone());
         for found in find(&before) {
@@ -112,6 +114,8 @@ async fn created(cluster: &Cluster, pod: &Value) -> Result<Value, String> {
 
 pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
     let namespace = cluster.namespace(NAMESPACE).await;
+    // Those that the servers watch.
+    let nodes = Arc::new(Nodes::read(&cluster.api.get("/api/v1/nodes").await.ok()).unwrap());
     let mut by_values: BTreeMap<String, Vec<Case>> = BTreeMap::new();
     for case in cases() {
         by_values.entry(block(&case).to_string()).or_default().push(case);
@@ -129,7 +133,7 @@ pub(super) async fn every_workload_comes_out_as_mutate_says(cluster: &Cluster) {
             provider = name;
         }
         for case in cases {
-            for (before, after) in pods(&case) {
+            for (before, after) in pods(&case, &nodes) {
                 cluster.service_account(&namespace, &before["spec"]["serviceAccountName"]).await;
                 let (by_webhook, by_mutate) =
                     (created(cluster, &before).await, created(cluster, &after).await);

@@ -260,7 +260,9 @@ impl Pods<'_> {
     fn pods(&mut self, file: &str, document: usize, value: &Value, found: &[Found]) -> anyhow::Result<()> {
         let pod_of = |found: &Found| value.pointer(&found.pointer).unwrap_or(&Value::Null);
         let mut found = found.to_vec();
-        found.iter_mut().for_each(|found| found.request.nodes.clone_from(&self.nodes));
+        for found in &mut found {
+            found.request.nodes.clone_from(&self.nodes);
+        }
         let explained = found.iter().map(|found| self.explainer.pod(pod_of(found), &found.request));
         let (mutations, facts): (Vec<_>, Vec<_>) = explained.unzip();
         let pods: Vec<_> = found
