@@ -50,7 +50,7 @@ fn findings(
 fn warnings(found: &[Finding], mode: Mode) -> Vec<String> {
     let audit = if mode == Mode::Audit { "audit mode, no pod is changed: " } else { "" };
     let shown = found.iter().take(MOST).map(|finding| format!("{audit}{}", finding.message));
-    let more = found.len().saturating_sub(MOST);
-    let more = (more > 0).then(|| format!("and {more} more, which `fabric-injector lint` shows"));
-    shown.chain(more).collect()
+    let left = found.len().saturating_sub(MOST);
+    let rest = (left > 0).then(|| format!("and {left} more, which `fabric-injector lint` shows"));
+    shown.chain(rest).collect()
 }
