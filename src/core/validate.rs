@@ -207,7 +207,13 @@ pub(crate) fn sample(policy: &Policy) -> Value {
     let mut samples = nodes.filter_map(|nodes| samples_on(policy, Some(&nodes)).into_iter().next());
     let found = samples.find(|(_, pod)| holds(policy, pod, &context));
     let sample = found.or_else(|| samples_on(policy, policy.first_node()).into_iter().next());
-    sample.map(|(_, pod)| pod).unwrap_or_default()
+    let mut pod = sample.map(|(_, pod)| pod).unwrap_or_default();
+    // No label has a `*`, which stands for any text, and also for none.
+    let selector = pod.pointer_mut("/spec/nodeSelector").and_then(Value::as_object_mut);
+    for value in selector.into_iter().flat_map(Map::values_mut) {
+        *value = value.as_str().unwrap_or_default().replace('*', "").into();
+    }
+    pod
 }
 
 /// Pods of several kinds that the policy matches, for the nodes that a table knows and the policy treats differently.

@@ -238,8 +238,8 @@ fn refused_by_servers() -> Vec<String> {
         good.replace("metadata: {", "metadata: {name: other, "),
         extension("{namespaces: [default]}, rules: [{name: nccl}]"),
         extension("{labels: {a: b}}, description: 7"),
-        extension("{labels: {a: b}}, fabric: {}"),
-        extension("{labels: {a: b}}, gpus: null"),
+        extension("{labels: {a: b}}, fabric: {resources: [a]}"),
+        extension("{labels: {a: b}}, gpus: {claims: null}"),
     ];
     assert!(all.iter().all(|text| *text != good));
     all.into()

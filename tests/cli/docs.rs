@@ -170,7 +170,7 @@ fn the_example_of_gpus_by_claim_counts_them() {
     let mut pod = documents(POD).remove(0);
     pod["spec"]["containers"][0]["resources"] = json!({"claims": [{"name": "g"}]});
     pod["spec"]["resourceClaims"] = json!([{"name": "g", "resourceClaimTemplateName": "team-gpus"}]);
-    assert_eq!(limits(&served("gpus:", &pod))["example.com/nic"], "16");
+    assert_eq!(limits(&served("single-gpu=1", &pod))["example.com/nic"], "16");
 }
 
 #[test]

@@ -101,7 +101,7 @@ metadata: {name: lab, labels: {}}
 spec:
   provider: Lab
   description: d
-  gpuResource: [nvidia.com/gpu]
+  gpu: {resources: [nvidia.com/gpu]}
   match: {anyAnotation: {a: b}, when: '${nope}'}
   parameters:
     ratio: {type: numbr, description: d, default: x}

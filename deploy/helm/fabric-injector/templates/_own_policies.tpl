@@ -134,7 +134,8 @@ with `mayBeEmpty` the list may be empty.
 
 {{/* Fails for a policy that is wrong together with what it extends. Takes its `file` and the resolved `policy`. */}}
 {{- define "fabric-injector.checkResolved" -}}
-{{- range $key, $place := dict "provider" "provider" "gpuResources" "gpus.resources" "match" "match" -}}
+{{- range $key := list "provider" "gpuResources" "match" -}}
+{{- $place := eq $key "gpuResources" | ternary "gpus.resources" $key -}}
 {{- if not (get $.policy $key) -}}
 {{- include "fabric-injector.refuse" (list
     (printf "extraPolicies: in `%s`, `spec` has no `%s`" $.file $place) (printf "add `%s:`" $place)) -}}

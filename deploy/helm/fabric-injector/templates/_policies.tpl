@@ -50,7 +50,8 @@ operator's `own` policies as they are written, the parts among them, and those `
     (dict "name" $base "builtIn" $.builtIn "own" $.own "seen" (append $.seen $base)) | fromJson) -}}
 {{- end -}}
 {{- with (default dict $own.spec.gpus).resources -}}{{- $_ := set $own.spec "gpuResources" . -}}{{- end -}}
-{{- range $key, $place := dict "provider" "provider" "gpuResources" "gpus.resources" -}}
+{{- range $key := list "provider" "gpuResources" -}}
+{{- $place := eq $key "gpuResources" | ternary "gpus.resources" $key -}}
 {{- range $spec := $specs -}}{{- if hasKey $spec $key -}}{{- $_ := set $policy $key (get $spec $key) -}}{{- end -}}{{- end -}}
 {{- if and (hasKey $own.spec $key) (hasKey $policy $key) -}}
 {{- include "fabric-injector.refuse" (list
