@@ -1,3 +1,5 @@
+//! The API server: the objects of an installation, which `check` examines, and those that a server manages.
+//!
 //! The server's management of its own certificate, in clusters without cert-manager: a CA and a serving certificate in
 //! one Secret that all replicas share, and `caBundle` in the webhook configuration.
 //!
@@ -7,14 +9,13 @@
 mod api;
 mod certificate;
 mod dry_run;
+mod installation;
 mod reconciler;
 mod replica;
 mod rotation;
 mod secret;
-mod uncalled;
 mod watch;
 
-pub(crate) use dry_run::{DryRun, dry_run};
+pub(crate) use installation::{Examined, examine};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
-pub(crate) use uncalled::uncalled;
