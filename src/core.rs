@@ -18,6 +18,7 @@ pub mod policy_list;
 pub mod policy_schema;
 pub mod policy_set;
 pub mod policy_test;
+pub mod pools;
 pub mod quantity;
 pub mod registration;
 pub mod rotation;

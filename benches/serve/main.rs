@@ -4,7 +4,8 @@
 //! `cargo bench --bench serve`. Both run as processes of their own and are driven over TLS and HTTP/2 from this
 //! one, in turns. Prints for each payload requests a second, CPU seconds of the server for 1,000 requests, the
 //! time to the answer at three percentiles, and the most memory that the server held, each with its ratio to the
-//! floor; then memory at rest and the time from start to ready. `--seconds 5` and `--rounds 5` are for longer
+//! floor; then memory at rest and the time from start to ready, also with nodes that are watched, of which 500 change
+//! each second. `--seconds 5` and `--rounds 5` are for longer
 //! runs, `--concurrency 16` for another number of requests in flight.
 #![allow(
     clippy::unwrap_used,
@@ -14,6 +15,7 @@
 
 mod client;
 mod floor;
+mod nodes;
 mod payload;
 mod process;
 
@@ -76,6 +78,9 @@ impl Figures {
 
 async fn run(kind: Kind, body: &[u8], options: &Options) -> Figures {
     let process = Process::start(kind);
+    if let Kind::Watching(count, _) = kind {
+        process.wait_for_nodes(count).await;
+    }
     let client = Client::connect(&process, 2).await;
     client.load(body, options.concurrency, options.time() / 4).await;
     let before = process.cpu();
@@ -105,19 +110,20 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-async fn compare(name: &str, body: &[u8], options: &Options) {
+async fn compare(name: &str, floor: Kind, server: Kind, body: &[u8], options: &Options) {
     let mut floors = Vec::new();
     let mut servers = Vec::new();
     for _ in 0..options.rounds {
-        floors.push(run(Kind::Floor, body, options).await);
-        servers.push(run(Kind::Server, body, options).await);
+        floors.push(run(floor, body, options).await);
+        servers.push(run(server, body, options).await);
     }
     println!("\n{name}, {} bytes, {} in flight", body.len(), options.concurrency);
-    println!("{:<18} {:>12} {:>12} {:>8}", "", "server", "floor", "ratio");
+    let [first, second] = [server, floor].map(|kind| format!("{kind:?}"));
+    println!("{:<18} {first:>20} {second:>12} {:>8}", "", "ratio");
     for (index, figure) in Figures::NAMES.iter().enumerate() {
         let of = |runs: &[Figures]| median(runs.iter().map(|run| run.all()[index]).collect());
         let (server, floor) = (of(&servers), of(&floors));
-        println!("{figure:<18} {server:>12.3} {floor:>12.3} {:>8.2}", server / floor);
+        println!("{figure:<18} {server:>20.3} {floor:>12.3} {:>8.2}", server / floor);
     }
 }
 
@@ -138,6 +144,17 @@ async fn at_rest(rounds: usize) {
     }
 }
 
+/// Memory with nodes at rest, and the time from start to their use.
+async fn with_nodes(count: usize) {
+    let began = Instant::now();
+    let process = Process::start(Kind::Watching(count, 0));
+    process.wait_for_nodes(count).await;
+    let took = began.elapsed().as_secs_f64();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let (rests, peak) = (process.memory("VmRSS:"), process.memory("VmHWM:"));
+    println!("{count} nodes: {rests:.1} MiB, {peak:.1} MiB at most, in use after {took:.1} s");
+}
+
 fn main() {
     if std::env::args().any(|argument| argument == floor::ARGUMENT) {
         return floor::serve();
@@ -146,8 +163,15 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         at_rest(options.rounds).await;
-        compare("annotated pod", &payload::annotated(), &options).await;
-        compare("pod without annotation", &payload::unannotated(), &options).await;
-        compare("annotated pod of 1 MiB", &payload::large(), &options).await;
+        let (floor, server) = (Kind::Floor, Kind::Server);
+        compare("annotated pod", floor, server, &payload::annotated(), &options).await;
+        compare("pod without annotation", floor, server, &payload::unannotated(), &options).await;
+        compare("annotated pod of 1 MiB", floor, server, &payload::large(), &options).await;
+        for count in if options.seconds == 0 { [10, 20] } else { [5_000, 15_000] } {
+            with_nodes(count).await;
+            let (still, watching) = (Kind::Watching(count, 0), Kind::Watching(count, 500));
+            compare("nodes that change", still, watching, &payload::annotated(), &options).await;
+            compare("nodes", server, watching, &payload::annotated(), &options).await;
+        }
     });
 }

@@ -6,10 +6,16 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use tempfile::NamedTempFile;
+
+use super::nodes;
+
 /// Which server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Server,
+    /// It watches so many nodes, of which so many change each second.
+    Watching(usize, u32),
     /// The same server stack with a handler that does nothing.
     Floor,
 }
@@ -19,12 +25,13 @@ pub(crate) struct Process {
     child: Child,
     pub(crate) address: String,
     admin: String,
+    _kubeconfig: Option<NamedTempFile>,
 }
 
 impl Process {
     pub(crate) fn start(kind: Kind) -> Self {
         let mut command = match kind {
-            Kind::Server => {
+            Kind::Server | Kind::Watching(..) => {
                 let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
                 command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
                 command
@@ -35,7 +42,15 @@ impl Process {
                 command
             }
         };
-        command.env_clear().stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.env_clear();
+        let kubeconfig = match kind {
+            Kind::Watching(count, changes) => Some(nodes::start(count, changes)),
+            _ => None,
+        };
+        if let Some(kubeconfig) = &kubeconfig {
+            command.arg("--watch-nodes").env("KUBECONFIG", kubeconfig.path());
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut log = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -44,7 +59,7 @@ impl Process {
         // Somebody has to read what it logs, as the container runtime does.
         std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         let field = |name: &str| listening[name].as_str().unwrap().to_owned();
-        Self { child, address: field("address"), admin: field("admin") }
+        Self { child, address: field("address"), admin: field("admin"), _kubeconfig: kubeconfig }
     }
 
     pub(crate) async fn wait_until_ready(&self) {
@@ -54,11 +69,24 @@ impl Process {
     }
 
     fn is_ready(&self) -> bool {
-        let Ok(mut stream) = TcpStream::connect(&self.admin) else { return false };
-        let _ = stream.write_all(b"GET /readyz HTTP/1.1\r\nhost: floor\r\nconnection: close\r\n\r\n");
+        self.get("/readyz").is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    }
+
+    /// Waits until reviews use so many nodes.
+    pub(crate) async fn wait_for_nodes(&self, count: usize) {
+        let line = format!("nodes: {count} in use\n");
+        while !self.get("/readyz?verbose").is_some_and(|answer| answer.contains(&line)) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    fn get(&self, path: &str) -> Option<String> {
+        let mut stream = TcpStream::connect(&self.admin).ok()?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: floor\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).ok()?;
         let mut answer = String::new();
-        let _ = stream.read_to_string(&mut answer);
-        answer.starts_with("HTTP/1.1 200")
+        stream.read_to_string(&mut answer).ok()?;
+        Some(answer)
     }
 
     /// CPU seconds since the start.

@@ -75,9 +75,9 @@ impl Nodes {
             (_, Some(items)) => items.as_slice(),
             _ => return Err("it is neither a list of nodes nor a node".to_owned()),
         };
-        let other = items.iter().filter_map(|item| item["kind"].as_str()).find(|kind| *kind != "Node");
-        if let Some(other) = other {
-            return Err(format!("it has an object of the kind `{other}` among the nodes"));
+        let kinds = items.iter().enumerate().filter_map(|(at, item)| Some((at, item["kind"].as_str()?)));
+        if let Some((at, other)) = kinds.into_iter().find(|(_, kind)| *kind != "Node") {
+            return Err(format!("`items[{at}]` is no node, but of the kind `{other}`"));
         }
         Ok(items.iter().map(|item| Arc::new(Node::read(item, &mut texts))).collect())
     }

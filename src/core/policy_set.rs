@@ -3,7 +3,7 @@
 mod decision;
 mod providers;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 use memchr::memmem::Finder;
@@ -103,6 +103,9 @@ impl PolicySet {
         definitions: Vec<(Definition, BTreeMap<String, Setting>)>,
         several_providers: bool,
     ) -> Result<Self, LoadError> {
+        let providers: BTreeSet<&str> =
+            definitions.iter().map(|(definition, _)| definition.provider.as_str()).collect();
+        let several_providers = several_providers && providers.len() > 1;
         let mut set = Self { several_providers, ..Self::default() };
         let mut errors = Vec::new();
         for (definition, overrides) in definitions {

@@ -9,6 +9,7 @@ mod fail_on;
 mod man;
 mod manifests;
 mod mutate;
+mod nodes;
 mod output;
 mod parse;
 mod policy;

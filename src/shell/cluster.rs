@@ -1,4 +1,4 @@
-//! The API server: the objects of an installation, which `check` examines, and those that a server manages.
+//! The API server: the nodes that it has, the installation that `check` examines, and the registration of the webhook.
 //!
 //! The server's management of its own certificate, in clusters without cert-manager: a CA and a serving certificate in
 //! one Secret that all replicas share, and `caBundle` in the webhook configuration.
@@ -10,6 +10,7 @@ mod api;
 mod certificate;
 mod dry_run;
 mod installation;
+mod nodes;
 mod reconciler;
 mod replica;
 mod rotation;
@@ -17,5 +18,7 @@ mod secret;
 mod watch;
 
 pub(crate) use installation::{Examined, examine};
+pub use nodes::NodeWatch;
+pub(crate) use nodes::{STALE_FOR, WatchState, Watched, list_nodes};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};

@@ -32,6 +32,8 @@ pub struct PolicySources {
     pub values: Option<String>,
     /// Parameters of the policies that have them, `key=value`.
     pub sets: Vec<String>,
+    /// Use all built-in policies if none is named and no provider enabled: the nodes choose the provider of a pod.
+    pub by_nodes: bool,
 }
 
 /// The policies and values as they were read, before parsing.
@@ -42,6 +44,7 @@ pub(crate) struct RawPolicies {
     /// The path and text of the values file.
     values: Option<(String, String)>,
     sets: Vec<String>,
+    by_nodes: bool,
     /// Remarks about the files of folders that are no policies.
     pub(crate) notes: Vec<String>,
 }
@@ -81,7 +84,8 @@ impl PolicySources {
             Some(path) => Some((path.clone(), read_file(path, Allowed { pipes, ..VALUES })?)),
             None => None,
         };
-        Ok(RawPolicies { policies, values, sets: self.sets.clone(), notes: notes("used", &others) })
+        let notes = notes("used", &others);
+        Ok(RawPolicies { policies, values, sets: self.sets.clone(), by_nodes: self.by_nodes, notes })
     }
 
     /// [`Self::load`] with the values file and the options, for messages about the source of a value.
@@ -105,11 +109,12 @@ impl PolicySources {
 impl RawPolicies {
     /// The policies and values of a server: built-in policies by their names, the files of a folder, and the values.
     pub(crate) fn of_server(
+        by_nodes: bool,
         built_in: Vec<String>,
         folder: impl IntoIterator<Item = (String, String)>,
         values: Option<(String, String)>,
     ) -> anyhow::Result<Self> {
-        let mut raw = PolicySources { policies: built_in, ..PolicySources::default() }.read()?;
+        let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
         let is_policy = |(name, text): &(String, String)| {
             (name.ends_with(".yaml") || name.ends_with(".yml")) && Foreign::of(text).is_none()
         };
@@ -119,7 +124,8 @@ impl RawPolicies {
 
     /// Compiles all policies.
     pub(crate) fn compile(&self) -> anyhow::Result<PolicySet> {
-        Ok(PolicySet::new(self.chosen()?)?)
+        let chosen = self.chosen()?;
+        Ok(if self.by_nodes { PolicySet::by_nodes(chosen) } else { PolicySet::new(chosen) }?)
     }
 
     /// The `multinodeNetworking` block with the values file and `--set` combined.
@@ -144,7 +150,10 @@ impl RawPolicies {
             check_values(values, &in_use, enabled.as_deref())?;
         }
         if in_use.is_empty() {
-            in_use = built_in_of(enabled.as_deref())?;
+            in_use = match &enabled {
+                None if self.by_nodes => builtin_definitions()?,
+                _ => built_in_of(enabled.as_deref())?,
+            };
         }
         let mut with_values = Vec::new();
         for definition in in_use {

@@ -8,6 +8,7 @@ mod body;
 mod connection;
 mod connections;
 mod linger;
+mod nodes;
 mod port;
 mod readiness;
 mod reconcile;

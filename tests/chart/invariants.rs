@@ -165,7 +165,7 @@ pub(crate) fn two_servers_are_spread_over_zones_and_nodes(helm: &Helm) {
     assert_eq!(keys, ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]);
 }
 
-pub(crate) fn servers_reach_the_api_server_only_if_they_manage_their_certificate(helm: &Helm) {
+pub(crate) fn servers_reach_the_api_server_only_if_they_need_it(helm: &Helm) {
     let egress = |values: &Value| {
         let objects = crate::cases::render(helm, &with(enabled("aws"), values));
         objects.the("NetworkPolicy")["spec"]["egress"].clone()
@@ -173,10 +173,12 @@ pub(crate) fn servers_reach_the_api_server_only_if_they_manage_their_certificate
     let ports = |rule: &Value| {
         rule["ports"].as_array().unwrap().iter().map(|p| p["port"].as_u64().unwrap()).collect()
     };
-    let managed = egress(&json!({}));
-    let managed: Vec<Vec<u64>> = managed.as_array().unwrap().iter().map(ports).collect();
-    assert_eq!(managed, [vec![53, 53], vec![443, 6443]]);
-    assert_eq!(egress(&json!({"certManager": {"enabled": true}})), json!([]));
+    let (unwatched, own) = (json!({"nodes": {"watch": false}}), json!({"certManager": {"enabled": true}}));
+    for needs in [&json!({}), &unwatched, &own] {
+        let rules: Vec<Vec<u64>> = egress(needs).as_array().unwrap().iter().map(ports).collect();
+        assert_eq!(rules, [vec![53, 53], vec![443, 6443]], "{needs}");
+    }
+    assert_eq!(egress(&with(own, &unwatched)), json!([]));
 }
 
 pub(crate) fn the_ports_are_open_to_the_clients_that_the_operator_names(helm: &Helm) {

@@ -40,12 +40,14 @@ fn restricted(spec: &Value) {
     }
 }
 
-/// The certificate is managed, with a token, or mounted, without one.
+/// The certificate is managed or mounted. There is a token where one is needed.
 fn certificates(values: &Value, objects: &Objects) {
     let fullname = objects.the("Deployment")["metadata"]["name"].as_str().unwrap();
     let arguments = objects.arguments();
     let mounted = values["certManager"]["enabled"] == true || values["tls"]["secretName"].is_string();
-    assert_eq!(objects.pod()["spec"]["automountServiceAccountToken"], !mounted);
+    let watches = values["nodes"]["watch"] != false;
+    assert_eq!(objects.pod()["spec"]["automountServiceAccountToken"], !mounted || watches);
+    assert_eq!(arguments.contains(&"--watch-nodes"), watches);
     assert_eq!(arguments.contains(&"--tls-dir=/etc/fabric-injector/tls"), mounted);
     assert_eq!(arguments.contains(&format!("--manage-webhook={fullname}").as_str()), !mounted);
     assert_eq!(arguments.contains(&format!("--manage-secret={fullname}-tls").as_str()), !mounted);

@@ -16,7 +16,8 @@ pub(crate) fn check(values: &Value, objects: &Objects) {
         guard(values, objects);
     }
     let token = objects.ending("ValidatingAdmissionPolicy", "-token");
-    assert_eq!(token.is_some(), !objects.pod()["spec"]["automountServiceAccountToken"].eq(&false));
+    let manages = objects.arguments().iter().any(|argument| argument.starts_with("--manage-webhook="));
+    assert_eq!(token.is_some(), manages);
     if let Some(token) = token {
         for_servers(objects, token);
     }

@@ -12,7 +12,9 @@ pub(crate) fn check(values: &Value, objects: &Objects) {
     let managed = values["certManager"]["enabled"] != true && values["tls"]["secretName"].is_null();
     let roles: Vec<&Value> = objects.of_kind("ClusterRole").chain(objects.of_kind("Role")).collect();
     let own: Vec<&&Value> = roles.iter().filter(|role| !is_test(role)).collect();
-    assert_eq!(own.len(), if managed { 2 } else { 0 }, "who has no certificate to manage has no rights");
+    let watches = values["nodes"]["watch"] != false;
+    let wanted = if managed { 2 } else { 0 } + usize::from(watches);
+    assert_eq!(own.len(), wanted, "who has no certificate to manage and no nodes to watch has no rights");
     for role in own {
         for rule in role["rules"].as_array().unwrap() {
             harmless(role, rule);
@@ -57,7 +59,7 @@ fn bindings(objects: &Objects) {
     }
 }
 
-pub(crate) fn a_server_may_write_two_objects_and_no_other(helm: &Helm) {
+pub(crate) fn a_server_may_write_two_objects_and_read_nodes_and_nothing_else(helm: &Helm) {
     let objects = render(helm, &enabled("aws"));
     let wanted = json!([
         {
@@ -65,7 +67,10 @@ pub(crate) fn a_server_may_write_two_objects_and_no_other(helm: &Helm) {
             "resourceNames": ["fabric-injector"], "verbs": ["get", "watch", "patch"],
         },
     ]);
-    assert_eq!(objects.the("ClusterRole")["rules"], wanted);
+    assert_eq!(objects.named("ClusterRole", "fabric-injector").unwrap()["rules"], wanted);
+    let wanted = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]);
+    assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
+    assert_eq!(objects.of_kind("ClusterRole").count(), 2);
     let wanted = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["fabric-injector-tls"],
         "verbs": ["get", "create", "patch"],

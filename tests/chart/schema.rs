@@ -67,7 +67,7 @@ pub(crate) fn the_chart_has_the_version_of_the_program() {
 }
 
 /// The options that the chart sets by other values, or that would contradict it.
-const SET_BY_THE_CHART: [&str; 20] = [
+const SET_BY_THE_CHART: [&str; 21] = [
     "admin-listen",
     "ca-duration",
     "ca-overlap",
@@ -88,6 +88,7 @@ const SET_BY_THE_CHART: [&str; 20] = [
     "tls-dir",
     "tls-key",
     "values",
+    "watch-nodes",
 ];
 
 /// An argument that the program does not know would keep every replica from starting.

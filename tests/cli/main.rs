@@ -24,6 +24,7 @@ mod lists;
 mod man;
 mod manifests;
 mod near_misses;
+mod nodes;
 mod output;
 mod pipeline;
 mod policy_check;

@@ -222,6 +222,8 @@ const LIMITS: &[(&str, Option<&str>, &str)] = &[
         "differs from that of the policies in use, `/readyz?verbose`",
     ),
     ("INTERVAL: Duration = Duration::from_secs(3)", None, "reconciles every 3 seconds"),
+    ("INTERVAL: Duration = Duration::from_secs(1)", None, "the next reviews use them within a second"),
+    ("STALE_FOR: Duration = Duration::from_mins(5)", None, "the watch failed less than 5 minutes ago"),
     ("PROPAGATION: Duration = Duration::from_secs(2)", None, "has been in `caBundle` for 2 seconds"),
     ("START_TIMEOUT: Duration = Duration::from_mins(1)", None, "waits up to a minute for the configuration"),
     ("START_INTERVAL: Duration = Duration::from_millis(250)", None, "At its start, the server waits"),
@@ -277,6 +279,7 @@ fn every_limit_of_the_server_is_told() {
         + &warnings.join("\n")
         + &file("src/shell/pem.rs")
         + &file("src/shell/cluster/reconciler.rs")
+        + file("src/shell/cluster/nodes/known.rs").split("#[cfg(test)]").next().unwrap()
         + file("src/core/rotation.rs").split("#[cfg(test)]").next().unwrap();
     for (declared, row, told) in LIMITS {
         assert!(code.contains(declared), "`{declared}` is gone; mend this list and docs/serve.md");

@@ -18,8 +18,8 @@ fn policies(files: &[&str], sets: &[&str]) -> PolicySet {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/trial/policies");
     let sources = PolicySources {
         policies: files.iter().map(|file| format!("{folder}/{file}.yaml")).collect(),
-        values: None,
         sets: sets.iter().map(|set| (*set).to_owned()).collect(),
+        ..PolicySources::default()
     };
     sources.load().unwrap_or_else(|error| panic!("{error}"))
 }

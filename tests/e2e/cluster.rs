@@ -10,7 +10,7 @@ use tokio::sync::Mutex as AsyncMutex;
 
 use super::api::Api;
 use super::binaries::Binaries;
-use super::control_plane::{ControlPlane, Oldest};
+use super::control_plane::{Beside, ControlPlane};
 use super::discovery::objects;
 use super::helm::{Helm, RELEASE};
 use super::kubelet::Kubelet;
@@ -132,8 +132,13 @@ impl Cluster {
     }
 
     /// An API server of the oldest release, for as long as it is kept.
-    pub(crate) async fn start_oldest(&self) -> Oldest {
+    pub(crate) async fn start_oldest(&self) -> Beside {
         self.control_plane.start_oldest().await
+    }
+
+    /// Another API server with the same objects, for as long as it is kept.
+    pub(crate) async fn start_second(&self) -> Beside {
+        self.control_plane.start_second().await
     }
 
     /// A namespace for a scenario, with these labels; pods can be made in it at once.

@@ -21,6 +21,7 @@ use super::processes::Process;
 pub(crate) const ADDRESS: &str = "198.18.0.1";
 pub(crate) const PORT: u16 = 6443;
 const OLDEST_PORT: u16 = 6444;
+const SECOND_PORT: u16 = 6445;
 const ETCD: &str = "http://127.0.0.1:2379";
 
 /// The processes, and how to get at them.
@@ -31,12 +32,13 @@ pub(crate) struct ControlPlane {
     pub(crate) client_ca: String,
     files: Files,
     logs: PathBuf,
+    apiserver: PathBuf,
     oldest: PathBuf,
     _processes: Vec<Process>,
 }
 
-/// An API server of the oldest release, beside the others. Its objects are its own, and no controller works on them.
-pub(crate) struct Oldest {
+/// An API server beside the others, for as long as it is kept.
+pub(crate) struct Beside {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) api: Api,
     _process: Process,
@@ -75,31 +77,44 @@ impl ControlPlane {
             client_ca: files.client_ca.clone(),
             files,
             logs: logs.to_owned(),
+            apiserver: binaries.apiserver.clone(),
             oldest: binaries.oldest_apiserver.clone(),
             _processes: processes,
         }
     }
 
-    /// Starts an API server of the oldest release on the same etcd, and waits until it is ready.
-    pub(crate) async fn start_oldest(&self) -> Oldest {
+    /// Starts an API server of the oldest release on the same etcd, with objects of its own, on which no controller works.
+    pub(crate) async fn start_oldest(&self) -> Beside {
         let mut command = apiserver(&self.oldest, &self.files, &self.logs);
-        // A later option takes the place of an earlier one.
-        command.args(["--secure-port", &OLDEST_PORT.to_string(), "--etcd-prefix", "/oldest"]);
-        command.arg("--audit-log-path").arg(self.logs.join("oldest-audit.log"));
+        command.args(["--etcd-prefix", "/oldest"]);
         // There is no controller to make the service account of a namespace.
         command.args(["--disable-admission-plugins", "ServiceAccount"]);
-        let mut process = Process::start(&mut command, &self.logs.join("kube-apiserver-oldest.log"));
-        let text = self.files.kubeconfig_for("admin", OLDEST_PORT);
-        let kubeconfig = self.files.path("oldest.kubeconfig");
+        self.start_beside(command, "oldest", OLDEST_PORT).await
+    }
+
+    /// Starts another API server with the same objects, which can be stopped.
+    pub(crate) async fn start_second(&self) -> Beside {
+        let command = apiserver(&self.apiserver, &self.files, &self.logs);
+        self.start_beside(command, "second", SECOND_PORT).await
+    }
+
+    /// Starts an API server, and waits until it is ready.
+    async fn start_beside(&self, mut command: Command, name: &str, port: u16) -> Beside {
+        // A later option takes the place of an earlier one.
+        command.args(["--secure-port", &port.to_string()]);
+        command.arg("--audit-log-path").arg(self.logs.join(format!("{name}-audit.log")));
+        let mut process = Process::start(&mut command, &self.logs.join(format!("kube-apiserver-{name}.log")));
+        let text = self.files.kubeconfig_for("admin", port);
+        let kubeconfig = self.files.path(&format!("{name}.kubeconfig"));
         fs::write(&kubeconfig, &text).unwrap();
         let api = Api::new(&text).await;
-        eventually("the API server of the oldest release is ready", async || {
-            assert!(process.ended().is_none(), "the API server of the oldest release ended");
+        eventually("the API server is ready", async || {
+            assert!(process.ended().is_none(), "the API server `{name}` ended");
             let ready = api.try_send(hyper::Method::GET, "/readyz", "text/plain", None).await;
             ready.is_ok_and(|reply| reply.status == 200)
         })
         .await;
-        Oldest { kubeconfig, api, _process: process }
+        Beside { kubeconfig, api, _process: process }
     }
 }
 

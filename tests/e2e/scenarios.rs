@@ -11,6 +11,7 @@ mod generated_pairs;
 mod hostile_clients;
 mod installations;
 mod namespaces;
+mod node_watch;
 mod oldest;
 mod outages;
 mod pod_security;
@@ -50,6 +51,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
     clients::the_pods_of_a_policy_are_found_by_its_digest,
     rights::servers_may_do_what_they_need_and_nothing_else,
+    node_watch::servers_know_the_nodes_as_long_as_they_may_read_them,
+    node_watch::a_lost_watch_keeps_the_nodes_and_recovers,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     release::an_upgrade_with_the_same_values_changes_nothing,

@@ -189,7 +189,8 @@ impl Server {
 
 /// A built-in policy, with parameters set as `--set` does.
 pub(crate) fn load(policy: &str, sets: &[String]) -> PolicySet {
-    let sources = PolicySources { policies: vec![policy.to_owned()], values: None, sets: sets.to_vec() };
+    let sources =
+        PolicySources { policies: vec![policy.to_owned()], sets: sets.to_vec(), ..PolicySources::default() };
     sources.load().unwrap()
 }
 

@@ -2,8 +2,6 @@
 
 use std::borrow::Cow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -104,14 +102,14 @@ const NO_POLICY: &str = "no_policy_matches";
 /// Answers a review.
 ///
 /// Returns an error only if the body cannot be read as a request. Each other answer has the uid of the request, even if
-/// `evaluate` panics. The caller can end a running evaluation by setting `stop`.
+/// `evaluate` panics. `context` is what the caller knows about the pod; its namespace is that of the request.
 pub fn answer(
     policies: &PolicySet,
     evaluate: &Evaluate,
     mode: Mode,
     on_error: OnError,
     body: &[u8],
-    stop: Option<Arc<AtomicBool>>,
+    context: PodContext,
 ) -> Result<Answer, BadReview> {
     let body = text(body)?;
     // The bytes of most pods show that no policy matches them, so that their objects are not built.
@@ -121,8 +119,7 @@ pub fn answer(
         let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
             let about = PodContext {
                 namespace: request.namespace.clone().filter(|namespace| !namespace.is_empty()),
-                stop,
-                ..PodContext::default()
+                ..context
             };
             answer_pod(policies, evaluate, mode, on_error, &request, object.unwrap_or_default().0, &about)
         });

@@ -55,6 +55,11 @@ impl<'f> Release<'f> {
         self.options(option).next()
     }
 
+    /// Returns whether the server has an option without a value.
+    pub fn has_flag(&self, flag: &str) -> bool {
+        self.deployment.into_iter().flat_map(arguments).any(|argument| argument == flag)
+    }
+
     /// The values of an option of the server that may be given several times.
     pub fn options<'o>(&self, option: &'o str) -> impl Iterator<Item = &'f str> + use<'f, 'o> {
         let arguments = self.deployment.into_iter().flat_map(arguments);

@@ -58,8 +58,11 @@ pub(super) fn state(facts: &Facts) -> Vec<Line> {
     };
     let mut lines: Vec<Line> = Vec::new();
     for line in text.lines() {
-        if let Some(reported) = line.strip_prefix("[!]").or_else(|| line.strip_prefix("[-]")) {
+        if let Some(reported) = line.strip_prefix("[-]") {
             lines.push(Line::fail(CHECK, format!("a server reports {reported}"), ""));
+        } else if let Some(reported) = line.strip_prefix("[!]") {
+            // The server is ready all the same.
+            lines.push(Line::warn(CHECK, format!("a server reports {reported}"), ""));
         } else if let (Some(detail), Some(last)) = (line.strip_prefix("    "), lines.last_mut()) {
             last.seen.push_str(&format!("\n{detail}"));
         }

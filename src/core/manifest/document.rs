@@ -51,7 +51,7 @@ fn inject_at(
         let edited = inner.value.as_ref().map(|after| document.edited(text, after)).transpose()?;
         Ok((edited, inner))
     });
-    if !(changed || document.repeats && first_reading_changes(policies, document, piece)) {
+    if !(changed || document.repeats && first_reading_changes(policies, document, piece, wanted)) {
         document.value = Some(root);
         return Ok(injected);
     }
@@ -105,9 +105,9 @@ fn inject_templates(
 ) -> bool {
     let mut changed = false;
     let mut contexts: Vec<PodContext> = Vec::new();
-    for Found { pointer, mut request } in found {
+    for Found { pointer, request } in found {
         let Some(place) = root.pointer_mut(&pointer) else { continue };
-        request.namespace = request.namespace.or_else(|| wanted.namespace.map(str::to_owned));
+        let mut request = wanted.complete(request);
         let assumed = wanted.annotation == TriggerAnnotation::Assumed
             && assume_annotated(policies, place, &mut request);
         let stamped = policies.has_stamped(place);
@@ -179,12 +179,17 @@ fn add_findings(
 }
 
 /// Returns true if a pod is injected or refused if each repeated key has its first value.
-fn first_reading_changes(policies: &PolicySet, document: &Document, piece: &RawDocument) -> bool {
+fn first_reading_changes(
+    policies: &PolicySet,
+    document: &Document,
+    piece: &RawDocument,
+    wanted: Wanted<'_>,
+) -> bool {
     let text = document.split(piece).1;
     let Some(mut root) = yaml::first_reading(text, document.syntax == Syntax::Json) else { return false };
     templates::find(&root).into_iter().any(|Found { pointer, request }| {
         let Some(place) = root.pointer_mut(&pointer) else { return false };
-        match mutate(policies, place.take(), &request).outcome {
+        match mutate(policies, place.take(), &wanted.complete(request)).outcome {
             Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {
                 mutated.operation_count() > 0
             }

@@ -1,9 +1,13 @@
 //! The result of the injection of a document.
 
+use std::sync::Arc;
+
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
 
 use crate::core::engine::{Mutation, Outcome};
+use crate::core::nodes::Nodes;
+use crate::core::policy::PodContext;
 use crate::core::workload::Findings;
 use crate::core::yaml;
 
@@ -37,7 +41,7 @@ pub struct Note {
 }
 
 /// The optional parts of a result. Each costs time, so the caller asks for those that it uses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Wanted<'n> {
     /// Keep a copy of the pod in each mutation, for its patch.
     pub patches: bool,
@@ -48,6 +52,16 @@ pub struct Wanted<'n> {
     pub annotation: TriggerAnnotation,
     /// The namespace of the pods whose manifest has none.
     pub namespace: Option<&'n str>,
+    /// The nodes of the cluster in which the pods will run, if they are known.
+    pub nodes: Option<&'n Arc<Nodes>>,
+}
+
+impl Wanted<'_> {
+    /// Completes what a document says about the request for its pods.
+    pub(super) fn complete(&self, request: PodContext) -> PodContext {
+        let namespace = request.namespace.or_else(|| self.namespace.map(str::to_owned));
+        PodContext { namespace, nodes: self.nodes.cloned(), ..request }
+    }
 }
 
 /// The treatment of templates without the annotation of a trigger.

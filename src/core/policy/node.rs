@@ -13,7 +13,7 @@ use super::expression::{ReadSet, Step};
 use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// The label that [`INSTANCE_TYPE`] replaced, and that selects the same nodes.
 const OLD_INSTANCE_TYPE: &str = "beta.kubernetes.io/instance-type";
 

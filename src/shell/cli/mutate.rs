@@ -8,12 +8,14 @@ use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, ensure};
 use clap::{Args, ValueEnum};
 
-use crate::core::manifest::RawDocument;
+use crate::core::manifest::{RawDocument, Wanted};
+use crate::core::nodes::Nodes;
 use crate::core::policy_set::PolicySet;
 use crate::shell::files;
 use crate::shell::policy_sources::PolicySources;
@@ -21,6 +23,7 @@ use crate::shell::stream::RawDocuments;
 
 use super::ExitStatus;
 use super::diff::{self, FileDiff};
+use super::nodes::NodeArguments;
 use super::output::Output;
 use super::parse::namespace;
 use super::policy_sources::PolicyArguments;
@@ -56,6 +59,8 @@ pub(super) struct Arguments {
     #[arg(short, long, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
     #[command(flatten)]
+    nodes: NodeArguments,
+    #[command(flatten)]
     exit_policy: ExitPolicyArguments,
     /// The form of the report and the errors on standard error
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "text")]
@@ -74,7 +79,7 @@ enum ReportFormat {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let (policies, notes) = match load(arguments) {
+    let (policies, notes, nodes) = match load(arguments) {
         Ok(loaded) => loaded,
         Err(error) if arguments.report == ReportFormat::Json => {
             output.message(&report::json_error(&Failure::new("bad_usage", format!("{error:#}"))));
@@ -85,6 +90,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let mut run = Run {
         arguments,
         policies: &policies,
+        wanted: document::wanted(arguments, nodes.as_ref()),
         output,
         status: ExitStatus::Done,
         verdict: Verdict::default(),
@@ -113,8 +119,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     Ok(run.status)
 }
 
-/// Loads the policies, with remarks about other files, and fails for options that do not fit them or each other.
-fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>)> {
+/// Loads the policies, with remarks about other files, and the nodes, and fails for options that do not fit them or each other.
+fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option<Arc<Nodes>>)> {
     ensure!(
         !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
         "`--in-place` edits files, and `-` is standard input"
@@ -126,7 +132,9 @@ fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>)> {
         !arguments.assume_annotated || !policies.triggers().is_empty(),
         "--assume-annotated: no policy in use has `match.anyAnnotation`, so that there is no annotation to assume"
     );
-    Ok((policies, sources.notes))
+    let files = &arguments.files;
+    let nodes = arguments.nodes.read(files.is_empty() || files.iter().any(|file| file == "-"))?;
+    Ok((policies, sources.notes, nodes))
 }
 
 /// The documents of a stream that are injected at the same time: enough for all processors, few enough for memory.
@@ -136,6 +144,7 @@ const MAX_BATCH_BYTES: usize = 1024 * 1024;
 struct Run<'a> {
     arguments: &'a Arguments,
     policies: &'a PolicySet,
+    wanted: Wanted<'a>,
     output: &'a mut Output,
     status: ExitStatus,
     verdict: Verdict,
@@ -272,10 +281,11 @@ impl Run<'_> {
     }
 
     fn process_all<'f>(&self, file: &'f str, before: usize, batch: &[RawDocument]) -> Vec<Processed<'f>> {
+        let Self { arguments, policies, wanted, .. } = *self;
         let work = |(at, raw): (usize, &RawDocument)| {
             let number = before + at + 1;
-            list::process(self.arguments, self.policies, file, number, raw)
-                .unwrap_or_else(|| document::process(self.arguments, self.policies, file, number, raw))
+            list::process(arguments, policies, wanted, file, number, raw)
+                .unwrap_or_else(|| document::process(arguments, policies, wanted, file, number, raw))
         };
         let threads = thread::available_parallelism().map_or(1, NonZero::get);
         // A thread costs about as much as a few documents.

@@ -23,6 +23,6 @@ pub(super) struct PolicyArguments {
 
 impl From<PolicyArguments> for PolicySources {
     fn from(PolicyArguments { policies, values, sets }: PolicyArguments) -> Self {
-        Self { policies, values, sets }
+        Self { policies, values, sets, by_nodes: false }
     }
 }

@@ -9,7 +9,7 @@ mod signals;
 
 use anyhow::Context;
 
-use crate::shell::cluster::Reconciler;
+use crate::shell::cluster::{NodeWatch, Reconciler};
 use crate::shell::server::{EVALUATIONS, Ended, Server};
 use crate::shell::telemetry::traces;
 
@@ -58,7 +58,8 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
         }
     };
     let Configuration { server, ca } = Configuration::new(arguments)?;
-    let server = Server::bind(server, reconciler).await?;
+    let node_watch = if arguments.watch_nodes { Some(NodeWatch::new().await?) } else { None };
+    let server = Server::bind(server, reconciler).await?.watching(node_watch);
     server.log_start()?;
     if let Some(ca) = ca {
         // A closed standard output does not keep the server from serving.

@@ -20,6 +20,8 @@ use super::secret::{self, Data};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 /// The time within which a connection has to be open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// The time without a byte after which a connection is closed; in a watch, the API server sends something each minute.
+const READ_TIMEOUT: Duration = Duration::from_secs(90);
 /// The duration of one watch, in seconds.
 const WATCH_SECONDS: u32 = 240;
 /// The field manager of changes.
@@ -52,6 +54,7 @@ pub(super) async fn client_of(context: &str) -> anyhow::Result<Client> {
 
 fn connect(mut config: Config) -> anyhow::Result<Client> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
     Client::try_from(config).map_err(|error| anyhow!("the API server cannot be reached: {}", cause(&error)))
 }
 

@@ -199,7 +199,7 @@ impl Reader {
             let text = self.data(release, "configmaps", map).await?.remove(file);
             values = text.map(|text| (file.to_owned(), text));
         }
-        RawPolicies::of_server(built_in, files, values)?.compile()
+        RawPolicies::of_server(release.has_flag("--watch-nodes"), built_in, files, values)?.compile()
     }
 
     /// The serving certificate, as the API server verifies it.

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::core::policy::{Policy, Setting};
 
+use super::nodes;
 use super::readiness::{CONDITIONS, REGISTRATION};
 use super::state::State;
 
@@ -55,6 +56,7 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
         let mark = if check.ok { "[+]" } else { "[-]" };
         lines.push_str(&format!("{mark}{}: {}\n", check.name, check.detail));
     }
+    lines.push_str(&nodes::lines(&state.nodes.load()));
     for (what, failure) in state.readiness.failures() {
         let meaning = match what {
             REGISTRATION => "cannot be reconciled, it stays as it is",

@@ -13,7 +13,7 @@ use tokio::time::{Duration, sleep};
 
 use crate::core::admission::{Mode, OnError};
 use crate::core::policy_set::PolicySet;
-use crate::shell::cluster::Reconciler;
+use crate::shell::cluster::{NodeWatch, Reconciler};
 use crate::shell::policy_sources::{PolicySources, RawPolicies};
 
 use super::connection::Timeouts;
@@ -23,7 +23,7 @@ use super::sources::{
 };
 use super::state::{Limits, State};
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
-use super::{reconcile, reload};
+use super::{nodes, reconcile, reload};
 
 /// Concurrent connections to the admin port.
 const ADMIN_CONNECTIONS: usize = 64;
@@ -70,6 +70,7 @@ pub struct Server {
     webhook: TcpListener,
     admin: TcpListener,
     reconciler: Option<Reconciler>,
+    node_watch: Option<NodeWatch>,
 }
 
 impl Server {
@@ -87,7 +88,14 @@ impl Server {
         certificate_in_use(&state, validity);
         let webhook = bind("--listen", config.listen).await?;
         let admin = bind("--admin-listen", config.admin_listen).await?;
-        Ok(Self { config, state, tls: Arc::new(tls), material, sources, webhook, admin, reconciler })
+        let (tls, node_watch) = (Arc::new(tls), None);
+        Ok(Self { config, state, tls, material, sources, webhook, admin, reconciler, node_watch })
+    }
+
+    /// Watches the nodes of the cluster while the server runs.
+    #[must_use]
+    pub fn watching(self, node_watch: Option<NodeWatch>) -> Self {
+        Self { node_watch, ..self }
     }
 
     /// The address of the HTTPS port.
@@ -123,7 +131,10 @@ impl Server {
     /// The same with another router on the HTTPS port, for benchmarks.
     pub async fn run_with(mut self, router: Router, mut stops: mpsc::Receiver<Stop>) -> Ended {
         let reconciling = self.start_reconciler();
-        let reloading = self.start_reloads();
+        let mut reloading = self.start_reloads();
+        if let Some(watch) = self.node_watch.take() {
+            reloading.push(tokio::spawn(nodes::run(watch, Arc::clone(&self.state))));
+        }
         let (config, state) = (self.config, self.state);
         let admin = Port {
             listener: self.admin,

@@ -10,6 +10,7 @@ use tokio::time::timeout;
 use crate::core::admission::{Evaluate, Mode, OnError};
 use crate::core::policy_set;
 use crate::core::policy_set::PolicySet;
+use crate::shell::cluster::Watched;
 use crate::shell::telemetry::Metrics;
 
 use super::connections::Slot;
@@ -52,6 +53,7 @@ const LARGE: usize = 32 << 10;
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct State {
     pub(super) policies: ArcSwap<PolicySet>,
+    pub(super) nodes: ArcSwap<Watched>,
     pub(super) mode: Mode,
     pub(super) on_error: OnError,
     pub(super) metrics: Arc<Metrics>,
@@ -79,6 +81,7 @@ impl State {
         metrics.policies_in_use(&policies);
         Self {
             policies: ArcSwap::from_pointee(policies),
+            nodes: ArcSwap::default(),
             mode: Mode::Inject,
             on_error,
             metrics: Arc::new(metrics),

@@ -12,6 +12,7 @@ use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
 use tokio::time::{Duration, timeout_at};
 
 use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome};
+use crate::core::policy::PodContext;
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
@@ -132,7 +133,9 @@ async fn evaluate(
 
 fn answer(state: &State, bytes: &[u8], stop: Arc<AtomicBool>) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
-    admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, Some(stop))
+    let nodes = state.nodes.load().nodes.clone();
+    let context = PodContext { stop: Some(stop), nodes, ..PodContext::default() };
+    admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, context)
         .map_err(bad_review)
 }
 

@@ -62,6 +62,14 @@ struct ObjectLabel {
     object: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
+/// The states of the watch of the nodes.
+const NODE_WATCH: &[&str] = &["off", "starting", "watching", "stale", "unavailable", "forbidden"];
+
 /// The objects of the cluster that a server manages.
 const REGISTERED: &[&str] = &["webhook", "guard", "secret"];
 
@@ -161,6 +169,8 @@ pub struct Metrics {
     policies: Family<PolicyLabels, Gauge>,
     registration_changes: Family<ObjectLabel, Counter>,
     registration_failures: Counter,
+    nodes: Gauge,
+    node_watch: Family<StateLabel, Gauge>,
 }
 
 impl Metrics {
@@ -186,6 +196,8 @@ impl Metrics {
             policies: Family::default(),
             registration_changes: Family::default(),
             registration_failures: Counter::default(),
+            nodes: Gauge::default(),
+            node_watch: Family::default(),
         };
         metrics.register();
         metrics.fill();
@@ -235,6 +247,12 @@ impl Metrics {
             self.registration_changes.clone(),
         );
         ours.register("registration_failures", "Failed reconciliations", self.registration_failures.clone());
+        ours.register("nodes", "Nodes that reviews use", self.nodes.clone());
+        ours.register(
+            "node_watch",
+            "Whether the watch of the nodes is in this state",
+            self.node_watch.clone(),
+        );
     }
 
     /// Creates every series, so that a rate includes the first event.
@@ -264,6 +282,7 @@ impl Metrics {
         for object in REGISTERED {
             drop(self.registration_changes.get_or_create(&ObjectLabel { object }));
         }
+        self.nodes_in_use("off", 0);
     }
 
     fn fill_policy(&self, policy: &str) {
@@ -391,6 +410,14 @@ impl Metrics {
     /// Counts a failed reconciliation.
     pub(crate) fn registration_failed(&self) {
         self.registration_failures.inc();
+    }
+
+    /// Records the state of the watch of the nodes, and how many are in use.
+    pub(crate) fn nodes_in_use(&self, now: &str, nodes: usize) {
+        self.nodes.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+        for state in NODE_WATCH {
+            self.node_watch.get_or_create(&StateLabel { state }).set(i64::from(*state == now));
+        }
     }
 
     /// The metrics in the text format of OpenMetrics.

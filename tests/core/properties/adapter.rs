@@ -145,7 +145,9 @@ pub(crate) fn review(policies: &Loaded, pod: &Value, context: &Context) -> Value
         },
     });
     let body = review.to_string();
-    let answer = answer(&policies.0, &mutate, Mode::Inject, OnError::Deny, body.as_bytes(), None).unwrap();
+    let answer =
+        answer(&policies.0, &mutate, Mode::Inject, OnError::Deny, body.as_bytes(), PodContext::default())
+            .unwrap();
     let mut review: Value = serde_json::from_slice(&answer.body).unwrap();
     review["response"].take()
 }

@@ -113,6 +113,7 @@ pub(super) async fn a_certificate_of_the_operator_is_served_and_replaced(cluster
     cluster.api.create(&secret(&authority)).await.ok();
     let mut values = values();
     values["tls"] = json!({"secretName": "brought", "caBundle": authority.cert});
+    values["nodes"] = json!({"watch": false});
     cluster.ensure(&values).await;
     let configuration = cluster.api.get(WEBHOOK).await.ok();
     let bundle = &configuration["webhooks"][0]["clientConfig"]["caBundle"];

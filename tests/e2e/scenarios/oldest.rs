@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::cluster::Cluster;
-use crate::control_plane::Oldest;
+use crate::control_plane::Beside;
 use crate::eventually;
 use crate::helm::chart;
 use crate::processes::{Process, outcome};
@@ -16,7 +16,7 @@ const SERVER: &str = "198.18.0.2";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// The release is the one that the chart names.
-async fn assert_version(api: &Oldest) {
+async fn assert_version(api: &Beside) {
     let text = std::fs::read_to_string(chart().join("Chart.yaml")).unwrap();
     let oldest = yaml::read_value(&text).unwrap().root.unwrap()["kubeVersion"].as_str().unwrap().to_owned();
     let version = api.api.get("/version").await.ok();
@@ -25,7 +25,7 @@ async fn assert_version(api: &Oldest) {
 }
 
 /// No controller finds the server for the Service, and no kubelet starts it.
-async fn serve(oldest: &Oldest, logs: &std::path::Path) -> Process {
+async fn serve(oldest: &Beside, logs: &std::path::Path) -> Process {
     let endpoints = json!({
         "apiVersion": "v1", "kind": "Endpoints",
         "metadata": {"name": "fabric-injector", "namespace": "fabric-injector"},

@@ -58,6 +58,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* Empty if the server needs no access to the API. */}}
+{{- define "fabric-injector.usesApi" -}}
+{{- if or .Values.nodes.watch (eq (include "fabric-injector.certificates" .) "managed") -}}true{{- end -}}
+{{- end -}}
+
 {{/* The mounted Secret. It differs from the Secret that the replicas manage, so that a change of the source does not lead to
 two writers. */}}
 {{- define "fabric-injector.tlsSecretName" -}}

@@ -20,6 +20,9 @@
 {{- else }}
 - --tls-dir=/etc/fabric-injector/tls
 {{- end }}
+{{- if .Values.nodes.watch }}
+- --watch-nodes
+{{- end }}
 - --listen=0.0.0.0:{{ .Values.ports.webhook }}
 - --admin-listen=0.0.0.0:{{ .Values.ports.admin }}
 - --mode={{ .Values.webhook.mode }}

@@ -1,10 +1,13 @@
 //! One document of a manifest: read, injected and rendered.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use crate::core::manifest::{
     self, Document, DocumentError, EditedDocument, InjectedDocument, RawDocument, TriggerAnnotation, Wanted,
 };
+use crate::core::nodes::Nodes;
 use crate::core::policy_set::PolicySet;
 use crate::core::yaml::Comment;
 
@@ -54,6 +57,7 @@ impl Content {
 pub(super) fn process<'a>(
     arguments: &Arguments,
     policies: &PolicySet,
+    wanted: Wanted<'_>,
     file: &'a str,
     number: usize,
     raw: &RawDocument,
@@ -78,7 +82,7 @@ pub(super) fn process<'a>(
         Some(Format::Review) => document.value.clone(),
         _ => None,
     };
-    let injected = match manifest::inject(policies, &mut document, raw, wanted(arguments)) {
+    let injected = match manifest::inject(policies, &mut document, raw, wanted) {
         Ok(injected) => injected,
         Err(error) => return bad(error),
     };
@@ -104,7 +108,7 @@ pub(super) fn process<'a>(
     Processed { content, lines, error: None, status, verdict }
 }
 
-pub(super) fn wanted(arguments: &Arguments) -> Wanted<'_> {
+pub(super) fn wanted<'n>(arguments: &'n Arguments, nodes: Option<&'n Arc<Nodes>>) -> Wanted<'n> {
     Wanted {
         patches: matches!(arguments.output, Some(Format::Patch | Format::Review)),
         summary: !arguments.quiet,
@@ -115,6 +119,7 @@ pub(super) fn wanted(arguments: &Arguments) -> Wanted<'_> {
             TriggerAnnotation::Required
         },
         namespace: arguments.namespace.as_deref(),
+        nodes,
     }
 }
 

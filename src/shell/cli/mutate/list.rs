@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use crate::core::manifest::{self, Document, EditedDocument, InjectedDocument, List, RawDocument, Syntax};
+use crate::core::manifest::{
+    self, Document, EditedDocument, InjectedDocument, List, RawDocument, Syntax, Wanted,
+};
 use crate::core::policy_set::PolicySet;
 use crate::core::yaml;
 
@@ -10,7 +12,7 @@ use super::super::ExitStatus;
 use super::super::render::{self, Format, Rendered};
 use super::super::report::Location;
 use super::Arguments;
-use super::document::{Content, Processed, is_edited, lost_comments, object_name, report_templates, wanted};
+use super::document::{Content, Processed, is_edited, lost_comments, object_name, report_templates};
 use super::exit_policy::Verdict;
 
 /// Reads, injects and renders a `List`. `None` for a document that has to be read as a whole: one that is no `List`, that
@@ -18,6 +20,7 @@ use super::exit_policy::Verdict;
 pub(super) fn process<'a>(
     arguments: &Arguments,
     policies: &PolicySet,
+    wanted: Wanted<'_>,
     file: &'a str,
     number: usize,
     raw: &RawDocument,
@@ -34,8 +37,7 @@ pub(super) fn process<'a>(
     let (mut changed, mut refused, mut has_templates, mut has_notes) = (false, false, false, false);
     for index in 0..list.count() {
         let (alone, mut document) = list.read(index)?;
-        let injected =
-            manifest::inject_item(policies, &mut list.value, index, &mut document, wanted(arguments));
+        let injected = manifest::inject_item(policies, &mut list.value, index, &mut document, wanted);
         status = status.max(report_templates(arguments, location, &injected, &mut lines));
         verdict.add(Verdict::of(location, &injected));
         changed |= injected.value.is_some();

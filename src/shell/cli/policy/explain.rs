@@ -3,14 +3,16 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::core::explain::{self, Explainer, PodFact, Sources, VERSION};
 use crate::core::manifest::{Document, Found, List, RawDocument, find, find_in_item};
+use crate::core::nodes::Nodes;
 use crate::core::policy::Foreign;
 use crate::core::policy_set::PolicySet;
 use crate::core::policy_test;
@@ -18,6 +20,7 @@ use crate::core::workload::{self, CheckedPod};
 use crate::shell::builtin;
 use crate::shell::cli::ExitStatus;
 use crate::shell::cli::mutate::{files_of, object_name};
+use crate::shell::cli::nodes::NodeArguments;
 use crate::shell::cli::output::Output;
 use crate::shell::policy_sources::{PolicySources, available};
 use crate::shell::stream::RawDocuments;
@@ -54,6 +57,8 @@ pub(in crate::shell::cli) struct Arguments {
     /// A parameter of the policies in use that have it; wins over the values file
     #[arg(long = "set", value_name = "KEY=VALUE", env = "FABRIC_INJECTOR_SET", hide_env_values = true)]
     sets: Vec<String>,
+    #[command(flatten)]
+    nodes: NodeArguments,
     /// The form of the output
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
@@ -125,10 +130,14 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
         no_manifest(name, policies)?;
     }
     let (policies, values, sets) = (policies.clone(), values.clone(), sets.clone());
-    let loaded = PolicySources { policies, values, sets }.load_with_origins()?;
+    let loaded = PolicySources { policies, values, sets, by_nodes: false }.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));
     let sources = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
     if arguments.files.is_empty() && arguments.review.is_none() {
+        ensure!(
+            !arguments.nodes.are_given(),
+            "`--nodes` and `--cluster` need pods\nhint: name a manifest with `-f`"
+        );
         let facts: Vec<_> =
             loaded.policies.policies().iter().map(|policy| explain::policy(policy, &sources)).collect();
         match arguments.output {
@@ -140,7 +149,9 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
         }
         return Ok(ExitStatus::Done);
     }
+    let reads_stdin = arguments.files.iter().chain(&arguments.review).any(|file| file == "-");
     let mut pods = Pods {
+        nodes: arguments.nodes.read(reads_stdin)?,
         policies: &loaded.policies,
         explainer: Explainer::new(&loaded.policies, sources),
         output,
@@ -180,6 +191,7 @@ fn text(PodOf { file, document, object, pointer, fact, near_misses }: &PodOf) ->
 struct Pods<'a> {
     policies: &'a PolicySet,
     explainer: Explainer<'a>,
+    nodes: Option<Arc<Nodes>>,
     output: &'a mut Output,
     format: Format,
     /// The pods so far.
@@ -246,6 +258,8 @@ impl Pods<'_> {
     /// Explains the pods that were found in a document.
     fn pods(&mut self, file: &str, document: usize, value: &Value, found: &[Found]) -> anyhow::Result<()> {
         let pod_of = |found: &Found| value.pointer(&found.pointer).unwrap_or(&Value::Null);
+        let mut found = found.to_vec();
+        found.iter_mut().for_each(|found| found.request.nodes.clone_from(&self.nodes));
         let explained = found.iter().map(|found| self.explainer.pod(pod_of(found), &found.request));
         let (mutations, facts): (Vec<_>, Vec<_>) = explained.unzip();
         let pods: Vec<_> = found

@@ -60,6 +60,9 @@ pub(crate) struct Arguments {
     pub(super) tls_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(super) cluster: ClusterArguments,
+    /// Watch the nodes of the cluster, so that what they offer decides; needs `get`, `list` and `watch` of nodes
+    #[arg(long, env = "FABRIC_INJECTOR_WATCH_NODES", hide_env_values = true)]
+    pub(super) watch_nodes: bool,
     /// The CA of client certificates, PEM; other clients are rejected
     #[arg(long, value_name = "FILE", env = "FABRIC_INJECTOR_CLIENT_CA", hide_env_values = true)]
     pub(super) client_ca: Option<PathBuf>,

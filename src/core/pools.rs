@@ -1,0 +1,224 @@
+//! The pools of a cluster: nodes that are alike, what they offer, what the pods on them get, and what is wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::counted;
+use super::engine::{Outcome, selected_nodes};
+use super::explain::{Explainer, PodParameter, SourceKind, Sources};
+use super::nodes::{Node, Nodes};
+use super::policy::node::{INSTANCE_TYPE, LabelsRead, Selection};
+use super::policy::{Origin, PodContext, Policy, resolve};
+use super::policy_set::PolicySet;
+
+/// Nodes with the same labels, as far as policies read them, and the same GPUs.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Pool {
+    /// The instance type, or another label that policies read; empty if the nodes have none of them.
+    pub machine: String,
+    pub labels: BTreeMap<String, String>,
+    pub nodes: usize,
+    pub ready: usize,
+    /// The GPUs of a node, by resource.
+    pub gpus: BTreeMap<String, i64>,
+    /// The devices of a fabric of a node; of nodes that differ, those of the one that has most.
+    pub devices: BTreeMap<String, i64>,
+    /// The policy that injects a pod on these nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<String>,
+    /// The parameters whose values follow from the nodes or their labels.
+    pub parameters: Vec<PodParameter>,
+    pub problems: Vec<Problem>,
+}
+
+/// Something about a pool that needs action.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// Lower-case letters and `_`, for programs.
+    pub code: String,
+    pub message: String,
+}
+
+/// The pools of nodes with GPUs, in the order of their machines.
+pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> Vec<Pool> {
+    let labels = labels(policies);
+    let mut groups: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
+    for node in nodes.iter() {
+        let gpus =
+            of_policies(node, policies, |policy, name| policy.definition().gpu_resources().contains(name));
+        if !gpus.is_empty() {
+            let value = |label: &String| Some((label.clone(), node.label(label)?.to_owned()));
+            let labels: BTreeMap<String, String> = labels.iter().filter_map(value).collect();
+            groups.entry((labels, gpus)).or_default().push(node);
+        }
+    }
+    let explainer = Explainer::new(policies, sources);
+    let context = PodContext { nodes: Some(Arc::clone(nodes)), ..PodContext::default() };
+    let examined = Examination { policies, explainer: &explainer, context: &context };
+    groups.into_iter().map(|((labels, gpus), nodes)| pool(&examined, labels, gpus, &nodes)).collect()
+}
+
+/// What the pools of a cluster are examined with.
+struct Examination<'a> {
+    policies: &'a PolicySet,
+    explainer: &'a Explainer<'a>,
+    context: &'a PodContext,
+}
+
+/// The labels that any policy reads.
+fn labels(policies: &PolicySet) -> BTreeSet<String> {
+    let mut labels = BTreeSet::new();
+    for policy in policies.policies() {
+        if let LabelsRead::These(read) = policy.labels() {
+            labels.extend(read.iter().cloned());
+        }
+    }
+    labels
+}
+
+/// The resources of a node that are `wanted` by a policy.
+fn of_policies(
+    node: &Node,
+    policies: &PolicySet,
+    wanted: impl Fn(&Policy, &String) -> bool,
+) -> BTreeMap<String, i64> {
+    let resources = node.resources().map(|(name, count)| (name.to_owned(), count));
+    resources.filter(|(name, _)| policies.policies().iter().any(|policy| wanted(policy, name))).collect()
+}
+
+fn is_device(policy: &Policy, name: &String) -> bool {
+    let fabric = &policy.devices().fabric.resources;
+    let mut parameters = policy.definition().parameters.iter().filter_map(|known| known.from_nodes.as_ref());
+    fabric.iter().any(|pattern| pattern.matches(name))
+        || parameters.any(|from_nodes| from_nodes.looks_for(name))
+}
+
+fn pool(
+    examination: &Examination<'_>,
+    labels: BTreeMap<String, String>,
+    gpus: BTreeMap<String, i64>,
+    nodes: &[&Node],
+) -> Pool {
+    let devices = |node: &Node| of_policies(node, examination.policies, is_device);
+    let ready: Vec<&Node> = nodes.iter().copied().filter(|node| node.is_ready()).collect();
+    let most = |node: &&&Node| devices(node).values().sum::<i64>();
+    let fullest = ready.iter().max_by_key(most).or(nodes.first());
+    let instance_type = labels.get(INSTANCE_TYPE).or_else(|| labels.values().next());
+    let mut pool = Pool {
+        machine: instance_type.cloned().unwrap_or_default(),
+        nodes: nodes.len(),
+        ready: ready.len(),
+        devices: fullest.map(|node| devices(node)).unwrap_or_default(),
+        labels,
+        gpus,
+        policy: None,
+        parameters: Vec::new(),
+        problems: Vec::new(),
+    };
+    let offers: Vec<_> = ready.iter().map(|node| devices(node)).collect();
+    pool.problems = differences(&pool.devices, &offers);
+    if let Some(node) = fullest {
+        examination.examine(&mut pool, node);
+    }
+    pool
+}
+
+/// The devices of which some of the nodes have none, or fewer.
+fn differences(most: &BTreeMap<String, i64>, offers: &[BTreeMap<String, i64>]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (name, count) in most {
+        let having = |wanted: &dyn Fn(i64) -> bool| {
+            offers.iter().filter(|offer| wanted(offer.get(name).copied().unwrap_or(0))).count()
+        };
+        let (none, fewer) = (having(&|seen| seen == 0), having(&|seen| seen > 0 && seen < *count));
+        let of_all = |nodes: usize| format!("{nodes} of {}", counted(offers.len(), "Ready node"));
+        if none > 0 {
+            let message =
+                format!("{} offer no `{name}`: check whether the device plugin runs there", of_all(none));
+            problems.push(Problem { code: "plugin_missing".to_owned(), message });
+        }
+        if fewer > 0 {
+            let message = format!("{} have fewer than {count} of `{name}`", of_all(fewer));
+            problems.push(Problem { code: "counts_differ".to_owned(), message });
+        }
+    }
+    problems
+}
+
+impl Examination<'_> {
+    /// Adds what a pod gets that has all GPUs of a node.
+    fn examine(&self, pool: &mut Pool, node: &Node) {
+        let Self { policies, explainer, context } = self;
+        let problem = |code: &str, message: String| Problem { code: code.to_owned(), message };
+        let pod = sample(pool, policies, node);
+        let (mutation, fact) = explainer.pod(&pod, context);
+        pool.policy.clone_from(&mutation.policy);
+        if let Outcome::Skipped { reason, .. }
+        | Outcome::Unchanged { reason, .. }
+        | Outcome::Refused { reason } = &mutation.outcome
+        {
+            pool.problems.push(problem(reason.code(), reason.to_string()));
+        }
+        let about_nodes = ["no_node_fits", "parameter_assumed", "node_values_disagree", "nodes_disagree"];
+        let warnings = mutation.warnings.iter().filter(|warning| about_nodes.contains(&warning.code()));
+        pool.problems.extend(warnings.map(|warning| problem(warning.code(), warning.to_string())));
+        let policy =
+            policies.policies().iter().find(|policy| Some(policy.name()) == mutation.policy.as_deref());
+        if let Some(policy) = policy {
+            let selection = selected_nodes(policy, &pod, context).unwrap_or_default();
+            let contradicted = contradictions(policy, &selection).into_iter();
+            pool.problems.extend(contradicted.map(|message| problem("table_contradicted", message)));
+        }
+        let of_nodes = |parameter: &PodParameter| {
+            parameter.used
+                && matches!(
+                    parameter.value.source,
+                    SourceKind::Nodes | SourceKind::ByNode | SourceKind::ValuesTable
+                )
+        };
+        pool.parameters = fact.parameters.into_iter().filter(of_nodes).collect();
+    }
+}
+
+/// A pod that asks for the fabric in each way that policies know, and that has all GPUs of a node.
+fn sample(pool: &Pool, policies: &PolicySet, node: &Node) -> Value {
+    let triggers = policies.triggers().into_iter();
+    let annotations: BTreeMap<&str, &str> =
+        triggers.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    // In the order of the policy, the first that the node offers.
+    let mut known = policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources());
+    let gpus = known.find_map(|name| Some((name, *pool.gpus.get(name)?)));
+    let limits: BTreeMap<&String, i64> = gpus.into_iter().collect();
+    json!({
+        "metadata": {"name": "sample", "annotations": annotations},
+        "spec": {
+            "nodeName": node.name(),
+            "containers": [{"name": "gpus", "image": "sample", "resources": {"limits": limits}}],
+        },
+    })
+}
+
+/// The entries of the policy's tables that the nodes contradict.
+fn contradictions(policy: &Policy, selection: &Selection) -> Vec<String> {
+    let tables = Selection { kinds: Vec::new(), ..selection.clone() };
+    let of = |parameter| {
+        let offered = resolve(parameter, None, selection);
+        let known = resolve(parameter, None, &tables);
+        let Origin::PolicyTable(label) = &known.origin else { return None };
+        let differs = offered.origin == Origin::Nodes && offered.value.as_f64() != known.value.as_f64();
+        differs.then(|| {
+            format!(
+                "the table of `{}` has {} for `{label}: {}`, and the nodes offer {}, which pods get",
+                parameter.name,
+                known.value,
+                selection.values(label).join(" | "),
+                offered.value
+            )
+        })
+    };
+    policy.definition().parameters.iter().filter_map(of).collect()
+}

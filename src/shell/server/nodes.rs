@@ -1,0 +1,44 @@
+//! The nodes that reviews use, and what the server reports about them. They never affect readiness: a pod is injected
+//! without them, too.
+
+use std::sync::Arc;
+
+use crate::shell::cluster::{NodeWatch, STALE_FOR, WatchState, Watched};
+
+use super::state::State;
+
+/// Watches the nodes until the task is aborted.
+pub(super) async fn run(watch: NodeWatch, state: Arc<State>) {
+    let publish = |watched: Watched| {
+        let (name, nodes) = (watched.state.name(), watched.count());
+        state.metrics.nodes_in_use(name, nodes);
+        let watched = Arc::new(watched);
+        let before = state.nodes.swap(Arc::clone(&watched));
+        if before.state == watched.state {
+            return;
+        }
+        match &watched.error {
+            None => tracing::info!(state = name, nodes, "watch of the nodes"),
+            Some(error) => tracing::warn!(state = name, nodes, error, "the watch of the nodes failed"),
+        }
+    };
+    watch.run(publish).await;
+}
+
+/// The lines about the nodes in `/readyz?verbose`; none if they are not watched.
+pub(super) fn lines(watched: &Watched) -> String {
+    let nodes = watched.count();
+    let (mark, detail) = match watched.state {
+        WatchState::Off => return String::new(),
+        WatchState::Starting => ("[+]", "none in use before the first list has ended".to_owned()),
+        WatchState::Watching => ("[+]", format!("{nodes} in use")),
+        WatchState::Stale => {
+            let time = humantime::format_duration(STALE_FOR);
+            ("[!]", format!("the watch failed, the last {nodes} stay in use for {time}"))
+        }
+        WatchState::Unavailable => ("[!]", "the watch failed, none in use".to_owned()),
+        WatchState::Forbidden => ("[!]", "the permission is missing, none in use".to_owned()),
+    };
+    let error = watched.error.iter().flat_map(|error| error.lines()).map(|line| format!("    {line}\n"));
+    format!("{mark}nodes: {detail}\n{}", error.collect::<String>())
+}

@@ -1,0 +1,115 @@
+//! The nodes that the servers know, with and without what they need for that.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use super::values;
+use crate::cluster::Cluster;
+use crate::control_plane::Beside;
+use crate::processes::Process;
+use crate::{eventually, kubelet, nodes};
+
+const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/fabric-injector-nodes";
+const NODES: &str = "/api/v1/nodes";
+/// Where a server listens that is no pod.
+const ADMIN_PORT: u16 = 18_080;
+
+async fn add(cluster: &Cluster, name: &str) {
+    let devices = [("nvidia.com/gpu", 8), ("vpc.amazonaws.com/efa", 32)];
+    nodes::add(&cluster.api, name, ("pool", "watched"), &devices).await;
+}
+
+/// What a server tells of itself.
+async fn verbose(address: &str, port: u16) -> String {
+    let (status, text) = kubelet::get(address, port, "/readyz?verbose").await.unwrap_or_default();
+    assert!(status == 200 || text.is_empty(), "{text}");
+    text
+}
+
+/// Waits until all servers say this of the nodes, and are ready.
+async fn all_tell(cluster: &Cluster, line: &str) {
+    eventually(line, async || {
+        for server in cluster.servers().await {
+            let address = server["status"]["podIP"].as_str().unwrap_or_default().to_owned();
+            if !verbose(&address, 8080).await.contains(line) {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+}
+
+/// Waits until all servers know the nodes that there are.
+async fn all_know(cluster: &Cluster) {
+    let count = cluster.api.list(NODES).await.len();
+    all_tell(cluster, &format!("[+]nodes: {count} in use\n")).await;
+    let servers = cluster.servers().await.len() as u64;
+    assert_eq!(cluster.metric("fabric_injector_nodes ").await, servers * count as u64);
+    assert_eq!(cluster.metric("fabric_injector_node_watch{state=\"watching\"}").await, servers);
+}
+
+pub(super) async fn servers_know_the_nodes_as_long_as_they_may_read_them(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    all_know(cluster).await;
+    for name in ["watched-0", "watched-1"] {
+        add(cluster, name).await;
+        all_know(cluster).await;
+    }
+    cluster.api.delete(&format!("{NODES}/watched-0")).await.ok();
+    all_know(cluster).await;
+
+    let mut binding = cluster.api.get(BINDING).await.ok();
+    cluster.api.delete(BINDING).await.ok();
+    all_tell(cluster, "[!]nodes: the permission is missing, none in use\n    nodes is forbidden: ").await;
+    all_tell(cluster, "    hint: grant `get`, `list` and `watch` of nodes in a ClusterRole").await;
+    assert_eq!(cluster.metric("fabric_injector_nodes ").await, 0);
+    assert_eq!(cluster.metric("fabric_injector_node_watch{state=\"forbidden\"}").await, 2);
+    cluster.serves().await;
+
+    binding["metadata"] = json!({"name": "fabric-injector-nodes", "labels": binding["metadata"]["labels"],
+        "annotations": binding["metadata"]["annotations"]});
+    cluster.api.create(&binding).await.ok();
+    all_know(cluster).await;
+    cluster.api.delete(&format!("{NODES}/watched-1")).await.ok();
+}
+
+/// A server of the test's own, which watches the nodes of this API server.
+fn serve(apiserver: &Beside, log: &Path) -> Process {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    command.env_clear().env("KUBECONFIG", &apiserver.kubeconfig).args(["serve", "--watch-nodes"]);
+    command.args(["--listen", "127.0.0.1:18443", "--admin-listen", &format!("127.0.0.1:{ADMIN_PORT}")]);
+    Process::start(&mut command, log)
+}
+
+async fn tells(line: &str) {
+    eventually(line, async || verbose("127.0.0.1", ADMIN_PORT).await.contains(line)).await;
+}
+
+pub(super) async fn a_lost_watch_keeps_the_nodes_and_recovers(cluster: &Cluster) {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let apiserver = cluster.start_second().await;
+    let _server = serve(&apiserver, &log);
+    let count = cluster.api.list(NODES).await.len();
+    tells(&format!("[+]nodes: {count} in use\n")).await;
+    drop(apiserver);
+    tells(&format!("[!]nodes: the watch failed, the last {count} stay in use for 5m\n    ")).await;
+    add(cluster, "watched-2").await;
+    let _apiserver = cluster.start_second().await;
+    tells(&format!("[+]nodes: {} in use\n", count + 1)).await;
+    cluster.api.delete(&format!("{NODES}/watched-2")).await.ok();
+    tells(&format!("[+]nodes: {count} in use\n")).await;
+
+    // One line for each state, not for each attempt.
+    let log = fs::read_to_string(log).unwrap();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let states: Vec<String> = lines.filter_map(|line| Some(line["state"].as_str()?.to_owned())).collect();
+    assert_eq!(states, ["starting", "watching", "stale", "watching"], "{log}");
+    let targets: BTreeSet<&str> = ["kube_runtime", "kube_client"].into();
+    assert!(!targets.iter().any(|target| log.contains(target)), "{log}");
+}
