@@ -1,5 +1,6 @@
 //! What `check` makes of what it reads: a healthy installation, and each fault in it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fabric_injector::core::engine::{SKIPPED, STAMP};
@@ -11,7 +12,7 @@ use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::yaml;
 use serde_json::{Value, json};
 
-use crate::helpers::{policy, root, set};
+use crate::helpers::{lab, policy, root, set};
 
 const NAME: &str = "fabric-injector";
 const DAY: Duration = Duration::from_hours(24);
@@ -476,28 +477,37 @@ fn the_pod_is_made_in_a_namespace_whose_pods_the_webhook_gets() {
 }
 
 #[test]
-fn the_pod_is_one_that_the_policy_injects_unless_the_user_says_otherwise() {
+fn the_pod_is_one_that_a_policy_injects_unless_the_user_says_otherwise() {
     let policies = aws();
-    let policy = &policies.policies()[0];
-    let pod = Probe::default().pod(policy);
-    let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
-    assert_eq!(pod["metadata"]["annotations"].as_object().unwrap().len(), 1);
-    assert!(
-        limits["nvidia.com/gpu"].is_number()
-            && pod["spec"]["nodeSelector"]["node.kubernetes.io/instance-type"].is_string(),
-        "{pod}"
-    );
+    let pod = |probe: &Probe| probe.pod(&policies, "default").unwrap();
+    let usual = pod(&Probe::default());
+    let limits = &usual["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(usual["metadata"]["annotations"].as_object().unwrap().len(), 1);
+    assert_eq!(limits["nvidia.com/gpu"], 8);
+    assert_eq!(usual["spec"]["nodeSelector"], json!({"node.kubernetes.io/instance-type": "p5.48xlarge"}));
     let pair = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
-    let probe = Probe {
+    let chosen = pod(&Probe {
         annotations: pair("a", "b"),
         gpu_resource: Some("lab/gpu".to_owned()),
         node_selector: pair("pool", "x"),
         ..Probe::default()
+    });
+    assert_eq!(chosen["metadata"]["annotations"], json!({"a": "b"}));
+    assert_eq!(chosen["spec"]["nodeSelector"], json!({"pool": "x"}));
+    assert_eq!(chosen["spec"]["containers"][0]["resources"]["limits"], json!({"lab/gpu": "8"}));
+    let annotated = pod(&Probe { annotations: pair("a", "b"), ..Probe::default() });
+    assert_eq!(annotated["spec"]["nodeSelector"], Value::Null);
+
+    let rule = "  rules: [{name: a, container: {env: [{name: A, value: b}]}}]";
+    let of = |matcher: &str| Probe::default().pod(&set(vec![policy("lab", matcher, rule)]), "default");
+    let owned = "anyAnnotation: {lab/fabric: 'true'}\n    ownerKinds: [Job]";
+    assert_eq!(of(owned), None, "the pod has no owner");
+    assert_eq!(of("labels: {fabric: 'on'}").unwrap()["metadata"]["labels"], json!({"fabric": "on"}));
+    let several = |name: &str, provider: &str| {
+        let text = lab(name, "anyAnnotation: {lab/fabric: 'true'}", rule);
+        (Definition::read(name, &text.replace("provider: lab", provider)).unwrap(), BTreeMap::new())
     };
-    let pod = probe.pod(policy);
-    assert_eq!(pod["metadata"]["annotations"], json!({"a": "b"}));
-    assert_eq!(pod["spec"]["nodeSelector"], json!({"pool": "x"}));
-    assert_eq!(pod["spec"]["containers"][0]["resources"]["limits"], json!({"lab/gpu": "8"}));
-    let pod = Probe { annotations: pair("a", "b"), ..Probe::default() }.pod(policy);
-    assert_eq!(pod["spec"]["nodeSelector"], json!({}));
+    let policies =
+        PolicySet::by_nodes(vec![several("a", "provider: a"), several("b", "provider: b")]).unwrap();
+    assert_eq!(Probe::default().pod(&policies, "default").unwrap()["spec"]["nodeSelector"], Value::Null);
 }

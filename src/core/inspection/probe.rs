@@ -1,10 +1,13 @@
 //! The creation of a pod as a dry run, which passes through registration, Service, certificate and policy.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use crate::core::admission::{UNCHANGED, WOULD_BE_INJECTED};
-use crate::core::engine::{SKIPPED, STAMP};
-use crate::core::policy::Policy;
+use crate::core::engine::{Outcome, SKIPPED, STAMP};
+use crate::core::policy::{PodContext, Policy};
+use crate::core::policy_set::{PolicySet, mutate};
 use crate::core::validate;
 
 use super::namespaces::selects;
@@ -32,39 +35,44 @@ pub struct DryRun {
 }
 
 impl Probe {
-    /// A pod that the policy injects, on a node that it knows, with the choices of the user. It complies with the
-    /// restricted Pod Security Standard, so that every namespace admits it.
-    pub fn pod(&self, policy: &Policy) -> Value {
-        let map = |pairs: &[(String, String)]| -> Map<String, Value> {
-            pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
-        };
+    /// A pod that one of the policies injects, on a node that it knows, with the choices of the user. It complies with
+    /// the restricted Pod Security Standard, so that every namespace admits it. `None` if no policy injects such a pod.
+    pub fn pod(&self, policies: &PolicySet, namespace: &str) -> Option<Value> {
+        let providers = policies.policies().iter().map(|policy| &policy.definition().provider);
+        // Where the nodes choose the provider, the pod must not select those of one.
+        let selects_nodes = providers.collect::<BTreeSet<_>>().len() == 1;
+        let is_chosen = !self.annotations.is_empty() || self.gpu_resource.is_some();
+        let context = PodContext { namespace: Some(namespace.to_owned()), ..PodContext::default() };
+        let is_injected =
+            |pod: &Value| matches!(mutate(policies, pod.clone(), &context).outcome, Outcome::Mutated(_));
+        let pods = policies.policies().iter().map(|policy| self.pod_of(policy, selects_nodes && !is_chosen));
+        pods.into_iter().find(|pod| is_chosen || !selects_nodes || is_injected(pod))
+    }
+
+    fn pod_of(&self, policy: &Policy, selects_nodes: bool) -> Value {
         let sample = validate::sample(policy);
-        let asks_otherwise = !self.annotations.is_empty() || self.gpu_resource.is_some();
-        let annotations = if self.annotations.is_empty() {
-            sample["metadata"]["annotations"].clone()
-        } else {
-            map(&self.annotations).into()
+        let map = |pairs: &[(String, String)], otherwise: &Value| match pairs {
+            [] => otherwise.clone(),
+            pairs => {
+                pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect::<Map<_, _>>().into()
+            }
         };
         let limits = match &self.gpu_resource {
             Some(resource) => json!({resource: "8"}),
             None => sample["spec"]["containers"][0]["resources"]["limits"].clone(),
         };
-        let node_selector = if self.node_selector.is_empty() && !asks_otherwise {
-            sample["spec"]["nodeSelector"].clone()
-        } else {
-            map(&self.node_selector).into()
-        };
+        let known = if selects_nodes { &sample["spec"]["nodeSelector"] } else { &Value::Null };
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
                 "generateName": "fabric-injector-check-",
-                "annotations": annotations,
+                "annotations": map(&self.annotations, &sample["metadata"]["annotations"]),
                 "labels": sample["metadata"]["labels"],
             },
             "spec": {
                 "restartPolicy": "Never",
-                "nodeSelector": node_selector,
+                "nodeSelector": map(&self.node_selector, known),
                 "automountServiceAccountToken": false,
                 "securityContext": {
                     // Without `runAsUser`: OpenShift refuses a user that is not of the namespace.

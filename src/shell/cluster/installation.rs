@@ -232,15 +232,17 @@ impl Reader {
     ) -> anyhow::Result<DryRun> {
         let chosen = probe.namespace.clone().or_else(|| probe_namespace(release, namespaces, policies));
         let namespace = chosen.context("the webhook gets the pods of no namespace")?;
-        let installed = policies.as_ref().ok().and_then(|policies| policies.policies().first());
-        let pod = match installed {
-            Some(policy) => probe.pod(policy),
-            None => {
-                let policy = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?;
-                let default = PolicySet::new(vec![(policy.definition()?, BTreeMap::new())])?;
-                probe.pod(default.policies().first().context("there is no policy")?)
+        let pod = match policies {
+            Ok(policies) => probe.pod(policies, &namespace),
+            Err(_) => {
+                let default = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?;
+                probe.pod(&PolicySet::new(vec![(default.definition()?, BTreeMap::new())])?, &namespace)
             }
         };
+        let pod = pod.context(
+            "no policy injects a pod that has nothing but an annotation, labels and a known node; choose one with \
+             `--annotation`, `--gpu-resource` and `--node-selector`",
+        )?;
         dry_run(&self.0, &namespace, &pod).await
     }
 }
