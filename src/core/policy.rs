@@ -18,6 +18,7 @@ mod known_nodes;
 pub(crate) mod matcher;
 mod message;
 pub(crate) mod node;
+mod node_match;
 pub(crate) mod overlay;
 mod own_names;
 mod own_writes;

@@ -29,6 +29,7 @@ const PATCHES: Wanted<'_> = Wanted {
     findings: false,
     annotation: TriggerAnnotation::Required,
     namespace: None,
+    nodes: None,
 };
 
 /// What the binary puts out: standard output, and the report on standard error.

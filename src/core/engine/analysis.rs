@@ -22,8 +22,8 @@ use crate::core::schema::{self, Shape};
 
 use super::record::{Reason, evaluation_failed};
 
-pub(super) use containers::Container;
-pub(crate) use containers::{DEVICE_CLASS, requests};
+pub(crate) use containers::DEVICE_CLASS;
+pub(super) use containers::{Container, requests};
 pub(super) use kinds::{candidates, written};
 pub(super) use multus::with_networks;
 pub(crate) use nodes::selected as selected_nodes;

@@ -1,7 +1,7 @@
 //! The nodes to which the scheduler can bind a pod, as far as its node selector, its required node affinity and its
 //! tolerations decide it.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::{Node, Nodes, Taint};
 
@@ -9,22 +9,23 @@ impl Nodes {
     /// The Ready nodes that a pod can be scheduled to. Nodes that are cordoned count: they come back. Of a pod that is
     /// bound to a node, it is that node.
     ///
-    /// `requests` are the pod's requests of extended resources. Clusters that taint nodes by the name of a resource
-    /// add the toleration to pods that request it (`ExtendedResourceToleration`), which a manifest does not show yet.
-    pub(crate) fn candidates<'n>(&'n self, pod: &Value, requests: &Map<String, Value>) -> Vec<&'n Node> {
+    /// A taint with the name of a resource that the node has keeps no pod off: clusters with such taints add the
+    /// toleration to pods that request the resource (`ExtendedResourceToleration`), also to one that a policy adds.
+    pub(crate) fn candidates<'n>(&'n self, pod: &Value) -> Vec<&'n Node> {
         let spec = &pod["spec"];
         if let Some(name) = spec["nodeName"].as_str().filter(|name| !name.is_empty()) {
             return self.iter().filter(|node| node.name() == name).collect();
         }
         let tolerations = spec["tolerations"].as_array().map_or(&[][..], Vec::as_slice);
-        let tolerates = |taint: &Taint| {
+        let tolerates = |node: &Node, taint: &Taint| {
             !matches!(&*taint.effect, "NoSchedule" | "NoExecute")
                 || &*taint.key == "node.kubernetes.io/unschedulable"
-                || requests.contains_key(&*taint.key)
+                || node.count(&taint.key) > 0
                 || tolerations.iter().any(|toleration| tolerates(toleration, taint))
         };
-        let is_candidate =
-            |node: &&Node| node.is_ready() && selects(spec, node) && node.taints.iter().all(tolerates);
+        let is_candidate = |node: &&Node| {
+            node.is_ready() && selects(spec, node) && node.taints.iter().all(|taint| tolerates(node, taint))
+        };
         self.iter().filter(is_candidate).collect()
     }
 }
@@ -96,14 +97,14 @@ mod tests {
     fn nodes() -> Nodes {
         let node = |name: &str, pool: &str, spec: Value, ready: &str| {
             json!({"kind": "Node", "metadata": {"name": name, "labels": {"pool": pool, "size": "8"}}, "spec": spec,
-                "status": {"capacity": {"nvidia.com/gpu": "8", "cpu": "96"},
+                "status": {"capacity": {"example.com/gpu": "8", "cpu": "96"},
                     "conditions": [{"type": "Ready", "status": ready}]}})
         };
         let taint = |key: &str, value: &str, effect: &str| json!({"taints": [{"key": key, "value": value, "effect": effect}]});
         let items = [
             node("a", "p5", json!({}), "True"),
             node("b", "p5", taint("team", "x", "NoSchedule"), "True"),
-            node("c", "p4", taint("nvidia.com/gpu", "present", "NoSchedule"), "True"),
+            node("c", "p4", taint("example.com/gpu", "present", "NoSchedule"), "True"),
             node("d", "p4", taint("node.kubernetes.io/unschedulable", "", "NoSchedule"), "True"),
             node("e", "p4", json!({}), "Unknown"),
         ];
@@ -111,9 +112,8 @@ mod tests {
     }
 
     fn found(spec: &Value) -> String {
-        let requests = Map::from_iter([("nvidia.com/gpu".to_owned(), json!(8))]);
         let nodes = nodes();
-        nodes.candidates(&json!({"spec": spec}), &requests).iter().map(|node| node.name()).collect()
+        nodes.candidates(&json!({"spec": spec})).iter().map(|node| node.name()).collect()
     }
 
     fn affinity(requirement: &Value) -> Value {

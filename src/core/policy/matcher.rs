@@ -11,7 +11,7 @@ use crate::core::yaml::{Node, Span};
 
 use super::diagnostic::{Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
-use super::pattern::Pattern;
+use super::node_match::NodeMatch;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, all};
 use super::reader::{self, Fields};
@@ -26,8 +26,8 @@ pub(crate) struct Matcher {
     pub(crate) namespaces: Vec<String>,
     /// `Kind`, or `Kind.group`.
     pub(crate) owner_kinds: Vec<String>,
-    /// The `spec.providerID` of the nodes that the policy is for, where policies of several providers are in use.
-    pub(crate) provider_ids: Vec<Pattern>,
+    /// The nodes that the policy is for, where policies of several providers are in use.
+    pub(crate) nodes: Option<NodeMatch>,
     /// The engine evaluates it, because it reads values of the policy.
     pub(crate) when: Option<Interpolation>,
 }
@@ -87,7 +87,7 @@ impl Matcher {
         let labels = fields.optional("labels", read_labels);
         let namespaces = fields.optional("namespaces", read_namespaces);
         let owner_kinds = fields.optional("ownerKinds", read_owner_kinds);
-        let provider_ids = fields.optional("providerIDs", |node| reader::texts(node, "`providerIDs`"));
+        let nodes = fields.optional("nodes", NodeMatch::read);
         let when =
             fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
         fields.finish()?;
@@ -97,7 +97,7 @@ impl Matcher {
             labels: labels?.unwrap_or_default(),
             namespaces: namespaces?.unwrap_or_default(),
             owner_kinds: owner_kinds?.unwrap_or_default(),
-            provider_ids: provider_ids?.unwrap_or_default().iter().map(|text| Pattern::new(text)).collect(),
+            nodes: nodes?,
             when: when?,
         };
         // With `failurePolicy: Fail`, the pods that a policy matches do not start without the webhook.

@@ -159,6 +159,24 @@ fn fabric() -> Schema {
         .with("minProperties", 1)
 }
 
+/// The nodes for which a policy is.
+fn nodes() -> Schema {
+    let value = text().example("true");
+    Keys::default()
+        .optional(
+            "providerIDs",
+            texts().example(json!(["lab://*"])),
+            "The node has such a `spec.providerID`; `*` matches any text.",
+        )
+        .optional(
+            "labels",
+            keyed(Format::QualifiedName, value),
+            "The node has one of these labels; `*` matches any text.",
+        )
+        .schema()
+        .with("minProperties", 1)
+}
+
 fn matcher(complete: bool) -> Schema {
     let other_than_any = text().with("not", json!({"const": "*"}));
     let kind =
@@ -186,9 +204,9 @@ fn matcher(complete: bool) -> Schema {
             "One owner of the pod is of one of these kinds: `Kind`, or `Kind.group`.",
         )
         .optional(
-            "providerIDs",
-            texts().example(json!(["aws://*"])),
-            "The nodes have such a `spec.providerID`, where policies of several providers are in use; `*` matches any text.",
+            "nodes",
+            nodes(),
+            "The nodes of the policy, where policies of several providers are in use.",
         )
         .optional(
             "when",

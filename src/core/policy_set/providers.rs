@@ -1,15 +1,15 @@
 //! The choice of the provider for a pod, if policies of several providers are in use: the nodes tell.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::core::engine::{Reason, STAMP, requests};
+use crate::core::engine::{Reason, STAMP};
 use crate::core::nodes::{Node, Nodes};
 use crate::core::policy::{PodContext, Policy};
 
 /// The policies among these that are for the nodes which a pod can be scheduled to.
 ///
-/// Policies with `match.providerIDs` come first: of those, the providers of these nodes. If no node is of any of them,
-/// the policies without the key remain. A pod that was injected keeps its provider.
+/// Policies with `match.nodes` come first: those with such nodes. If no node is of any of them, the policies without the
+/// key remain. A pod that was injected keeps its provider.
 pub(super) fn for_nodes<'p>(
     mut policies: Vec<&'p Policy>,
     pod: &Value,
@@ -24,16 +24,15 @@ pub(super) fn for_nodes<'p>(
     let nodes = context.nodes.as_deref().filter(|nodes| !nodes.is_empty()).ok_or(Reason::NodesUnknown)?;
     let nodes = fitting(&policies, pod, nodes);
     let is_named = |policy: &Policy| {
-        let patterns = &policy.definition().matcher.provider_ids;
-        let named = |node: &&Node| patterns.iter().any(|pattern| pattern.matches(node.provider_id()));
-        !patterns.is_empty() && nodes.iter().any(named)
+        let wanted = policy.definition().matcher.nodes.as_ref();
+        wanted.is_some_and(|wanted| nodes.iter().any(|node| wanted.matches(node)))
     };
     let named: Vec<bool> = policies.iter().map(|policy| is_named(policy)).collect();
     let any = named.contains(&true);
     let mut named = named.into_iter();
     policies.retain(|policy| {
         let named = named.next().unwrap_or_default();
-        if any { named } else { policy.definition().matcher.provider_ids.is_empty() }
+        if any { named } else { policy.definition().matcher.nodes.is_none() }
     });
     Ok(policies)
 }
@@ -45,8 +44,7 @@ fn fitting<'n>(policies: &[&Policy], pod: &Value, nodes: &'n Nodes) -> Vec<&'n N
         let mut gpus = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
         gpus.any(|gpu| node.count(gpu) > 0)
     };
-    let requests = requests(pod);
-    let mut candidates = nodes.candidates(pod, requests.as_object().unwrap_or(&Map::new()));
+    let mut candidates = nodes.candidates(pod);
     candidates.retain(has_gpus);
     if candidates.is_empty() {
         candidates = nodes.iter().filter(has_gpus).collect();

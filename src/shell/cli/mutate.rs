@@ -125,7 +125,8 @@ fn load(arguments: &Arguments) -> anyhow::Result<(PolicySet, Vec<String>, Option
         !arguments.in_place || arguments.files.iter().all(|file| file != "-"),
         "`--in-place` edits files, and `-` is standard input"
     );
-    let sources = PolicySources::from(arguments.policies.clone()).read_once()?;
+    let by_nodes = arguments.nodes.are_given();
+    let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
     let policies = sources.compile()?;
     arguments.exit_policy.validate(&policies)?;
     ensure!(

@@ -28,6 +28,11 @@ pub(super) struct NodeArguments {
 }
 
 impl NodeArguments {
+    /// The nodes of a file, or of the cluster if there is none.
+    pub(super) fn of(file: Option<String>) -> Self {
+        Self { cluster: file.is_none(), nodes: file }
+    }
+
     pub(super) fn are_given(&self) -> bool {
         self.cluster || self.nodes.is_some()
     }

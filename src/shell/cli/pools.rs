@@ -17,7 +17,9 @@ use super::policy_sources::PolicyArguments;
 /// A pool is the nodes with the same GPUs and the same labels, as far as policies read them. Without a policy or a
 /// provider, all built-in policies are in use, and the nodes choose among them.
 #[derive(Debug, Args)]
-#[command(after_long_help = "Exit status: 0 nothing is wrong; 1 a pool has a problem; 2 bad usage, input or policy.")]
+#[command(
+    after_long_help = "Exit status: 0 nothing is wrong; 1 a pool has a problem; 2 bad usage, input or policy."
+)]
 pub(super) struct Arguments {
     /// The nodes: the output of `kubectl get nodes -o json` or `-o yaml`, or `-` for standard input [default: those of
     /// the cluster of `KUBECONFIG` or `~/.kube/config`]
@@ -39,7 +41,7 @@ enum Format {
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let nodes = NodeArguments::of(arguments.file.clone()).read(false)?.unwrap_or_default();
-    let sources = PolicySources { by_nodes: true, ..PolicySources::from(arguments.policies.clone()) };
+    let sources = PolicySources { by_nodes: true, ..arguments.policies.clone().into() };
     let loaded = sources.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));
     let origins = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };

@@ -19,6 +19,8 @@ use object::NodeObject;
 /// The duration of one watch, in seconds, after which the API server checks the permission again. A connection that no
 /// longer works is found five seconds later.
 const WATCH_SECONDS: u32 = 30;
+/// The nodes of a page of the list: reading a larger one would delay reviews that use the same thread.
+const PAGE: u32 = 100;
 /// The longest time without anything that is due.
 const IDLE: Duration = Duration::from_hours(1);
 /// The time within which a command has to have all nodes.
@@ -98,7 +100,7 @@ fn events(
     let nodes = Api::all(client.clone());
     async move {
         sleep(delay).await;
-        watcher(nodes, Config::default().timeout(WATCH_SECONDS))
+        watcher(nodes, Config::default().timeout(WATCH_SECONDS).page_size(PAGE))
     }
     .flatten_stream()
 }

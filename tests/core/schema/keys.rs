@@ -32,7 +32,7 @@ pub(crate) fn policy() -> Value {
                 "labels": {"role": "worker"},
                 "namespaces": ["team"],
                 "ownerKinds": ["Job", "Job.batch"],
-                "providerIDs": ["lab://*"],
+                "nodes": {"providerIDs": ["lab://*"], "labels": {"example.com/lab": "*"}},
                 "when": "${node[?'pool'].orValue('') != 'slow'}",
             },
             "parameters": {
@@ -107,7 +107,7 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 16] = [
+pub(crate) const MAPS: [(&str, &str); 17] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
@@ -115,6 +115,7 @@ pub(crate) const MAPS: [(&str, &str); 16] = [
     ("/$defs/spec/properties/fabric", "/spec/fabric"),
     ("/$defs/spec/properties/nodeLabels/additionalProperties", "/spec/nodeLabels/pool"),
     ("/$defs/match", "/spec/match"),
+    ("/$defs/match/properties/nodes", "/spec/match/nodes"),
     ("/$defs/message", "/spec/warnings/0"),
     ("/$defs/message", "/spec/refusals/0"),
     ("/$defs/settings", "/spec/settings/0"),

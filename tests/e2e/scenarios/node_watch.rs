@@ -10,7 +10,8 @@ use tokio::process::Command;
 use super::values;
 use crate::cluster::Cluster;
 use crate::control_plane::Beside;
-use crate::processes::Process;
+use crate::processes::{Process, outcome};
+use crate::workloads::{annotated_template, efa_devices, is_injected, pod};
 use crate::{eventually, kubelet, nodes};
 
 const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/fabric-injector-nodes";
@@ -21,6 +22,7 @@ const ADMIN_PORT: u16 = 18_080;
 async fn add(cluster: &Cluster, name: &str) {
     let devices = [("nvidia.com/gpu", 8), ("vpc.amazonaws.com/efa", 32)];
     nodes::add(&cluster.api, name, ("pool", "watched"), &devices).await;
+    nodes::heartbeat(&cluster.api).await;
 }
 
 /// What a server tells of itself.
@@ -53,6 +55,36 @@ async fn all_know(cluster: &Cluster) {
     assert_eq!(cluster.metric("fabric_injector_node_watch{state=\"watching\"}").await, servers);
 }
 
+/// A pod for the nodes of the test, of which no table knows anything.
+fn watched() -> Value {
+    let mut pod = pod("default", "watched", &annotated_template());
+    pod["spec"]["nodeSelector"] = json!({"pool": "watched"});
+    pod
+}
+
+/// Whether the devices of the pod are those of its nodes, and not assumed.
+async fn nodes_decide(cluster: &Cluster) -> bool {
+    let reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &watched()).await;
+    let assumed = reply.warnings.iter().any(|warning| warning.contains("is assumed"));
+    let reply = reply.ok();
+    assert!(is_injected(&reply), "{reply}");
+    !assumed && efa_devices(&reply) == "32"
+}
+
+/// The same with the nodes that `mutate` reads itself.
+async fn nodes_decide_for_mutate(cluster: &Cluster) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), watched().to_string()).unwrap();
+    let arguments = ["mutate", "--policy", "aws-efa", "--cluster", "-f", file.path().to_str().unwrap()];
+    let (succeeded, said) = outcome(&mut cluster.program(&arguments)).await;
+    assert!(succeeded && !said.contains("is assumed"), "{said}");
+    assert!(
+        said.contains("\"vpc.amazonaws.com/efa\":\"32\"")
+            || said.contains("\"vpc.amazonaws.com/efa\": \"32\""),
+        "{said}"
+    );
+}
+
 pub(super) async fn servers_know_the_nodes_as_long_as_they_may_read_them(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     all_know(cluster).await;
@@ -60,6 +92,8 @@ pub(super) async fn servers_know_the_nodes_as_long_as_they_may_read_them(cluster
         add(cluster, name).await;
         all_know(cluster).await;
     }
+    eventually("nodes decide", async || nodes_decide(cluster).await).await;
+    nodes_decide_for_mutate(cluster).await;
     cluster.api.delete(&format!("{NODES}/watched-0")).await.ok();
     all_know(cluster).await;
 
@@ -69,12 +103,13 @@ pub(super) async fn servers_know_the_nodes_as_long_as_they_may_read_them(cluster
     all_tell(cluster, "    hint: grant `get`, `list` and `watch` of nodes in a ClusterRole").await;
     assert_eq!(cluster.metric("fabric_injector_nodes ").await, 0);
     assert_eq!(cluster.metric("fabric_injector_node_watch{state=\"forbidden\"}").await, 2);
-    cluster.serves().await;
+    assert!(!nodes_decide(cluster).await, "pods are injected by default values");
 
     binding["metadata"] = json!({"name": "fabric-injector-nodes", "labels": binding["metadata"]["labels"],
         "annotations": binding["metadata"]["annotations"]});
     cluster.api.create(&binding).await.ok();
     all_know(cluster).await;
+    assert!(nodes_decide(cluster).await);
     cluster.api.delete(&format!("{NODES}/watched-1")).await.ok();
 }
 

@@ -127,7 +127,7 @@ pub(in crate::core::engine) fn candidates<'n>(
     let requests = requests.as_object().unwrap_or(&none);
     let gpus = definition.gpu_resources();
     let requested = |name: &String| requests.get(name).and_then(Value::as_i64).unwrap_or(0);
-    let mut candidates = nodes.candidates(pod, requests);
+    let mut candidates = nodes.candidates(pod);
     candidates.retain(|node| {
         gpus.iter().any(|name| node.count(name) > 0)
             && gpus.iter().all(|name| node.count(name) >= requested(name))

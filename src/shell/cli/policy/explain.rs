@@ -120,7 +120,8 @@ struct PodOf {
 pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let Arguments { values, sets, .. } = arguments;
     let policies = &arguments.policies();
-    if policies.is_empty() && values.is_none() {
+    let by_nodes = arguments.nodes.are_given();
+    if policies.is_empty() && values.is_none() && !by_nodes {
         bail!(
             "no policy is named; write `policy explain NAME`, or `--values FILE` with a provider enabled\n{}",
             available()?
@@ -130,7 +131,7 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
         no_manifest(name, policies)?;
     }
     let (policies, values, sets) = (policies.clone(), values.clone(), sets.clone());
-    let loaded = PolicySources { policies, values, sets, by_nodes: false }.load_with_origins()?;
+    let loaded = PolicySources { policies, values, sets, by_nodes }.load_with_origins()?;
     loaded.notes.iter().for_each(|note| output.message(note));
     let sources = Sources { values: loaded.values.as_ref(), sets: &loaded.sets };
     if arguments.files.is_empty() && arguments.review.is_none() {

@@ -75,8 +75,8 @@ pub(super) struct Known {
     /// The time of the next snapshot, if there is something new.
     due: Option<Instant>,
     published: Instant,
-    /// True if texts may be unused.
-    has_dropped: bool,
+    /// The changed nodes since unused texts were dropped.
+    changes: usize,
 }
 
 impl Known {
@@ -90,7 +90,7 @@ impl Known {
             failed: now,
             due: Some(now),
             published: now,
-            has_dropped: false,
+            changes: 0,
         }
     }
 
@@ -105,7 +105,7 @@ impl Known {
                 let listed = std::mem::take(&mut self.listed);
                 if listed != self.nodes {
                     self.nodes = listed;
-                    self.changed(now);
+                    self.changed(self.nodes.len(), now);
                 }
                 self.turn(WatchState::Watching, None, now);
             }
@@ -113,13 +113,13 @@ impl Known {
                 let node = self.read(&object);
                 let before = self.nodes.insert(node.name().to_owned(), Arc::clone(&node));
                 if before.is_none_or(|before| !Arc::ptr_eq(&before, &node)) {
-                    self.changed(now);
+                    self.changed(1, now);
                 }
             }
             Event::Delete(object) => {
                 let name = object.node["metadata"]["name"].as_str().unwrap_or_default();
                 if self.nodes.remove(name).is_some() {
-                    self.changed(now);
+                    self.changed(1, now);
                 }
             }
         }
@@ -134,8 +134,8 @@ impl Known {
         }
     }
 
-    fn changed(&mut self, now: Instant) {
-        self.has_dropped = true;
+    fn changed(&mut self, nodes: usize, now: Instant) {
+        self.changes += nodes;
         self.due.get_or_insert(now.max(self.published + INTERVAL));
     }
 
@@ -176,9 +176,10 @@ impl Known {
         let are_used = matches!(self.state, WatchState::Watching | WatchState::Stale);
         let nodes = are_used.then(|| Arc::new(self.nodes()));
         publish(Watched { state: self.state, nodes, error: self.error.clone() });
-        // The snapshot before had the nodes that are gone.
-        if std::mem::take(&mut self.has_dropped) {
+        // Not each time, because all texts are looked at. The snapshot before had the nodes that are gone.
+        if self.changes >= self.nodes.len() {
             self.texts.drop_unused();
+            self.changes = 0;
         }
     }
 
