@@ -14,17 +14,18 @@ use core::time::Duration;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::core::engine::STAMP;
+use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 
-pub use namespaces::probe_namespace;
 pub use probe::{DryRun, Probe};
-pub use release::{Release, WEBHOOK};
+pub use release::Release;
 
 /// An object or a list; `null` if there is none, a sentence if it cannot be read.
 pub type Read<T = Value> = Result<T, String>;
 
 /// The outcome of a check.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     Ok,
@@ -39,8 +40,8 @@ pub struct Line {
     pub check: &'static str,
     pub status: Status,
     pub seen: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    /// Empty if there is nothing to do.
+    pub remedy: String,
 }
 
 /// What was read of a cluster.
@@ -61,8 +62,6 @@ pub struct Facts {
     pub policies: Read<PolicySet>,
     /// ValidatingAdmissionPolicy and binding of the guard.
     pub guard: [Read; 2],
-    /// The same for the token of the servers.
-    pub token: [Read; 2],
     /// `/readyz?verbose` of a server.
     pub ready: Read<String>,
     /// `/policies` of a server.
@@ -88,55 +87,65 @@ pub struct Certificate {
 /// Examines an installation: `wanted` is the name of the release or of its objects.
 pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> {
     let release = Release::find(&facts.webhooks, &facts.deployments, wanted);
-    let mut lines = vec![release::kubernetes(&facts.version), release::servers(facts, &release)];
-    lines.extend(release::version(&release));
-    lines.push(registration::webhook(facts, &release));
-    lines.push(registration::endpoints(facts, &release));
-    lines.push(registration::certificate(facts, &release));
-    lines.push(registration::conditions(facts, &release));
-    lines.push(registration::guard(facts, &release));
-    lines.extend(registration::token(facts, &release));
-    lines.push(servers::policies(facts, &release));
-    lines.extend(servers::state(facts));
-    // The nodes of the cluster come here.
-    lines.push(namespaces::pod_security(facts, &release));
-    lines.push(namespaces::other_webhooks(facts, &release));
-    lines.push(probe::line(facts, &release, probe));
-    lines
+    let seen = Seen { facts, release, probe };
+    let checks: [(&'static str, fn(&Seen<'_>) -> Found); 13] = [
+        ("kubernetes", release::kubernetes),
+        ("release", release::servers),
+        ("version", release::version),
+        ("webhook", registration::webhook),
+        ("endpoints", registration::endpoints),
+        ("certificate", registration::certificate),
+        ("conditions", registration::conditions),
+        ("guard", registration::guard),
+        ("policies", servers::policies),
+        ("servers", servers::state),
+        // The nodes of the cluster come here.
+        ("pod-security", namespaces::pod_security),
+        ("other-webhooks", namespaces::other_webhooks),
+        ("pod", probe::examine),
+    ];
+    let line = |(check, examine): (&'static str, fn(&Seen<'_>) -> Found)| {
+        let (status, seen, remedy) = examine(&seen).unwrap_or_else(|unmade| unmade);
+        Line { check, status, seen, remedy }
+    };
+    checks.map(line).into()
 }
 
-impl Line {
-    fn new(check: &'static str, status: Status, seen: impl Into<String>, remedy: &str) -> Self {
-        let remedy = (!remedy.is_empty()).then(|| remedy.to_owned());
-        Self { check, status, seen: seen.into(), remedy }
-    }
+/// What a check examines.
+struct Seen<'f> {
+    facts: &'f Facts,
+    release: Release<'f>,
+    probe: &'f Probe,
+}
 
-    fn ok(check: &'static str, seen: impl Into<String>) -> Self {
-        Self::new(check, Status::Ok, seen, "")
-    }
+/// The outcome of a check, what was seen, and the remedy.
+type Finding = (Status, String, String);
+/// What a check found, or why it cannot be made.
+type Found = Result<Finding, Finding>;
 
-    fn warn(check: &'static str, seen: impl Into<String>, remedy: &str) -> Self {
-        Self::new(check, Status::Warn, seen, remedy)
-    }
+fn ok(seen: impl Into<String>) -> Found {
+    Ok((Status::Ok, seen.into(), String::new()))
+}
 
-    fn fail(check: &'static str, seen: impl Into<String>, remedy: &str) -> Self {
-        Self::new(check, Status::Fail, seen, remedy)
-    }
+fn warn(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
+    Ok((Status::Warn, seen.into(), remedy.into()))
+}
 
-    /// A check without the object that it needs.
-    fn unread(check: &'static str, error: &str) -> Self {
-        let remedy = if is_forbidden(error) {
-            "grant this right to the user who runs the check; a Role or ClusterRole that only reads is enough"
-        } else {
-            ""
-        };
-        Self::warn(check, format!("not checked: {error}"), remedy)
-    }
+fn fail(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
+    Ok((Status::Fail, seen.into(), remedy.into()))
+}
 
-    /// A check of an installation that was not found.
-    fn without(check: &'static str, what: &str) -> Self {
-        Self::warn(check, format!("not checked: {what} was not found"), "")
-    }
+/// A check without the object that it needs.
+#[allow(clippy::ptr_arg, reason = "for `map_err`")]
+fn unread(error: &String) -> Finding {
+    let right = "grant this right to the user who runs the check; it only reads, and creates nothing";
+    let remedy = if is_forbidden(error) { right } else { "" };
+    (Status::Warn, format!("not checked: {error}"), remedy.to_owned())
+}
+
+/// A check of an object that was not found, which another line reports.
+fn absent(what: &str) -> Finding {
+    unread(&format!("{what} was not found"))
 }
 
 /// Returns whether RBAC is the reason for an error.
@@ -144,12 +153,43 @@ fn is_forbidden(error: &str) -> bool {
     error.contains(r#"" cannot "#) && error.contains(r#" resource ""#)
 }
 
-fn items(list: &Value) -> impl Iterator<Item = &Value> {
-    list["items"].as_array().into_iter().flatten()
+impl<'f> Seen<'f> {
+    fn webhook(&self) -> Result<&'f Value, Finding> {
+        self.release.webhook.ok_or_else(|| absent("the webhook"))
+    }
+
+    fn deployment(&self) -> Result<&'f Value, Finding> {
+        self.release.deployment.ok_or_else(|| absent("the Deployment"))
+    }
+
+    fn policies(&self) -> Result<&'f PolicySet, Finding> {
+        let unread = |error: &String| match is_forbidden(error) {
+            true => unread(error),
+            false => absent("a policy that can be loaded"),
+        };
+        self.facts.policies.as_ref().map_err(unread)
+    }
+
+    /// The policies that inject pods in this cluster: where the nodes choose the provider, that of the dry run.
+    fn chosen(&self, policies: &'f PolicySet) -> impl Iterator<Item = &'f Policy> {
+        let pod = self.facts.dry_run.as_ref().ok().and_then(|dry_run| dry_run.result.as_ref().ok());
+        let stamp = pod.map_or("", |pod| text(&pod["metadata"]["annotations"], STAMP));
+        let known = policies.policies().iter().find(|policy| policy.stamp() == stamp);
+        let chooses = policies.several_providers && known.is_some();
+        policies.policies().iter().filter(move |policy| !chooses || policy.stamp() == stamp)
+    }
+}
+
+fn list<'v>(object: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+    object[key].as_array().into_iter().flatten()
+}
+
+fn text<'v>(object: &'v Value, key: &str) -> &'v str {
+    object[key].as_str().unwrap_or_default()
 }
 
 fn name(object: &Value) -> &str {
-    object["metadata"]["name"].as_str().unwrap_or_default()
+    text(&object["metadata"], "name")
 }
 
 /// Names in backticks, the first of many.

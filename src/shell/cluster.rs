@@ -17,7 +17,7 @@ mod rotation;
 mod secret;
 mod watch;
 
-pub(crate) use installation::{Examined, examine};
+pub(crate) use installation::examine;
 pub use nodes::NodeWatch;
 pub(crate) use nodes::{STALE_FOR, WatchState, Watched, list_nodes};
 pub(crate) use reconciler::{KeyPairs, is_conflict};

@@ -1,7 +1,5 @@
 //! The creation of a pod as a dry run, which passes through registration, Service, certificate and policy.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value, json};
 
 use crate::core::admission::{UNCHANGED, WOULD_BE_INJECTED};
@@ -10,8 +8,8 @@ use crate::core::policy::{PodContext, Policy};
 use crate::core::policy_set::{PolicySet, mutate};
 use crate::core::validate;
 
-use super::namespaces::selects;
-use super::{Facts, Line, Release, is_forbidden, items, name};
+use super::namespaces::{selects, takes};
+use super::{Found, Read, Release, Seen, fail, is_forbidden, list, name, ok, unread};
 
 /// The choices of the user for the pod.
 #[derive(Debug, Clone, Default)]
@@ -35,55 +33,70 @@ pub struct DryRun {
 }
 
 impl Probe {
-    /// A pod that one of the policies injects, on a node that it knows, with the choices of the user. It complies with
-    /// the restricted Pod Security Standard, so that every namespace admits it. `None` if no policy injects such a pod.
+    /// The namespace of the pod: without a choice, `default` if the webhook gets its pods, else the first such namespace,
+    /// of those that the first policy takes.
+    pub fn namespace(
+        &self,
+        release: &Release<'_>,
+        namespaces: &Read,
+        policies: &PolicySet,
+    ) -> Option<String> {
+        let (None, Ok(namespaces), Some(webhook)) = (&self.namespace, namespaces, release.webhook) else {
+            return Some(self.namespace.clone().unwrap_or_else(|| "default".to_owned()));
+        };
+        let known = list(namespaces, "items").filter(|one| selects(&webhook["webhooks"][0], one)).map(name);
+        let taken = known.filter(|name| policies.policies().first().is_none_or(|policy| takes(policy, name)));
+        taken.min_by_key(|name| (*name != "default", *name)).map(str::to_owned)
+    }
+
+    /// A pod that one of the policies injects, on a node that it knows, with the choices of the user. `None` if no policy
+    /// injects such a pod.
     pub fn pod(&self, policies: &PolicySet, namespace: &str) -> Option<Value> {
-        let providers = policies.policies().iter().map(|policy| &policy.definition().provider);
-        // Where the nodes choose the provider, the pod must not select those of one.
-        let selects_nodes = providers.collect::<BTreeSet<_>>().len() == 1;
         let is_chosen = !self.annotations.is_empty() || self.gpu_resource.is_some();
+        // Where the nodes choose the provider, the pod must not select those of one.
+        let selects_nodes = !is_chosen && !policies.several_providers;
         let context = PodContext { namespace: Some(namespace.to_owned()), ..PodContext::default() };
         let is_injected =
             |pod: &Value| matches!(mutate(policies, pod.clone(), &context).outcome, Outcome::Mutated(_));
-        let pods = policies.policies().iter().map(|policy| self.pod_of(policy, selects_nodes && !is_chosen));
-        pods.into_iter().find(|pod| is_chosen || !selects_nodes || is_injected(pod))
+        let mut pods = policies.policies().iter().map(|policy| self.pod_of(policy, selects_nodes));
+        pods.find(|pod| !selects_nodes || is_injected(pod))
     }
 
+    /// A pod that complies with the restricted Pod Security Standard, so that every namespace admits it.
     fn pod_of(&self, policy: &Policy, selects_nodes: bool) -> Value {
-        let sample = validate::sample(policy);
-        let map = |pairs: &[(String, String)], otherwise: &Value| match pairs {
-            [] => otherwise.clone(),
-            pairs => {
-                pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect::<Map<_, _>>().into()
-            }
+        let mut sample = validate::sample(policy);
+        let map = |pairs: &[(String, String)]| -> Map<String, Value> {
+            pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
         };
-        let limits = match &self.gpu_resource {
-            Some(resource) => json!({resource: "8"}),
-            None => sample["spec"]["containers"][0]["resources"]["limits"].clone(),
-        };
-        let known = if selects_nodes { &sample["spec"]["nodeSelector"] } else { &Value::Null };
+        if !self.annotations.is_empty() {
+            sample["metadata"]["annotations"] = map(&self.annotations).into();
+        }
+        if let Some(resource) = &self.gpu_resource {
+            sample["spec"]["containers"][0]["resources"]["limits"] = json!({resource: "8"});
+        }
+        if !self.node_selector.is_empty() || !selects_nodes {
+            sample["spec"]["nodeSelector"] = map(&self.node_selector).into();
+        }
+        let (metadata, spec) = (&sample["metadata"], &sample["spec"]);
         json!({
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
                 "generateName": "fabric-injector-check-",
-                "annotations": map(&self.annotations, &sample["metadata"]["annotations"]),
-                "labels": sample["metadata"]["labels"],
+                "annotations": metadata["annotations"],
+                "labels": metadata["labels"],
             },
             "spec": {
                 "restartPolicy": "Never",
-                "nodeSelector": map(&self.node_selector, known),
+                "nodeSelector": spec["nodeSelector"],
                 "automountServiceAccountToken": false,
-                "securityContext": {
-                    // Without `runAsUser`: OpenShift refuses a user that is not of the namespace.
-                    "runAsNonRoot": true,
-                    "seccompProfile": {"type": "RuntimeDefault"},
-                },
+                // Without `runAsUser`: OpenShift refuses a user that is not of the namespace.
+                "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
                 "containers": [{
                     "name": "main",
                     // A dry run pulls no image.
                     "image": "registry.k8s.io/pause",
-                    "resources": {"limits": limits},
+                    "resources": spec["containers"][0]["resources"],
                     "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
                 }],
             },
@@ -91,96 +104,67 @@ impl Probe {
     }
 }
 
-pub(super) fn line(facts: &Facts, release: &Release<'_>, probe: &Probe) -> Line {
-    const CHECK: &str = "pod";
-    let dry_run = match &facts.dry_run {
-        Ok(dry_run) => dry_run,
-        Err(error) => return Line::unread(CHECK, error),
-    };
-    let DryRun { namespace, result, warnings } = dry_run;
+pub(super) fn examine(seen: &Seen<'_>) -> Found {
+    let DryRun { namespace, result, warnings } = seen.facts.dry_run.as_ref().map_err(unread)?;
     let own = warnings.iter().filter(|warning| warning.starts_with("fabric-injector: "));
     let said: String = own.map(|warning| format!("\n{warning}")).collect();
-    let audited = warnings.iter().find_map(|warning| warning.strip_prefix(UNCHANGED));
-    let place = format!("of a dry run in the namespace `{namespace}`");
+    let place = format!("the pod of a dry run in the namespace `{namespace}`");
+    let has_reason = "the warning has the reason";
     let pod = match result {
         Ok(pod) => pod,
-        Err(message) if is_forbidden(message) || is_no_namespace(message) => {
-            return Line::unread(CHECK, message);
+        Err(message)
+            if is_forbidden(message) || message == &format!("namespaces \"{namespace}\" not found") =>
+        {
+            return Err(unread(message));
         }
         Err(message) => {
-            let remedy = "the message names who rejects it: a failed call of the webhook, Pod Security, a quota, or another \
-                          admission policy";
-            return Line::fail(
-                CHECK,
-                format!("the API server rejects the pod {place}: {message}{said}"),
-                remedy,
-            );
+            let remedy = "the message names who rejects it: a failed call of the webhook, Pod Security, a quota, or \
+                          another admission policy";
+            return fail(format!("the API server rejects {place}: {message}{said}"), remedy);
         }
     };
-    if pod["metadata"]["annotations"][SKIPPED].is_string() {
-        return Line::fail(
-            CHECK,
-            format!("a policy leaves the pod {place} alone{said}"),
-            "the warning has the reason",
-        );
-    }
-    match (audited.map(|audited| audited.strip_prefix(WOULD_BE_INJECTED)), probe.audit) {
-        (Some(None), _) => {
-            return Line::fail(
-                CHECK,
-                format!("the pod {place} would not be injected{said}"),
-                "the warning has the reason",
-            );
+    let stamp = |key: &str| pod["metadata"]["annotations"][key].as_str();
+    let audited = warnings.iter().find_map(|warning| warning.strip_prefix(UNCHANGED));
+    match (stamp(STAMP), audited.map(|audited| audited.strip_prefix(WOULD_BE_INJECTED))) {
+        (None, Some(Some(_))) if !seen.probe.audit => fail(
+            format!("{place} is not injected: the webhook is in audit mode, and changes no pod"),
+            "use `--audit` to check what it would do",
+        ),
+        (None, Some(Some(by))) => {
+            ok(format!("audit mode: without it, {place} would be injected by {by}{said}"))
         }
-        (Some(Some(_)), false) => {
-            let seen =
-                format!("the pod {place} is not injected: the webhook is in audit mode, and changes no pod");
-            return Line::fail(CHECK, seen, "use `--audit` to check what it would do");
+        (Some(by), _) if seen.probe.audit => fail(
+            format!("{place} is injected by {by}: the webhook is not in audit mode"),
+            "set `webhook.mode=audit`, or leave `--audit` out",
+        ),
+        (Some(by), _) => ok(format!("{place} is injected by {by}{said}")),
+        (None, Some(None)) => fail(format!("{place} would not be injected{said}"), has_reason),
+        (None, None) if stamp(SKIPPED).is_some() => {
+            fail(format!("{place} is left alone by the policy{said}"), has_reason)
         }
-        (Some(Some(stamp)), true) => {
-            let seen = format!("audit mode: without it, the pod {place} would be injected by {stamp}{said}");
-            return Line::ok(CHECK, seen);
+        (None, None) => {
+            let seen_so = format!("{place} is not injected: it has no annotation `{STAMP}`{said}");
+            fail(seen_so, if said.is_empty() { uncalled(seen, namespace) } else { has_reason.to_owned() })
         }
-        (None, _) => {}
     }
-    let Some(stamp) = pod["metadata"]["annotations"][STAMP].as_str() else {
-        let seen =
-            format!("the pod {place} is not injected: it comes back without the annotation `{STAMP}`{said}");
-        return Line::fail(CHECK, seen, &uncalled(facts, release, namespace, !said.is_empty()));
-    };
-    if probe.audit {
-        let seen = format!("the pod {place} is injected by {stamp}: the webhook is not in audit mode");
-        return Line::fail(CHECK, seen, "set `webhook.mode=audit`, or leave `--audit` out");
-    }
-    Line::ok(CHECK, format!("the pod {place} is injected by {stamp}{said}"))
-}
-
-fn is_no_namespace(message: &str) -> bool {
-    message.starts_with("namespaces ") && message.ends_with(" not found")
 }
 
 /// The known causes for a pod without a trace of the webhook. The API server does not report to a client which webhooks
 /// it called, nor that it ignored a failed call.
-fn uncalled(facts: &Facts, release: &Release<'_>, namespace: &str, was_called: bool) -> String {
-    if was_called {
-        return "the warning has the reason".to_owned();
-    }
-    let Some(webhook) = release.webhook else { return "see the line `webhook`".to_owned() };
+fn uncalled(seen: &Seen<'_>, namespace: &str) -> String {
+    let Some(webhook) = seen.release.webhook else { return "see the line `webhook`".to_owned() };
     let entry = &webhook["webhooks"][0];
-    let mut namespaces = facts.namespaces.iter().flat_map(items);
-    let labels = namespaces.find(|one| name(one) == namespace).map(|one| &one["metadata"]["labels"]);
-    if labels.is_some_and(|labels| !selects(&entry["namespaceSelector"], labels)) {
-        return format!(
-            "the `namespaceSelector` of `{}` excludes the namespace `{namespace}`: choose another one with `--namespace`",
-            name(webhook)
-        );
-    }
+    let mut namespaces = seen.facts.namespaces.iter().flat_map(|all| list(all, "items"));
+    let excludes = |one: &Value| name(one) == namespace && !selects(entry, one);
     let unmet = "the pod does not meet the conditions of the webhook, or no policy matches it";
-    if entry["failurePolicy"] == "Ignore" {
-        return format!(
-            "a failed call was ignored (`failurePolicy: Ignore`), whose cause is in the lines `endpoints` and \
-             `certificate`; or {unmet}"
-        );
+    if namespaces.any(excludes) {
+        let selector =
+            format!("the `namespaceSelector` of `{}` excludes the namespace `{namespace}`", name(webhook));
+        format!("{selector}: choose another one with `--namespace`")
+    } else if entry["failurePolicy"] == "Ignore" {
+        let ignored = "a failed call was ignored (`failurePolicy: Ignore`)";
+        format!("{ignored}, whose cause is in the lines `endpoints` and `certificate`; or {unmet}")
+    } else {
+        unmet.to_owned()
     }
-    unmet.to_owned()
 }

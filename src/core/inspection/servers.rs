@@ -2,74 +2,45 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
-
 use crate::core::policy::Policy;
 
-use super::{Facts, Line, Release, is_forbidden, names};
+use super::{Found, Seen, Status, fail, is_forbidden, list, names, ok, text, unread, warn};
 
 /// Compares the policies that this version loads with those that a server has in use.
-pub(super) fn policies(facts: &Facts, release: &Release<'_>) -> Line {
-    const CHECK: &str = "policies";
-    if release.deployment.is_none() {
-        return Line::without(CHECK, "the Deployment");
+pub(super) fn policies(seen: &Seen<'_>) -> Found {
+    seen.deployment()?;
+    if let Err(error) = &seen.facts.policies
+        && !is_forbidden(error)
+    {
+        let remedy =
+            "`fabric-injector policy check` shows each error; a server keeps the policies from before";
+        return fail(format!("cannot be loaded: {error}"), remedy);
     }
-    let loaded = match &facts.policies {
-        Ok(loaded) => loaded,
-        Err(error) if is_forbidden(error) => return Line::unread(CHECK, error),
-        Err(error) => {
-            let remedy =
-                "`fabric-injector policy check` shows each error; a server keeps the policies from before";
-            return Line::fail(CHECK, format!("cannot be loaded: {error}"), remedy);
-        }
-    };
-    let loaded: BTreeSet<String> =
-        loaded.policies().iter().map(|policy| Policy::stamp(policy).to_owned()).collect();
-    let shown = |stamps: &BTreeSet<String>| names(stamps.iter().map(String::as_str));
-    let in_use = match &facts.in_use {
-        Ok(in_use) => in_use,
-        Err(error) => {
-            let line = Line::unread(CHECK, error);
-            return Line {
-                seen: format!("{} can be loaded; of the server {}", shown(&loaded), line.seen),
-                ..line
-            };
-        }
-    };
-    let text = |policy: &Value, key: &str| policy[key].as_str().unwrap_or_default().to_owned();
-    let in_use = in_use["policies"].as_array().into_iter().flatten();
-    let in_use: BTreeSet<String> =
+    let loaded: BTreeSet<&str> = seen.policies()?.policies().iter().map(Policy::stamp).collect();
+    let in_use = list(seen.facts.in_use.as_ref().map_err(unread)?, "policies");
+    let in_use: Vec<String> =
         in_use.map(|policy| format!("{}@{}", text(policy, "name"), text(policy, "digest"))).collect();
+    let in_use: BTreeSet<&str> = in_use.iter().map(String::as_str).collect();
     if loaded == in_use {
-        return Line::ok(CHECK, format!("{} in use", shown(&loaded)));
+        return ok(format!("{} in use", names(loaded)));
     }
-    let seen = format!("a server has {} in use, and the ConfigMaps have {}", shown(&in_use), shown(&loaded));
-    let remedy = "after a change, wait a minute for the kubelet to update the files; else see the line `servers` and the \
-                  log for `reload failed`";
-    Line::warn(CHECK, seen, remedy)
+    warn(
+        format!("a server has {} in use, and the ConfigMaps have {}", names(in_use), names(loaded)),
+        "after a change, wait a minute for the kubelet to update the files; else see the log for `reload failed`",
+    )
 }
 
 /// The checks of a server that do not pass.
-pub(super) fn state(facts: &Facts) -> Vec<Line> {
-    const CHECK: &str = "servers";
-    let text = match &facts.ready {
-        Ok(text) => text,
-        Err(error) => return vec![Line::unread(CHECK, error)],
-    };
-    let mut lines: Vec<Line> = Vec::new();
-    for line in text.lines() {
-        if let Some(reported) = line.strip_prefix("[-]") {
-            lines.push(Line::fail(CHECK, format!("a server reports {reported}"), ""));
-        } else if let Some(reported) = line.strip_prefix("[!]") {
-            // The server is ready all the same.
-            lines.push(Line::warn(CHECK, format!("a server reports {reported}"), ""));
-        } else if let (Some(detail), Some(last)) = (line.strip_prefix("    "), lines.last_mut()) {
-            last.seen.push_str(&format!("\n{detail}"));
-        }
+pub(super) fn state(seen: &Seen<'_>) -> Found {
+    let report = seen.facts.ready.as_ref().map_err(unread)?;
+    let is_passed = |line: &&str| line.starts_with("[+]") || line.ends_with("ready");
+    let problems: Vec<&str> = report.lines().filter(|line| !is_passed(line)).collect();
+    if problems.is_empty() {
+        let checks: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("[+]")).collect();
+        return ok(format!("a server reports {}", checks.join("; ")));
     }
-    if lines.is_empty() {
-        let checks = text.lines().filter_map(|line| line.strip_prefix("[+]")).collect::<Vec<_>>().join("; ");
-        lines.push(Line::ok(CHECK, format!("a server reports {checks}")));
-    }
-    lines
+    let is_down = problems.iter().any(|line| line.starts_with("[-]"));
+    let status = if is_down { Status::Fail } else { Status::Warn };
+    let remedy = "see the log of the servers".to_owned();
+    Ok((status, format!("a server reports\n{}", problems.join("\n")), remedy))
 }

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 
 use crate::core::inspection::{Line, Probe, Status};
-use crate::shell::cluster::{Examined, examine};
+use crate::shell::cluster::examine;
 
 use super::ExitStatus;
 use super::output::Output;
@@ -64,18 +64,15 @@ enum Format {
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.context("the runtime cannot be started")?;
-    let examined = Examined {
-        context: arguments.context.clone(),
-        name: arguments.name.clone(),
-        probe: Probe {
-            namespace: arguments.namespace.clone(),
-            annotations: arguments.annotations.clone(),
-            gpu_resource: arguments.gpu_resource.clone(),
-            node_selector: arguments.node_selector.clone(),
-            audit: arguments.audit,
-        },
+    let probe = Probe {
+        namespace: arguments.namespace.clone(),
+        annotations: arguments.annotations.clone(),
+        gpu_resource: arguments.gpu_resource.clone(),
+        node_selector: arguments.node_selector.clone(),
+        audit: arguments.audit,
     };
-    let lines = runtime.block_on(examine(&examined))?;
+    let (context, name) = (arguments.context.as_deref(), arguments.name.as_deref());
+    let lines = runtime.block_on(examine(context, name, &probe))?;
     let text = match arguments.output {
         Format::Text => lines.iter().map(text).collect(),
         Format::Json => serde_json::to_string_pretty(&json!({"version": VERSION, "checks": lines}))? + "\n",
@@ -92,7 +89,7 @@ fn text(Line { check, status, seen, remedy }: &Line) -> String {
         Status::Warn => "warn",
         Status::Fail => "fail",
     };
-    let remedy = remedy.as_ref().map(|remedy| format!("\nremedy: {remedy}")).unwrap_or_default();
+    let remedy = if remedy.is_empty() { String::new() } else { format!("\nremedy: {remedy}") };
     let below = format!("\n{:22}", "");
     format!("{status:<6}{check:<16}{}\n", format!("{seen}{remedy}").replace('\n', &below))
 }

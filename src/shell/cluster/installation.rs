@@ -3,18 +3,15 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, anyhow, bail, ensure};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::Request;
 use kube::Client;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Duration, timeout};
 
-use crate::core::inspection::{
-    Certificate, DryRun, Facts, Line, Probe, Read, Release, inspect, probe_namespace,
-};
+use crate::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Read, Release, inspect};
 use crate::core::policy_set::PolicySet;
 use crate::core::registration::{ca_bundle, service};
 use crate::shell::builtin;
@@ -28,104 +25,89 @@ use super::dry_run::dry_run;
 /// The time within which the API server has to answer each request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
+const NOT_FOUND: u16 = 404;
+const FORBIDDEN: u16 = 403;
 
-/// The installation to examine.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Examined {
-    /// The context of the kubeconfig.
-    pub(crate) context: Option<String>,
-    /// The name of the release or of its objects.
-    pub(crate) name: Option<String>,
-    pub(crate) probe: Probe,
-}
-
-/// Reads the cluster and examines the installation. Fails if no API server answers.
-pub(crate) async fn examine(examined: &Examined) -> anyhow::Result<Vec<Line>> {
-    let client = match &examined.context {
+/// Reads the cluster of a context, and examines the installation of this name. Fails if no API server answers.
+pub(crate) async fn examine(
+    context: Option<&str>,
+    name: Option<&str>,
+    probe: &Probe,
+) -> anyhow::Result<Vec<Line>> {
+    let reader = Reader(match context {
         Some(context) => client_of(context).await?,
         None => client().await?,
+    });
+    let version = match reader.text("/version").await {
+        Err((status, message)) if status != FORBIDDEN => bail!("the API server cannot be reached: {message}"),
+        _ => reader.get("/version").await,
     };
-    let version = match request(&client, "/version").await {
-        Err(Failure::Status(403, message)) => Err(message),
-        Err(Failure::Status(_, message) | Failure::NoAnswer(message)) => {
-            bail!("the API server cannot be reached: {message}")
-        }
-        Ok(version) => Ok(version),
-    };
-    let reader = Reader(client);
     let webhooks = reader.get(&format!("{REGISTRATION}/mutatingwebhookconfigurations")).await;
-    let deployments = reader.deployments(&webhooks, examined.name.as_deref()).await;
-    let facts = reader.facts(version, webhooks, deployments, examined).await;
-    Ok(inspect(&facts, examined.name.as_deref(), &examined.probe))
-}
-
-/// A request without the object that it asks for.
-enum Failure {
-    /// The status of HTTP, and the message of the API server.
-    Status(u16, String),
-    NoAnswer(String),
-}
-
-async fn request<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, Failure> {
-    let request =
-        Request::get(path).body(Vec::new()).map_err(|error| Failure::NoAnswer(error.to_string()))?;
-    answered(client.request(request)).await
-}
-
-async fn answered<T>(answer: impl Future<Output = Result<T, kube::Error>>) -> Result<T, Failure> {
-    match timeout(REQUEST_TIMEOUT, answer).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) => Err(Failure::Status(status.code, status.message.clone())),
-        Ok(Err(error)) => Err(Failure::NoAnswer(cause(&error))),
-        Err(_) => Err(Failure::NoAnswer("the API server did not answer within 10s".to_owned())),
-    }
+    let deployments = reader.deployments(&webhooks, name).await;
+    let facts = reader.facts(version, webhooks, deployments, name, probe).await;
+    Ok(inspect(&facts, name, probe))
 }
 
 struct Reader(Client);
 
 impl Reader {
+    /// The body of an answer, or the status with the message of the API server; 0 without an answer.
+    async fn text(&self, path: &str) -> Result<String, (u16, String)> {
+        let answer = async {
+            let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+            self.0.request_text(request).await
+        };
+        match timeout(REQUEST_TIMEOUT, answer).await {
+            Ok(Ok(text)) => Ok(text),
+            Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
+            Ok(Err(error)) => Err((0, cause(&error))),
+            Err(_) => Err((0, "the API server did not answer within 10s".to_owned())),
+        }
+    }
+
     /// An object or a list; `null` if there is none.
     async fn get(&self, path: &str) -> Read {
-        match request(&self.0, path).await {
-            Ok(value) => Ok(value),
-            Err(Failure::Status(404, _)) => Ok(Value::Null),
-            Err(Failure::Status(_, message) | Failure::NoAnswer(message)) => Err(message),
+        match self.text(path).await {
+            Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{path} is not JSON: {error}")),
+            Err((NOT_FOUND, _)) => Ok(Value::Null),
+            Err((_, message)) => Err(message),
         }
     }
 
     /// The Deployments that may be the servers: those of the Service's namespace, so that a right in it is enough.
     async fn deployments(&self, webhooks: &Read, name: Option<&str>) -> Read {
-        let none = Ok(Value::Null);
-        let namespace = Release::find(webhooks, &none, name).namespace();
+        let namespace = Release::find(webhooks, &Ok(Value::Null), name).namespace().map(str::to_owned);
         let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
         let selector = "labelSelector=app.kubernetes.io%2Fcomponent%3Dwebhook";
         self.get(&format!("/apis/apps/v1{within}/deployments?{selector}")).await
     }
 
-    async fn facts(&self, version: Read, webhooks: Read, deployments: Read, examined: &Examined) -> Facts {
-        let release = Release::find(&webhooks, &deployments, examined.name.as_deref());
+    async fn facts(
+        &self,
+        version: Read,
+        webhooks: Read,
+        deployments: Read,
+        name: Option<&str>,
+        probe: &Probe,
+    ) -> Facts {
+        let release = Release::find(&webhooks, &deployments, name);
         let namespaces = self.get("/api/v1/namespaces").await;
-        let policies = self.policies(&release).await.map_err(|error| format!("{error:#}"));
-        let endpoints = match release.service() {
-            Some((name, namespace)) => {
-                let selector = format!("labelSelector=kubernetes.io%2Fservice-name%3D{name}");
-                self.get(&format!(
-                    "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices?{selector}"
-                ))
-                .await
-            }
-            None => Ok(Value::Null),
-        };
+        let policies = self.policies(&release).await;
+        let (service, namespace) = release.service().unwrap_or_default();
+        let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
+        let endpoints =
+            self.get(&format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}")).await;
+        let guard = format!("{}-guard", release.name().unwrap_or_default());
+        let guard = [
+            self.get(&format!("{REGISTRATION}/validatingadmissionpolicies/{guard}")).await,
+            self.get(&format!("{REGISTRATION}/validatingadmissionpolicybindings/{guard}")).await,
+        ];
+        // The admin port of a server, by the proxy of the API server.
+        let proxy = format!("/api/v1/namespaces/{namespace}/services/{service}:admin/proxy");
+        let ready = self.text(&format!("{proxy}/readyz?verbose")).await.map_err(|(_, message)| message);
+        let in_use = self.get(&format!("{proxy}/policies")).await;
         let certificate = self.certificate(&release).await.map_err(|error| format!("{error:#}"));
-        let guard = self.admission_policy(&release, "guard").await;
-        let token = self.admission_policy(&release, "token").await;
-        let ready = self.of_server(&release, "readyz?verbose").await;
-        let in_use = self.of_server(&release, "policies").await.and_then(|text| {
-            serde_json::from_str(&text)
-                .map_err(|error| format!("`/policies` of a server is not JSON: {error}"))
-        });
-        let dry_run = self.dry_run(&release, &namespaces, &policies, &examined.probe).await;
-        let dry_run = dry_run.map_err(|error| format!("{error:#}"));
+        let dry_run = self.dry_run(&release, &namespaces, policies.as_ref().ok(), probe).await;
         Facts {
             version,
             webhooks,
@@ -133,38 +115,15 @@ impl Reader {
             namespaces,
             endpoints,
             certificate,
-            policies,
+            policies: policies.map_err(|error| format!("{error:#}")),
             guard,
-            token,
             ready,
             in_use,
-            dry_run,
+            dry_run: dry_run.map_err(|error| format!("{error:#}")),
         }
     }
 
-    /// A ValidatingAdmissionPolicy of the installation, and its binding.
-    async fn admission_policy(&self, release: &Release<'_>, suffix: &str) -> [Read; 2] {
-        let name = release.name().unwrap_or_default();
-        let path = |kind: &str| format!("{REGISTRATION}/{kind}/{name}-{suffix}");
-        [
-            self.get(&path("validatingadmissionpolicies")).await,
-            self.get(&path("validatingadmissionpolicybindings")).await,
-        ]
-    }
-
-    /// A resource of the admin port of a server, by the proxy of the API server.
-    async fn of_server(&self, release: &Release<'_>, resource: &str) -> Read<String> {
-        let Some((service, namespace)) = release.service() else {
-            return Err("the Service was not found".to_owned());
-        };
-        let path = format!("/api/v1/namespaces/{namespace}/services/{service}:admin/proxy/{resource}");
-        let request = Request::get(path).body(Vec::new()).map_err(|error| error.to_string())?;
-        answered(self.0.request_text(request)).await.map_err(|failure| match failure {
-            Failure::Status(_, message) | Failure::NoAnswer(message) => message,
-        })
-    }
-
-    /// The data of a ConfigMap or a Secret.
+    /// The data of a ConfigMap or a Secret of the installation.
     async fn data(
         &self,
         release: &Release<'_>,
@@ -174,48 +133,42 @@ impl Reader {
         let namespace = release.namespace().unwrap_or_default();
         let object = self.get(&format!("/api/v1/namespaces/{namespace}/{kind}/{name}")).await;
         let mut object = object.map_err(|error| anyhow!(error))?;
-        if object.is_null() {
-            bail!("there is no object `{name}` among the {kind} of the namespace `{namespace}`");
-        }
+        ensure!(!object.is_null(), "there is no `{name}` among the {kind} of the namespace `{namespace}`");
         Ok(serde_json::from_value(object["data"].take()).unwrap_or_default())
     }
 
     /// The policies of the Deployment, from its arguments and ConfigMaps.
     async fn policies(&self, release: &Release<'_>) -> anyhow::Result<PolicySet> {
-        release.deployment.context("the Deployment was not found")?;
-        let mut built_in = Vec::new();
-        let mut files = BTreeMap::new();
-        for name in release.options("--policy") {
-            match release.config_map(name) {
+        let config_map = |path: &str| release.volume(path)?["configMap"]["name"].as_str();
+        let (mut built_in, mut files, mut values) = (Vec::new(), BTreeMap::new(), None);
+        for path in release.option("--policy") {
+            match config_map(path) {
                 Some(map) => files.extend(self.data(release, "configmaps", map).await?),
-                None => built_in.push(name.to_owned()),
+                None => built_in.push(path.to_owned()),
             }
         }
-        let mut values = None;
-        if let Some(path) = release.option("--values")
-            && let Some(map) = release.config_map(path)
-        {
-            let file = path.rsplit('/').next().unwrap_or(path);
+        for path in release.option("--values") {
+            let (Some(map), Some((_, file))) = (config_map(path), path.rsplit_once('/')) else { continue };
             let text = self.data(release, "configmaps", map).await?.remove(file);
             values = text.map(|text| (file.to_owned(), text));
         }
-        RawPolicies::of_server(release.has_flag("--watch-nodes"), built_in, files, values)?.compile()
+        let by_nodes = release.option("--watch-nodes").next().is_some();
+        RawPolicies::of_server(by_nodes, built_in, files, values)?.compile()
     }
 
-    /// The serving certificate, as the API server verifies it.
+    /// The serving certificate, verified as by an API server.
     async fn certificate(&self, release: &Release<'_>) -> anyhow::Result<Certificate> {
-        let name = release.secret().context("the Secret with the serving certificate is not known")?;
-        let data = self.data(release, "secrets", name).await?;
-        let cert = data.get("tls.crt").with_context(|| format!("the Secret `{name}` has no `tls.crt`"))?;
+        let secret = release.secret().context("the Secret with the serving certificate is not known")?;
+        let data = self.data(release, "secrets", secret).await?;
+        let cert = data.get("tls.crt").with_context(|| format!("the Secret `{secret}` has no `tls.crt`"))?;
         let cert = String::from_utf8(STANDARD.decode(cert)?)?;
         let webhook = release.webhook.context("the webhook was not found")?;
         let (service, namespace) = service(webhook).context("the webhook has no Service")?;
-        let now = SystemTime::now();
-        let accepted =
-            check(&ca_bundle(webhook).unwrap_or_default(), &cert, &format!("{service}.{namespace}.svc"), now);
-        let validity = Validity::of(&format!("the Secret `{name}`"), cert.as_bytes())?;
+        let (trusted, now) = (ca_bundle(webhook).unwrap_or_default(), SystemTime::now());
+        let accepted = check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now);
+        let validity = Validity::of(&format!("the Secret `{secret}`"), cert.as_bytes())?;
         Ok(Certificate {
-            secret: name.to_owned(),
+            secret: secret.to_owned(),
             accepted: accepted.map_err(|error| format!("{error:#}")),
             expires: humantime::format_rfc3339_seconds(validity.not_after).to_string(),
             left: validity.not_after.duration_since(now).unwrap_or_default(),
@@ -227,19 +180,17 @@ impl Reader {
         &self,
         release: &Release<'_>,
         namespaces: &Read,
-        policies: &Read<PolicySet>,
+        policies: Option<&PolicySet>,
         probe: &Probe,
     ) -> anyhow::Result<DryRun> {
-        let chosen = probe.namespace.clone().or_else(|| probe_namespace(release, namespaces, policies));
-        let namespace = chosen.context("the webhook gets the pods of no namespace")?;
-        let pod = match policies {
-            Ok(policies) => probe.pod(policies, &namespace),
-            Err(_) => {
-                let default = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?;
-                probe.pod(&PolicySet::new(vec![(default.definition()?, BTreeMap::new())])?, &namespace)
-            }
+        let default = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?.definition()?;
+        let policies = match policies {
+            Some(policies) => policies,
+            None => &PolicySet::new(vec![(default, BTreeMap::new())])?,
         };
-        let pod = pod.context(
+        let namespace = probe.namespace(release, namespaces, policies);
+        let namespace = namespace.context("the webhook gets the pods of no namespace")?;
+        let pod = probe.pod(policies, &namespace).context(
             "no policy injects a pod that has nothing but an annotation, labels and a known node; choose one with \
              `--annotation`, `--gpu-resource` and `--node-selector`",
         )?;
