@@ -10,6 +10,7 @@ pub mod explain;
 pub mod inspection;
 pub(crate) mod installation;
 mod json;
+pub mod lint;
 pub mod manifest;
 pub mod nodes;
 mod pointer;

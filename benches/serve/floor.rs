@@ -44,6 +44,7 @@ pub(crate) fn serve() {
         on_error: OnError::Deny,
         shutdown_delay: Duration::ZERO,
         drain_timeout: Duration::ZERO,
+        events: false,
         limits: Limits::default(),
         max_connections: 1_024,
         timeouts: Timeouts::default(),

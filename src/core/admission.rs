@@ -3,15 +3,19 @@
 //! The module is pure: [`crate::shell::server`] transports the bytes, logs and counts.
 
 mod answer;
+mod for_owner;
 mod response;
 mod review;
+mod workload;
 
 pub(crate) use answer::answer_without_evaluation;
 pub use answer::{Answer, Evaluate, Record, answer};
+pub use for_owner::ForOwner;
 pub use response::{Mode, OnError, Response, respond};
 pub(crate) use response::{UNCHANGED, WOULD_BE_INJECTED};
 pub(crate) use review::creates_pod;
 pub use review::{BadReview, sample as sample_review};
+pub(crate) use workload::WorkloadReview;
 
 /// The outcome of a review in logs and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -26,6 +30,10 @@ pub enum ReviewOutcome {
     Refused,
     /// A fault in the policy or in this program keeps the pod from being injected.
     Failed,
+    /// The object is a workload, and the response has advice.
+    Advised,
+    /// The object is a workload, and there is nothing to say about it.
+    Unadvised,
 }
 
 impl ReviewOutcome {
@@ -37,6 +45,8 @@ impl ReviewOutcome {
             Self::Unchanged => "unchanged",
             Self::Refused => "refused",
             Self::Failed => "failed",
+            Self::Advised => "advised",
+            Self::Unadvised => "unadvised",
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod gpus;
 mod no_pods;
+mod peers;
 mod spelling;
 mod trigger;
 
@@ -17,7 +18,7 @@ use crate::core::pointer::{at_pointer, field_path, push_token};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
-pub use no_pods::{NO_POD_TEMPLATE, note as note_without_pods};
+pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods};
 
 /// A request for the fabric that has no effect, and the change that gives it one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,6 +43,8 @@ impl NearMiss {
         "misplaced_gpu",
         "gpu_without_limit",
         "no_gpu_request",
+        "peer_without_trigger",
+        "different_nodes",
     ];
 }
 
@@ -63,6 +66,7 @@ pub struct Findings {
 }
 
 /// A pod and what the checks have to know about it.
+#[derive(Clone, Copy)]
 struct Pod<'a> {
     document: &'a Value,
     pointer: &'a str,
@@ -72,6 +76,7 @@ struct Pod<'a> {
     has_gpus: bool,
     /// True if a pod of the document does, so that this one can be a launcher.
     has_gpu_peers: bool,
+    mutation: &'a Mutation,
 }
 
 /// Checks the pods of a document, each with what the rest of the document has for it.
@@ -84,20 +89,22 @@ pub fn check(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) ->
     let gpu_objects = pods.iter().zip(&has_gpus).filter(|(_, has_gpus)| **has_gpus);
     let gpu_objects: HashSet<&str> = gpu_objects.map(|(pod, _)| object_of(pod.pointer)).collect();
     let checked = pods.iter().zip(values).enumerate();
-    checked
+    let pods: Vec<Pod<'_>> = checked
         .map(|(at, (pod, value))| {
             let CheckedPod { pointer, context, mutation } = *pod;
             let (has_gpus, has_gpu_peers) = (has_gpus[at], gpu_objects.contains(object_of(pointer)));
-            let pod = Pod { document, pointer, value, context, has_gpus, has_gpu_peers };
-            findings(policies, &resources, &pod, &mutation.outcome)
+            Pod { document, pointer, value, context, has_gpus, has_gpu_peers, mutation }
         })
-        .collect()
+        .collect();
+    let mut found: Vec<Findings> = pods.iter().map(|pod| findings(policies, &resources, pod)).collect();
+    peers::check(policies, &pods, &mut found);
+    found
 }
 
-fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>, outcome: &Outcome) -> Findings {
+fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings {
     let mut findings = Findings::default();
     let near_misses = &mut findings.near_misses;
-    match outcome {
+    match &pod.mutation.outcome {
         Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. } => {
             let triggers = trigger::of(policies, pod);
             trigger::misplaced(&triggers, pod, near_misses);
@@ -136,6 +143,12 @@ impl Pod<'_> {
             push_token(&mut pointer, token);
         }
         pointer
+    }
+
+    /// Returns whether the pod asks for the fabric, so that a policy has a decision about it.
+    fn asks(&self) -> bool {
+        let is_unchanged = matches!(self.mutation.outcome, Outcome::Unchanged { .. });
+        !is_unchanged || self.mutation.policy.is_some()
     }
 
     /// Returns whether a label says that the pod launches the ranks of others, and needs no GPUs.

@@ -6,6 +6,7 @@ mod cluster;
 mod completions;
 mod diff;
 mod fail_on;
+mod lint;
 mod man;
 mod manifests;
 mod mutate;
@@ -38,6 +39,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Mutate(mutate::Arguments),
+    Lint(lint::Arguments),
     Policy(policy::Arguments),
     Serve(Box<serve::Arguments>),
     Certs(certs::Arguments),
@@ -91,6 +93,7 @@ pub fn run() -> ExitCode {
     let mut output = Output::standard();
     let result = match &arguments.command {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
+        Command::Lint(arguments) => lint::run(arguments, &mut output),
         Command::Policy(arguments) => policy::run(arguments, &mut output),
         Command::Certs(arguments) => certs::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),

@@ -9,6 +9,7 @@
 mod api;
 mod certificate;
 mod dry_run;
+mod events;
 mod installation;
 mod nodes;
 mod reconciler;
@@ -17,6 +18,7 @@ mod rotation;
 mod secret;
 mod watch;
 
+pub(crate) use events::Events;
 pub(crate) use installation::examine;
 pub use nodes::NodeWatch;
 pub(crate) use nodes::{STALE_FOR, WatchState, Watched, list_nodes};

@@ -55,6 +55,7 @@ fn identities(objects: &Objects) {
         "PriorityClass",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionPolicyBinding",
+        "ValidatingWebhookConfiguration",
     ];
     let mut seen = BTreeSet::new();
     for object in &objects.0 {

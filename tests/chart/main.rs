@@ -14,6 +14,7 @@
 )]
 #![deny(dead_code, reason = "a test that is in neither list below would never run")]
 
+mod advice;
 mod agreement;
 mod cases;
 mod clusters;
@@ -141,10 +142,12 @@ const WITH_HELM: &[(&str, HelmTest)] = tests![
     refused_policies::what_yaml_merges_is_written_out,
     refused_policies::a_key_that_looks_like_a_number_or_a_boolean_is_refused_in_quotes_too,
     refused_policies::line_separators_of_unicode_are_refused,
+    advice::events_need_a_role_and_the_api_and_no_dry_run,
+    advice::the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sent,
     registration::who_writes_the_bundle_is_whoever_makes_the_certificate,
     release::the_chart_of_a_release_has_its_image_by_digest,
     rendered::the_file_is_what_the_chart_renders,
-    rights::a_server_may_write_two_objects_and_read_nodes_and_nothing_else,
+    rights::a_server_may_write_three_objects_and_read_nodes_and_nothing_else,
     selection::the_policies_of_the_enabled_provider_are_in_use,
     selection::a_new_file_in_the_folder_is_a_provider_without_another_change,
     selection::a_policy_of_the_operator_is_in_use_beside_it_or_alone,

@@ -139,7 +139,7 @@ pub(crate) fn helm_and_the_program_take_the_same_values_of_parameters(helm: &Hel
     let program = |values: &Value| {
         fs::write(file.path(), values.to_string()).unwrap();
         let values = Some(file.path().to_string_lossy().into_owned());
-        PolicySources { policies: Vec::new(), values, sets: Vec::new() }.load()
+        PolicySources { values, ..PolicySources::default() }.load()
     };
     for (provider, parameter, taken, others) in values_of_parameters() {
         let values =

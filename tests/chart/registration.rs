@@ -9,6 +9,7 @@ use crate::objects::Objects;
 
 pub(crate) fn check(values: &Value, objects: &Objects) {
     webhook(values, objects);
+    advice(values, objects);
     plain_pods_are_left_alone(objects);
     if values["guard"]["enabled"] == false {
         assert!(objects.ending("ValidatingAdmissionPolicy", "-guard").is_none());
@@ -91,6 +92,36 @@ fn webhook(values: &Value, objects: &Objects) {
     let injected = &configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"];
     assert_eq!(injected.is_string(), values["certManager"]["enabled"] == true);
     namespaces(values, &webhook["namespaceSelector"], &[NAMESPACE]);
+}
+
+/// The advice has the servers, the annotations and the namespaces of the webhook, and nothing depends on it.
+fn advice(values: &Value, objects: &Objects) {
+    let enabled = values["advice"]["enabled"] != false;
+    let advice = objects.find("ValidatingWebhookConfiguration");
+    assert_eq!(advice.is_some(), enabled);
+    let managed = objects.arguments().iter().any(|argument| argument.starts_with("--manage-webhook="));
+    let pods = objects.the("MutatingWebhookConfiguration");
+    let argument = format!("--manage-advice={}", pods["metadata"]["name"].as_str().unwrap());
+    assert_eq!(objects.arguments().contains(&argument.as_str()), enabled && managed);
+    let Some(configuration) = advice else { return };
+    assert_eq!(configuration["metadata"]["name"], pods["metadata"]["name"]);
+    assert_eq!(configuration["metadata"]["annotations"], pods["metadata"]["annotations"]);
+    let [webhook] = configuration["webhooks"].as_array().unwrap().as_slice() else {
+        panic!("there is one webhook");
+    };
+    let mut client = pods["webhooks"][0]["clientConfig"].clone();
+    client["service"]["path"] = json!("/validate-workloads");
+    assert_eq!(webhook["clientConfig"], client);
+    assert_eq!(webhook["namespaceSelector"], pods["webhooks"][0]["namespaceSelector"]);
+    assert_eq!(webhook["failurePolicy"], "Ignore");
+    assert_eq!(webhook["timeoutSeconds"], 1);
+    assert_eq!(webhook["sideEffects"], "None");
+    for rule in webhook["rules"].as_array().unwrap() {
+        assert_eq!(rule["operations"], json!(["CREATE", "UPDATE"]));
+        let resources = rule["resources"].as_array().unwrap();
+        // Controllers make these.
+        assert!(!resources.contains(&json!("pods")) && !resources.contains(&json!("replicasets")), "{rule}");
+    }
 }
 
 /// Only the creation of pods.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::cases::{enabled, render};
+use crate::cases::{enabled, render, with};
 use crate::helm::Helm;
 use crate::objects::{Objects, identity, is_test, strings};
 
@@ -76,15 +76,21 @@ fn bindings(objects: &Objects) {
     }
 }
 
-pub(crate) fn a_server_may_write_two_objects_and_read_nodes_and_nothing_else(helm: &Helm) {
+pub(crate) fn a_server_may_write_three_objects_and_read_nodes_and_nothing_else(helm: &Helm) {
     let objects = render(helm, &enabled("aws"));
     let wanted = json!([
         {
             "apiGroups": ["admissionregistration.k8s.io"], "resources": ["mutatingwebhookconfigurations"],
             "resourceNames": ["fabric-injector"], "verbs": ["get", "watch", "patch"],
         },
+        {
+            "apiGroups": ["admissionregistration.k8s.io"], "resources": ["validatingwebhookconfigurations"],
+            "resourceNames": ["fabric-injector"], "verbs": ["get", "patch"],
+        },
     ]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector").unwrap()["rules"], wanted);
+    let without = render(helm, &with(enabled("aws"), &json!({"advice": {"enabled": false}})));
+    assert_eq!(without.named("ClusterRole", "fabric-injector").unwrap()["rules"], json!([wanted[0]]));
     let wanted = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
     assert_eq!(objects.of_kind("ClusterRole").count(), 2);

@@ -67,16 +67,18 @@ pub(crate) fn the_chart_has_the_version_of_the_program() {
 }
 
 /// The options that the chart sets by other values, or that would contradict it.
-const SET_BY_THE_CHART: [&str; 21] = [
+const SET_BY_THE_CHART: [&str; 23] = [
     "admin-listen",
     "ca-duration",
     "ca-overlap",
     "certificate-duration",
     "client-ca",
     "drain-timeout",
+    "events",
     "help",
     "listen",
     "log",
+    "manage-advice",
     "manage-secret",
     "manage-webhook",
     "mode",

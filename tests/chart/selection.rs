@@ -34,7 +34,8 @@ fn policy_sources(objects: &Objects, folder: &Path) -> PolicySources {
     let named = |option: &str| -> Vec<String> {
         arguments.iter().filter_map(|argument| argument.strip_prefix(option)).map(below).collect()
     };
-    PolicySources { policies: named("--policy="), values: named("--values=").pop(), sets: Vec::new() }
+    let (policies, values) = (named("--policy="), named("--values=").pop());
+    PolicySources { policies, values, ..PolicySources::default() }
 }
 
 /// The names of the policies that are in use.

@@ -30,6 +30,7 @@ const PATCHES: Wanted<'_> = Wanted {
     annotation: TriggerAnnotation::Required,
     namespace: None,
     nodes: None,
+    stop: None,
 };
 
 /// What the binary puts out: standard output, and the report on standard error.

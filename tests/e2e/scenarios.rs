@@ -1,5 +1,6 @@
 //! What is shown. The order is the one in which they run: what takes the servers away comes last.
 
+mod advice;
 mod audit;
 mod broken_policies;
 mod certificates;
@@ -51,6 +52,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
     clients::the_pods_of_a_policy_are_found_by_its_digest,
+    advice::kubectl_apply_prints_the_advice,
+    advice::the_job_of_a_pod_gets_an_event,
     rights::servers_may_do_what_they_need_and_nothing_else,
     node_watch::servers_know_the_nodes_as_long_as_they_may_read_them,
     node_watch::a_lost_watch_keeps_the_nodes_and_recovers,
@@ -80,6 +83,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     audit::pods_are_as_without_the_webhook_and_the_reports_as_with_it,
     oldest::the_oldest_release_takes_the_manifests_and_injects,
     outages::ignoring_failures_lets_pods_through_with_a_warning_of_the_guard,
+    advice::no_workload_depends_on_the_advice,
     outages::the_guard_reports_pods_that_were_not_injected,
     outages::the_guard_denies_pods_that_were_not_injected,
     hostile_clients::clients_without_a_certificate_are_refused_and_the_api_server_is_not,

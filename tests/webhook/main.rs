@@ -28,6 +28,7 @@ mod server;
 mod skipped;
 mod time;
 mod warnings;
+mod workloads;
 
 /// Choices that are the same in each run, unless `FABRIC_SEED` is set. A test that fails prints the seed.
 #[allow(clippy::print_stdout, reason = "only a test that fails shows it")]

@@ -1,7 +1,11 @@
 //! Which series there are: all from the start, and none that a pod's author can make.
 
+use std::collections::BTreeSet;
+
 use fabric_injector::core::admission::{OnError, Record};
 use fabric_injector::core::engine::{Reason, Warning};
+use fabric_injector::core::lint::Finding;
+use fabric_injector::core::workload::NearMiss;
 use fabric_injector::shell::server::{Limits, State};
 use hyper::Method;
 use serde_json::{Value, json};
@@ -34,10 +38,12 @@ fn every_reason_is_there_before_any_request_came() {
 #[test]
 fn every_code_of_a_warning_is_there_before_any_request_came() {
     let scrape = Server::lab().scrape();
-    for code in Warning::CODES.iter().chain(&["few_gpus"]) {
+    let codes: BTreeSet<&str> = Finding::codes().chain(["few_gpus"]).collect();
+    assert!(Warning::CODES.iter().chain(NearMiss::CODES).all(|code| codes.contains(code)));
+    for code in &codes {
         assert_eq!(scrape.value(&format!("warnings_total{{code=\"{code}\"}}")), 0);
     }
-    assert_eq!(scrape.family("warnings_total").count(), Warning::CODES.len() + 1);
+    assert_eq!(scrape.family("warnings_total").count(), codes.len());
 }
 
 #[test]

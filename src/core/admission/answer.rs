@@ -12,6 +12,7 @@ use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
 use super::ReviewOutcome;
+use super::for_owner::ForOwner;
 use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
@@ -47,6 +48,8 @@ pub struct Record {
     pub operations: usize,
     /// The codes of the warnings.
     pub warnings: Vec<String>,
+    /// The advice for the owner of an injected pod, if there is any.
+    pub for_owner: Option<Box<ForOwner>>,
     /// In [`Mode::Audit`], the outcome is that of [`Mode::Inject`], and the pod is unchanged.
     pub mode: Mode,
 }
@@ -58,9 +61,13 @@ impl Record {
         ("unsupported_version", ReviewOutcome::Refused),
         ("panic", ReviewOutcome::Failed),
         ("overload", ReviewOutcome::Failed),
+        ("", ReviewOutcome::Advised),
+        ("", ReviewOutcome::Unadvised),
+        ("panic", ReviewOutcome::Unadvised),
+        ("overload", ReviewOutcome::Unadvised),
     ];
 
-    fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: ReviewOutcome) -> Self {
+    pub(super) fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: ReviewOutcome) -> Self {
         Self {
             uid: request.uid.clone(),
             namespace: named(request.namespace.as_deref()),
@@ -72,6 +79,7 @@ impl Record {
             allowed: response.allowed,
             operations: 0,
             warnings: Vec::new(),
+            for_owner: None,
             mode: Mode::Inject,
         }
     }
@@ -82,16 +90,18 @@ impl Record {
 }
 
 /// A response with its record, before it is written.
-struct Verdict {
-    response: Response,
-    record: Record,
+pub(super) struct Verdict {
+    pub(super) response: Response,
+    pub(super) record: Record,
 }
 
 impl Verdict {
     /// The answer in a mode, as a review of the version that its sender reads.
-    fn in_mode(self, mode: Mode, version: &str) -> Answer {
+    pub(super) fn in_mode(self, mode: Mode, version: &str) -> Answer {
         let response = self.response.in_mode(mode);
-        let record = Record { allowed: response.allowed, mode, ..self.record };
+        let mut record = Record { allowed: response.allowed, mode, ..self.record };
+        // A pod that is not changed has not what the advice is about.
+        record.for_owner = record.for_owner.filter(|_| mode == Mode::Inject);
         Answer { body: response.to_json_of(version), record }
     }
 }
@@ -153,26 +163,31 @@ pub(crate) fn answer_without_evaluation(
 }
 
 /// The logged form of a name; none if it is empty. Names in Kubernetes have at most 253 characters.
-fn named(name: Option<&str>) -> Option<String> {
+pub(super) fn named(name: Option<&str>) -> Option<String> {
     let name = name.filter(|name| !name.is_empty())?;
     Some(cut(name.to_owned(), 256))
 }
 
-fn text(body: &[u8]) -> Result<&str, BadReview> {
+pub(super) fn text(body: &[u8]) -> Result<&str, BadReview> {
     std::str::from_utf8(body).map_err(|error| BadReview::NotJson(error.to_string()))
 }
 
 /// The answer to a request that does not create a pod or has an unsupported version; none for other requests.
 fn answer_other_request<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
-    if version != V1 {
+    let other = || (!request.creates_pod()).then(|| allowed(request, "not_a_new_pod"));
+    unsupported(version, request).or_else(other)
+}
+
+/// The answer to a request of an unsupported version.
+pub(super) fn unsupported<O>(version: &str, request: &AdmissionRequest<O>) -> Option<Verdict> {
+    (version != V1).then(|| {
         let why = format!(
             "AdmissionReview `{version}` is not supported; set `admissionReviewVersions: [\"v1\"]` in the webhook configuration"
         );
         let response = Response::deny(&request.uid, 400, "BadRequest", &why);
         let record = Record::new(request, &response, ReviewOutcome::Refused).because("unsupported_version");
-        return Some(Verdict { response, record });
-    }
-    (!request.creates_pod()).then(|| allowed(request, "not_a_new_pod"))
+        Verdict { response, record }
+    })
 }
 
 fn allowed<O>(request: &AdmissionRequest<O>, reason: &'static str) -> Verdict {
@@ -223,6 +238,7 @@ fn answer_pod(
         message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
         operations,
         warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
+        for_owner: ForOwner::of(request, &mutation).map(Box::new),
         ..Record::new(request, &response, outcome)
     };
     Verdict { response, record: Record { policy: mutation.policy, ..record } }

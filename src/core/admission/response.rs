@@ -237,6 +237,11 @@ fn would_be_denied(why: &dyn Display) -> String {
     format!("{UNCHANGED}it would be denied: {why}")
 }
 
+/// Warnings with the name of the program, within the limits of the API.
+pub(super) fn prefixed(messages: Vec<String>) -> Vec<String> {
+    within_limits(messages.into_iter().map(|message| format!("{NAME}{message}")))
+}
+
 /// The first warnings, within the limits of the API, and the number of the others.
 pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<String> {
     const MORE: usize = "fabric-injector: and 18446744073709551615 more".len();

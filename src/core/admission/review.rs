@@ -109,10 +109,9 @@ pub(super) struct AdmissionRequest<O> {
     /// The namespace, which may be absent from the object.
     #[serde(default)]
     pub(super) namespace: Option<String>,
-    /// A dry run makes no difference: the webhook has no side effects.
+    /// True if nothing may happen but the answer.
     #[serde(default)]
-    #[expect(dead_code, reason = "read so that one of another type, or two of them, are refused")]
-    dry_run: Option<bool>,
+    pub(super) dry_run: Option<bool>,
     /// Absent if the object is deleted.
     #[serde(default = "Option::default")]
     pub(super) object: Option<O>,

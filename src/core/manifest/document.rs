@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::core::engine::{Mutation, Outcome, Reason};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate};
-use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE};
+use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE, NoPods};
 use crate::core::yaml;
 
 use super::injected::{InjectedDocument, Note, Template, TriggerAnnotation, Wanted};
@@ -161,7 +161,8 @@ fn add_findings(
     injected: &mut InjectedDocument,
 ) {
     if injected.templates.is_empty() {
-        let note = |message| Note { pointer: String::new(), code: NO_POD_TEMPLATE, message };
+        let note =
+            |NoPods { asks, message }| Note { pointer: String::new(), code: NO_POD_TEMPLATE, asks, message };
         injected.notes.extend(workload::note_without_pods(policies, root, pointer).map(note));
         return;
     }

@@ -1,6 +1,7 @@
 //! The result of the injection of a document.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
@@ -37,6 +38,8 @@ pub struct Note {
     /// JSON Pointer from the document's root.
     pub pointer: String,
     pub code: &'static str,
+    /// True if the document asks for the fabric where that has no effect.
+    pub asks: bool,
     pub message: String,
 }
 
@@ -54,13 +57,15 @@ pub struct Wanted<'n> {
     pub namespace: Option<&'n str>,
     /// The nodes of the cluster in which the pods will run, if they are known.
     pub nodes: Option<&'n Arc<Nodes>>,
+    /// A flag by which the caller ends a running evaluation.
+    pub stop: Option<&'n Arc<AtomicBool>>,
 }
 
 impl Wanted<'_> {
     /// Completes what a document says about the request for its pods.
     pub(super) fn complete(&self, request: PodContext) -> PodContext {
         let namespace = request.namespace.or_else(|| self.namespace.map(str::to_owned));
-        PodContext { namespace, nodes: self.nodes.cloned(), ..request }
+        PodContext { namespace, nodes: self.nodes.cloned(), stop: self.stop.cloned(), ..request }
     }
 }
 

@@ -72,6 +72,11 @@ pub struct DocumentError {
 }
 
 impl Document {
+    /// The document of a value that has no text, and is not written.
+    pub fn of(value: Value) -> Self {
+        Self { syntax: Syntax::Json, value: Some(value), repeats: false, duplicate_key: None, mark: 0 }
+    }
+
     /// Parses a raw document.
     pub fn read(piece: &RawDocument) -> Result<Self, DocumentError> {
         let text = std::str::from_utf8(&piece.bytes).map_err(|error| {

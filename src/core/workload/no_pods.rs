@@ -55,6 +55,8 @@ const ANNOTATED: [(&str, &str, &str); 16] = [
 ];
 const ARGO: &str = "`metadata.annotations` of each of its `templates`";
 const TEKTON: &str = "tekton.dev";
+/// The fields of a TrainJob that change the template of its runtime.
+const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
 
 /// Groups whose kinds request GPUs in a form of their own, so that no sign of them is in the document.
 const GPU_GROUPS: [&str; 3] = ["apps.nvidia.com", "nvidia.com", "sparkoperator.k8s.io"];
@@ -68,9 +70,23 @@ struct Signs {
     container: Option<String>,
 }
 
+/// A fact about a workload without a pod template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NoPods {
+    /// True if the workload asks for the fabric where its pods do not get the annotation from.
+    pub asks: bool,
+    pub message: String,
+}
+
+impl From<String> for NoPods {
+    fn from(message: String) -> Self {
+        Self { asks: false, message }
+    }
+}
+
 /// The reason why `mutate` leaves a document, in whose part at `pointer` there are no pod templates, as it is, and what
 /// injects its pods; none for one that is no workload.
-pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<String> {
+pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoPods> {
     let (kind, api_version) = (document["kind"].as_str()?, document["apiVersion"].as_str()?);
     let group = group_of(api_version);
     if NO_WORKLOADS.contains(&group) || kind == "AdmissionReview" {
@@ -91,29 +107,35 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<Str
     match (known, sign) {
         (Some((.., place)), _) if sign.is_some() || GPU_GROUPS.contains(&group) => {
             let has = sign.map(|sign| format!(" and has `{sign}`")).unwrap_or_default();
-            Some(format!(
+            let message = format!(
                 "`mutate` cannot see the pods of a {kind}, which has no pod template{has}; the webhook injects them if \
                  they get the annotation, from {place}"
-            ))
+            );
+            Some(message.into())
         }
-        (_, Some(sign)) => Some(format!(
+        (_, Some(sign)) => Some(NoPods::from(format!(
             "no pod template is found in this {kind}, which has `{sign}`, a map with `spec.containers`; the webhook \
              injects its pods if they get the annotation"
-        )),
+        ))),
         (_, None) => None,
     }
 }
 
-fn of_train_job(runtime: Option<&str>, annotated: Option<&str>) -> String {
+fn of_train_job(runtime: Option<&str>, annotated: Option<&str>) -> NoPods {
     const WHY: &str = "a TrainJob has no pod template";
-    match (annotated, runtime) {
-        (Some(path), _) => {
-            format!(
-                "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"
-            )
-        }
-        (None, Some(runtime)) => format!("{WHY}; annotate the template in its runtime `{runtime}`"),
-        (None, None) => format!("{WHY}; annotate the template in its runtime"),
+    let runtime = runtime.map(|name| format!(" `{name}`")).unwrap_or_default();
+    match annotated {
+        Some(path) if PATCHES.iter().any(|patches| path.contains(patches)) => NoPods::from(format!(
+            "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"
+        )),
+        Some(path) => NoPods {
+            asks: true,
+            message: format!(
+                "annotate the template in its runtime{runtime}, or in `spec.runtimePatches`: {WHY}, and its pods do not \
+                 get `{path}`"
+            ),
+        },
+        None => NoPods::from(format!("{WHY}; annotate the template in its runtime{runtime}")),
     }
 }
 

@@ -30,6 +30,9 @@ pub(super) struct ClusterArguments {
     /// webhook configuration, with `-tls`]
     #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_SECRET", value_parser = object_name, requires = "manage_webhook", hide_env_values = true)]
     manage_secret: Option<String>,
+    /// The ValidatingWebhookConfiguration of the advice on workloads, whose `caBundle` the server writes, too
+    #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_ADVICE", value_parser = object_name, requires = "manage_webhook", hide_env_values = true)]
+    manage_advice: Option<String>,
     /// The validity of a certificate for `--manage-webhook`; the server renews it after two thirds of that
     #[arg(long, value_name = "DURATION", default_value = "30d", env = "FABRIC_INJECTOR_CERTIFICATE_DURATION", value_parser = positive_duration, hide_env_values = true)]
     certificate_duration: Duration,
@@ -60,6 +63,7 @@ impl ClusterArguments {
         Ok(Some(Options {
             secret: self.manage_secret.clone().unwrap_or_else(|| format!("{webhook}-tls")),
             webhook,
+            advice: self.manage_advice.clone(),
             durations: Durations {
                 certificate: self.certificate_duration,
                 ca: self.ca_duration,

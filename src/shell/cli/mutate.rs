@@ -29,8 +29,8 @@ use super::parse::namespace;
 use super::policy_sources::PolicyArguments;
 use super::render::{Before, Format};
 use super::report::{self, Failure};
-pub(super) use document::object_name;
 use document::{Content, Processed};
+pub(super) use document::{object_name, with_hint};
 use exit_policy::{ExitPolicyArguments, Verdict};
 
 /// Inject the pods of manifests as the webhook would, and print the result

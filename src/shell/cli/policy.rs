@@ -2,7 +2,7 @@
 
 mod check;
 mod explain;
-mod formats;
+pub(super) mod formats;
 mod new;
 mod schema;
 mod test;

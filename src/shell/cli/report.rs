@@ -55,7 +55,7 @@ fn sentence(reason: &Reason, template: &Template) -> String {
 /// The report on a workload, or a part of it, without a pod template.
 pub(super) fn note_text(location: Location<'_>, note: &Note) -> String {
     let Location { file, document, object } = location;
-    let Note { pointer, code, message } = note;
+    let Note { pointer, code, message, .. } = note;
     let space = if pointer.is_empty() { "" } else { " " };
     format!("{file}: document {document}: {object}{space}{pointer}: unchanged: {message} ({code})")
 }

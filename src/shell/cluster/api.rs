@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use futures_util::StreamExt;
-use k8s_openapi::api::admissionregistration::v1::MutatingWebhookConfiguration;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, WatchParams};
 use kube::config::KubeConfigOptions;
@@ -58,10 +60,27 @@ fn connect(mut config: Config) -> anyhow::Result<Client> {
     Client::try_from(config).map_err(|error| anyhow!("the API server cannot be reached: {}", cause(&error)))
 }
 
+/// A webhook configuration that a server manages.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Registered {
+    /// That of the pods.
+    Webhook,
+    /// That of the advice on workloads.
+    Advice,
+}
+
+impl Registered {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Webhook => "MutatingWebhookConfiguration",
+            Self::Advice => "ValidatingWebhookConfiguration",
+        }
+    }
+}
+
 /// The objects that a server manages.
 pub(super) struct Objects {
     client: Client,
-    webhooks: Api<DynamicObject>,
 }
 
 /// A Secret as it was read.
@@ -73,22 +92,33 @@ pub(super) struct Stored {
 impl Objects {
     /// The connection is opened by the first request.
     pub(super) async fn connect() -> anyhow::Result<Self> {
-        let client = client().await?;
-        let webhooks = ApiResource::erase::<MutatingWebhookConfiguration>(&());
-        Ok(Self { webhooks: Api::all_with(client.clone(), &webhooks), client })
+        Ok(Self { client: client().await? })
     }
 
-    /// The MutatingWebhookConfiguration, if there is one.
-    pub(super) async fn webhook(&self, name: &str) -> anyhow::Result<Option<Value>> {
-        let what = format!("MutatingWebhookConfiguration `{name}`");
-        let object = in_time(&what, "read", self.webhooks.get_opt(name)).await?;
+    fn configurations(&self, kind: Registered) -> Api<DynamicObject> {
+        let resource = match kind {
+            Registered::Webhook => ApiResource::erase::<MutatingWebhookConfiguration>(&()),
+            Registered::Advice => ApiResource::erase::<ValidatingWebhookConfiguration>(&()),
+        };
+        Api::all_with(self.client.clone(), &resource)
+    }
+
+    /// A webhook configuration, if there is one.
+    pub(super) async fn configuration(&self, kind: Registered, name: &str) -> anyhow::Result<Option<Value>> {
+        let what = format!("{} `{name}`", kind.name());
+        let object = in_time(&what, "read", self.configurations(kind).get_opt(name)).await?;
         object.map(serde_json::to_value).transpose().context("an object of the API server cannot be read")
     }
 
-    pub(super) async fn change_webhook(&self, name: &str, changes: json_patch::Patch) -> anyhow::Result<()> {
-        let what = format!("MutatingWebhookConfiguration `{name}`");
+    pub(super) async fn change(
+        &self,
+        kind: Registered,
+        name: &str,
+        changes: json_patch::Patch,
+    ) -> anyhow::Result<()> {
+        let what = format!("{} `{name}`", kind.name());
         let patch = Patch::Json::<()>(changes);
-        in_time(&what, "changed", self.webhooks.patch(name, &changed_by(), &patch)).await?;
+        in_time(&what, "changed", self.configurations(kind).patch(name, &changed_by(), &patch)).await?;
         Ok(())
     }
 
@@ -96,7 +126,8 @@ impl Objects {
     pub(super) async fn watch_webhook(&self, name: &str, changed: &Notify) -> anyhow::Result<()> {
         let parameters =
             WatchParams::default().fields(&format!("metadata.name={name}")).timeout(WATCH_SECONDS);
-        let mut events = std::pin::pin!(self.webhooks.watch(&parameters, "0").await?);
+        let webhooks = self.configurations(Registered::Webhook);
+        let mut events = std::pin::pin!(webhooks.watch(&parameters, "0").await?);
         while let Some(event) = events.next().await {
             event?;
             changed.notify_one();

@@ -13,7 +13,7 @@ use crate::core::registration;
 use crate::core::rotation::Durations;
 use crate::shell::authority::KeyPair;
 
-use super::api::{Conflict, Objects};
+use super::api::{Conflict, Objects, Registered};
 use super::replica::{Agreed, Replica};
 use super::rotation::Rotation;
 use super::secret;
@@ -31,6 +31,8 @@ const START_INTERVAL: Duration = Duration::from_millis(250);
 pub struct Options {
     /// The name of the MutatingWebhookConfiguration.
     pub webhook: String,
+    /// The name of the ValidatingWebhookConfiguration of the advice on workloads, if there is one.
+    pub advice: Option<String>,
     /// The name of the Secret, in the namespace of the webhook's Service.
     pub secret: String,
     /// The durations of certificates.
@@ -136,26 +138,18 @@ impl Reconciler {
     /// that of another one has then read the other one's Secret, and removes no CA that was just added.
     pub(crate) async fn reconcile(&mut self) -> anyhow::Result<()> {
         let now = SystemTime::now();
-        let name = self.options.webhook.clone();
-        let configuration = self.objects.webhook(&name).await?;
-        let configuration =
-            configuration.with_context(|| format!("there is no MutatingWebhookConfiguration `{name}`"))?;
-        let secret = &self.options.secret;
-        ensure!(
-            registration::is_managed_by(&configuration, secret),
-            "the MutatingWebhookConfiguration `{name}` is not managed by this server: it has no annotation \
-             `fabric-injector.io/certificate-secret: {secret}`"
-        );
+        let configuration = self.configuration_of(Registered::Webhook, &self.options.webhook).await?;
         let trusted = registration::ca_bundle(&configuration).unwrap_or_default();
         self.replica.observe(&trusted, now, self.start.elapsed());
         let rotation = self.reconcile_secret(&configuration, &trusted, now).await?;
         let registered = self.register(&configuration, &rotation).await;
+        let advised = self.register_advice(&rotation).await;
         self.configuration = configuration;
         // A failed registration must not keep an expiring certificate in use.
         if let Some(key_pair) = self.replica.serve(now, self.start.elapsed()) {
             self.key_pair.send_replace(Some(Arc::new(key_pair)));
         }
-        registered
+        registered.and(advised)
     }
 
     /// The webhook configuration as it was last read.
@@ -163,7 +157,7 @@ impl Reconciler {
         &self.configuration
     }
 
-    /// The objects that were changed since the last call, `webhook` and `secret`: once for each change.
+    /// The objects that were changed since the last call, `webhook`, `advice` and `secret`: once for each change.
     pub(crate) fn take_changes(&mut self) -> Vec<&'static str> {
         std::mem::take(&mut self.changes)
     }
@@ -202,11 +196,37 @@ impl Reconciler {
         Ok(rotation)
     }
 
+    /// A webhook configuration, if this server manages it.
+    async fn configuration_of(&self, kind: Registered, name: &str) -> anyhow::Result<Value> {
+        let configuration = self.objects.configuration(kind, name).await?;
+        let what = kind.name();
+        let configuration = configuration.with_context(|| format!("there is no {what} `{name}`"))?;
+        let secret = &self.options.secret;
+        ensure!(
+            registration::is_managed_by(&configuration, secret),
+            "the {what} `{name}` is not managed by this server: it has no annotation \
+             `fabric-injector.io/certificate-secret: {secret}`"
+        );
+        Ok(configuration)
+    }
+
+    /// Writes the CAs into the configuration of the advice. Which certificate is served does not depend on it.
+    async fn register_advice(&mut self, rotation: &Rotation) -> anyhow::Result<()> {
+        let Some(name) = self.options.advice.clone() else { return Ok(()) };
+        let configuration = self.configuration_of(Registered::Advice, &name).await?;
+        let changes = registration::ca_bundle_changes(&configuration, &rotation.bundle());
+        if !changes.0.is_empty() {
+            self.objects.change(Registered::Advice, &name, changes).await?;
+            self.record_change("advice", "updated `caBundle`");
+        }
+        Ok(())
+    }
+
     /// Writes the CAs into the webhook configuration.
     async fn register(&mut self, configuration: &Value, rotation: &Rotation) -> anyhow::Result<()> {
         let changes = registration::ca_bundle_changes(configuration, &rotation.bundle());
         if !changes.0.is_empty() {
-            self.objects.change_webhook(&self.options.webhook, changes).await?;
+            self.objects.change(Registered::Webhook, &self.options.webhook, changes).await?;
             self.record_change("webhook", "updated `caBundle`");
         }
         Ok(())

@@ -13,7 +13,7 @@ use tokio::time::{Duration, sleep};
 
 use crate::core::admission::{Mode, OnError};
 use crate::core::policy_set::PolicySet;
-use crate::shell::cluster::{NodeWatch, Reconciler};
+use crate::shell::cluster::{Events, NodeWatch, Reconciler};
 use crate::shell::policy_sources::{PolicySources, RawPolicies};
 
 use super::connection::Timeouts;
@@ -47,6 +47,8 @@ pub struct Config {
     pub shutdown_delay: Duration,
     /// The time that requests in flight have after that.
     pub drain_timeout: Duration,
+    /// Whether owners of pods get events.
+    pub events: bool,
     /// The limits on concurrent requests.
     pub limits: Limits,
     /// Concurrent connections.
@@ -86,6 +88,10 @@ impl Server {
         let (tls, validity) = TlsSettings::new(material.clone(), SystemTime::now())?;
         let state = Arc::new(State::new(policies, config.on_error, config.limits).in_mode(config.mode));
         certificate_in_use(&state, validity);
+        if config.events {
+            let metrics = Arc::clone(&state.metrics);
+            let _ = state.events.set(Events::start(move |result| metrics.event(result)).await?);
+        }
         let webhook = bind("--listen", config.listen).await?;
         let admin = bind("--admin-listen", config.admin_listen).await?;
         let (tls, node_watch) = (Arc::new(tls), None);

@@ -1,6 +1,6 @@
 //! The state that all requests share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::core::admission::{Evaluate, Mode, OnError};
 use crate::core::policy_set;
 use crate::core::policy_set::PolicySet;
-use crate::shell::cluster::Watched;
+use crate::shell::cluster::{Events, Watched};
 use crate::shell::telemetry::Metrics;
 
 use super::connections::Slot;
@@ -58,6 +58,8 @@ pub struct State {
     pub(super) on_error: OnError,
     pub(super) metrics: Arc<Metrics>,
     pub(super) readiness: Readiness,
+    /// Where advice for the owners of pods goes, if events are on.
+    pub(super) events: OnceLock<Events>,
     evaluate: Box<Evaluate>,
     in_flight: Arc<Semaphore>,
     pub(super) bodies: Memory,
@@ -86,6 +88,7 @@ impl State {
             on_error,
             metrics: Arc::new(metrics),
             readiness: Readiness::default(),
+            events: OnceLock::new(),
             evaluate: Box::new(policy_set::mutate),
             in_flight: Arc::new(Semaphore::new(limits.in_flight)),
             bodies: Memory::new(limits.body_bytes),

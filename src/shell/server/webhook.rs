@@ -1,4 +1,4 @@
-//! `POST /mutate`.
+//! `POST /mutate` for pods, and `POST /validate-workloads` for the workloads that they come from.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,11 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::routing::any;
 use hyper::{HeaderMap, Method, Request, Response, StatusCode, header};
+use serde::de::IgnoredAny;
 use tokio::time::{Duration, timeout_at};
 
-use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome};
+use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome, WorkloadReview};
+use crate::core::lint;
 use crate::core::policy::PodContext;
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
@@ -24,7 +26,29 @@ use super::state::{State, request_timeout};
 
 /// The router of the HTTPS port.
 pub fn router(state: Arc<State>) -> Router {
-    Router::new().route("/mutate", any(mutate)).fallback(unknown_path).with_state(state)
+    Router::new()
+        .route(Webhook::Pods.path(), any(|state, request| serve(Webhook::Pods, state, request)))
+        .route(Webhook::Workloads.path(), any(|state, request| serve(Webhook::Workloads, state, request)))
+        .fallback(unknown_path)
+        .with_state(state)
+}
+
+/// What is reviewed.
+#[derive(Debug, Clone, Copy)]
+enum Webhook {
+    /// New pods, which are injected.
+    Pods,
+    /// Workloads with pod templates, which stay as they are.
+    Workloads,
+}
+
+impl Webhook {
+    fn path(self) -> &'static str {
+        match self {
+            Self::Pods => "/mutate",
+            Self::Workloads => "/validate-workloads",
+        }
+    }
 }
 
 async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Response<Body> {
@@ -35,13 +59,17 @@ async fn unknown_path(Shared(state): Shared<Arc<State>>, request: Request<Body>)
     Rejection::new(StatusCode::NOT_FOUND, "path", message).reply(&state)
 }
 
-async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Response<Body> {
+async fn serve(
+    webhook: Webhook,
+    Shared(state): Shared<Arc<State>>,
+    request: Request<Body>,
+) -> Response<Body> {
     let started = Instant::now();
-    let span = ReviewSpan::begin(request.method(), request.headers());
+    let span = ReviewSpan::begin(webhook.path(), request.method(), request.headers());
     let _in_flight = state.metrics.in_flight();
     let slot = request.extensions().get::<Arc<Slot>>().cloned();
-    match review(&state, started, request, slot.as_deref()).await {
-        Ok(Answer { body, record }) => {
+    match review(webhook, &state, started, request, slot.as_deref()).await {
+        Ok(Answer { body, mut record }) => {
             // A response may be larger than its request, and the client may never read it.
             let Some(permit) = state.responses.permit(body.len(), slot.as_deref()).await else {
                 state.metrics.shed(Shed::Memory);
@@ -52,6 +80,11 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
             let took = started.elapsed();
             state.metrics.reviewed(&record, took);
             log(&record, took);
+            if let (Some(events), Some(advice)) = (state.events.get(), record.for_owner.take())
+                && !events.offer(*advice)
+            {
+                state.metrics.event("dropped");
+            }
             span.reviewed(&record);
             let held = slot.map(|slot| slot.connection.hold(body.len()));
             reply::json(StatusCode::OK, body.into(), Some(reply::Memory { _permit: permit, held }))
@@ -64,6 +97,7 @@ async fn mutate(Shared(state): Shared<Arc<State>>, request: Request<Body>) -> Re
 }
 
 async fn review(
+    webhook: Webhook,
     state: &Arc<State>,
     started: Instant,
     request: Request<Body>,
@@ -74,7 +108,7 @@ async fn review(
     let body_deadline = deadline.min(started + BODY_TIMEOUT);
     let length = head.headers.get(header::CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let rejection = wrong_request(&head.method, &head.headers);
+    let rejection = wrong_request(webhook, &head.method, &head.headers);
     let rejection = rejection.or_else(|| length.is_some_and(|length| length > MAX_BODY).then(too_large));
     if let Some(rejection) = rejection {
         drain(body, body_deadline).await;
@@ -84,20 +118,20 @@ async fn review(
     let _working = slot.map(|slot| slot.connection.work());
     // Only now: bodies that never arrive must not take all permits.
     let Some(_permit) = state.enter() else {
-        return shed(state, Shed::InFlight, &body.bytes);
+        return shed(webhook, state, Shed::InFlight, &body.bytes);
     };
     if body.shed {
-        return shed(state, Shed::Memory, &body.bytes);
+        return shed(webhook, state, Shed::Memory, &body.bytes);
     }
     if Instant::now() >= deadline {
-        return shed(state, Shed::Deadline, &body.bytes);
+        return shed(webhook, state, Shed::Deadline, &body.bytes);
     }
     tracing::trace!(body = %String::from_utf8_lossy(&body.bytes), "review");
     let bytes = body.bytes.clone();
     let stop = StopOnDrop::default();
-    match timeout_at(deadline.into(), evaluate(state, body, Arc::clone(&stop.0))).await {
+    match timeout_at(deadline.into(), evaluate(webhook, state, body, Arc::clone(&stop.0))).await {
         Ok(answer) => answer,
-        Err(_) => shed(state, Shed::Deadline, &bytes),
+        Err(_) => shed(webhook, state, Shed::Deadline, &bytes),
     }
 }
 
@@ -114,6 +148,7 @@ impl Drop for StopOnDrop {
 /// Evaluates a review when it is its turn, on another thread, because it may take long. After `stop`, it ends with the
 /// current container, and keeps its turn and its memory until then.
 async fn evaluate(
+    webhook: Webhook,
     state: &Arc<State>,
     body: BufferedBody,
     stop: Arc<AtomicBool>,
@@ -121,7 +156,7 @@ async fn evaluate(
     let permit = state.evaluation_permit(body.bytes.len()).await;
     let state = Arc::clone(state);
     let evaluated = tokio::task::spawn_blocking(move || {
-        let answer = answer(&state, &body.bytes, stop);
+        let answer = answer(webhook, &state, &body.bytes, stop);
         drop((body, permit));
         answer
     });
@@ -131,16 +166,26 @@ async fn evaluate(
     })
 }
 
-fn answer(state: &State, bytes: &[u8], stop: Arc<AtomicBool>) -> Result<Answer, Rejection> {
+fn answer(webhook: Webhook, state: &State, bytes: &[u8], stop: Arc<AtomicBool>) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
     let nodes = state.nodes.load().nodes.clone();
     let context = PodContext { stop: Some(stop), nodes, ..PodContext::default() };
-    admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, context)
-        .map_err(bad_review)
+    let answer = match webhook {
+        Webhook::Pods => {
+            admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, context)
+        }
+        Webhook::Workloads => lint::answer(&policies, state.mode, bytes, &context),
+    };
+    answer.map_err(bad_review)
 }
 
-/// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning.
-fn shed(state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
+/// The response under overload: `429` with `Retry-After`, or the pod admitted unchanged with a warning. A workload does
+/// not depend on its review.
+fn shed(webhook: Webhook, state: &State, why: Shed, bytes: &[u8]) -> Result<Answer, Rejection> {
+    if let Webhook::Workloads = webhook {
+        let review = WorkloadReview::<IgnoredAny>::read(bytes).map_err(bad_review)?;
+        return Ok(review.unadvised("overload", state.mode));
+    }
     state.metrics.shed(why);
     match state.on_error {
         OnError::Allow => {
@@ -159,11 +204,12 @@ fn bad_review(error: BadReview) -> Rejection {
 }
 
 /// The rejection of a method or a content type that no review has.
-fn wrong_request(method: &Method, headers: &HeaderMap) -> Option<Rejection> {
+fn wrong_request(webhook: Webhook, method: &Method, headers: &HeaderMap) -> Option<Rejection> {
     if method != Method::POST {
+        let path = webhook.path();
         let method: String = method.as_str().chars().take(64).collect();
         let message =
-            format!("the method `{method}` is not allowed at `/mutate`; send an AdmissionReview with `POST`");
+            format!("the method `{method}` is not allowed at `{path}`; send an AdmissionReview with `POST`");
         return Some(Rejection::new(StatusCode::METHOD_NOT_ALLOWED, "method", message));
     }
     let sent = headers.get(header::CONTENT_TYPE).map(header::HeaderValue::as_bytes).unwrap_or_default();
@@ -210,6 +256,13 @@ fn log(record: &Record, took: Duration) {
         }
         ReviewOutcome::Skipped => {
             tracing::info!(uid, namespace, name, policy, reason, detail, microseconds, mode, "pod skipped");
+        }
+        ReviewOutcome::Advised => {
+            let advice = record.warnings.join(",");
+            tracing::info!(uid, namespace, name, advice, microseconds, mode, "advice on a workload");
+        }
+        ReviewOutcome::Unadvised => {
+            tracing::debug!(uid, namespace, name, reason, microseconds, mode, "no advice on a workload");
         }
         ReviewOutcome::Unchanged => {
             tracing::debug!(

@@ -14,7 +14,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::core::admission::{Mode, Record, ReviewOutcome};
-use crate::core::engine::{Reason, Warning};
+use crate::core::engine::Reason;
+use crate::core::lint::Finding;
 use crate::core::policy_set::PolicySet;
 
 use super::process::Process;
@@ -63,6 +64,11 @@ struct ObjectLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct StateLabel {
     state: &'static str,
 }
@@ -71,7 +77,7 @@ struct StateLabel {
 const NODE_WATCH: &[&str] = &["off", "starting", "watching", "stale", "unavailable", "forbidden"];
 
 /// The objects of the cluster that a server manages.
-const REGISTERED: &[&str] = &["webhook", "guard", "secret"];
+const REGISTERED: &[&str] = &["webhook", "advice", "secret"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PolicyLabels {
@@ -124,6 +130,8 @@ impl Reloaded {
     }
 }
 
+/// The results of events: `dropped` if too many waited.
+const EVENTS: &[&str] = &["created", "failed", "dropped"];
 /// The reasons of failed TLS handshakes.
 const HANDSHAKE_FAILURES: &[&str] = &["timeout", "client_certificate", "protocol", "closed"];
 /// The reasons for which the server closes a connection.
@@ -169,6 +177,7 @@ pub struct Metrics {
     policies: Family<PolicyLabels, Gauge>,
     registration_changes: Family<ObjectLabel, Counter>,
     registration_failures: Counter,
+    events: Family<ResultLabel, Counter>,
     nodes: Gauge,
     node_watch: Family<StateLabel, Gauge>,
 }
@@ -196,6 +205,7 @@ impl Metrics {
             policies: Family::default(),
             registration_changes: Family::default(),
             registration_failures: Counter::default(),
+            events: Family::default(),
             nodes: Gauge::default(),
             node_watch: Family::default(),
         };
@@ -247,6 +257,7 @@ impl Metrics {
             self.registration_changes.clone(),
         );
         ours.register("registration_failures", "Failed reconciliations", self.registration_failures.clone());
+        ours.register("events", "Events on the owners of pods", self.events.clone());
         ours.register("nodes", "Nodes that reviews use", self.nodes.clone());
         ours.register(
             "node_watch",
@@ -258,7 +269,7 @@ impl Metrics {
     /// Creates every series, so that a rate includes the first event.
     fn fill(&self) {
         self.fill_policy("");
-        for code in Warning::CODES {
+        for code in Finding::codes() {
             drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
         }
         for reason in REJECTED {
@@ -278,6 +289,9 @@ impl Metrics {
                 drop(self.reloads.get_or_create(&ReloadLabels { what, result }));
             }
             self.last_reload.get_or_create(&WhatLabel { what }).set(1);
+        }
+        for result in EVENTS {
+            drop(self.events.get_or_create(&ResultLabel { result }));
         }
         for object in REGISTERED {
             drop(self.registration_changes.get_or_create(&ObjectLabel { object }));
@@ -322,6 +336,7 @@ impl Metrics {
             self.fill_policy(policy.name());
             for code in definition.refusal_codes() {
                 self.fill_review(policy.name(), ReviewOutcome::Refused, code.to_owned().into());
+                drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
             }
             for code in definition.warning_codes() {
                 drop(self.warnings.get_or_create(&CodeLabel { code: code.to_owned().into() }));
@@ -405,6 +420,11 @@ impl Metrics {
     /// Counts a change to an object.
     pub(crate) fn registration_changed(&self, object: &'static str) {
         self.registration_changes.get_or_create(&ObjectLabel { object }).inc();
+    }
+
+    /// Counts an event on the owner of a pod.
+    pub(crate) fn event(&self, result: &'static str) {
+        self.events.get_or_create(&ResultLabel { result }).inc();
     }
 
     /// Counts a failed reconciliation.

@@ -50,6 +50,7 @@ pub(super) async fn an_upgrade_with_the_same_values_changes_nothing(cluster: &Cl
         let mut versions = BTreeSet::new();
         for name in [
             "mutatingwebhookconfigurations/fabric-injector",
+            "validatingwebhookconfigurations/fabric-injector",
             "validatingadmissionpolicies/fabric-injector-guard",
         ] {
             let path = format!("/apis/admissionregistration.k8s.io/v1/{name}");

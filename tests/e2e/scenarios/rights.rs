@@ -38,6 +38,12 @@ pub(super) async fn servers_may_do_what_they_need_and_nothing_else(cluster: &Clu
     for verb in ["get", "watch", "patch"] {
         assert!(may(cluster, verb, webhooks, "", own).await, "{verb}");
     }
+    for verb in ["get", "patch"] {
+        assert!(
+            may(cluster, verb, (registration, "validatingwebhookconfigurations"), "", own).await,
+            "{verb}"
+        );
+    }
     for verb in ["get", "create", "patch"] {
         assert!(may(cluster, verb, secrets, own, "fabric-injector-tls").await, "{verb}");
         assert!(!may(cluster, verb, secrets, "default", "fabric-injector-tls").await, "{verb}");

@@ -10,6 +10,7 @@ use crate::eventually;
 
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 const WEBHOOK: &str = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/fabric-injector";
+const ADVICE: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/fabric-injector";
 const JSON: &str = "application/json-patch+json";
 const MERGE: &str = "application/merge-patch+json";
 const APPLY: &str = "application/apply-patch+yaml";
@@ -125,6 +126,7 @@ pub(super) async fn the_token_of_a_server_changes_the_bundle_and_nothing_else(cl
         let reply = patch(&server, WEBHOOK, &change).await;
         assert_eq!(reply.status, 200, "{change:?} {reply:?}");
     }
+    the_advice_is_as_well_protected(cluster, &server).await;
     the_role_forbids_the_rest(&server).await;
     // It is for the servers only.
     assert_eq!(patch(&cluster.api, WEBHOOK, &attacks[0]).await.status, 200);
@@ -151,10 +153,39 @@ pub(super) async fn the_token_of_a_server_changes_the_bundle_and_nothing_else(cl
     .await;
 }
 
+/// A validating webhook can reject what it gets, so that nobody may send it more.
+async fn the_advice_is_as_well_protected(cluster: &Cluster, server: &Api) {
+    let mut second = cluster.api.get(ADVICE).await.ok()["webhooks"][0].clone();
+    second["name"] = json!("second.example.com");
+    let replace = |field: &str, value: Value| {
+        (JSON, json!([{"op": "add", "path": format!("/webhooks/0/{field}"), "value": value}]))
+    };
+    for attack in [
+        replace("failurePolicy", json!("Fail")),
+        replace("timeoutSeconds", json!(30)),
+        replace("clientConfig", json!({"url": "https://198.51.100.1/validate-workloads"})),
+        replace("rules/0/resources", json!(["*"])),
+        replace("matchConditions", json!([])),
+        replace("namespaceSelector", json!({})),
+        (JSON, json!([{"op": "add", "path": "/webhooks/-", "value": second}])),
+        (MERGE, json!({"metadata": {"annotations": null}})),
+    ] {
+        let reply = patch(server, ADVICE, &attack).await;
+        assert_eq!(reply.status, 403, "{attack:?} {reply:?}");
+        assert!(reply.message().contains("fabric-injector-token"), "{attack:?} {reply:?}");
+        // The patch is valid.
+        assert_eq!(patch(&cluster.api, ADVICE, &attack).await.status, 200, "{attack:?}");
+    }
+    let bundle = replace("clientConfig/caBundle", json!("UEVN"));
+    assert_eq!(patch(server, ADVICE, &bundle).await.status, 200);
+    assert_eq!(server.delete(ADVICE).await.status, 403);
+}
+
 async fn the_role_forbids_the_rest(server: &Api) {
     let label = (MERGE, json!({"metadata": {"labels": {"added": "x"}}}));
     for object in [
         "mutatingwebhookconfigurations/another",
+        "validatingwebhookconfigurations/another",
         "validatingadmissionpolicies/fabric-injector-token",
         "validatingadmissionpolicies/fabric-injector-guard",
         "validatingadmissionpolicybindings/fabric-injector-token",

@@ -60,7 +60,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* Empty if the server needs no access to the API. */}}
 {{- define "fabric-injector.usesApi" -}}
-{{- if or .Values.nodes.watch (eq (include "fabric-injector.certificates" .) "managed") -}}true{{- end -}}
+{{- if or .Values.nodes.watch .Values.events.enabled (eq (include "fabric-injector.certificates" .) "managed") -}}true{{- end -}}
 {{- end -}}
 
 {{/* The mounted Secret. It differs from the Secret that the replicas manage, so that a change of the source does not lead to

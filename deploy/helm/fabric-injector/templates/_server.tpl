@@ -14,6 +14,9 @@
 {{- if eq (include "fabric-injector.certificates" .) "managed" }}
 - --manage-webhook={{ $fullname }}
 - --manage-secret={{ $fullname }}-tls
+{{- if .Values.advice.enabled }}
+- --manage-advice={{ $fullname }}
+{{- end }}
 - --certificate-duration={{ .Values.certificates.duration }}
 - --ca-duration={{ .Values.certificates.caDuration }}
 - --ca-overlap={{ .Values.certificates.caOverlap }}
@@ -26,6 +29,9 @@
 - --listen=0.0.0.0:{{ .Values.ports.webhook }}
 - --admin-listen=0.0.0.0:{{ .Values.ports.admin }}
 - --mode={{ .Values.webhook.mode }}
+{{- if .Values.events.enabled }}
+- --events
+{{- end }}
 {{- if .Values.server.clientCaBundle }}
 - --client-ca=/etc/fabric-injector/values/clients.crt
 {{- end }}
@@ -38,6 +44,37 @@
 {{- end }}
 {{- range .Values.server.extraArgs }}
 - {{ . | quote }}
+{{- end }}
+{{- end -}}
+
+{{/* The annotations of a webhook configuration; empty if it has none. */}}
+{{- define "fabric-injector.registrationAnnotations" -}}
+{{- $fullname := include "fabric-injector.fullname" . -}}
+{{- if eq (include "fabric-injector.certificates" .) "managed" -}}
+# The replicas that share this Secret write `caBundle`, and do not change a configuration without this annotation.
+# With another certificate, Helm removes it together with the CA, so that old replicas do not overwrite the new CA.
+fabric-injector.io/certificate-secret: {{ $fullname }}-tls
+{{ end -}}
+{{- if .Values.certManager.enabled -}}
+# The serving Certificate rather than that of the CA, so that `caBundle` is always the CA of the served certificate.
+cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ $fullname }}
+{{ end -}}
+{{- with .Values.webhook.annotations -}}
+{{- toYaml . }}
+{{- end -}}
+{{- end -}}
+
+{{/* The server as a webhook. Takes the root and the path in a map. */}}
+{{- define "fabric-injector.clientConfig" -}}
+service:
+  name: {{ include "fabric-injector.fullname" .root | quote }}
+  namespace: {{ .root.Release.Namespace | quote }}
+  path: {{ .path }}
+  port: 443
+{{- if .root.Values.tls.secretName }}
+caBundle: {{ .root.Values.tls.caBundle | b64enc }}
+{{- else }}
+# Without `caBundle`, which is set in the cluster: a value from the chart would overwrite it at every upgrade.
 {{- end }}
 {{- end -}}
 

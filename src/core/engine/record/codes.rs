@@ -96,6 +96,18 @@ impl Warning {
         "kept_fabric",
     ];
 
+    /// Returns whether somebody has to do something about it: the pod gets less than the policy has for it, or something
+    /// that may be wrong. A value of the pod that stays is the choice of its author.
+    pub fn asks_for_action(&self) -> bool {
+        !matches!(
+            self.kind,
+            WarningKind::Kept { .. }
+                | WarningKind::Replaced { .. }
+                | WarningKind::RenamedVolume { .. }
+                | WarningKind::NotInFile { .. }
+        )
+    }
+
     /// The stable code, for programs.
     pub fn code(&self) -> &str {
         match &self.kind {

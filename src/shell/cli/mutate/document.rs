@@ -120,6 +120,7 @@ pub(super) fn wanted<'n>(arguments: &'n Arguments, nodes: Option<&'n Arc<Nodes>>
         },
         namespace: arguments.namespace.as_deref(),
         nodes,
+        stop: None,
     }
 }
 
@@ -150,7 +151,7 @@ pub(super) fn report_templates(
 }
 
 /// The error of a document, with the remedy if that is a template of a chart.
-fn with_hint(error: DocumentError, raw: &RawDocument) -> DocumentError {
+pub(in crate::shell::cli) fn with_hint(error: DocumentError, raw: &RawDocument) -> DocumentError {
     let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
     let hint =
         "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`";

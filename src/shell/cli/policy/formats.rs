@@ -98,13 +98,19 @@ fn command(error: &SourceError) -> String {
     let Diagnostic { code, message, span, hint, .. } = &*error.diagnostic;
     let hint = hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     let (line, column) = (span.line.max(1), span.column.max(1));
-    format!(
-        "::{} file={},line={line},col={column},endColumn={},title={code}::{}\n",
-        severity(&error.diagnostic),
-        property(&error.file),
-        column + span.length.max(1),
-        escaped(&format!("{message}{hint}"))
-    )
+    let place = format!("line={line},col={column},endColumn={}", column + span.length.max(1));
+    workflow_command(severity(&error.diagnostic), &error.file, &place, code, &format!("{message}{hint}"))
+}
+
+/// A workflow command of GitHub Actions about a place in a file.
+pub(in crate::shell::cli) fn workflow_command(
+    command: &str,
+    file: &str,
+    place: &str,
+    title: &str,
+    message: &str,
+) -> String {
+    format!("::{command} file={},{place},title={title}::{}\n", property(file), escaped(message))
 }
 
 fn escaped(text: &str) -> String {

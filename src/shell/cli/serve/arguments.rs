@@ -78,6 +78,9 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     pub(super) on_error: OnErrorArgument,
+    /// Create Events on the controllers of injected pods that have a warning which asks for action
+    #[arg(long, env = "FABRIC_INJECTOR_EVENTS", hide_env_values = true)]
+    pub(super) events: bool,
     /// The time for which the server still accepts connections after a signal, while clients learn that it stops
     /// [default: 5s, or 0s without a certificate]
     #[arg(long, value_name = "DURATION", env = "FABRIC_INJECTOR_SHUTDOWN_DELAY", value_parser = duration, hide_env_values = true)]

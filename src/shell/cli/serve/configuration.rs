@@ -52,6 +52,7 @@ impl Configuration {
             on_error: arguments.on_error.into(),
             shutdown_delay: arguments.shutdown_delay.unwrap_or(delay),
             drain_timeout: arguments.drain_timeout,
+            events: arguments.events,
             limits: Limits { in_flight: arguments.max_in_flight, ..Limits::default() },
             max_connections: open_files::max_connections(arguments.max_connections),
             timeouts: Timeouts { age: arguments.max_connection_age, ..Timeouts::default() },

@@ -1,0 +1,56 @@
+//! The answer to a review of a workload: the findings as warnings.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use serde_json::Value;
+
+use crate::core::admission::{Answer, BadReview, Mode, WorkloadReview};
+use crate::core::json::RequestObject;
+use crate::core::manifest::{Document, RawDocument, Wanted};
+use crate::core::policy::PodContext;
+use crate::core::policy_set::PolicySet;
+
+use super::{Finding, Level, lint};
+
+/// The most findings of an answer. `lint` shows all.
+const MOST: usize = 6;
+
+/// Answers a review of a workload. `context` is what the caller knows about its pods.
+pub(crate) fn answer(
+    policies: &PolicySet,
+    mode: Mode,
+    body: &[u8],
+    context: &PodContext,
+) -> Result<Answer, BadReview> {
+    let mut review = WorkloadReview::<RequestObject>::read(body)?;
+    let workload = review.take_object().unwrap_or_default().0;
+    // A panic on one workload must not close a connection that serves other requests.
+    let found = catch_unwind(AssertUnwindSafe(|| findings(policies, workload, review.namespace(), context)));
+    let Ok(found) = found else { return Ok(review.unadvised("panic", mode)) };
+    let asking = found.iter().filter(|finding| finding.level > Level::Note);
+    let codes = asking.map(|finding| finding.code.clone()).collect();
+    Ok(review.advised(warnings(&found, mode), codes, mode))
+}
+
+/// The findings that concern whoever applies the workload.
+fn findings(
+    policies: &PolicySet,
+    workload: Value,
+    namespace: Option<&str>,
+    context: &PodContext,
+) -> Vec<Finding> {
+    let wanted =
+        Wanted { namespace, nodes: context.nodes.as_ref(), stop: context.stop.as_ref(), ..Wanted::default() };
+    let found = lint(policies, &mut Document::of(workload), &RawDocument::new(Vec::new()), wanted);
+    let mut found = found.unwrap_or_default();
+    found.retain(|finding| finding.level > Level::Note || finding.code == Finding::INJECTED);
+    found
+}
+
+fn warnings(found: &[Finding], mode: Mode) -> Vec<String> {
+    let audit = if mode == Mode::Audit { "audit mode, no pod is changed: " } else { "" };
+    let shown = found.iter().take(MOST).map(|finding| format!("{audit}{}", finding.message));
+    let more = found.len().saturating_sub(MOST);
+    let more = (more > 0).then(|| format!("and {more} more, which `fabric-injector lint` shows"));
+    shown.chain(more).collect()
+}

@@ -1,0 +1,210 @@
+//! `fabric-injector lint`: what becomes of the pods of workloads, and what to change in them.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+
+use crate::core::counted;
+use crate::core::lint::{Finding, Level, Lines, lint};
+use crate::core::manifest::{Document, RawDocument, Wanted};
+use crate::core::policy::{Definition, Policy};
+use crate::core::policy_set::PolicySet;
+use crate::shell::policy_sources::PolicySources;
+use crate::shell::stream::RawDocuments;
+
+use super::ExitStatus;
+use super::fail_on::{FailOn, fail_on};
+use super::mutate::{files_of, object_name, with_hint};
+use super::nodes::NodeArguments;
+use super::output::Output;
+use super::parse::namespace;
+use super::policy::formats::workflow_command;
+use super::policy_sources::PolicyArguments;
+
+/// Report what becomes of the pods of workloads, and what to change. The exit status is 2 for errors, 1 for warnings
+/// with `--fail-on-warning` or `--fail-on`, else 0
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// A manifest in YAML or JSON, a folder of them without its subfolders, or `-` for standard input (the default); may be given
+    /// several times
+    #[arg(short = 'f', long = "filename", value_name = "FILE|DIR|-")]
+    files: Vec<String>,
+    #[command(flatten)]
+    policies: PolicyArguments,
+    #[command(flatten)]
+    nodes: NodeArguments,
+    /// The namespace of the objects that name none [default: `default`]
+    #[arg(short, long, value_name = "NAME", value_parser = namespace)]
+    namespace: Option<String>,
+    /// The format of standard output
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
+    output: Format,
+    /// Exit with status 1 if there are warnings, and no errors
+    #[arg(long, conflicts_with = "fail_on")]
+    fail_on_warning: bool,
+    /// Exit with status 1 if there are warnings, or warnings with these codes, and no errors
+    #[arg(long, value_name = "warning[=CODE,…]", value_parser = fail_on)]
+    fail_on: Option<FailOn>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// One line for each finding
+    Text,
+    /// One JSON array
+    Json,
+    /// Workflow commands of GitHub Actions
+    Github,
+}
+
+pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
+    let sources = PolicySources::from(arguments.policies.clone()).read_once()?;
+    let policies = sources.compile()?;
+    let any = arguments.fail_on_warning.then_some(FailOn::Any);
+    let fail_on = arguments.fail_on.as_ref().or(any.as_ref());
+    let of_policies = policies.policies().iter().map(Policy::definition).flat_map(Definition::warning_codes);
+    fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(Finding::codes())))?;
+    let default = ["-".to_owned()];
+    let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };
+    let nodes = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
+    let namespace = arguments.namespace.as_deref();
+    let wanted = Wanted { namespace, nodes: nodes.as_ref(), ..Wanted::default() };
+    let mut linted = Linted { policies: &policies, wanted, found: Vec::new() };
+    for name in files {
+        linted.source(name);
+    }
+    let found = linted.found;
+    let text: String = match arguments.output {
+        Format::Text => found.iter().map(Located::text).collect(),
+        Format::Json => format!("{:#}\n", found.iter().map(Located::object).collect::<Value>()),
+        Format::Github => found.iter().map(Located::command).collect(),
+    };
+    output.data(text.as_bytes())?;
+    let count = |level| found.iter().filter(|located| located.finding.level == level).count();
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    output.message(&format!("{} and {}", counted(errors, "error"), counted(warnings, "warning")));
+    let counts = |located: &Located| {
+        let Finding { level, code, .. } = &located.finding;
+        *level == Level::Warning && fail_on.is_some_and(|on| on.counts(code))
+    };
+    Ok(match errors {
+        0 if found.iter().any(counts) => ExitStatus::Warned,
+        0 => ExitStatus::Done,
+        _ => ExitStatus::Bad,
+    })
+}
+
+/// The findings so far.
+struct Linted<'a> {
+    policies: &'a PolicySet,
+    wanted: Wanted<'a>,
+    found: Vec<Located>,
+}
+
+impl Linted<'_> {
+    fn source(&mut self, name: &str) {
+        if name == "-" {
+            return self.stream("stdin", io::stdin().lock());
+        }
+        match files_of(Path::new(name)) {
+            Ok(files) => {
+                for file in files {
+                    let shown = file.display().to_string();
+                    match File::open(&file) {
+                        Ok(opened) => self.stream(&shown, BufReader::new(opened)),
+                        Err(error) => {
+                            self.bad(&shown, 1, "unreadable_file", format!("cannot be read: {error}"))
+                        }
+                    }
+                }
+            }
+            Err(error) => self.bad(name, 1, "unreadable_file", format!("{error:#}")),
+        }
+    }
+
+    fn stream(&mut self, file: &str, reader: impl BufRead) {
+        for raw in RawDocuments::new(reader) {
+            match raw {
+                Ok(raw) => self.document(file, &raw),
+                Err(error) => self.bad(file, 1, "bad_document", error.to_string()),
+            }
+        }
+    }
+
+    fn document(&mut self, file: &str, raw: &RawDocument) {
+        let read = Document::read(raw).map_err(|error| with_hint(error, raw));
+        let linted = read.and_then(|mut document| {
+            let lines = Lines::of(raw, &document);
+            let object = document.value.as_ref().map(object_name).unwrap_or_default();
+            Ok((lint(self.policies, &mut document, raw, self.wanted)?, lines, object))
+        });
+        match linted {
+            Ok((found, lines, object)) => {
+                self.found.extend(found.into_iter().map(|finding| Located {
+                    file: file.to_owned(),
+                    line: lines.line(&finding.pointer),
+                    object: object.clone(),
+                    finding,
+                }));
+            }
+            Err(error) => self.bad(file, error.line, "bad_document", error.message),
+        }
+    }
+
+    fn bad(&mut self, file: &str, line: usize, code: &str, message: String) {
+        let finding = Finding { level: Level::Error, code: code.to_owned(), pointer: String::new(), message };
+        self.found.push(Located { file: file.to_owned(), line, object: String::new(), finding });
+    }
+}
+
+/// A finding with its place.
+struct Located {
+    file: String,
+    line: usize,
+    /// The kind and name of the document, such as `Job/train`.
+    object: String,
+    finding: Finding,
+}
+
+impl Located {
+    fn level(&self) -> &'static str {
+        match self.finding.level {
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Error => "error",
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let separator = if self.object.is_empty() { "" } else { ": " };
+        format!("{}{separator}{}", self.object, self.finding.message)
+    }
+
+    fn text(&self) -> String {
+        let Self { file, line, finding, .. } = self;
+        format!("{file}:{line}: {}: {} ({})\n", self.level(), self.sentence(), finding.code)
+    }
+
+    fn object(&self) -> Value {
+        let Self { file, line, object, finding } = self;
+        let Finding { code, pointer, message, .. } = finding;
+        json!({
+            "file": file,
+            "line": line,
+            "object": object,
+            "severity": self.level(),
+            "code": code,
+            "path": pointer,
+            "message": message,
+        })
+    }
+
+    fn command(&self) -> String {
+        let command = if self.finding.level == Level::Note { "notice" } else { self.level() };
+        let place = format!("line={}", self.line);
+        workflow_command(command, &self.file, &place, &self.finding.code, &self.sentence())
+    }
+}

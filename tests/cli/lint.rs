@@ -1,0 +1,167 @@
+//! `lint`: what becomes of workloads, at its line.
+
+use serde_json::{Value, json};
+
+use super::{Run, TRIGGER, all_workloads, file, folder, run};
+
+/// A stream with a good Job and, in a document after it, a LeaderWorkerSet whose groups differ.
+fn stream(leader: &str, worker: &str, leader_node: &str, worker_node: &str) -> String {
+    let template = |annotation: &str, node: &str| {
+        format!(
+            "      metadata:\n        annotations: {{{annotation}}}\n      spec:\n        nodeSelector:\n          \
+             node.kubernetes.io/instance-type: {node}\n        containers:\n        - name: main\n          \
+             image: registry.example/train:1\n          resources: {{limits: {{nvidia.com/gpu: 8}}}}\n"
+        )
+    };
+    format!(
+        "# a comment\n{}---\napiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {{name: serve}}\n\
+         spec:\n  leaderWorkerTemplate:\n    leaderTemplate:\n{}    workerTemplate:\n{}",
+        file("tests/workloads/torchrun-job.yaml"),
+        template(leader, leader_node),
+        template(worker, worker_node),
+    )
+}
+
+fn asks() -> String {
+    format!("{TRIGGER}: \"true\"")
+}
+
+fn lint(arguments: &[&str], stream: &str) -> Run {
+    run(&[&["lint", "--policy", "aws-efa"], arguments].concat(), stream)
+}
+
+/// The findings that ask for action: the text of the line, severity and code.
+#[track_caller]
+fn findings(stream: &str) -> Vec<(String, String, String)> {
+    let run = lint(&["-o", "json"], stream);
+    let found: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let action = found.as_array().unwrap().iter().filter(|one| one["severity"] != "note");
+    let line = |one: &Value| {
+        let number = usize::try_from(one["line"].as_u64().unwrap()).unwrap();
+        stream.lines().nth(number - 1).unwrap().trim().to_owned()
+    };
+    action.map(|one| (line(one), text(&one["severity"]), text(&one["code"]))).collect()
+}
+
+fn finding(line: &str, severity: &str, code: &str) -> (String, String, String) {
+    (line.to_owned(), severity.to_owned(), code.to_owned())
+}
+
+#[test]
+fn groups_of_which_one_does_not_ask_are_found_either_way() {
+    let (asks, p5) = (asks(), "p5.48xlarge");
+    let found = finding("workerTemplate:", "warning", "peer_without_trigger");
+    assert_eq!(findings(&stream(&asks, "", p5, p5)), [found]);
+    let found = finding("leaderTemplate:", "warning", "peer_without_trigger");
+    assert_eq!(findings(&stream("", &asks, p5, p5)), [found]);
+    for (leader, worker) in [("", ""), (asks.as_str(), asks.as_str())] {
+        assert_eq!(findings(&stream(leader, worker, p5, p5)), []);
+    }
+    // A group that is turned off is so on purpose.
+    assert_eq!(findings(&stream(&asks, &asks.replace("true", "false"), p5, p5)), []);
+}
+
+#[test]
+fn groups_on_different_nodes_are_found() {
+    let asks = asks();
+    let place = "node.kubernetes.io/instance-type: p4d.24xlarge";
+    let found = finding(place, "warning", "different_nodes");
+    assert_eq!(findings(&stream(&asks, &asks, "p5.48xlarge", "p4d.24xlarge")), [found]);
+    // Only groups that use the fabric have to be on alike nodes.
+    assert_eq!(findings(&stream(&asks, &asks.replace("true", "false"), "p5.48xlarge", "p4d.24xlarge")), []);
+}
+
+#[test]
+fn every_near_miss_of_mutate_is_a_finding() {
+    let job = file("tests/workloads/torchrun-job.yaml").replace(&asks(), &asks().replace("true", "yes"));
+    let line = asks().replace("true", "yes");
+    assert_eq!(findings(&job), [finding(&line, "warning", "other_trigger_value")]);
+}
+
+#[test]
+fn a_train_job_that_asks_for_itself_is_told_where_its_template_is() {
+    let job = format!(
+        "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata:\n  name: t\n  annotations: {{{}}}\n\
+         spec: {{runtimeRef: {{name: torch}}}}\n",
+        asks()
+    );
+    let run = lint(&[], &job).exits(0);
+    assert!(
+        run.text().contains("warning: TrainJob/t: annotate the template in its runtime `torch`"),
+        "{}",
+        run.text()
+    );
+    let patched = job
+        .replace("spec: {", "spec: {runtimePatches: [{a: {metadata: {annotations: {X}}}}], ")
+        .replace(&format!("  annotations: {{{}}}\n", asks()), "")
+        .replace("{X}", &format!("{{{}}}", asks()));
+    let run = lint(&[], &patched).exits(0);
+    assert!(
+        run.text().contains("note: TrainJob/t: a TrainJob has no pod template; the webhook"),
+        "{}",
+        run.text()
+    );
+}
+
+#[test]
+fn the_exit_status_is_that_of_policy_check() {
+    let asks = asks();
+    let (good, warned) =
+        (stream(&asks, &asks, "p5.48xlarge", "p5.48xlarge"), stream(&asks, "", "p5.48xlarge", "p5.48xlarge"));
+    lint(&["--fail-on-warning"], &good).exits(0).says(&["0 errors and 0 warnings"]);
+    lint(&[], &warned).exits(0).says(&["0 errors and 1 warning"]);
+    lint(&["--fail-on-warning"], &warned).exits(1);
+    lint(&["--fail-on", "warning=peer_without_trigger"], &warned).exits(1);
+    lint(&["--fail-on", "warning=kept_env,conflict,few_gpus"], &warned).exits(2).says(&["`few_gpus`"]);
+    lint(&["--fail-on", "warning=different_nodes"], &warned).exits(0);
+    // Documents after one that cannot be read are still checked.
+    let broken = lint(&[], &format!("a: [\n---\n{warned}")).exits(2);
+    assert!(
+        broken.text().contains("stdin:") && broken.text().contains("peer_without_trigger"),
+        "{}",
+        broken.text()
+    );
+    lint(&["-f", "no-such-file.yaml"], "").exits(2);
+}
+
+#[test]
+fn each_form_has_the_same_findings() {
+    let (asks, p5) = (asks(), "p5.48xlarge");
+    let warned = stream(&asks, "", p5, p5);
+    let folder = folder(&[("a,b.yaml", &warned)]);
+    let path = folder.path().join("a,b.yaml");
+    let path = path.to_str().unwrap();
+    let text = lint(&["-f", path], "").exits(0).text().to_owned();
+    let line = warned.lines().position(|line| line.trim() == "workerTemplate:").unwrap() + 1;
+    let message = "LeaderWorkerSet/serve: add `nmp.nvidia.com/enable-multi-node-networking: \"true\"` to \
+                   `spec.leaderWorkerTemplate.workerTemplate.metadata.annotations`: the pods of \
+                   `spec.leaderWorkerTemplate.leaderTemplate` use the fabric, and these GPU pods do not";
+    assert!(text.contains(&format!("{path}:{line}: warning: {message} (peer_without_trigger)\n")), "{text}");
+    let github = lint(&["-f", path, "-o", "github"], "").exits(0).text().to_owned();
+    let file = path.replace(',', "%2C");
+    assert!(
+        github
+            .contains(&format!("::warning file={file},line={line},title=peer_without_trigger::{message}\n")),
+        "{github}"
+    );
+    assert!(github.contains("::notice file="), "{github}");
+    let json = lint(&["-f", path, "-o", "json"], "").exits(0);
+    let found: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let wanted = json!({
+        "file": path, "line": line, "object": "LeaderWorkerSet/serve", "severity": "warning",
+        "code": "peer_without_trigger", "path": "/spec/leaderWorkerTemplate/workerTemplate",
+        "message": message.strip_prefix("LeaderWorkerSet/serve: ").unwrap(),
+    });
+    assert!(found.as_array().unwrap().contains(&wanted), "{found}");
+    assert_eq!(text.lines().count(), found.as_array().unwrap().len());
+}
+
+/// The examples are good: nothing is wrong with any of them for the policy of its cloud.
+#[test]
+fn no_example_has_a_fault_of_the_workload() {
+    let run = lint(&[], &all_workloads());
+    for code in ["peer_without_trigger", "different_nodes"] {
+        assert!(!run.text().contains(code), "{}", run.text());
+    }
+}

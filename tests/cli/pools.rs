@@ -1,0 +1,88 @@
+//! `fabric-injector nodes`.
+
+use serde_json::{Value, json};
+
+use super::{Run, run};
+
+fn node(name: &str, provider_id: &str, labels: &Value, capacity: &Value, ready: &str) -> Value {
+    json!({
+        "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {"providerID": provider_id},
+        "status": {"capacity": capacity, "conditions": [{"type": "Ready", "status": ready}]},
+    })
+}
+
+fn aws(name: &str, kind: &str, capacity: &Value) -> Value {
+    let labels = json!({"node.kubernetes.io/instance-type": kind});
+    node(name, &format!("aws:///us-east-1a/{name}"), &labels, capacity, "True")
+}
+
+fn gpus(efa: u8) -> Value {
+    json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": efa.to_string(), "cpu": "192"})
+}
+
+fn nodes(items: &[Value]) -> Run {
+    run(&["nodes", "-f", "-"], &json!({"kind": "List", "items": items}).to_string())
+}
+
+#[test]
+fn a_pool_has_its_devices_its_policy_and_the_parameters_of_its_pods() {
+    let cpu = aws("c", "m5.large", &json!({"cpu": "2"}));
+    let run = nodes(&[aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(32)), cpu]).exits(0);
+    let lines: Vec<&str> = run.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", run.stdout);
+    for part in
+        ["p5.48xlarge  2/2", "8 nvidia.com/gpu", "32 vpc.amazonaws.com/efa", "aws-efa", "efaDevicesPerGPU=4 (nodes)"]
+    {
+        assert!(lines[1].contains(part), "{part}\n{}", run.stdout);
+    }
+}
+
+#[test]
+fn each_fault_of_a_pool_is_named() {
+    let cases = [
+        (vec![aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(0))], "plugin_missing"),
+        (vec![aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(31))], "counts_differ"),
+        (vec![aws("a", "p5.48xlarge", &gpus(16))], "table_contradicted"),
+        (vec![aws("a", "p5.48xlarge", &gpus(0))], "no_node_fits"),
+        (vec![aws("a", "p99.48xlarge", &gpus(0))], "parameter_assumed"),
+    ];
+    for (items, code) in cases {
+        let run = nodes(&items).exits(1);
+        assert!(run.stdout.contains(&format!("({code})")), "{code}\n{}", run.stdout);
+    }
+}
+
+#[test]
+fn the_json_has_the_pools_and_their_problems() {
+    let items = json!({"kind": "List", "items": [aws("a", "p5.48xlarge", &gpus(16))]}).to_string();
+    let run = run(&["nodes", "-f", "-", "-o", "json"], &items).exits(1);
+    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    let pool = &report["pools"][0];
+    assert_eq!((&report["version"], &report["nodes"]), (&json!(1), &json!(1)));
+    assert_eq!(pool["devices"], json!({"vpc.amazonaws.com/efa": 16}));
+    assert_eq!(pool["policy"], "aws-efa");
+    assert_eq!(pool["problems"][0]["code"], "table_contradicted");
+    let parameter = &pool["parameters"][0];
+    assert_eq!((&parameter["name"], &parameter["source"]), (&json!("efaDevicesPerGPU"), &json!("nodes")));
+}
+
+#[test]
+fn a_cluster_without_gpus_and_a_broken_file_are_told() {
+    let cpu = aws("c", "m5.large", &json!({"cpu": "2"}));
+    let run = nodes(&[cpu]).exits(0);
+    assert!(run.stdout.is_empty() && run.stderr.contains("none of the 1 nodes"), "{}", run.stderr);
+    super::run(&["nodes", "-f", "-"], "kind: Pod\n").exits(2).says(&["stdin", "neither", "kubectl get nodes"]);
+}
+
+#[test]
+fn without_a_policy_the_nodes_choose_it() {
+    let nodes = json!({"kind": "List", "items": [aws("a", "p5.48xlarge", &gpus(32))]}).to_string();
+    let pod = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: train\n  annotations: {nmp.nvidia.com/enable-multi-node-networking: \
+               \"true\"}\nspec:\n  containers:\n    - {name: train, image: train, resources: {limits: {nvidia.com/gpu: 8}}}\n";
+    let folder = super::folder(&[("pod.yaml", pod)]);
+    let run = super::run_in(folder.path(), &["mutate", "-f", "pod.yaml", "--nodes", "-"], &nodes).exits(0);
+    let annotations = &run.documents()[0]["metadata"]["annotations"];
+    let stamp = annotations["fabric-injector.io/injected"].as_str().unwrap();
+    assert!(stamp.starts_with("aws-efa@"), "{stamp}");
+    super::run_in(folder.path(), &["mutate", "-f", "pod.yaml"], "").exits(2).says(&["no policy is named"]);
+}
