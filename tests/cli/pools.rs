@@ -30,9 +30,13 @@ fn a_pool_has_its_devices_its_policy_and_the_parameters_of_its_pods() {
     let run = nodes(&[aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(32)), cpu]).exits(0);
     let lines: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(lines.len(), 2, "{}", run.stdout);
-    for part in
-        ["p5.48xlarge  2/2", "8 nvidia.com/gpu", "32 vpc.amazonaws.com/efa", "aws-efa", "efaDevicesPerGPU=4 (nodes)"]
-    {
+    for part in [
+        "p5.48xlarge  2/2",
+        "8 nvidia.com/gpu",
+        "32 vpc.amazonaws.com/efa",
+        "aws-efa",
+        "efaDevicesPerGPU=4 (nodes)",
+    ] {
         assert!(lines[1].contains(part), "{part}\n{}", run.stdout);
     }
 }
@@ -71,7 +75,11 @@ fn a_cluster_without_gpus_and_a_broken_file_are_told() {
     let cpu = aws("c", "m5.large", &json!({"cpu": "2"}));
     let run = nodes(&[cpu]).exits(0);
     assert!(run.stdout.is_empty() && run.stderr.contains("none of the 1 nodes"), "{}", run.stderr);
-    super::run(&["nodes", "-f", "-"], "kind: Pod\n").exits(2).says(&["stdin", "neither", "kubectl get nodes"]);
+    super::run(&["nodes", "-f", "-"], "kind: Pod\n").exits(2).says(&[
+        "stdin",
+        "neither",
+        "kubectl get nodes",
+    ]);
 }
 
 #[test]

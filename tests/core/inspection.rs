@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fabric_injector::core::engine::{SKIPPED, STAMP};
-use fabric_injector::core::inspection::{
-    Certificate, DryRun, Facts, Line, Probe, Release, Status, inspect, probe_namespace,
-};
+use fabric_injector::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Release, Status, inspect};
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::yaml;
@@ -104,7 +102,6 @@ fn healthy() -> Facts {
         }),
         policies: Ok(policies),
         guard: admission_policy("fabric-injector-guard"),
-        token: admission_policy("fabric-injector-token"),
         ready: Ok("[+]certificate: valid\n[+]policies: 1 in use\nready\n".to_owned()),
         in_use: Ok(json!({"policies": [{"name": "aws-efa", "digest": digest}]})),
         dry_run: Ok(DryRun {
@@ -127,7 +124,7 @@ fn reported(check: &str, status: Status, wanted: &str, also: &[&str], fault: imp
     fault(&mut facts);
     let lines = lines(&facts);
     let line = lines.iter().find(|line| line.check == check).unwrap_or_else(|| panic!("{check}: {lines:?}"));
-    let text = format!("{}\n{}", line.seen, line.remedy.as_deref().unwrap_or_default());
+    let text = format!("{}\n{}", line.seen, line.remedy);
     assert!(line.status == status && text.contains(wanted), "{line:?}");
     let others = lines.iter().filter(|line| line.check != check && !also.contains(&line.check));
     let others: Vec<&Line> = others.filter(|line| line.status != Status::Ok).collect();
@@ -162,7 +159,6 @@ fn a_healthy_installation_passes_every_check() {
             "certificate",
             "conditions",
             "guard",
-            "token",
             "policies",
             "servers",
             "pod-security",
@@ -170,7 +166,7 @@ fn a_healthy_installation_passes_every_check() {
             "pod",
         ]
     );
-    assert!(lines.iter().all(|line| line.status == Status::Ok && line.remedy.is_none()), "{lines:#?}");
+    assert!(lines.iter().all(|line| line.status == Status::Ok && line.remedy.is_empty()), "{lines:#?}");
 }
 
 #[test]
@@ -261,10 +257,10 @@ fn a_guard_without_effect_is_reported() {
     reported("guard", Fail, "no ValidatingAdmissionPolicy `fabric-injector-guard`", &[], |facts| {
         facts.guard[0] = Ok(Value::Null);
     });
-    reported("guard", Fail, "no ValidatingAdmissionPolicyBinding `fabric-injector-guard`", &[], |facts| {
+    reported("guard", Fail, "`fabric-injector-guard` has no binding", &[], |facts| {
         facts.guard[1] = Ok(Value::Null);
     });
-    reported("guard", Fail, "binds the policy \"other\"", &[], |facts| {
+    reported("guard", Fail, "is of the policy \"other\"", &[], |facts| {
         facts.guard[1].as_mut().unwrap()["spec"]["policyName"] = json!("other");
     });
     reported("guard", Fail, "the condition `requests-gpus` of `fabric-injector-guard`", &[], |facts| {
@@ -279,9 +275,6 @@ fn a_guard_without_effect_is_reported() {
             [0]["args"];
         arguments.as_array_mut().unwrap().push(json!("--mode=audit"));
         arguments.as_array_mut().unwrap().retain(|argument| argument != "--mode=inject");
-    });
-    reported("token", Fail, "no ValidatingAdmissionPolicy `fabric-injector-token`", &[], |facts| {
-        facts.token = [Ok(Value::Null), Ok(Value::Null)];
     });
 }
 
@@ -298,7 +291,7 @@ fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
     reported(
         "servers",
         Warn,
-        "a server reports policies: the last reload failed\nerror: not YAML",
+        "a server reports\n[!]policies: the last reload failed\n    error: not YAML",
         &[],
         |facts| {
             facts.ready = Ok(
@@ -373,12 +366,7 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     as_answered(Warn, "not checked: namespaces \"x\" not found", Err("namespaces \"x\" not found"), &[]);
     as_answered(Fail, "the pod does not meet the conditions", plain(), &[]);
     as_answered(Fail, "fabric-injector: no GPU", plain(), &["fabric-injector: no GPU", "another"]);
-    as_answered(
-        Fail,
-        "leaves the pod",
-        Ok(json!({"metadata": {"annotations": {SKIPPED: "aws-efa@0"}}})),
-        &[],
-    );
+    as_answered(Fail, "is left alone", Ok(json!({"metadata": {"annotations": {SKIPPED: "aws-efa@0"}}})), &[]);
     let audited = "fabric-injector: audit mode, the pod is unchanged: it would be injected by aws-efa@0";
     as_answered(Fail, "use `--audit`", plain(), &[audited]);
     reported("pod", Fail, "a failed call was ignored", &[], |facts| {
@@ -401,13 +389,12 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
 
 #[test]
 fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
-    let cases: [(&dyn Fn(&mut Facts), &[&str]); 9] = [
+    let cases: [(&dyn Fn(&mut Facts), &[&str]); 8] = [
         (&|facts| facts.version = Err(FORBIDDEN.to_owned()), &["kubernetes"]),
         (&|facts| facts.namespaces = Err(FORBIDDEN.to_owned()), &["pod-security", "other-webhooks"]),
         (&|facts| facts.endpoints = Err(FORBIDDEN.to_owned()), &["endpoints"]),
         (&|facts| facts.certificate = Err(FORBIDDEN.to_owned()), &["certificate"]),
         (&|facts| facts.guard[1] = Err(FORBIDDEN.to_owned()), &["guard"]),
-        (&|facts| facts.token[0] = Err(FORBIDDEN.to_owned()), &["token"]),
         (&|facts| facts.ready = Err(FORBIDDEN.to_owned()), &["servers"]),
         (&|facts| facts.in_use = Err(FORBIDDEN.to_owned()), &["policies"]),
         (
@@ -440,11 +427,9 @@ fn an_installation_is_found_by_the_name_of_its_release_or_of_its_objects() {
         assert!(release.webhook.is_some() && release.deployment.is_some());
         assert_eq!((release.name(), release.namespace()), (Some(NAME), Some(NAME)));
         assert_eq!(release.secret(), Some("fabric-injector-tls"));
-        assert_eq!(
-            release.config_map("/etc/fabric-injector/values/values.yaml"),
-            Some("fabric-injector-values")
-        );
-        assert_eq!(release.config_map("/etc/fabric-injector/value"), None);
+        let values = release.volume("/etc/fabric-injector/values/values.yaml").unwrap();
+        assert_eq!(values["configMap"]["name"], "fabric-injector-values");
+        assert!(release.volume("/etc/fabric-injector/value").is_none());
     }
     let none = Release::find(&facts.webhooks, &facts.deployments, Some("other"));
     assert!(none.webhook.is_none() && none.deployment.is_none() && none.name().is_none());
@@ -455,7 +440,7 @@ fn the_pod_is_made_in_a_namespace_whose_pods_the_webhook_gets() {
     let chosen = |namespaces: &[Value], policies: PolicySet| {
         let facts = Facts { namespaces: Ok(list(namespaces)), ..healthy() };
         let release = Release::find(&facts.webhooks, &facts.deployments, None);
-        probe_namespace(&release, &facts.namespaces, &Ok(policies))
+        Probe::default().namespace(&release, &facts.namespaces, &policies)
     };
     let some = |name: &str| Some(name.to_owned());
     let all = ["b", "a", "default", "kube-system"].map(|name| namespace(name, &[]));
@@ -496,7 +481,7 @@ fn the_pod_is_one_that_a_policy_injects_unless_the_user_says_otherwise() {
     assert_eq!(chosen["spec"]["nodeSelector"], json!({"pool": "x"}));
     assert_eq!(chosen["spec"]["containers"][0]["resources"]["limits"], json!({"lab/gpu": "8"}));
     let annotated = pod(&Probe { annotations: pair("a", "b"), ..Probe::default() });
-    assert_eq!(annotated["spec"]["nodeSelector"], Value::Null);
+    assert_eq!(annotated["spec"]["nodeSelector"], json!({}));
 
     let rule = "  rules: [{name: a, container: {env: [{name: A, value: b}]}}]";
     let of = |matcher: &str| Probe::default().pod(&set(vec![policy("lab", matcher, rule)]), "default");
@@ -509,5 +494,5 @@ fn the_pod_is_one_that_a_policy_injects_unless_the_user_says_otherwise() {
     };
     let policies =
         PolicySet::by_nodes(vec![several("a", "provider: a"), several("b", "provider: b")]).unwrap();
-    assert_eq!(Probe::default().pod(&policies, "default").unwrap()["spec"]["nodeSelector"], Value::Null);
+    assert_eq!(Probe::default().pod(&policies, "default").unwrap()["spec"]["nodeSelector"], json!({}));
 }

@@ -53,8 +53,10 @@ impl<'f> Release<'f> {
 
     /// The values of an option of the server, empty for a flag.
     pub fn option<'o>(&self, option: &'o str) -> impl Iterator<Item = &'f str> + use<'f, 'o> {
-        let values =
-            |argument: &'f str| argument.strip_prefix(option).map(|value| value.trim_start_matches('='));
+        let values = move |argument: &'f str| {
+            let value = argument.strip_prefix(option)?;
+            if value.is_empty() { Some(value) } else { value.strip_prefix('=') }
+        };
         self.deployment.into_iter().flat_map(arguments).filter_map(values)
     }
 
