@@ -52,7 +52,7 @@ pub use foreign::Foreign;
 pub use interpolation::Fault;
 pub use matcher::PodContext;
 pub(crate) use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
-pub(crate) use message::VALUE;
+pub(crate) use message::{ACTIONS, VALUE};
 pub use node::SelectedLabel;
 pub(crate) use own_names::NETWORKS;
 pub(crate) use own_writes::choice_reads_writes;

@@ -87,7 +87,7 @@ pub fn listed(definition: &Definition) -> ListedPolicy {
         provider: definition.provider.clone(),
         description: definition.description.clone(),
         extends: definition.extends.clone(),
-        gpu_resources: definition.gpu_resources.clone(),
+        gpu_resources: definition.gpus.resources.clone(),
         r#match: ListedMatch {
             any_annotation: map(&matcher.any_annotation),
             except_annotation: map(&matcher.except_annotation),

@@ -256,7 +256,7 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     if let Some(resolved) = &resolved {
         add_what_templates_read(&mut metadata, definition, resolved);
     }
-    let gpu = definition.gpu_resources.first().map_or("gpu", String::as_str);
+    let gpu = definition.gpus.resources.first().map_or("gpu", String::as_str);
     let all = nodes.and_then(|nodes| nodes.gpus).unwrap_or(8);
     let container = |name: &str, count: i64| json!({"name": name, "image": "i", "resources": {"limits": {gpu: count, "memory": "1Gi"}}});
     let specs = [
@@ -282,10 +282,10 @@ fn samples_on(policy: &Policy, nodes: Option<&Selection>) -> Vec<(String, Value)
     let fabric = &resolved.devices.fabric;
     let own = own_devices(&resolved.devices, &container("a", 8));
     // For each other resource, on any node: an expression can have a value for the first one only.
-    let others = definition.gpu_resources.iter().skip(1).filter(|_| nodes.is_none());
+    let others = definition.gpus.resources.iter().skip(1).filter(|_| nodes.is_none());
     let others = others.map(|name| {
         let container = json!({"name": "a", "image": "i", "resources": {"limits": {name: 8}}});
-        ("another resource of `gpuResources`", json!({"containers": [container]}))
+        ("another resource of GPUs", json!({"containers": [container]}))
     });
     let mut samples: Vec<_> = specs.into_iter().chain(own).chain(others).map(on_nodes).collect();
     if let Some(network) = fabric.networks.first() {

@@ -115,7 +115,7 @@ impl Values {
             for Entry { key, value, .. } in &provider.settings {
                 let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
                 let Some(parameter) = parameter else { continue };
-                match Setting::read(parameter, value, &definition.node_labels) {
+                match Setting::read(parameter, value) {
                     Ok(setting) => overrides.extend(setting.map(|setting| (key.clone(), setting))),
                     Err(problems) => errors.extend(problems.into_iter().map(|problem| self.error(problem))),
                 }

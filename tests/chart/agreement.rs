@@ -61,10 +61,10 @@ pub(crate) fn helm_and_the_program_agree_about_extensions(helm: &Helm) {
     let read = |text: &str| PolicyFile::read("ours.yaml", text).unwrap();
     // A policy of parts, and a part of its own.
     let part = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: ours}\nspec:\n  \
-                extends: nccl\n  gpuResources: [lab.example/gpu]\n";
+                extends: nccl\n  gpus: {resources: [lab.example/gpu]}\n";
     let parts = lab_policy("aws")
         .replace("  provider: ", "  extends: [ours, nccl-file, shared-memory]\n  provider: ")
-        .replace("  gpuResources: [nvidia.com/gpu, lab.example/gpu]\n", "");
+        .replace("  gpus: {resources: [nvidia.com/gpu, lab.example/gpu]}\n", "");
     for texts in [vec![EXTENSION], vec![EXTENSION, &second], vec![part, &parts, EXTENSION]] {
         let files: Vec<PolicyFile> = texts.iter().map(|text| read(text)).collect();
         let extra: serde_json::Map<_, _> =

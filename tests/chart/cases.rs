@@ -29,7 +29,7 @@ metadata:
 spec:
   provider: {provider}
   description: Two RoCE NICs for each GPU
-  gpuResources: [nvidia.com/gpu, lab.example/gpu]
+  gpus: {{resources: [nvidia.com/gpu, lab.example/gpu]}}
   match:
     anyAnnotation:
       lab.example/fabric: "<on> & \"off\""

@@ -148,7 +148,7 @@ pub(crate) fn equal_terms_stand_once_and_the_names_of_policies_decide_the_order(
     let policy = |name: &str, annotation: &str| {
         format!(
             "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
-             provider: lab\n  description: x\n  gpuResources: [nvidia.com/gpu]\n  match: {{anyAnnotation: \
+             provider: lab\n  description: x\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{anyAnnotation: \
              {{{annotation}: \"true\"}}}}\n  rules: []\n"
         )
     };

@@ -64,7 +64,7 @@ pub(crate) fn notes_show_a_pod_that_an_annotation_alone_triggers(helm: &Helm) {
     let policy = |name: &str, more: &str| {
         format!(
             "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
-             provider: lab\n  description: x\n  gpuResources: [lab.example/{name}]\n  match: {{anyAnnotation: \
+             provider: lab\n  description: x\n  gpus: {{resources: [lab.example/{name}]}}\n  match: {{anyAnnotation: \
              {{lab.example/{name}: 'a: \"b\" # c'}}{more}}}\n  rules: []\n"
         )
     };

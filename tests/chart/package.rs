@@ -23,7 +23,7 @@ pub(crate) fn the_table_of_policies_is_what_the_program_prints() {
 pub(crate) fn the_table_of_parts_has_what_the_chart_reads_of_them() {
     let part = |part: &BuiltIn| {
         let spec = read_value(part.text).unwrap().root.unwrap()["spec"].take();
-        let kept = ["extends", "gpuResources", "parameters"].map(|key| (key.to_owned(), spec[key].clone()));
+        let kept = ["extends", "gpus", "parameters"].map(|key| (key.to_owned(), spec[key].clone()));
         let mut kept: Map<String, Value> = kept.into_iter().filter(|(_, value)| !value.is_null()).collect();
         for parameter in kept.get_mut("parameters").and_then(Value::as_object_mut).into_iter().flatten() {
             let fields = parameter.1.as_object_mut().unwrap();

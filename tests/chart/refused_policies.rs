@@ -24,7 +24,7 @@ fn policy(spec: &str) -> String {
 /// A policy with this `match`.
 fn matching(parts: &str) -> String {
     policy(&format!(
-        "provider: lab, description: d, gpuResources: [nvidia.com/gpu], match: {parts}, rules: [{RULE}]"
+        "provider: lab, description: d, gpus: {{resources: [nvidia.com/gpu]}}, match: {parts}, rules: [{RULE}]"
     ))
 }
 
@@ -149,11 +149,11 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
         &["provider: null", "provider: 7", "provider: ''", "provider: [lab]"],
         "`spec.provider` has to be",
     );
-    replaced("gpuResources:", &["gpus:"], "`spec` has no `gpuResources`");
+    replaced("gpus:", &["gpu:"], "`spec` has no `gpus.resources`");
     replaced(
         "[nvidia.com/gpu]",
         &["null", "[]", "[7]", "nvidia.com/gpu", "['']", "{a: b}"],
-        "spec.gpuResources",
+        "spec.gpus.resources",
     );
     replaced(
         "provider: lab",
@@ -167,7 +167,7 @@ fn unreadable_elsewhere() -> Vec<(String, &'static str)> {
     );
     replaced("provider: lab", &["extends: [7]", "extends: [nccl, '']"], "`spec.extends[");
     replaced("provider: lab, ", &["extends: [nccl], ", "extends: nccl, "], "`spec` has no `provider`");
-    replaced("provider: lab", &["extends: [aws-efa]"], "an extension has the `gpuResources` of its base");
+    replaced("provider: lab", &["extends: [aws-efa]"], "an extension has the `gpus.resources` of its base");
     let mut parameters = |parameters: &str, says| {
         replaced("provider: lab", &[&format!("provider: lab, parameters: {parameters}")], says);
     };
@@ -239,7 +239,7 @@ fn refused_by_servers() -> Vec<String> {
         extension("{namespaces: [default]}, rules: [{name: nccl}]"),
         extension("{labels: {a: b}}, description: 7"),
         extension("{labels: {a: b}}, fabric: {}"),
-        extension("{labels: {a: b}}, gpuClaims: null"),
+        extension("{labels: {a: b}}, gpus: null"),
     ];
     assert!(all.iter().all(|text| *text != good));
     all.into()

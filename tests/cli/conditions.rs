@@ -112,7 +112,7 @@ fn the_advice_about_several_policies_is_true_for_one_annotation() {
 fn a_refusal_is_reported_with_its_code_and_leaves_the_pod_out() {
     let refusing = policy(
         "  rules:\n",
-        "  refusals:\n    - {code: too_many, when: \"${totalGpus > 4}\", message: \"at most 4 GPUs, not ${totalGpus}\"}\n  rules:\n",
+        "  warnings:\n    - {code: too_many, action: refuse, when: \"${totalGpus > 4}\", message: \"at most 4 GPUs, not ${totalGpus}\"}\n  rules:\n",
     );
     let run = mutate(&[&refusing], POD, &["--report", "json"]).exits(1);
     run.writes_nothing();
@@ -125,7 +125,7 @@ fn a_refusal_is_reported_with_its_code_and_leaves_the_pod_out() {
         refusing.replace("    - name: nics\n", "    - name: nics\n      when: ${totalGpus > 100}\n");
     mutate(&[&no_rule], POD, &[]).exits(1).says(&["at most 4 GPUs, not 8 (too_many)"]);
     let misspelt = refusing.replace("code: too_many", "code: tooMany");
-    mutate(&[&misspelt], POD, &[]).exits(2).says(&["the code of a refusal is `tooMany`", "a.yaml:"]);
+    mutate(&[&misspelt], POD, &[]).exits(2).says(&["the code of a warning is `tooMany`", "a.yaml:"]);
 }
 
 #[test]

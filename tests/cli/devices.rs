@@ -68,11 +68,15 @@ fn shown(pod: &Value, container: usize) -> Vec<&str> {
     env.into_iter().flatten().map(|entry| entry["value"].as_str().unwrap()).collect()
 }
 
-fn by_claim(head: &str) -> String {
-    policy(&format!("{head}{SHOWN}"))
+fn by_claim(claims: &str) -> String {
+    by_claim_with(claims, "")
 }
 
-const FOUR: &str = "  gpuClaims: {names: ['*-gpus', b200], gpus: 4}\n";
+fn by_claim_with(claims: &str, head: &str) -> String {
+    policy(&format!("{head}{SHOWN}")).replacen("]}\n", &format!("], claims: {claims}}}\n"), 1)
+}
+
+const FOUR: &str = "{names: ['*-gpus', b200], gpus: 4}";
 
 #[test]
 fn pods_whose_gpus_come_by_claim_alone_are_injected() {
@@ -87,9 +91,9 @@ fn pods_whose_gpus_come_by_claim_alone_are_injected() {
 #[test]
 fn names_and_gpus_of_claims_can_be_parameters() {
     let head = "  parameters:\n    gpuClaimNames: {type: stringList, description: d, default: [team-gpus]}\n    \
-                gpusPerClaim: {type: integer, description: d, default: 2}\n  \
-                gpuClaims: {names: '${gpuClaimNames}', gpus: '${gpusPerClaim * 4}'}\n";
-    assert_eq!(shown(&inject(&by_claim(head), &claiming(&["mine"])).pod, 0)[0], "8 of 8");
+                gpusPerClaim: {type: integer, description: d, default: 2}\n";
+    let policy = by_claim_with("{names: '${gpuClaimNames}', gpus: '${gpusPerClaim * 4}'}", head);
+    assert_eq!(shown(&inject(&policy, &claiming(&["mine"])).pod, 0)[0], "8 of 8");
 }
 
 #[test]
@@ -116,8 +120,7 @@ fn a_claim_that_containers_share_counts_once() {
 #[test]
 fn the_first_name_that_matches_a_claim_has_its_number_of_gpus() {
     let gpus = |names: &str| {
-        let injected =
-            inject(&by_claim(&format!("  gpuClaims: {{names: [{names}], gpus: 8}}\n")), &claiming(&["mine"]));
+        let injected = inject(&by_claim(&format!("{{names: [{names}], gpus: 8}}")), &claiming(&["mine"]));
         injected.report["reason"]
             .as_str()
             .map_or_else(|| shown(&injected.pod, 0)[0].to_owned(), str::to_owned)
@@ -142,7 +145,7 @@ fn gpus_can_be_requested_by_device_class() {
 
 #[test]
 fn wrong_gpu_claims_are_refused() {
-    let of = |claims: &str| by_claim(&format!("  gpuClaims: {claims}\n"));
+    let of = by_claim;
     refused(&of("{names: [a]}"), &["`gpus`"]);
     refused(&of("{gpus: 1}"), &["`names`"]);
     refused(&of("{names: a, gpus: 1}"), &["`names`", "a list"]);
@@ -154,7 +157,7 @@ fn wrong_gpu_claims_are_refused() {
     refused(&of("{names: '${1}', gpus: 1}"), &["a list of names"]);
     refused(&of("{names: '${claimNames}', gpus: 1}"), &["`${claimNames}` depends on the pod"]);
     refused(&of("{names: [a], gpus: 1, more: 1}"), &["`more`"]);
-    refused(&of("[]"), &["`gpuClaims`", "a map"]);
+    refused(&of("[]"), &["`claims`", "a map"]);
 }
 
 const FABRIC: &str = "  parameters:\n    resource: {type: string, description: d, default: rdma/vf}\n  \

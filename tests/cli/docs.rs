@@ -28,10 +28,9 @@ fn policy_around(example: &str) -> String {
         "env" => format!("      container:\n{}", indented(example, 8)),
         "annotations" => format!("      pod:\n        metadata:\n{}", indented(example, 10)),
         "fabric" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
-        "gpuClaims" => {
-            let (head, rules) = POLICY.split_once("  rules:\n").unwrap();
-            let rules = rules.replace("FABRIC", "EXAMPLE");
-            return format!("{head}{}  rules:\n{rules}", indented(example, 2));
+        "gpus" => {
+            let policy = POLICY.replace("  gpus: {resources: [nvidia.com/gpu]}\n", &indented(example, 2));
+            return policy.replace("FABRIC", "EXAMPLE");
         }
         "match" => {
             let rule = "  rules: [{name: example, container: {env: [{name: A, value: b}]}}]\n";
@@ -171,7 +170,7 @@ fn the_example_of_gpus_by_claim_counts_them() {
     let mut pod = documents(POD).remove(0);
     pod["spec"]["containers"][0]["resources"] = json!({"claims": [{"name": "g"}]});
     pod["spec"]["resourceClaims"] = json!([{"name": "g", "resourceClaimTemplateName": "team-gpus"}]);
-    assert_eq!(limits(&served("gpuClaims:", &pod))["example.com/nic"], "16");
+    assert_eq!(limits(&served("gpus:", &pod))["example.com/nic"], "16");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use super::{folder, run_in};
 pub(crate) fn policy(body: &str) -> String {
     format!(
         "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: lab}}\nspec:\n  \
-         provider: lab\n  description: For a test\n  gpuResources: [nvidia.com/gpu, {DEVICE_CLASS}]\n  \
+         provider: lab\n  description: For a test\n  gpus: {{resources: [nvidia.com/gpu, {DEVICE_CLASS}]}}\n  \
          match: {{labels: {{fabric: fast}}}}\n{body}"
     )
 }

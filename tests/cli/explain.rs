@@ -64,10 +64,12 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
         for (key, value) in definition.triggers() {
             assert!(text.contains(&format!("{key}: \"{value}\"")), "{text}");
         }
-        for name in definition.gpu_resources().iter().map(String::as_str).chain(definition.warning_codes()) {
+        for name in
+            definition.gpu_resources().iter().map(String::as_str).chain(definition.warning_codes(false))
+        {
             assert!(text.contains(name), "{}: no `{name}`", policy.name);
         }
-        for code in definition.refusal_codes() {
+        for code in definition.warning_codes(true) {
             assert!(text.contains(&format!("\n  {code}\n")), "{}: no `{code}`", policy.name);
         }
     }
@@ -193,7 +195,7 @@ fn a_renamed_volume_and_a_refusal_have_their_reasons() {
         "        env:\n",
         "        volumeMounts: [{name: cache, mountPath: /cache}]\n        env:\n",
     ) + "      pod:\n        spec:\n          volumes: [{name: cache, hostPath: {path: /cache}}]\n  \
-           refusals:\n    - {code: too_small, when: '${totalGpus < 8}', message: too few}\n";
+           warnings:\n    - {code: too_small, action: refuse, when: '${totalGpus < 8}', message: too few}\n";
     let own = POD.to_owned() + "  volumes: [{name: cache, emptyDir: {}}]\n";
     let run = lab(&[("lab.yaml", &policy)], &["-f", "-", "-o", "json"], &own).exits(0);
     let renamed = pod(&run);

@@ -278,7 +278,7 @@ spec:
   extends: [sizes, debug]
   provider: lab
   description: A policy of parts
-  gpuResources: [nvidia.com/gpu]
+  gpus: {resources: [nvidia.com/gpu]}
   match: {anyAnnotation: {nmp.nvidia.com/enable-multi-node-networking: 'true'}}
   parameters: {level: {default: TRACE}}
   variables:
@@ -398,8 +398,8 @@ fn mistakes_in_the_composition_are_shown_where_they_are() {
         ("  extends: base", "  extend: base", ["parts/sizes.yaml:5:3", "did you mean `extends`?"]),
         (
             "  extends: [base]\n",
-            "  extends: [base]\n  gpuResource: []\n",
-            ["parts/debug.yaml:6:3", "did you mean `gpuResources`?"],
+            "  extends: [base]\n  gpu: []\n",
+            ["parts/debug.yaml:6:3", "did you mean `gpus`?"],
         ),
     ] {
         shows(&composed(right, wrong, &["policy", "check", "."]), &says);

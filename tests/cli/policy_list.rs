@@ -41,7 +41,7 @@ fn the_listing_for_programs_has_what_each_policy_matches_and_takes() {
         assert_eq!(entry["name"], name.as_str());
         let spec = &documents(run(&["policy", "show", &name], "").exits(0).text())[0]["spec"];
         assert_eq!(entry["provider"], spec["provider"]);
-        assert_eq!(entry["gpuResources"], spec["gpuResources"]);
+        assert_eq!(entry["gpuResources"], spec["gpus"]["resources"]);
         for key in ["anyAnnotation", "exceptAnnotation", "labels", "namespaces", "ownerKinds"] {
             assert_eq!(entry["match"][key], spec["match"][key], "{name}: {key}");
         }

@@ -445,7 +445,7 @@ fn the_cases_of_the_document_pass() {
 
 #[test]
 fn a_refusal_that_reads_what_rules_add_is_covered_by_a_case_that_it_refuses() {
-    let refusal = "  refusals:\n    - code: too_many\n      when: ${podRequests[?'example.com/nic'].orValue(0) > 4}\n      message: too many NICs\n  rules:";
+    let refusal = "  warnings:\n    - code: too_many\n      action: refuse\n      when: ${podRequests[?'example.com/nic'].orValue(0) > 4}\n      message: too many NICs\n  rules:";
     let policy = POLICY.replacen("  rules:", refusal, 1);
     let few = "  - name: few\n    with: {spec: {containers: [{name: main, resources: {limits: {nvidia.com/gpu: 1}}}]}}\n    expect: {outcome: mutated}\n";
     let many = "  - name: many\n    expect: {outcome: refused}\n";

@@ -126,7 +126,7 @@ fn a_scalar_on_which_the_versions_of_yaml_disagree_is_shown() {
 fn a_missing_key_is_named() {
     for (line, key) in [
         ("  provider: lab\n", "`provider`"),
-        ("  gpuResources: [nvidia.com/gpu]\n", "`gpuResources`"),
+        ("  gpus: {resources: [nvidia.com/gpu]}\n", "`gpus`"),
         ("      type: number\n", "`type`"),
     ] {
         assert!(POLICY.contains(line));

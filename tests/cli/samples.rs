@@ -42,7 +42,7 @@ metadata:
 spec:
   provider: lab
   description: A policy to try things on
-  gpuResources: [nvidia.com/gpu]
+  gpus: {resources: [nvidia.com/gpu]}
   match:
     anyAnnotation:
       nmp.nvidia.com/enable-multi-node-networking: "true"

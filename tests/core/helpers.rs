@@ -26,7 +26,7 @@ pub(crate) fn root() -> &'static Path {
 pub(crate) fn lab(name: &str, matcher: &str, body: &str) -> String {
     format!(
         "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata:\n  name: {name}\nspec:\n  \
-         provider: lab\n  description: For a test\n  gpuResources: [nvidia.com/gpu, amd.com/gpu]\n  match:\n    \
+         provider: lab\n  description: For a test\n  gpus: {{resources: [nvidia.com/gpu, amd.com/gpu]}}\n  match:\n    \
          {matcher}\n{body}"
     )
 }

@@ -20,7 +20,7 @@ fn policy(name: &str, r#match: &Value) -> Definition {
         "spec": {
             "provider": "lab",
             "description": "For a test",
-            "gpuResources": ["nvidia.com/gpu", "lab.io/gpu"],
+            "gpus": {"resources": ["nvidia.com/gpu", "lab.io/gpu"]},
             "match": r#match,
             "rules": [{"name": "env", "container": {"env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}}],
         },

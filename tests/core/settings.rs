@@ -18,7 +18,7 @@ metadata:
 spec:
   provider: lab
   description: For a test
-  gpuResources: [nvidia.com/gpu]
+  gpus: {resources: [nvidia.com/gpu]}
   match:
     labels: {fabric: fast}
   parameters:

@@ -34,7 +34,7 @@ metadata:
 spec:
   provider: aws
   description: A policy to try things on
-  gpuResources: [nvidia.com/gpu]
+  gpus: {resources: [nvidia.com/gpu]}
   match:
     anyAnnotation:
       example.com/lab: "true"

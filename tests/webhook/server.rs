@@ -29,7 +29,7 @@ metadata:
 spec:
   provider: lab
   description: A policy to try the webhook on
-  gpuResources: [nvidia.com/gpu]
+  gpus: {resources: [nvidia.com/gpu]}
   match:
     anyAnnotation:
       lab.example/fabric: "on"

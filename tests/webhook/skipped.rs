@@ -128,7 +128,7 @@ async fn warnings_are_given_where_no_rule_applies_and_the_reason_is_true() {
 
 #[tokio::test]
 async fn a_policy_refuses_with_its_own_code_and_message() {
-    let refusals = "  refusals:\n    - code: half_a_node\n      when: ${totalGpus == 4}\n      \
+    let refusals = "  warnings:\n    - code: half_a_node\n      action: refuse\n      when: ${totalGpus == 4}\n      \
                     message: 'ask for 8 GPUs, not ${totalGpus}'\n  rules:\n";
     let server = Server::serving(&[&lab_with("  rules:\n", refusals)]);
     let before = server.scrape();

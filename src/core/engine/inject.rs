@@ -139,10 +139,6 @@ fn record_rules(rules: &Rules<'_>, analysis: &PodAnalysis, log: &mut ChangeLog) 
             let applied = rules.selecting(row).map(|rule| Applied { rule: rule.name.clone(), list, index });
             trace.applied.extend(applied);
         }
-        trace.left_out.extend(rules.in_state(State::NeedsPodNetwork).map(|rule| rule.name.clone()));
-    }
-    for rule in rules.in_state(State::NeedsPodNetwork) {
-        log.warnings.push(about(WarningKind::HostNetwork, &rule.name));
     }
     let names = &analysis.own_fabric;
     if analysis.policy.devices.rules_read_own_fabric

@@ -86,8 +86,7 @@ impl<'d> Files<'d> {
         let Content::Map(tables) = &tables.content else { return None };
         let table = tables.iter().find(|table| current(&table.key) == label)?;
         let Content::Map(entries) = &table.value.content else { return None };
-        let labels = &self.definition.node_labels;
-        let known = |entry: &&Entry<Node>| keys.contains(&labels.normalize(label, &entry.key));
+        let known = |entry: &&Entry<Node>| keys.contains(&entry.key.to_lowercase());
         entries.iter().find(known).map(|entry| entry.span.line)
     }
 

@@ -66,7 +66,7 @@ pub struct PodFact {
 pub struct ReasonFact {
     pub code: String,
     pub message: String,
-    /// The condition of a refusal that the policy declares.
+    /// The condition of a warning that refuses the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<ConditionFact>,
 }
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn pods_share_what_is_compiled_for_the_first_one() {
         let text = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: test}\nspec:\n  \
-             provider: test\n  description: d\n  gpuResources: [nvidia.com/gpu]\n  match: {labels: {a: b}}\n  \
+             provider: test\n  description: d\n  gpus: {resources: [nvidia.com/gpu]}\n  match: {labels: {a: b}}\n  \
              variables: {big: \"${totalGpus > 8 || podNamespace == 'big'}\"}\n  rules:\n    - name: r\n      \
              when: ${!big && totalGpus > 0}\n      container: {env: [{name: A, value: \"1\"}]}\n";
         let definition = Definition::read("test.yaml", text).unwrap_or_else(|error| panic!("{error}"));

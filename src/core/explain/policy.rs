@@ -10,7 +10,7 @@ mod text;
 use serde::Serialize;
 
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::{About, Policy};
+use crate::core::policy::{About, Definition, Policy};
 
 use super::lines::{FileLine, Files};
 use super::parameters::{ParameterFact, Sources, declared};
@@ -39,7 +39,6 @@ pub struct PolicyFact {
     pub rules: Vec<RuleFact>,
     pub settings: Vec<SettingsFact>,
     pub warnings: Vec<MessageFact>,
-    pub refusals: Vec<MessageFact>,
     pub needs: Vec<NeedFact>,
 }
 
@@ -98,10 +97,12 @@ pub struct SettingsFact {
     pub file: String,
 }
 
-/// A warning or a refusal.
+/// A warning.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MessageFact {
     pub code: String,
+    /// `warn` or `refuse`.
+    pub action: &'static str,
     pub place: Option<FileLine>,
     pub when: String,
     /// The pod, a container, or a variable of it.
@@ -144,8 +145,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
         parameters: declared(policy, &files, sources),
         variables: variables(policy),
         settings: settings(policy),
-        warnings: messages(policy, &files, false),
-        refusals: messages(policy, &files, true),
+        warnings: messages(definition, &files),
         needs: needs(policy, &rules),
         rules,
     }
@@ -175,13 +175,11 @@ fn settings(policy: &Policy) -> Vec<SettingsFact> {
     policy.definition().settings.iter().map(fact).collect()
 }
 
-fn messages(policy: &Policy, files: &Files<'_>, refusals: bool) -> Vec<MessageFact> {
-    let definition = policy.definition();
-    let (list, declared) =
-        if refusals { ("refusals", &definition.refusals) } else { ("warnings", &definition.warnings) };
+fn messages(definition: &Definition, files: &Files<'_>) -> Vec<MessageFact> {
     let fact = |message: &crate::core::policy::PolicyWarning| MessageFact {
         code: message.code.clone(),
-        place: files.item(list, "code", &message.code),
+        action: if message.refuses { "refuse" } else { "warn" },
+        place: files.item("warnings", "code", &message.code),
         when: source(&message.when),
         about: match &message.about {
             About::Pod => "pod".to_owned(),
@@ -190,5 +188,5 @@ fn messages(policy: &Policy, files: &Files<'_>, refusals: bool) -> Vec<MessageFa
         },
         message: source(&message.message),
     };
-    declared.iter().map(fact).collect()
+    definition.warnings.iter().map(fact).collect()
 }

@@ -44,7 +44,7 @@ pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     let scope = Scope::of(definition);
     let samples = Samples::of(definition);
     let mut found = types::findings(definition, &scope);
-    found.extend(literals::findings(definition, &samples));
+    found.extend(literals::findings(definition));
     found.extend(conditions::findings(definition, &samples, &found));
     found.extend(unused::findings(definition));
     found.extend(overlays::findings(definition));

@@ -241,7 +241,7 @@ mod tests {
     fn policy(variable: &str) -> Policy {
         let text = format!(
             "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: test}}\nspec:\n  \
-             provider: test\n  description: d\n  gpuResources: [nvidia.com/gpu]\n  match: {{labels: {{a: b}}}}\n  \
+             provider: test\n  description: d\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{labels: {{a: b}}}}\n  \
              parameters:\n    ratio:\n      type: number\n      description: d\n      byNode:\n        \
              pool: {{a: 1, c: {{8: 2}}}}\n        size: {{big: 3}}\n  variables: {{v: \"{variable}\"}}\n  rules:\n    \
              - name: r\n      container: {{env: [{{name: A, value: '${{v}}'}}]}}\n"

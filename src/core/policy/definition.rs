@@ -2,18 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use super::device_names::{Fabric, GpuClaims};
+use super::device_names::{Fabric, Gpus};
 use super::diagnostic::Diagnostic;
 use super::interpolation::{Interpolation, names_in};
 use super::matcher::Matcher;
-use super::node::NodeLabels;
 use super::overlay::{Instructions, PodOverlay};
 use super::parameter::Parameter;
 use super::phase::Names;
 use super::settings::Settings;
 use super::source_error::SourceError;
 use super::source_file::SourceFile;
-use super::variable::Variable;
+use super::variable::{Variable, VariableValue};
 use crate::core::yaml::{Node, Span};
 
 /// A policy as its file declares it.
@@ -37,15 +36,11 @@ pub struct Definition {
     pub description: String,
     /// The values that an operator can set.
     pub parameters: Vec<Parameter>,
-    pub(crate) gpu_resources: Vec<String>,
-    pub(crate) gpu_claims: Option<GpuClaims>,
+    pub(crate) gpus: Gpus,
     pub(crate) fabric: Option<Fabric>,
-    pub(crate) node_labels: NodeLabels,
     pub(crate) matcher: Matcher,
     pub(crate) variables: Vec<Variable>,
     pub(crate) warnings: Vec<PolicyWarning>,
-    /// In the shape of warnings.
-    pub(crate) refusals: Vec<PolicyWarning>,
     pub(crate) rules: Vec<Rule>,
     pub(crate) settings: Vec<Settings>,
     pub(crate) names: Names,
@@ -56,6 +51,8 @@ pub struct Definition {
 #[derive(Debug, Clone)]
 pub(crate) struct PolicyWarning {
     pub(crate) code: String,
+    /// True if the pod is refused.
+    pub(crate) refuses: bool,
     pub(crate) about: About,
     pub(crate) when: Interpolation,
     pub(crate) message: Interpolation,
@@ -90,7 +87,6 @@ pub(crate) struct Rule {
     pub(crate) name: String,
     pub(crate) when: Option<Interpolation>,
     pub(crate) containers: Option<Interpolation>,
-    pub(crate) requires_pod_network: bool,
     pub(crate) on_conflict: OnConflict,
     pub(crate) container: Instructions,
     pub(crate) pod: PodOverlay,
@@ -127,6 +123,15 @@ impl Definition {
         self.rules.iter_mut().zip(all).for_each(|(rule, parameters)| rule.parameters = parameters);
     }
 
+    /// The parameters, then the variables by node, which no operator sets.
+    pub(crate) fn by_node(&self) -> impl Iterator<Item = &Parameter> {
+        let variables = self.variables.iter().filter_map(|variable| match &variable.value {
+            VariableValue::ByNode(parameter, _) => Some(&**parameter),
+            _ => None,
+        });
+        self.parameters.iter().chain(variables)
+    }
+
     /// The parameters among these names, and those on which the variables among them depend.
     pub(super) fn parameters_of(&self, mut names: BTreeSet<String>) -> BTreeSet<String> {
         for variable in self.variables.iter().rev() {
@@ -152,12 +157,12 @@ impl Definition {
 
     /// The names of the resources that count as GPUs.
     pub fn gpu_resources(&self) -> &[String] {
-        &self.gpu_resources
+        &self.gpus.resources
     }
 
-    /// The codes of the warnings that the policy declares.
-    pub fn warning_codes(&self) -> impl Iterator<Item = &str> {
-        self.warnings.iter().map(|warning| warning.code.as_str())
+    /// The codes of the warnings that the policy declares, or of those that refuse the pod.
+    pub fn warning_codes(&self, refuses: bool) -> impl Iterator<Item = &str> {
+        self.warnings.iter().filter(move |one| one.refuses == refuses).map(|one| one.code.as_str())
     }
 
     /// Returns whether an expression of the policy reads a name.
@@ -169,11 +174,6 @@ impl Definition {
         found
     }
 
-    /// The codes of the refusals that the policy declares.
-    pub fn refusal_codes(&self) -> impl Iterator<Item = &str> {
-        self.refusals.iter().map(|refusal| refusal.code.as_str())
-    }
-
     /// Calls `visit` with every interpolation of the policy.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.variables.iter().for_each(|variable| variable.value.texts(visit));
@@ -182,10 +182,10 @@ impl Definition {
 
     /// Calls `visit` with every interpolation but those of variables.
     pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.gpu_claims.iter().for_each(|claims| claims.texts(visit));
+        self.gpus.claims.iter().for_each(|claims| claims.texts(visit));
         self.fabric.iter().for_each(|fabric| fabric.texts(visit));
         self.matcher.when.iter().for_each(&mut *visit);
-        for warning in self.warnings.iter().chain(&self.refusals) {
+        for warning in &self.warnings {
             visit(&warning.when);
             visit(&warning.message);
         }

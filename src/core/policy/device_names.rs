@@ -1,4 +1,4 @@
-//! The names that GPUs and the devices of a fabric go by: `gpuClaims` and `fabric` of a policy.
+//! The names that GPUs and the devices of a fabric go by: `gpus` and `fabric` of a policy.
 
 use std::fmt;
 
@@ -15,9 +15,16 @@ use super::pattern::Pattern;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, all};
 use super::reader::{self, Fields};
-use crate::core::schema::Shape;
+use crate::core::schema::{Format, Shape};
 
-/// `gpuClaims`: the claims that bring GPUs, and how many each of them brings.
+/// `gpus`: the resources that count as GPUs, and the claims that bring GPUs.
+#[derive(Debug, Default)]
+pub(crate) struct Gpus {
+    pub(crate) resources: Vec<String>,
+    pub(crate) claims: Option<GpuClaims>,
+}
+
+/// The claims that bring GPUs, and how many each of them brings.
 #[derive(Debug)]
 pub(crate) struct GpuClaims {
     names: NameList,
@@ -48,7 +55,7 @@ pub(crate) struct ClaimedGpus {
     pub(crate) gpus: i64,
 }
 
-/// A name of claims, such as `single-gpu=1` in `gpuClaims`.
+/// A name of claims, such as `single-gpu=1`.
 #[derive(Debug, Clone)]
 pub(crate) struct ClaimName {
     pub(crate) pattern: Pattern,
@@ -70,9 +77,37 @@ impl Default for NameList {
     }
 }
 
+impl Gpus {
+    /// Reads what has no problem.
+    pub(super) fn read(&mut self, node: &Node, names: &Names) -> Checked<()> {
+        let mut fields = Fields::of(node, "`gpus`")?;
+        self.resources = fields.required("resources", gpu_resources).unwrap_or_default();
+        let claims = fields.optional("claims", |node| GpuClaims::read(node, names));
+        self.claims = claims.ok().flatten();
+        fields.finish()
+    }
+}
+
+fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
+    let items = reader::items(node, "`resources`")?;
+    if items.is_empty() {
+        let message = "`resources` names no resource, so that no container has GPUs";
+        return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
+    }
+    all(items.iter().map(|item| {
+        let name = reader::text(item, "`resources`")?;
+        let invalid = |problem| {
+            Diagnostic::new(item.span, format!("an entry of `resources` is wrong: {problem}"))
+                .hint("write the name of a resource, such as `example.com/gpu`")
+        };
+        Format::ResourceName.check(name).map_err(invalid)?;
+        Ok::<_, Diagnostic>(name.to_owned())
+    }))
+}
+
 impl GpuClaims {
-    pub(super) fn read(node: &Node, names: &Names) -> Checked<Self> {
-        let mut fields = Fields::of(node, "`gpuClaims`")?;
+    fn read(node: &Node, names: &Names) -> Checked<Self> {
+        let mut fields = Fields::of(node, "`claims`")?;
         let list = fields.required("names", |node| NameList::read(node, "`names`", names));
         let gpus = fields.required("gpus", |node| read_gpus(node, names));
         fields.finish()?;

@@ -23,13 +23,13 @@ impl Devices {
         bindings: &Bindings<'_, '_>,
         rules: &[Rule],
     ) -> Result<Self, EvaluationError> {
-        let gpu_claims = definition.gpu_claims.as_ref().map(|claims| claims.resolve(bindings));
+        let gpu_claims = definition.gpus.claims.as_ref().map(|claims| claims.resolve(bindings));
         let fabric = definition.fabric.as_ref().map(|fabric| fabric.resolve(bindings));
         let fabric = fabric.transpose()?.unwrap_or_default();
         let collector = Collector { names: &definition.names, fixed: bindings, fabric: &fabric };
         let own = if definition.reads("ownFabric") { collector.collect(rules)? } else { OwnNames::default() };
         Ok(Self {
-            gpu_resources: definition.gpu_resources.clone(),
+            gpu_resources: definition.gpus.resources.clone(),
             gpu_claims: gpu_claims.transpose()?.flatten(),
             fabric,
             own,

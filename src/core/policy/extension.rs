@@ -4,7 +4,6 @@ use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
 use super::diagnostic::{DUPLICATE_NAME, Diagnostic, EXTENSION, UNKNOWN_KEY};
-use super::node::NodeLabels;
 use super::parameter::Parameter;
 use super::problems::{Checked, Problems, all};
 use super::reader;
@@ -16,7 +15,7 @@ use super::suggestion::{closest, suggest};
 enum Combine {
     /// The value replaces the base's.
     Replace,
-    /// One file has it.
+    /// One file has it; of a map, one file has each key.
     Once,
     /// Each key of the map replaces that of the base's.
     Keys,
@@ -30,17 +29,14 @@ enum Combine {
 const KEYS: &[(&str, Combine)] = &[
     ("provider", Combine::Once),
     ("description", Combine::Replace),
-    ("gpuResources", Combine::Once),
-    ("gpuClaims", Combine::Once),
+    ("gpus", Combine::Once),
     ("fabric", Combine::Once),
     ("match", Combine::Keys),
     ("parameters", Combine::Parameters),
     ("variables", Combine::Variables),
     ("warnings", Combine::NewItems("code", "a warning")),
-    ("refusals", Combine::NewItems("code", "a refusal")),
     ("rules", Combine::NewItems("name", "a rule")),
     ("settings", Combine::NewItems("name", "an entry of `settings`")),
-    ("nodeLabels", Combine::Keys),
 ];
 
 /// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
@@ -74,12 +70,22 @@ impl Combine {
         match self {
             Self::Replace => base.clone_from(own),
             Self::Once => {
-                let name = owner(bases, base.span);
-                problems.add(
-                    Diagnostic::new(own.span, format!("an extension has the {what} of its base `{name}`"))
-                        .code(EXTENSION)
-                        .hint(format!("remove it, or copy `{name}` instead of extending it")),
-                );
+                let mut taken = |span, key: &str, base| {
+                    let name = owner(bases, base);
+                    let message = format!("an extension has the `{key}` of its base `{name}`");
+                    let hint = format!("remove it, or copy `{name}` instead of extending it");
+                    problems.add(Diagnostic::new(span, message).code(EXTENSION).hint(hint));
+                };
+                let Content::Map(entries) = &own.value.content else {
+                    taken(own.span, &own.key, base.span);
+                    return problems.result(());
+                };
+                for entry in entries {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) => taken(entry.span, &format!("{}.{}", own.key, entry.key), known.span),
+                        None => push(&mut base.value, entry),
+                    }
+                }
             }
             Self::Keys => {
                 for entry in reader::entries(&own.value, &what)? {
@@ -163,7 +169,7 @@ fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
 /// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.
 fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
     let name = owner(bases, base.span);
-    let before = Parameter::read(&base.key, &base.value, &NodeLabels::default())?;
+    let before = Parameter::read(&base.key, &base.value)?;
     for entry in reader::entries(&own.value, "a parameter")? {
         if entry.key == "type" {
             let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
@@ -174,7 +180,7 @@ fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) ->
         }
         merge(&mut base.value, entry);
     }
-    let after = Parameter::read(&base.key, &base.value, &NodeLabels::default())?;
+    let after = Parameter::read(&base.key, &base.value)?;
     let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
     let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
     let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);

@@ -126,12 +126,12 @@ impl KnownNodes {
     }
 }
 
-/// The tables of all parameters, the operator's before the policy's.
+/// The tables of all parameters and variables, the operator's before the policy's.
 fn tables<'p>(
     definition: &'p Definition,
     settings: &'p BTreeMap<String, Setting>,
 ) -> impl Iterator<Item = &'p LabelTable> {
-    definition.parameters.iter().flat_map(|parameter| {
+    definition.by_node().flat_map(|parameter| {
         let own = settings.get(&parameter.name).and_then(Setting::table);
         own.into_iter().chain([&parameter.table]).flat_map(super::table::Table::labels)
     })

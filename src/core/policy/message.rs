@@ -1,4 +1,4 @@
-//! Warnings and refusals that a policy declares, which have the same keys.
+//! The warnings that a policy declares, some of which refuse the pod.
 
 use std::borrow::Cow;
 
@@ -15,14 +15,17 @@ use super::reader::{self, Fields};
 /// The name of a variable's value in a message about it.
 pub(crate) const VALUE: &str = "value";
 
-/// Reads the list of a kind of messages, `warning` or `refusal`.
-pub(super) fn read(node: &Node, kind: &'static str, names: &Names) -> Checked<Vec<PolicyWarning>> {
-    all(reader::items(node, &format!("`{kind}s`"))?.iter().map(|item| message(item, kind, names)))
+/// The values of `action`: whether the pod is refused.
+pub(crate) const ACTIONS: [(&str, bool); 2] = [("warn", false), ("refuse", true)];
+
+pub(super) fn read(node: &Node, names: &Names) -> Checked<Vec<PolicyWarning>> {
+    all(reader::items(node, "`warnings`")?.iter().map(|item| warning(item, names)))
 }
 
-fn message(node: &Node, kind: &'static str, names: &Names) -> Checked<PolicyWarning> {
-    let mut fields = Fields::of(node, if kind == "warning" { "a warning" } else { "a refusal" })?;
-    let code = fields.required("code", |node| code(node, kind));
+fn warning(node: &Node, names: &Names) -> Checked<PolicyWarning> {
+    let mut fields = Fields::of(node, "a warning")?;
+    let code = fields.required("code", code);
+    let refuses = fields.optional("action", |node| reader::one_of(node, "action", &ACTIONS));
     let mut names = Cow::Borrowed(names);
     let env = fields.optional("env", |node| {
         let name = reader::text(node, "`env`")?;
@@ -31,11 +34,10 @@ fn message(node: &Node, kind: &'static str, names: &Names) -> Checked<PolicyWarn
         }
         Err(Diagnostic::new(node.span, format!("the policy has a name `{VALUE}` of its own"))
             .code(DUPLICATE_NAME)
-            .hint(format!("rename it: in a {kind} about a variable, it is the value of the variable")))
+            .hint("rename it: in a warning about a variable, it is the value of the variable"))
     });
     let when_node = fields.required("when", |node| located(node, "`when`", &names));
-    let message_node =
-        fields.required("message", |node| located(node, &format!("the message of a {kind}"), &names));
+    let message_node = fields.required("message", |node| located(node, "the message of a warning", &names));
     fields.finish()?;
     let (env, (when_node, when), (message_node, message)) = (env?, when_node?, message_node?);
     let reads_container = |text: &Interpolation| {
@@ -52,7 +54,7 @@ fn message(node: &Node, kind: &'static str, names: &Names) -> Checked<PolicyWarn
     let text = reader::located(message_node, "the message")?;
     let message = problems.take(Interpolation::compile(&text, &names, Some(phase)));
     let (Some(when), Some(message)) = (when, message) else { return Err(problems) };
-    Ok(PolicyWarning { code: code?, about, when, message })
+    Ok(PolicyWarning { code: code?, refuses: refuses?.unwrap_or_default(), about, when, message })
 }
 
 /// A text that is compiled to find out what it reads.
@@ -60,11 +62,11 @@ fn located<'n>(node: &'n Node, what: &str, names: &Names) -> Result<(&'n Node, I
     Ok((node, Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?))
 }
 
-fn code(node: &Node, kind: &str) -> Result<String, Diagnostic> {
-    let code = reader::text(node, &format!("the code of a {kind}"))?;
+fn code(node: &Node) -> Result<String, Diagnostic> {
+    let code = reader::text(node, "the code of a warning")?;
     let snake = code.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
     if code.is_empty() || code.len() > 63 || !snake {
-        return Err(Diagnostic::new(node.span, format!("the code of a {kind} is `{code}`"))
+        return Err(Diagnostic::new(node.span, format!("the code of a warning is `{code}`"))
             .hint("use lower-case letters, digits and `_`, at most 63"));
     }
     Ok(code.to_owned())

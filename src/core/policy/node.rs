@@ -8,10 +8,8 @@ use serde_json::{Map, Value};
 use crate::core::schema::Format;
 use crate::core::yaml::{Entry, Node};
 
-use super::diagnostic::{DUPLICATE_NAME, Diagnostic};
+use super::diagnostic::Diagnostic;
 use super::expression::{ReadSet, Step};
-use super::problems::{Checked, Problems, all};
-use super::reader::{self, Fields};
 
 pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 /// The label that [`INSTANCE_TYPE`] replaced, and that selects the same nodes.
@@ -34,49 +32,6 @@ pub(super) fn label(entry: &Entry<Node>) -> Result<&str, Diagnostic> {
         Diagnostic::new(entry.span, problem).hint("write a label of nodes, such as `pool`")
     })?;
     Ok(current(&entry.key))
-}
-
-/// The prefixes that are removed from the values of labels, in lower case.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct NodeLabels(BTreeMap<String, Vec<String>>);
-
-impl NodeLabels {
-    pub(super) fn read(node: &Node) -> Checked<Self> {
-        let mut labels = BTreeMap::new();
-        let mut read = |entry: &Entry<Node>| {
-            let mut fields = Fields::of(&entry.value, "a label of `nodeLabels`")?;
-            let prefixes = fields.required("stripPrefixes", |node| reader::texts(node, "`stripPrefixes`"));
-            let label = fields.take(label(entry));
-            fields.finish()?;
-            let (prefixes, label) = (prefixes?, label?);
-            let prefixes = prefixes.into_iter().map(|prefix| prefix.to_lowercase()).collect();
-            if labels.insert(label.to_owned(), prefixes).is_some() {
-                let message = format!("the label `{label}` is declared twice");
-                return Err(Problems::from(Diagnostic::new(entry.span, message).code(DUPLICATE_NAME)));
-            }
-            Ok(())
-        };
-        all::<_, _, Vec<()>>(reader::entries(node, "`nodeLabels`")?.iter().map(&mut read))?;
-        Ok(Self(labels))
-    }
-
-    /// The labels that are declared.
-    pub(super) fn labels(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
-    }
-
-    /// The prefixes that are removed from the values of a label.
-    pub(super) fn prefixes(&self, label: &str) -> &[String] {
-        self.0.get(label).map_or(&[], Vec::as_slice)
-    }
-
-    /// The form in which values of a label are compared.
-    pub(crate) fn normalize(&self, label: &str, value: &str) -> String {
-        let value = value.to_lowercase();
-        let prefixes = self.0.get(current(label)).into_iter().flatten();
-        let stripped = prefixes.into_iter().find_map(|prefix| value.strip_prefix(prefix.as_str()));
-        stripped.map(str::to_owned).unwrap_or(value)
-    }
 }
 
 /// The labels of nodes that a policy reads.
@@ -124,7 +79,7 @@ impl LabelsRead {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SelectedLabel {
     pub label: String,
-    /// In lower case, without the prefixes that the policy removes; empty if the pod selects none.
+    /// In lower case; empty if the pod selects none.
     pub values: Vec<String>,
 }
 

@@ -12,7 +12,6 @@ use crate::core::yaml::{Content, Node, Text};
 use super::diagnostic::Diagnostic;
 use super::from_nodes::FromNodes;
 use super::interpolation::{Interpolation, text_of};
-use super::node::NodeLabels;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, Problems};
 use super::reader::{self, Fields};
@@ -35,6 +34,8 @@ pub enum ParameterType {
     StringList,
     /// A string with expressions in it, which can read the pod.
     Template,
+    /// Of a variable with `byNode`: a constant of any type.
+    Any,
 }
 
 const TYPES: &[(&str, ParameterType)] = &[
@@ -58,7 +59,7 @@ impl ParameterType {
             Self::Integer | Self::Number | Self::Quantity => &["minimum", "maximum"],
             Self::String => &["enum"],
             Self::StringList => &["minItems", "maxItems"],
-            Self::Boolean | Self::Template => &[],
+            Self::Boolean | Self::Template | Self::Any => &[],
         }
     }
 
@@ -90,7 +91,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    pub(crate) fn read(name: &str, node: &Node, labels: &NodeLabels) -> Checked<Self> {
+    pub(crate) fn read(name: &str, node: &Node) -> Checked<Self> {
         let mut fields = Fields::of(node, "a parameter")?;
         let kind = fields.required("type", read_type);
         let description =
@@ -104,10 +105,30 @@ impl Parameter {
             fields.finish()?;
             return Err(Problems::default());
         };
-        let mut parameter = Self {
+        let mut parameter = Self::of(name, kind);
+        parameter.description.clone_from(description.as_ref().unwrap_or(&String::new()));
+        for bound in kind.bounds() {
+            let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
+        }
+        let from_nodes = fields.optional("fromNodes", |node| FromNodes::read(&parameter, node));
+        parameter.read_values(fields)?;
+        description?;
+        parameter.from_nodes = from_nodes?;
+        Ok(parameter)
+    }
+
+    /// Reads a variable with `byNode`: a parameter that no operator sets.
+    pub(super) fn of_variable(name: &str, node: &Node) -> Checked<Self> {
+        let mut parameter = Self::of(name, ParameterType::Any);
+        parameter.read_values(Fields::of(node, "a variable with `byNode`")?)?;
+        Ok(parameter)
+    }
+
+    fn of(name: &str, kind: ParameterType) -> Self {
+        Self {
             name: name.to_owned(),
             kind,
-            description: description.as_ref().cloned().unwrap_or_default(),
+            description: String::new(),
             default: Value::Null,
             minimum: None,
             maximum: None,
@@ -116,19 +137,17 @@ impl Parameter {
             max_items: None,
             table: Table::default(),
             from_nodes: None,
-        };
-        for bound in kind.bounds() {
-            let _ = fields.optional(bound, |node| parameter.read_bound(bound, node));
         }
-        let default = fields.optional("default", |node| parameter.read_value(node));
-        let table = fields.optional("byNode", |node| read_table(&parameter, node, labels));
-        let from_nodes = fields.optional("fromNodes", |node| FromNodes::read(&parameter, node));
+    }
+
+    /// Reads the default and the tables, which are the last fields.
+    fn read_values(&mut self, mut fields: Fields<'_>) -> Checked<()> {
+        let default = fields.optional("default", |node| self.read_value(node));
+        let table = fields.optional("byNode", |node| read_table(self, node));
         fields.finish()?;
-        description?;
-        parameter.default = default?.unwrap_or_default();
-        parameter.table = table?.unwrap_or_default();
-        parameter.from_nodes = from_nodes?;
-        Ok(parameter)
+        self.default = default?.unwrap_or_default();
+        self.table = table?.unwrap_or_default();
+        Ok(())
     }
 
     /// Reads a bound. Those that leave no value are errors.
@@ -186,6 +205,8 @@ impl Parameter {
                 "put it in quotes".to_owned()
             } else if node.text().is_some_and(|text| self.parse(text.text).is_ok()) {
                 "write it without quotes".to_owned()
+            } else if self.kind == ParameterType::Any {
+                "write the expression in a variable that reads this one".to_owned()
             } else {
                 format!("{}: {}", article(self.kind), self.description)
             };
@@ -233,6 +254,13 @@ impl Parameter {
                 template(text).map_err(|problem| format!("`{name}` is `{text}`: {}", problem.message))?;
                 Some(value.clone())
             }
+            ParameterType::Any if value.to_string().contains("${") => {
+                return Err(format!(
+                    "`{name}` has constants by node, and `{}` has an expression",
+                    text_of(value)
+                ));
+            }
+            ParameterType::Any => Some(value.clone()),
         }
         .ok_or_else(wrong)?;
         self.check_bounds(&checked)?;
@@ -309,7 +337,7 @@ fn read_type(node: &Node) -> Result<ParameterType, Diagnostic> {
     })
 }
 
-fn read_table(parameter: &Parameter, node: &Node, labels: &NodeLabels) -> Checked<Table> {
+fn read_table(parameter: &Parameter, node: &Node) -> Checked<Table> {
     let entries = reader::entries(node, "`byNode`")?;
     let empty = |node: &Node| matches!(&node.content, Content::Map(entries) if entries.is_empty());
     if let Some(empty) =
@@ -324,7 +352,7 @@ fn read_table(parameter: &Parameter, node: &Node, labels: &NodeLabels) -> Checke
             .hint("write `default:` next to `byNode:`")
             .into());
     }
-    Table::read(&|node| parameter.read_value(node), entries, labels)
+    Table::read(&|node| parameter.read_value(node), entries)
 }
 
 fn read_length(node: &Node) -> Result<usize, Diagnostic> {
@@ -355,5 +383,6 @@ fn article(kind: ParameterType) -> &'static str {
         ParameterType::Quantity => "a quantity such as `64Gi`",
         ParameterType::StringList => "a list of strings",
         ParameterType::Template => "a string, in which `${…}` can read the pod",
+        ParameterType::Any => "a constant",
     }
 }

@@ -12,6 +12,7 @@ use super::parameter::ParameterType;
 use super::phase::Phase;
 use super::resolution::{NoteKind, Resolution, resolve};
 use super::setting::Setting;
+use super::variable::{Variable, VariableValue};
 
 /// A remark about the value of a parameter.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +22,7 @@ pub(crate) struct Note {
     pub(crate) kind: NoteKind,
 }
 
-/// The values of the parameters, and remarks about them.
+/// The values of the parameters and of the variables by node, and remarks about them.
 #[derive(Debug, PartialEq)]
 pub(super) struct ParameterValues {
     pub(super) values: Vec<Value>,
@@ -35,10 +36,11 @@ impl ParameterValues {
         selection: &Selection,
     ) -> Self {
         let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
-        for parameter in &definition.parameters {
+        for parameter in definition.by_node() {
             let Resolution { value, notes, .. } =
                 resolve(parameter, settings.get(&parameter.name), selection);
-            for kind in notes {
+            // What no operator can set, no report is about.
+            for kind in notes.into_iter().filter(|_| parameter.kind != ParameterType::Any) {
                 let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());
                 resolved.notes.push(Note { parameter, value, kind });
             }
@@ -56,7 +58,7 @@ pub(super) fn bound(
 ) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
     let mut bindings = Bindings::new();
     bindings.set("node", &selection.node());
-    for (parameter, value) in definition.parameters.iter().zip(values) {
+    for (parameter, value) in definition.by_node().zip(values) {
         match (parameter.kind, value.as_f64()) {
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
             // Its value depends on the pod.
@@ -66,7 +68,10 @@ pub(super) fn bound(
     }
     let mut errors = Vec::new();
     let mut without_value: BTreeSet<&str> = BTreeSet::new();
-    for variable in definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed) {
+    let computed = |variable: &&Variable| {
+        variable.phase == Phase::Fixed && !matches!(variable.value, VariableValue::ByNode(..))
+    };
+    for variable in definition.variables.iter().filter(computed) {
         let mut is_known = true;
         variable.value.names(&mut |name| is_known &= !without_value.contains(name));
         match variable.value.evaluate(&bindings) {

@@ -6,21 +6,20 @@ use crate::core::schema::Format;
 use crate::core::yaml::{Entry, Node, Span};
 
 use super::definition::{Definition, OnConflict, Rule};
-use super::device_names::{Fabric, GpuClaims};
+use super::device_names::{Fabric, Gpus};
 use super::diagnostic::{CONFLICTING_RULES, DUPLICATE_NAME, Diagnostic, MISSING_KEY};
 use super::interpolation::Interpolation;
 use super::matcher::Matcher;
 use super::message;
-use super::node::NodeLabels;
 use super::overlay::{Compiler, Element, Written};
 use super::parameter::{Parameter, ParameterType};
 use super::phase::{Names, Phase};
-use super::place::{At, Placed, in_volume, keys, span_in, span_in_rule};
+use super::place::{At, Placed, in_volume, span_in, span_in_rule};
 use super::problems::{Checked, Problems, all};
 use super::reader::{self, Fields};
 use super::settings;
 use super::source_file::SourceFile;
-use super::suggestion::{closest, suggest};
+use super::suggestion::closest;
 use super::variable::Variable;
 
 pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";
@@ -72,19 +71,17 @@ pub(super) fn definition(
     let provider = spec.required("provider", |node| dns_label(node, "the provider"));
     let description =
         spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
-    let gpu_resources = spec.required("gpuResources", gpu_resources);
-    let node_labels = spec.optional("nodeLabels", NodeLabels::read).ok().flatten().unwrap_or_default();
     let mut names = Names::built_in();
-    let parameters = spec.optional("parameters", |node| parameters(node, &node_labels, &mut names));
+    let parameters = spec.optional("parameters", |node| parameters(node, &mut names));
     let variables = spec.optional("variables", |node| variables(node, &mut names));
     if spec.misspells("parameters") || spec.misspells("variables") {
         names.add_unknown();
     }
-    let gpu_claims = spec.optional("gpuClaims", |node| GpuClaims::read(node, &names));
+    let mut gpus = Gpus::default();
+    let _ = spec.required("gpus", |node| gpus.read(node, &names));
     let fabric = spec.optional("fabric", |node| Fabric::read(node, &names));
     let matcher = spec.required("match", |node| Matcher::read(node, &names));
-    let warnings = spec.optional("warnings", |node| message::read(node, "warning", &names));
-    let refusals = spec.optional("refusals", |node| message::read(node, "refusal", &names));
+    let warnings = spec.optional("warnings", |node| message::read(node, &names));
     let mut read_rules = Vec::new();
     let _ = spec.required("rules", |node| {
         let (read, problems) = rules(node, &names);
@@ -105,14 +102,11 @@ pub(super) fn definition(
         provider: provider.unwrap_or_default(),
         description: description.unwrap_or_default(),
         parameters: parameters.ok().flatten().unwrap_or_default(),
-        gpu_resources: gpu_resources.unwrap_or_default(),
-        gpu_claims: gpu_claims.ok().flatten(),
+        gpus,
         fabric: fabric.ok().flatten(),
-        node_labels,
         matcher: matcher.unwrap_or_default(),
         variables: variables.ok().flatten().unwrap_or_default(),
         warnings: warnings.ok().flatten().unwrap_or_default(),
-        refusals: refusals.ok().flatten().unwrap_or_default(),
         rules: read_rules,
         settings: settings.ok().flatten().unwrap_or_default(),
         names,
@@ -120,23 +114,6 @@ pub(super) fn definition(
     };
     definition.find_parameters_of_rules();
     (Some(definition), problems)
-}
-
-fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
-    let items = reader::items(node, "`gpuResources`")?;
-    if items.is_empty() {
-        let message = "`gpuResources` names no resource, so that no container has GPUs";
-        return Err(Diagnostic::new(node.span, message).hint("write for example `[example.com/gpu]`").into());
-    }
-    all(items.iter().map(|item| {
-        let name = reader::text(item, "`gpuResources`")?;
-        let invalid = |problem| {
-            Diagnostic::new(item.span, format!("an entry of `gpuResources` is wrong: {problem}"))
-                .hint("write the name of a resource, such as `example.com/gpu`")
-        };
-        Format::ResourceName.check(name).map_err(invalid)?;
-        Ok::<_, Diagnostic>(name.to_owned())
-    }))
 }
 
 fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
@@ -177,11 +154,11 @@ fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     Err(Diagnostic::new(span, message).hint("use letters, digits and `_`, a letter first"))
 }
 
-fn parameters(node: &Node, labels: &NodeLabels, names: &mut Names) -> Checked<Vec<Parameter>> {
+fn parameters(node: &Node, names: &mut Names) -> Checked<Vec<Parameter>> {
     let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
     all(entries.iter().map(|entry| {
         identifier(&entry.key, entry.span)?;
-        let parameter = Parameter::read(&entry.key, &entry.value, labels);
+        let parameter = Parameter::read(&entry.key, &entry.value);
         let is_template = |known: &Parameter| known.kind == ParameterType::Template;
         let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
         // `enabled` is a key of the provider's block in a values file.
@@ -329,9 +306,7 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
     let containers = fields.optional("containers", |node| {
         Interpolation::condition(node, "`containers`", names, Phase::Container)
     });
-    let requires_pod_network =
-        fields.optional("requiresPodNetwork", |node| reader::boolean(node, "`requiresPodNetwork`"));
-    let on_conflict = fields.optional("onConflict", self::on_conflict);
+    let on_conflict = fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &ON_CONFLICT));
     let compiler = Compiler { names };
     let container = fields.optional("container", |node| compiler.container(node));
     let pod = fields.optional("pod", |node| compiler.pod(node));
@@ -343,7 +318,6 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
         name: name?,
         when: when?,
         containers: containers?,
-        requires_pod_network: requires_pod_network?.unwrap_or_default(),
         on_conflict: on_conflict?.unwrap_or_default(),
         container: container.unwrap_or_default(),
         pod: pod.unwrap_or_default(),
@@ -356,18 +330,11 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
             .hint("give it `container`, `pod` or both")
             .into());
     }
-    let contradicts = |message: String, path: &[At]| {
-        let diagnostic = Diagnostic::new(span_in(node, path), message).code(CONFLICTING_RULES);
-        Err(diagnostic.hint("write two rules").into())
-    };
-    if rule.requires_pod_network && rule.pod.host_network().is_some() {
-        let message = format!("the rule `{name}` requires the pod's own network and sets `hostNetwork`");
-        return contradicts(message, &keys(["pod", "spec", "hostNetwork"]));
-    }
     let replacement = rule.writes().find(|placed| matches!(placed.write.value, Written::Replacement(_)));
     if let Some(placed) = replacement.filter(|_| rule.on_conflict == OnConflict::Refuse) {
         let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");
-        return contradicts(message, &placed.path());
+        let diagnostic = Diagnostic::new(span_in(node, &placed.path()), message).code(CONFLICTING_RULES);
+        return Err(diagnostic.hint("write two rules").into());
     }
     Ok(rule)
 }
@@ -375,12 +342,3 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
 /// The values of `onConflict`.
 pub(crate) const ON_CONFLICT: [(&str, OnConflict); 3] =
     [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];
-
-fn on_conflict(node: &Node) -> Result<OnConflict, Diagnostic> {
-    let known = ON_CONFLICT;
-    let text = reader::text(node, "`onConflict`")?;
-    known.iter().find(|(name, _)| *name == text).map(|(_, value)| *value).ok_or_else(|| {
-        Diagnostic::new(node.span, format!("`onConflict` is `{text}`"))
-            .hint(suggest(text, known.iter().map(|(name, _)| *name)))
-    })
-}

@@ -131,6 +131,15 @@ pub(crate) fn text<'n>(node: &'n Node, what: &str) -> Result<&'n str, Diagnostic
     }
 }
 
+/// One of the values that a key can have, by its name.
+pub(crate) fn one_of<T: Copy>(node: &Node, key: &str, known: &[(&str, T)]) -> Result<T, Diagnostic> {
+    let name = text(node, &format!("`{key}`"))?;
+    known.iter().find(|(known, _)| *known == name).map(|(_, value)| *value).ok_or_else(|| {
+        Diagnostic::new(node.span, format!("`{key}` is `{name}`"))
+            .hint(suggest(name, known.iter().map(|(name, _)| *name)))
+    })
+}
+
 /// A string with its place.
 pub(crate) fn located<'n>(node: &'n Node, what: &str) -> Result<Text<'n>, Diagnostic> {
     text(node, what).map(|text| node.text().unwrap_or(Text::on_line(text, node.span)))

@@ -32,7 +32,6 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) rules: Vec<Rule>,
     pub(crate) warnings: Vec<PolicyWarning>,
     pub(crate) settings: Vec<Settings>,
-    pub(crate) refusals: Vec<PolicyWarning>,
     pub(crate) condition: Condition,
     /// The parameters on which `match.when` depends.
     pub(crate) parameters_of_condition: BTreeSet<String>,
@@ -84,7 +83,6 @@ impl ResolvedPolicy {
         });
         policy.rules.clone_from(&definition.rules);
         policy.warnings.clone_from(&definition.warnings);
-        policy.refusals.clone_from(&definition.refusals);
         policy.settings.clone_from(&definition.settings);
         policy.collect_reads();
         policy.reads_of_pod.extend(&pod);
@@ -108,7 +106,6 @@ impl ResolvedPolicy {
             rules: Vec::new(),
             warnings: Vec::new(),
             settings: Vec::new(),
-            refusals: Vec::new(),
             condition: Condition::Fixed(true),
             parameters_of_condition: BTreeSet::new(),
             notes,
@@ -130,8 +127,7 @@ impl ResolvedPolicy {
         let variables: Vec<_> = policy.variables().collect();
         policy.reads_own_writes =
             rules_read_writes(&policy.rules, &variables, &policy.settings, &policy.devices);
-        policy.warnings = policy.fold_warnings(&definition.warnings, definition).map_err(one)?;
-        policy.refusals = policy.fold_warnings(&definition.refusals, definition).map_err(one)?;
+        policy.fold_warnings(definition).map_err(one)?;
         policy.fold_condition(definition).map_err(one)?;
         Ok(policy)
     }
@@ -219,7 +215,7 @@ impl ResolvedPolicy {
     fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.variables().for_each(|variable| variable.value.texts(visit));
         self.rules.iter().for_each(|rule| rule.texts(visit));
-        for warning in self.warnings.iter().chain(&self.refusals) {
+        for warning in &self.warnings {
             visit(&warning.when);
             visit(&warning.message);
         }

@@ -5,7 +5,6 @@ use serde_json::Value;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node};
 
-use super::node::NodeLabels;
 use super::parameter::Parameter;
 use super::problems::Checked;
 use super::table::{DEFAULT, Table};
@@ -29,14 +28,14 @@ pub struct SettingTable {
 
 impl Setting {
     /// Reads and checks a setting of a values file, in which an empty value means that the parameter is not set.
-    pub(crate) fn read(parameter: &Parameter, node: &Node, labels: &NodeLabels) -> Checked<Option<Self>> {
+    pub(crate) fn read(parameter: &Parameter, node: &Node) -> Checked<Option<Self>> {
         let Some(node) = without_null(node) else { return Ok(None) };
         let Content::Map(entries) = &node.content else {
             return parameter.read_value(&node).map(|value| Some(Self::Value(value)));
         };
         let (defaults, tables): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.key == DEFAULT);
         let default = defaults.first().map(|entry| parameter.read_value(&entry.value)).transpose()?;
-        let table = Table::read(&|node| parameter.read_value(node), tables, labels)?;
+        let table = Table::read(&|node| parameter.read_value(node), tables)?;
         Ok(Some(Self::Table(SettingTable { table, default })))
     }
 

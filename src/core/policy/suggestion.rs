@@ -15,7 +15,11 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 /// Names that the language had, the names that replaced them, and how to write those.
 const REMOVED: &[(&str, &str, &str)] = &[
     ("byInstanceType", "byNode", "`byNode:` with the table under `node.kubernetes.io/instance-type:`"),
-    ("instanceTypes", "nodeLabels", "`nodeLabels: {node.kubernetes.io/instance-type: {stripPrefixes: […]}}`"),
+    ("gpuResources", "gpus", "`gpus: {resources: […]}`"),
+    ("gpuClaims", "gpus", "`gpus: {claims: {names: […], gpus: …}}`"),
+    ("requiresPodNetwork", "when", "`when: ${!hostNetwork}`"),
+    ("refusals", "warnings", "the entry into `warnings`, with `action: refuse`"),
+    ("nodeLabels", "match", "a `*` in the values of the tables, as in `byNode: {pool: {'*h100': …}}`"),
     ("instanceType", "node", "`node[?'node.kubernetes.io/instance-type'].orValue('')`"),
 ];
 

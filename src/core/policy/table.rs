@@ -1,11 +1,11 @@
-//! Tables: values of a parameter by the labels of the nodes that a pod selects.
+//! Tables: values of a parameter or a variable by the labels of the nodes that a pod selects.
 
 use serde_json::{Map, Value};
 
 use crate::core::yaml::{Content, Entry, Node};
 
 use super::diagnostic::{DUPLICATE_NAME, Diagnostic};
-use super::node::{self, NodeLabels, Selection};
+use super::node::{self, Selection};
 use super::pattern::Pattern;
 use super::problems::{Checked, Problems, all};
 use super::reader;
@@ -23,7 +23,7 @@ pub(crate) struct Table(Vec<LabelTable>);
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LabelTable {
     pub(crate) label: String,
-    /// By the values of the label and patterns of them, in lower case and without prefix.
+    /// By the values of the label and patterns of them, in lower case.
     entries: Vec<(Pattern, Cell)>,
 }
 
@@ -48,7 +48,6 @@ impl Table {
     pub(super) fn read<'n>(
         read_value: ReadValue<'_>,
         entries: impl IntoIterator<Item = &'n Entry<Node>>,
-        labels: &NodeLabels,
     ) -> Checked<Self> {
         let mut known: Vec<&str> = Vec::new();
         all(entries.into_iter().map(|entry| {
@@ -57,7 +56,7 @@ impl Table {
                 return Err(twice(entry, &format!("the label `{label}` is declared twice")));
             }
             known.push(label);
-            LabelTable::read(read_value, label, &entry.value, labels)
+            LabelTable::read(read_value, label, &entry.value)
         }))
         .map(Self)
     }
@@ -74,13 +73,21 @@ impl Table {
         tables.flat_map(of_table).collect()
     }
 
+    /// The values of all entries.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter().flat_map(|table| &table.entries).flat_map(|(_, cell)| match cell {
+            Cell::Value(value) => vec![value],
+            Cell::ByGpus(cells) => cells.iter().map(|(_, value)| value).collect(),
+        })
+    }
+
     pub(crate) fn to_json(&self) -> Map<String, Value> {
         self.0.iter().map(|table| (table.label.clone(), table.to_json())).collect()
     }
 }
 
 impl LabelTable {
-    fn read(read_value: ReadValue<'_>, label: &str, node: &Node, labels: &NodeLabels) -> Checked<Self> {
+    fn read(read_value: ReadValue<'_>, label: &str, node: &Node) -> Checked<Self> {
         let what = format!("the table of `{label}`");
         if !matches!(node.content, Content::Map(_)) {
             let hint = format!("write a table for each label, as in `LABEL: {{{label}: …}}`");
@@ -88,16 +95,21 @@ impl LabelTable {
         }
         let mut known: Vec<Pattern> = Vec::new();
         let entries = all(reader::entries(node, &what)?.iter().map(|entry| {
-            let key = read_key(entry, &labels.normalize(label, &entry.key))?;
+            let key = read_key(entry)?;
             if known.contains(&key) {
-                let message =
-                    format!("the value `{}` is declared twice, letter case and prefixes aside", entry.key);
+                let message = format!("the value `{}` is declared twice, letter case aside", entry.key);
                 return Err(twice(entry, &message));
             }
             known.push(key.clone());
-            let cell = match &entry.value.content {
-                Content::Map(by_gpus) => Cell::ByGpus(read_by_gpus(read_value, by_gpus)?),
-                _ => Cell::Value(read_value(&entry.value)?),
+            let cell = match (&entry.value.content, read_value(&entry.value)) {
+                // The value of a variable can be a map.
+                (Content::Map(by_gpus), Ok(value))
+                    if by_gpus.first().is_none_or(|one| count(one).is_none()) =>
+                {
+                    Cell::Value(value)
+                }
+                (Content::Map(by_gpus), _) => Cell::ByGpus(read_by_gpus(read_value, by_gpus)?),
+                (_, value) => Cell::Value(value?),
             };
             Ok((key, cell))
         }))?;
@@ -156,13 +168,13 @@ impl LabelTable {
     }
 }
 
-fn read_key(entry: &Entry<Node>, normalized: &str) -> Result<Pattern, Diagnostic> {
+fn read_key(entry: &Entry<Node>) -> Result<Pattern, Diagnostic> {
     let hint = "write a value of the label, or one with a `*` for any text";
-    if normalized == "*" {
+    if entry.key == "*" {
         return Err(Diagnostic::new(entry.span, "`*` is every value of the label")
             .hint(format!("{hint}; the value for all others is the `default`")));
     }
-    let pattern = Pattern::new(normalized);
+    let pattern = Pattern::new(&entry.key.to_lowercase());
     if pattern.stars() > 1 {
         let message = format!("`{}` has more than one `*`", entry.key);
         return Err(Diagnostic::new(entry.span, message).hint(hint));
@@ -170,17 +182,20 @@ fn read_key(entry: &Entry<Node>, normalized: &str) -> Result<Pattern, Diagnostic
     Ok(pattern)
 }
 
-/// Reads the values of a parameter by the GPUs of the pod.
+/// A key that is a number of GPUs.
+fn count(entry: &Entry<Node>) -> Option<i64> {
+    let count = entry.key.parse::<i64>().ok().filter(|count| *count >= 0 && count.to_string() == entry.key);
+    // YAML 1.1 and YAML 1.2 read `010` as different numbers.
+    count.filter(|_| !entry.converted || entry.span.length == entry.key.len())
+}
+
+/// Reads values by the GPUs of the pod.
 fn read_by_gpus(read_value: ReadValue<'_>, entries: &[Entry<Node>]) -> Checked<Vec<(i64, Value)>> {
     all(entries.iter().map(|entry| {
-        let count =
-            entry.key.parse::<i64>().ok().filter(|count| *count >= 0 && count.to_string() == entry.key);
-        // YAML 1.1 and YAML 1.2 read `010` as different numbers.
-        let is_decimal = !entry.converted || entry.span.length == entry.key.len();
-        let Some(count) = count.filter(|_| is_decimal) else {
+        let Some(count) = count(entry) else {
             let message = format!("`{}` is not a number of GPUs", entry.key);
             return Err(Diagnostic::new(entry.span, message)
-                .hint("write a value of the parameter, or a map from GPUs of the pod to values")
+                .hint("write a value, or a map from GPUs of the pod to values")
                 .into());
         };
         read_value(&entry.value).map(|value| (count, value))

@@ -8,6 +8,7 @@ use crate::core::yaml::{Content, Node};
 use super::diagnostic::Diagnostic;
 use super::expression::{Bindings, Expression};
 use super::interpolation::{EvaluationError, Interpolation};
+use super::parameter::Parameter;
 use super::phase::{Names, Phase};
 use super::problems::{Checked, all};
 use super::reader;
@@ -28,12 +29,22 @@ pub(crate) enum VariableValue {
     Scalar(Value),
     List(Vec<VariableValue>),
     Map(Vec<(String, VariableValue)>),
+    /// Tables by the labels of nodes. The value is bound with those of the parameters, and read by its name.
+    ByNode(Box<Parameter>, Interpolation),
 }
 
 impl Variable {
     /// Reads a variable that can read the names before it.
     pub(super) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
-        let value = VariableValue::read(node, names)?;
+        let value = match &node.content {
+            Content::Map(entries) if entries.iter().any(|entry| entry.key == "byNode") => {
+                let itself =
+                    Expression::compile(name).map_err(|error| Diagnostic::new(node.span, error.message))?;
+                let parameter = Parameter::of_variable(name, node)?;
+                VariableValue::ByNode(parameter.into(), Interpolation::Expression(itself.into()))
+            }
+            _ => VariableValue::read(node, names)?,
+        };
         one_phase(&value, names)?;
         let phase = value.phase(names);
         Ok(Self { name: name.to_owned(), value, phase })
@@ -65,7 +76,7 @@ impl VariableValue {
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         match self {
             Self::Text(text) => visit(text),
-            Self::Scalar(_) => {}
+            Self::Scalar(_) | Self::ByNode(..) => {}
             Self::List(items) => items.iter().for_each(|item| item.texts(visit)),
             Self::Map(entries) => entries.iter().for_each(|(_, value)| value.texts(visit)),
         }
@@ -86,7 +97,7 @@ impl VariableValue {
 
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
         match self {
-            Self::Text(text) => text.evaluate(bindings),
+            Self::Text(text) | Self::ByNode(_, text) => text.evaluate(bindings),
             Self::Scalar(value) => Ok(value.clone()),
             Self::List(items) => {
                 items.iter().map(|item| item.evaluate(bindings)).collect::<Result<_, _>>().map(Value::Array)

@@ -27,22 +27,21 @@ pub(super) fn parameter(extends: bool) -> Schema {
     };
     let length = || Schema::of(&["integer"]).with("minimum", 0);
     let amount = || Schema::of(&["integer", "number", "string"]);
-    let filled = |schema: Schema| schema.with("minProperties", 1);
-    let by_node = filled(labels().with("additionalProperties", filled(Schema::of(&["object"]))));
-    let table = json!({"node.kubernetes.io/instance-type": {"large": 4, "small": {"8": 2, "4": 1}}});
     keys.optional("default", Schema::default().example(2), "The value if no other source has one.")
         .optional("minimum", amount().example(0), "The least value of an `integer`, `number` or `quantity`.")
-        .optional("maximum", amount().example(8), "The greatest value of an `integer`, `number` or `quantity`.")
-        .optional("enum", texts().with("minItems", 1).example(json!(["TREE", "RING"])), "The values that a `string` can have.")
+        .optional(
+            "maximum",
+            amount().example(8),
+            "The greatest value of an `integer`, `number` or `quantity`.",
+        )
+        .optional(
+            "enum",
+            texts().with("minItems", 1).example(json!(["TREE", "RING"])),
+            "The values that a `string` can have.",
+        )
         .optional("minItems", length().example(1), "The least number of items of a `stringList`.")
         .optional("maxItems", length().example(8), "The greatest number of items of a `stringList`.")
-        .optional(
-            "byNode",
-            by_node.example(table),
-            "Tables by the labels of the nodes that a pod selects: from a label to its values, in which one `*` matches \
-             any text, and from these to values of the parameter, or to maps from the GPUs of the pod to such \
-             values. The first label whose table has an entry decides.",
-        )
+        .optional("byNode", by_node(Schema::of(&["object"])), BY_NODE_SAYS)
         .optional(
             "fromNodes",
             from_nodes(),
@@ -75,8 +74,35 @@ fn from_nodes() -> Schema {
         .with("maxProperties", 1)
 }
 
+const BY_NODE_SAYS: &str = "Tables by the labels of the nodes that a pod selects: from a label to its values, in \
+     which one `*` matches any text, and from these to values, or to maps from the GPUs of the pod to values. The first \
+     label whose table has an entry decides.";
+
+/// Tables by labels of nodes, each of this form.
+fn by_node(table: Schema) -> Schema {
+    let example = json!({"node.kubernetes.io/instance-type": {"large": 4, "small": {"8": 2, "4": 1}}});
+    let filled = |schema: Schema| schema.with("minProperties", 1);
+    filled(labels().with("additionalProperties", filled(table))).example(example)
+}
+
+/// A variable of any form. One with `byNode` has no keys but those of a table.
+pub(super) fn by_node_of_variable() -> Schema {
+    let table = Schema::of(&["object"]).with("propertyNames", values_of_a_label());
+    let keys = Keys::default().optional("byNode", by_node(table), BY_NODE_SAYS).optional(
+        "default",
+        Schema::default(),
+        "The value for all other pods; without it, `null`.",
+    );
+    let has = Schema::of(&["object"]).with("required", json!(["byNode"]));
+    Schema::default().with("if", has).with("then", keys.schema())
+}
+
+fn values_of_a_label() -> Schema {
+    Schema::default().matching(VALUES_OF_A_LABEL, "a value of the label, with at most one `*`")
+}
+
 /// Labels of nodes as keys.
-pub(super) fn labels() -> Schema {
+fn labels() -> Schema {
     let mut form = Schema::default().with("not", json!({"const": "default"}));
     if let Some(pattern) = names::pattern(Format::QualifiedName) {
         form = form.matching(pattern, "the name of a label");
@@ -88,8 +114,7 @@ pub(super) fn labels() -> Schema {
 fn of_type(kind: ParameterType) -> Value {
     let mut properties = Map::new();
     properties.insert("default".to_owned(), value(kind).into());
-    let keys = Schema::default().matching(VALUES_OF_A_LABEL, "a value of the label, with at most one `*`");
-    let cells = Schema::map(cell(kind)).with("propertyNames", keys);
+    let cells = Schema::map(cell(kind)).with("propertyNames", values_of_a_label());
     properties.insert("byNode".to_owned(), Schema::map(cells).into());
     for bound in ParameterType::all().flat_map(ParameterType::bounds) {
         let schema = if !kind.bounds().contains(bound) {
@@ -115,6 +140,7 @@ fn types(kind: ParameterType) -> &'static [&'static str] {
         ParameterType::Boolean => &["boolean"],
         ParameterType::Quantity => &["string", "number"],
         ParameterType::StringList => &["array"],
+        ParameterType::Any => &[],
     }
 }
 

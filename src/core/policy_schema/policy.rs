@@ -3,12 +3,12 @@
 use serde_json::{Map, Value, json};
 
 use crate::core::policy::built_in::BUILT_IN;
-use crate::core::policy::{API_VERSION, KIND, ON_CONFLICT};
+use crate::core::policy::{ACTIONS, API_VERSION, KIND, ON_CONFLICT};
 use crate::core::schema::Format;
 
 use super::keys::{Keys, Schema};
 use super::names;
-use super::parameter::{labels, parameter};
+use super::parameter::{by_node_of_variable, parameter};
 use super::strings::{condition, device_names, matching, one_of, text, texts};
 
 /// The keywords of the whole file.
@@ -42,7 +42,7 @@ pub(super) fn definitions() -> Map<String, Value> {
         ("matchOfExtension", matcher(false)),
         ("parameter", parameter(false)),
         ("parameterOfExtension", parameter(true)),
-        ("message", message()),
+        ("warning", warning()),
         ("settings", settings()),
         ("rule", rule()),
     ];
@@ -56,15 +56,7 @@ fn spec(complete: bool) -> Schema {
     } else {
         ("an extension or a part of policies", "parameterOfExtension", "matchOfExtension")
     };
-    let resources = Schema::list(of_form(Format::ResourceName)).with("minItems", 1);
     let rules = Schema::list(Schema::reference("rule"));
-    let messages = || Schema::list(Schema::reference("message"));
-    let prefixes = Keys::default().required(
-        "stripPrefixes",
-        texts().example(json!(["team-"])),
-        "The prefixes that are removed from a value of the label before it is compared.",
-    );
-    let labels = labels().with("additionalProperties", prefixes.schema());
     let provider = dns_label().example("lab");
     let keys = Keys::default()
         .optional(
@@ -73,18 +65,12 @@ fn spec(complete: bool) -> Schema {
             "The key of the policy's block under `multinodeNetworking:` in a values file.",
         )
         .optional("description", text(), "One sentence for `fabric-injector policy list`.")
-        .optional(
-            "gpuResources",
-            resources.example(json!(["example.com/gpu"])),
-            "The names of the resources that count as GPUs.",
-        )
-        .optional("gpuClaims", gpu_claims(), "The claims that bring GPUs, and how many each of them brings.")
+        .optional("gpus", gpus(complete), "The resources that count as GPUs, and the claims that bring GPUs.")
         .optional(
             "fabric",
             fabric(),
             "The names that devices of the fabric go by, in this policy or elsewhere.",
         )
-        .optional("nodeLabels", labels, "The prefixes of the values of a label of nodes.")
         .optional(
             "match",
             Schema::reference(matcher),
@@ -97,12 +83,16 @@ fn spec(complete: bool) -> Schema {
         )
         .optional(
             "variables",
-            named(Schema::default(), &[])
+            named(by_node_of_variable(), &[])
                 .example(json!({"linksPerGPU": "${node[?'pool'].orValue('') == 'fast' ? 2 : 1}"})),
-            "Named expressions, constants and tables. Each can use those before it.",
+            "Named expressions, constants and tables, or `byNode` with constants by the nodes that a pod selects. Each can \
+             use those before it.",
         )
-        .optional("warnings", messages(), "Warnings for the author of the pod.")
-        .optional("refusals", messages(), "Conditions for which the pod is refused.")
+        .optional(
+            "warnings",
+            Schema::list(Schema::reference("warning")),
+            "Warnings for the author of the pod, and conditions for which the pod is refused.",
+        )
         .optional(
             "settings",
             Schema::list(Schema::reference("settings")),
@@ -111,7 +101,7 @@ fn spec(complete: bool) -> Schema {
     if complete {
         let keys =
             keys.optional("rules", rules.with("minItems", 1), "The additions to a pod, in this order.");
-        let required = json!(["provider", "description", "gpuResources", "match", "rules"]);
+        let required = json!(["provider", "description", "gpus", "match", "rules"]);
         return keys.schema().with("required", required).with("title", title);
     }
     let name = || text().example("lab-roce");
@@ -129,6 +119,19 @@ fn named(values: Schema, others: &[&str]) -> Schema {
     let names =
         Schema::default().matching("^[A-Za-z][A-Za-z0-9_]*$", "letters, digits and `_`, a letter first");
     Schema::map(values).with("properties", taken).with("propertyNames", names)
+}
+
+fn gpus(complete: bool) -> Schema {
+    let resources = Schema::list(of_form(Format::ResourceName)).with("minItems", 1);
+    let schema = Keys::default()
+        .optional(
+            "resources",
+            resources.example(json!(["example.com/gpu"])),
+            "The names of the resources that count as GPUs.",
+        )
+        .optional("claims", gpu_claims(), "The claims that bring GPUs, and how many each of them brings.")
+        .schema();
+    if complete { schema.with("required", json!(["resources"])) } else { schema }
 }
 
 fn gpu_claims() -> Schema {
@@ -222,7 +225,8 @@ fn matcher(complete: bool) -> Schema {
     }
 }
 
-fn message() -> Schema {
+fn warning() -> Schema {
+    let action = one_of(ACTIONS.map(|(name, _)| name)).with("default", "warn");
     Keys::default()
         .required(
             "code",
@@ -241,6 +245,7 @@ fn message() -> Schema {
              `message` read as `value`.",
         )
         .required("message", text(), "One sentence for the author of the pod, with or without expressions.")
+        .optional("action", action, "`refuse`: the pod is refused with the code and the message.")
         .schema()
 }
 
@@ -288,11 +293,6 @@ fn rule() -> Schema {
             "containers",
             condition().example("${container.name == 'worker'}"),
             "The condition for each container and init container; without it, `${gpus > 0}`.",
-        )
-        .optional(
-            "requiresPodNetwork",
-            Schema::of(&["boolean"]).with("default", false),
-            "`true`: the rule attaches NICs to the pod's own network, and is left out for hostNetwork pods.",
         )
         .optional(
             "onConflict",

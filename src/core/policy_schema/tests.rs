@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::core::policy::{PolicyFile, SourceError, definitions};
 
 const HEAD: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: lab}\n";
-const BASE: &str = "spec: {provider: lab, description: d, gpuResources: [lab/gpu], match: {labels: {a: b}}, rules: [{name: r, \
+const BASE: &str = "spec: {provider: lab, description: d, gpus: {resources: [lab/gpu]}, match: {labels: {a: b}}, rules: [{name: r, \
                     container: {tty: true}}]}\n";
 
 fn errors(files: &[String]) -> Vec<SourceError> {
@@ -65,7 +65,7 @@ fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
     let in_spec = |text: &str| vec![format!("{HEAD}spec: {{provider: lab, {text}}}\n")];
     let extension = format!("{HEAD}spec: {{extends: lab, zzz: 1}}\n").replace("name: lab", "name: own");
     let settings = definition("settings");
-    let labels = of_spec("nodeLabels")["additionalProperties"].clone();
+    let variable = of_spec("variables")["additionalProperties"]["then"].clone();
     for (files, schema, heading) in [
         (vec!["zzz: 1\n".to_owned()], schema.clone(), None),
         (vec![HEAD.replace("name: lab", "zzz: 1") + BASE], schema["properties"]["metadata"].clone(), None),
@@ -73,11 +73,11 @@ fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
         (vec![format!("{HEAD}{BASE}"), extension], definition("extension"), Some("## Extending a policy")),
         (in_spec("match: {zzz: 1}"), definition("match"), Some("### `match`")),
         (in_spec("parameters: {p: {zzz: 1}}"), definition("parameter"), Some("### `parameters`")),
-        (in_spec("nodeLabels: {pool: {zzz: 1}}"), labels, None),
-        (in_spec("gpuClaims: {zzz: 1}"), of_spec("gpuClaims"), None),
+        (in_spec("variables: {v: {byNode: {pool: {a: 1}}, zzz: 1}}"), variable, None),
+        (in_spec("gpus: {zzz: 1}"), of_spec("gpus"), None),
+        (in_spec("gpus: {claims: {zzz: 1}}"), of_spec("gpus")["properties"]["claims"].clone(), None),
         (in_spec("fabric: {zzz: 1}"), of_spec("fabric"), None),
-        (in_spec("warnings: [{zzz: 1}]"), definition("message"), Some("### `warnings`")),
-        (in_spec("refusals: [{zzz: 1}]"), definition("message"), None),
+        (in_spec("warnings: [{zzz: 1}]"), definition("warning"), Some("### `warnings`")),
         (in_spec("settings: [{zzz: 1}]"), settings.clone(), Some("### `settings`")),
         (in_spec("settings: [{file: {zzz: 1}}]"), settings["properties"]["file"].clone(), None),
         (in_spec("rules: [{zzz: 1}]"), definition("rule"), Some("### `rules`")),

@@ -106,10 +106,13 @@ impl CaseFile {
         let reasons: Vec<&str> = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS]
             .concat()
             .into_iter()
-            .chain(definitions().flat_map(Definition::refusal_codes))
+            .chain(definitions().flat_map(|one| one.warning_codes(true)))
             .collect();
-        let warnings: Vec<&str> =
-            Warning::CODES.iter().copied().chain(definitions().flat_map(Definition::warning_codes)).collect();
+        let warnings: Vec<&str> = Warning::CODES
+            .iter()
+            .copied()
+            .chain(definitions().flat_map(|one| one.warning_codes(false)))
+            .collect();
         let known = |what: &str, code: &Code, known: &[&str]| {
             if known.contains(&code.text.as_str()) {
                 return Ok(());
@@ -160,7 +163,7 @@ impl CaseFile {
             for Entry { key, value, .. } in &case.parameters {
                 let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
                 let Some(parameter) = parameter else { continue };
-                let setting = Setting::read(parameter, value, &definition.node_labels).map_err(fail)?;
+                let setting = Setting::read(parameter, value).map_err(fail)?;
                 settings.extend(setting.map(|setting| (key.clone(), setting)));
             }
             with_settings.push((definition, settings));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::core::engine::{Mutation, Outcome, Reason, ScopeOf, Trace, each_scope};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::{About, Definition, PodContext, Policy, VALUE};
+use crate::core::policy::{About, Definition, PodContext, Policy, PolicyWarning, VALUE};
 use crate::core::policy_set::PolicySet;
 use crate::core::yaml;
 
@@ -35,7 +35,6 @@ pub enum Kind {
     Containers,
     SettingsWhen,
     SettingsContainers,
-    Refusal,
     Warning,
 }
 
@@ -79,7 +78,6 @@ impl Seen {
             Kind::Containers => format!("`containers` of rule `{name}`"),
             Kind::SettingsWhen => format!("`when` of settings `{name}`"),
             Kind::SettingsContainers => format!("`containers` of settings `{name}`"),
-            Kind::Refusal => format!("refusal `{name}`"),
             Kind::Warning => format!("warning `{name}`"),
         }
     }
@@ -171,7 +169,6 @@ impl Own {
             Kind::Match => return !root["spec"]["match"]["when"].is_null(),
             Kind::Rule | Kind::When | Kind::Containers => ("rules", "name"),
             Kind::SettingsWhen | Kind::SettingsContainers => ("settings", "name"),
-            Kind::Refusal => ("refusals", "code"),
             Kind::Warning => ("warnings", "code"),
         };
         let items = root["spec"][list].as_array();
@@ -198,7 +195,6 @@ impl PolicyCoverage {
             add(Kind::SettingsWhen, &settings.name, settings.when.is_some());
             add(Kind::SettingsContainers, &settings.name, settings.containers.is_some());
         }
-        definition.refusals.iter().for_each(|refusal| add(Kind::Refusal, &refusal.code, true));
         definition.warnings.iter().for_each(|warning| add(Kind::Warning, &warning.code, true));
         Self { policy: definition.name.clone(), file: definition.file.clone(), seen }
     }
@@ -242,11 +238,12 @@ impl PolicyCoverage {
         }
     }
 
-    /// Records the value of a warning or refusal by its place from the end. Several can have one code, and those of a
+    /// Records the value of a warning by its place from the end. Several can have one code, and those of a
     /// base, which are not counted, come first.
-    fn see_message(&mut self, kind: Kind, from_end: usize, value: Option<bool>) {
+    fn see_message(&mut self, from_end: usize, value: Option<bool>) {
         if let Some(value) = value
-            && let Some(seen) = self.seen.iter_mut().rev().filter(|seen| seen.kind == kind).nth(from_end - 1)
+            && let Some(seen) =
+                self.seen.iter_mut().rev().filter(|seen| seen.kind == Kind::Warning).nth(from_end - 1)
         {
             seen.record(value);
         }
@@ -322,27 +319,23 @@ impl Run<'_> {
         bindings: &Bindings<'_, '_>,
         value_of: impl Fn(&About) -> Option<Option<Value>>,
     ) {
-        let lists = [(Kind::Refusal, &self.definition.refusals), (Kind::Warning, &self.definition.warnings)];
-        for (kind, messages) in lists {
-            // The engine gives no warnings for a pod that it refuses.
-            if kind == Kind::Warning && self.refusal.is_some() {
-                continue;
+        let warnings = &self.definition.warnings;
+        // The engine gives no other warnings for a pod that it refuses.
+        let given = |warning: &PolicyWarning| warning.refuses || self.refusal.is_none();
+        for (at, warning) in warnings.iter().enumerate().filter(|(_, warning)| given(warning)) {
+            let Some(value) = value_of(&warning.about) else { continue };
+            let mut bindings = bindings.child();
+            if let Some(value) = value {
+                bindings.set(VALUE, &value);
             }
-            for (at, message) in messages.iter().enumerate() {
-                let Some(value) = value_of(&message.about) else { continue };
-                let mut bindings = bindings.child();
-                if let Some(value) = value {
-                    bindings.set(VALUE, &value);
+            let value = match self.refusal {
+                // It reads what the rules added, and the pod that was refused does not have it.
+                Some(reason) if warning.about == About::Pod => {
+                    matches!(reason, Reason::Policy { code, .. } if *code == warning.code).then_some(true)
                 }
-                let value = match self.refusal {
-                    // A refusal about the pod reads what the rules added, and the pod that was refused does not have it.
-                    Some(reason) if message.about == About::Pod => {
-                        matches!(reason, Reason::Policy { code, .. } if *code == message.code).then_some(true)
-                    }
-                    _ => message.when.holds(&bindings).ok(),
-                };
-                self.coverage.see_message(kind, messages.len() - at, value);
-            }
+                _ => warning.when.holds(&bindings).ok(),
+            };
+            self.coverage.see_message(warnings.len() - at, value);
         }
     }
 }

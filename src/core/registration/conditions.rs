@@ -166,7 +166,7 @@ fn is_owner(owner_kinds: &[String]) -> String {
 fn requests_gpus(policies: &PolicySet) -> String {
     let resources: BTreeSet<&str> = definitions(policies)
         .into_iter()
-        .flat_map(|definition| definition.gpu_resources.iter().map(String::as_str))
+        .flat_map(|definition| definition.gpus.resources.iter().map(String::as_str))
         .collect();
     let resources: Vec<String> = resources.into_iter().map(str::to_owned).collect();
     let any = format!(

@@ -65,7 +65,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let policies = sources.compile()?;
     let any = arguments.fail_on_warning.then_some(FailOn::Any);
     let fail_on = arguments.fail_on.as_ref().or(any.as_ref());
-    let of_policies = policies.policies().iter().map(Policy::definition).flat_map(Definition::warning_codes);
+    let of_policies = policies
+        .policies()
+        .iter()
+        .map(Policy::definition)
+        .flat_map(|definition| definition.warning_codes(false));
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(of_policies.chain(Finding::codes())))?;
     let default = ["-".to_owned()];
     let files = if arguments.files.is_empty() { &default[..] } else { &arguments.files };

@@ -14,7 +14,7 @@ pub(crate) fn policy(rules: &Value) -> Value {
     json!({
         "apiVersion": "fabric-injector.io/v1alpha1", "kind": "FabricPolicy", "metadata": {"name": "generated"},
         "spec": {
-            "provider": "test", "description": "A counterexample", "gpuResources": [GPU],
+            "provider": "test", "description": "A counterexample", "gpus": {"resources": [GPU]},
             "match": {"anyAnnotation": {TRIGGER: "true"}}, "rules": rules,
         },
     })

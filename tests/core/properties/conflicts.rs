@@ -69,16 +69,6 @@ fn a_rule_that_insists_on_a_value_and_one_that_edits_it() {
     }
 }
 
-/// A rule for pods with a network of their own does not take it from them.
-#[test]
-fn a_rule_that_needs_the_pods_network_does_not_take_it() {
-    let rules = json!([{
-        "name": "r", "requiresPodNetwork": true, "pod": {"spec": {"hostNetwork": true}},
-        "container": {"env": [{"name": "A", "value": "1"}], "volumeMounts": [{"name": "shm", "mountPath": "/x"}]},
-    }]);
-    refused(&rules, "the rule `r` requires the pod's own network and sets `hostNetwork`");
-}
-
 /// Two rules that replace the amount of one resource, one of them by a computed key, come to rest.
 #[test]
 fn two_amounts_of_one_resource_come_to_rest() {

@@ -27,8 +27,6 @@ pub(crate) struct Asked {
 #[derive(Debug, Default)]
 pub(crate) struct Demand {
     pub(crate) asked: Vec<Asked>,
-    /// Rules that are left out, since the pod uses the host's network.
-    pub(crate) left_out: Vec<String>,
 }
 
 /// Whether the pod is one of the policy's.
@@ -72,7 +70,7 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
     }
     let pod = &completed;
     let resources: Vec<String> =
-        items(&spec["gpuResources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
+        items(&spec["gpus"]["resources"]).iter().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     let total = scheduled(pod, |container| gpus(container, &resources));
     let mut fixed = Names::new(fixed(policy, pod, total));
     policy.add_variables(Phase::Fixed, &mut fixed);
@@ -125,10 +123,6 @@ pub(crate) fn demand(policy: &Policy, pod: &Value, after: &Value, context: &Cont
         if containers.is_empty() {
             continue;
         }
-        if rule["requiresPodNetwork"] == true && pod["spec"]["hostNetwork"] == true {
-            demand.left_out.push(name);
-            continue;
-        }
         let pod = policy.build(&rule["pod"], &finished).unwrap_or_default();
         // It is left out whole for a pod that cannot be in the network of the host.
         if pod["spec"]["hostNetwork"] == true && after["spec"]["hostNetwork"] != true {
@@ -148,7 +142,9 @@ fn fixed(policy: &Policy, pod: &Value, gpus: i64) -> Vec<(String, Value)> {
         }
     }
     let mut names = vec![("node".to_owned(), node.into())];
-    for (name, parameter) in policy.document["spec"]["parameters"].as_object().into_iter().flatten() {
+    let spec = &policy.document["spec"];
+    let maps = [&spec["parameters"], &spec["variables"]].map(Value::as_object);
+    for (name, parameter) in maps.into_iter().flatten().flatten().filter(|(_, value)| value.is_object()) {
         let set = policy.overrides.get(name).unwrap_or(&Value::Null);
         let own = |value: &Value| value.as_object().map(|_| value.clone()).unwrap_or_default();
         let settled = || {
@@ -167,7 +163,12 @@ fn fixed(policy: &Policy, pod: &Value, gpus: i64) -> Vec<(String, Value)> {
 fn by_table(table: &Value, pod: &Value, gpus: i64) -> Option<Value> {
     table.as_object()?.iter().find_map(|(label, cells)| {
         let of = |value: &String| {
-            let cell = cells.as_object()?.iter().find(|(key, _)| key.to_lowercase() == *value)?.1;
+            let cells = cells.as_object()?;
+            let exact = cells.iter().find(|(key, _)| key.to_lowercase() == *value);
+            // No two of the generated patterns match one value.
+            let matches =
+                |key: &str| key.strip_prefix('*').is_some_and(|end| value.ends_with(&end.to_lowercase()));
+            let cell = exact.or_else(|| cells.iter().find(|(key, _)| matches(key)))?.1;
             if cell.is_object() { cell.get(gpus.to_string()).cloned() } else { Some(cell.clone()) }
         };
         let mut values: Vec<Option<Value>> = selected(pod, label).iter().map(of).collect();
@@ -176,7 +177,7 @@ fn by_table(table: &Value, pod: &Value, gpus: i64) -> Option<Value> {
     })
 }
 
-/// The values of a label that the pod selects, in lower case and without prefix.
+/// The values of a label that the pod selects, in lower case.
 fn selected(pod: &Value, label: &str) -> Vec<String> {
     let spec = &pod["spec"];
     let of_affinity = || {
@@ -195,7 +196,6 @@ fn selected(pod: &Value, label: &str) -> Vec<String> {
     };
     let mut values: Vec<String> = Vec::new();
     for value in found.iter().filter_map(Value::as_str).map(str::to_lowercase) {
-        let value = value.strip_prefix("ml.").map(str::to_owned).unwrap_or(value);
         if !values.contains(&value) {
             values.push(value);
         }
@@ -236,8 +236,9 @@ impl Policy {
     fn add_variables(&self, phase: Phase, names: &mut Names<'_>) {
         let variables = self.document["spec"]["variables"].as_object();
         for (name, text) in variables.into_iter().flatten() {
-            if self.phases.get(name) == Some(&phase) {
-                let value = self.evaluate(text.as_str().unwrap_or_default(), names);
+            // Those by node have values as the parameters have.
+            if let Some(text) = text.as_str().filter(|_| self.phases.get(name) == Some(&phase)) {
+                let value = self.evaluate(text, names);
                 names.push(name, value);
             }
         }

@@ -51,7 +51,6 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "min-items-above-max-items",
             "minimum-above-maximum",
             "networks-type-of-list",
-            "overlay-host-network-and-pod-network",
             "overlay-same-env-twice",
             "request-and-limit-differ",
             "trial-default-outside-of-enum",

@@ -22,10 +22,8 @@ pub(crate) fn policy() -> Value {
         "spec": {
             "provider": "lab",
             "description": "Every key of the language",
-            "gpuResources": ["example.com/gpu"],
-            "gpuClaims": {"names": ["*-gpus"], "gpus": 8},
+            "gpus": {"resources": ["example.com/gpu"], "claims": {"names": ["*-gpus"], "gpus": 8}},
             "fabric": {"resources": ["example.com/nic"], "networks": ["rail-0"], "claims": ["*-nics"]},
-            "nodeLabels": {"pool": {"stripPrefixes": ["team-"]}},
             "match": {
                 "anyAnnotation": {"example.com/fabric": "true"},
                 "exceptAnnotation": {"example.com/no-fabric": "*"},
@@ -48,9 +46,11 @@ pub(crate) fn policy() -> Value {
                     "type": "stringList", "description": "Links", "minItems": 1, "maxItems": 2, "default": ["eth1"],
                 },
             },
-            "variables": {"table": {"a": ["x", 1, true, null]}, "port": "${mode}0"},
-            "warnings": [{"code": "own_value", "when": "${value != ''}", "env": "A", "message": "`A` is ${value}"}],
-            "refusals": [{"code": "no_links", "when": "${links.size() == 0}", "message": "No links"}],
+            "variables": {
+                "list": {"a": ["x", 1, true, null]}, "port": "${mode}0",
+                "table": {"byNode": {"pool": {"*-a": ["x", 1], "b": {"8": 2}}}, "default": null},
+            },
+            "warnings": [{"code": "own_value", "when": "${value != ''}", "env": "A", "message": "`A` is ${value}", "action": "warn"}],
             "settings": [
                 {
                     "name": "file", "variables": ["NCCL_*"], "when": "${totalGpus > 0}", "containers": "${gpus > 0}",
@@ -59,7 +59,7 @@ pub(crate) fn policy() -> Value {
             ],
             "rules": [{
                 "name": "all", "when": "${totalGpus > 0}", "containers": "${gpus > 0}",
-                "requiresPodNetwork": true, "onConflict": "keep",
+                "onConflict": "keep",
                 "container": {
                     "env": [
                         {"name": "A", "value": "b"},
@@ -111,13 +111,13 @@ pub(crate) const MAPS: [(&str, &str); 17] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
-    ("/$defs/spec/properties/gpuClaims", "/spec/gpuClaims"),
+    ("/$defs/spec/properties/gpus", "/spec/gpus"),
+    ("/$defs/spec/properties/gpus/properties/claims", "/spec/gpus/claims"),
     ("/$defs/spec/properties/fabric", "/spec/fabric"),
-    ("/$defs/spec/properties/nodeLabels/additionalProperties", "/spec/nodeLabels/pool"),
+    ("/$defs/spec/properties/variables/additionalProperties/then", "/spec/variables/table"),
     ("/$defs/match", "/spec/match"),
     ("/$defs/match/properties/nodes", "/spec/match/nodes"),
-    ("/$defs/message", "/spec/warnings/0"),
-    ("/$defs/message", "/spec/refusals/0"),
+    ("/$defs/warning", "/spec/warnings/0"),
     ("/$defs/settings", "/spec/settings/0"),
     ("/$defs/settings/properties/file", "/spec/settings/0/file"),
     ("/$defs/rule", "/spec/rules/0"),
@@ -166,7 +166,6 @@ fn a_parameter_has_the_keys_that_the_parser_knows_for_its_type() {
         let kind = &of_type["if"]["properties"]["type"]["const"];
         let mut sample = policy();
         sample["spec"]["parameters"]["links"] = json!({"type": kind, "description": "x"});
-        sample["spec"]["refusals"] = json!([]);
         let allowed = |key: &&String| of_type["then"]["properties"][key.as_str()] != false;
         let allowed: BTreeSet<String> = all.iter().filter(allowed).cloned().collect();
         assert_eq!(allowed, known(&sample, "/spec/parameters/links"), "{kind}");

@@ -61,10 +61,10 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/apiVersion", "v1".into()),
         at("/metadata/name", "Not_A_Label".into()),
         at("/spec/provider", json!(1)),
-        at("/spec/gpuResources", json!("example.com/gpu")),
-        at("/spec/gpuClaims/gpus", json!(-1)),
-        at("/spec/gpuClaims/gpus", json!("eight")),
-        at("/spec/gpuClaims/names", json!([""])),
+        at("/spec/gpus/resources", json!("example.com/gpu")),
+        at("/spec/gpus/claims/gpus", json!(-1)),
+        at("/spec/gpus/claims/gpus", json!("eight")),
+        at("/spec/gpus/claims/names", json!([""])),
         at("/spec/fabric", json!({})),
         at("/spec/fabric/networks", json!("rail-0")),
         at("/spec/match", json!({})),
@@ -73,7 +73,8 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/spec/match/anyAnnotation", json!({"a": true})),
         at("/spec/match/ownerKinds", json!(["batch/v1 Job"])),
         at("/spec/match/when", "totalGpus > 0".into()),
-        at("/spec/nodeLabels", json!({"-pool": {"stripPrefixes": []}})),
+        at("/spec/variables/table", json!({"byNode": {"pool": {"*": 1}}})),
+        at("/spec/variables/table", json!({"byNode": {"pool": {"a": 1}}, "otherwise": 2})),
         at("/spec/parameters/nics/type", "int".into()),
         at("/spec/parameters/nics/default", "2".into()),
         at("/spec/parameters/nics/default", json!(0.5)),
@@ -100,7 +101,6 @@ fn wrong_values() -> Vec<(String, Value)> {
         at("/spec/rules", json!([])),
         at("/spec/rules/0/name", "Two Words".into()),
         at("/spec/rules/0/when", "true".into()),
-        at("/spec/rules/0/requiresPodNetwork", "true".into()),
         at("/spec/rules/0/onConflict", "Replace".into()),
         at("/spec/rules/0", json!({"name": "nothing"})),
     ]
@@ -180,8 +180,8 @@ fn right_values_are_accepted() {
     let at = |place: &str, value: Value| (place.to_owned(), value);
     let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
     let right = [
-        at("/spec/gpuClaims/names", "${links}".into()),
-        at("/spec/gpuClaims/gpus", " ${nics} ".into()),
+        at("/spec/gpus/claims/names", "${links}".into()),
+        at("/spec/gpus/claims/gpus", " ${nics} ".into()),
         at("/spec/match/when", "\n  ${totalGpus > 0}\n".into()),
         at("/spec/variables/port", json!({"a": {"b": [null, 0.5, {"c": "${mode}"}]}})),
         container("env", "${[{'name': 'A', 'value': 'b'}]}".into()),

@@ -25,7 +25,7 @@ metadata: {name: lab}
 spec:
   provider: lab
   description: For a test
-  gpuResources: [nvidia.com/gpu]
+  gpus: {resources: [nvidia.com/gpu]}
   match:
     anyAnnotation: {lab.example/fabric: \"on\"}
   rules:

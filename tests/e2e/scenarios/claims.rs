@@ -21,7 +21,7 @@ metadata:
 spec:
   provider: lab
   description: A ComputeDomain channel for each GPU pod
-  gpuResources: [nvidia.com/gpu]
+  gpus: {resources: [nvidia.com/gpu]}
   match:
     anyAnnotation:
       nmp.nvidia.com/enable-multi-node-networking: "true"

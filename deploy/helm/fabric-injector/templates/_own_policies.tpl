@@ -109,8 +109,13 @@ with `mayBeEmpty` the list may be empty.
 {{- if hasKey $spec "provider" -}}
 {{- include "fabric-injector.checkText" (merge (dict "place" "spec.provider" "value" $spec.provider) $name $at) -}}
 {{- end -}}
-{{- if hasKey $spec "gpuResources" -}}
-{{- include "fabric-injector.checkTexts" (merge (dict "place" "spec.gpuResources" "value" $spec.gpuResources
+{{- if hasKey $spec "gpus" -}}
+{{- if not (kindIs "map" $spec.gpus) -}}
+{{- include "fabric-injector.refuseValue" (merge (dict "place" "spec.gpus" "value" $spec.gpus "wants" "a map") $at) -}}
+{{- end -}}
+{{- end -}}
+{{- if hasKey (default dict $spec.gpus) "resources" -}}
+{{- include "fabric-injector.checkTexts" (merge (dict "place" "spec.gpus.resources" "value" $spec.gpus.resources
     "item" "the name of a resource" "pattern" "^[^\\s]+$") $at) -}}
 {{- end -}}
 {{- if hasKey $spec "parameters" -}}
@@ -129,10 +134,10 @@ with `mayBeEmpty` the list may be empty.
 
 {{/* Fails for a policy that is wrong together with what it extends. Takes its `file` and the resolved `policy`. */}}
 {{- define "fabric-injector.checkResolved" -}}
-{{- range $key := list "provider" "gpuResources" "match" -}}
+{{- range $key, $place := dict "provider" "provider" "gpuResources" "gpus.resources" "match" "match" -}}
 {{- if not (get $.policy $key) -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: in `%s`, `spec` has no `%s`" $.file $key) (printf "add `%s:`" $key)) -}}
+    (printf "extraPolicies: in `%s`, `spec` has no `%s`" $.file $place) (printf "add `%s:`" $place)) -}}
 {{- end -}}
 {{- end -}}
 {{- if not (or .policy.match.anyAnnotation .policy.match.labels) -}}

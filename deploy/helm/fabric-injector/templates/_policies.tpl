@@ -49,11 +49,12 @@ operator's `own` policies as they are written, the parts among them, and those `
 {{- $specs = append $specs (include "fabric-injector.resolved"
     (dict "name" $base "builtIn" $.builtIn "own" $.own "seen" (append $.seen $base)) | fromJson) -}}
 {{- end -}}
-{{- range $key := list "provider" "gpuResources" -}}
+{{- with (default dict $own.spec.gpus).resources -}}{{- $_ := set $own.spec "gpuResources" . -}}{{- end -}}
+{{- range $key, $place := dict "provider" "provider" "gpuResources" "gpus.resources" -}}
 {{- range $spec := $specs -}}{{- if hasKey $spec $key -}}{{- $_ := set $policy $key (get $spec $key) -}}{{- end -}}{{- end -}}
 {{- if and (hasKey $own.spec $key) (hasKey $policy $key) -}}
 {{- include "fabric-injector.refuse" (list
-    (printf "extraPolicies: in `%s`, an extension has the `%s` of its base" $own.file $key) "remove it") -}}
+    (printf "extraPolicies: in `%s`, an extension has the `%s` of its base" $own.file $place) "remove it") -}}
 {{- end -}}
 {{- if hasKey $own.spec $key -}}{{- $_ := set $policy $key (get $own.spec $key) -}}{{- end -}}
 {{- end -}}

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::core::nodes::{Node, Nodes};
-use crate::core::policy::node::{LabelsRead, NodeKind, NodeLabels, spellings};
+use crate::core::policy::node::{LabelsRead, NodeKind, spellings};
 use crate::core::policy::{Definition, Policy, SelectedLabel};
 
 use super::containers::requests;
@@ -87,7 +87,7 @@ pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes) -> Vec<NodeKind
             && found.iter().filter(alike).any(|other| !other.resources.is_empty())
     };
     let kept = found.iter().filter(|seen| !is_late(seen));
-    let mut kinds: Vec<_> = kept.map(|seen| seen.kind(&labels, &definition.node_labels)).collect();
+    let mut kinds: Vec<_> = kept.map(|seen| seen.kind(&labels)).collect();
     kinds.sort_unstable();
     kinds.dedup();
     kinds
@@ -102,11 +102,11 @@ struct Seen<'n> {
 }
 
 impl Seen<'_> {
-    fn kind(&self, labels: &[&str], declared: &NodeLabels) -> NodeKind {
+    fn kind(&self, labels: &[&str]) -> NodeKind {
         let known = labels
             .iter()
             .zip(&self.labels)
-            .filter_map(|(label, value)| Some(((*label).to_owned(), declared.normalize(label, (*value)?))));
+            .filter_map(|(label, value)| Some(((*label).to_owned(), (*value)?.to_lowercase())));
         NodeKind {
             labels: known.collect(),
             gpus: self.gpus,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::node::{LabelsRead, NodeLabels, Selection, spellings};
+use crate::core::policy::node::{LabelsRead, Selection, spellings};
 use crate::core::policy::{PodContext, Policy, SelectedLabel};
 
 use super::containers::{containers, total_gpus};
@@ -13,7 +13,6 @@ use crate::core::engine::record::Reason;
 
 /// The part of what a pod selects of its nodes that the policy reads.
 pub(crate) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
-    let definition = policy.definition();
     let spec = &pod["spec"];
     let kinds = match decided(pod)? {
         Some(kinds) => kinds,
@@ -21,8 +20,8 @@ pub(crate) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Re
     };
     let labels = match policy.labels() {
         _ if !kinds.is_empty() => labels_of_kinds(&kinds),
-        LabelsRead::These(labels) => labels_of(spec, labels, &definition.node_labels),
-        LabelsRead::All => labels_of(spec, &all(spec), &definition.node_labels),
+        LabelsRead::These(labels) => labels_of(spec, labels),
+        LabelsRead::All => labels_of(spec, &all(spec)),
     };
     let gpus = if policy.tables_read_gpus() && !labels.is_empty() {
         let containers = containers(pod, policy.devices())?;
@@ -33,11 +32,11 @@ pub(crate) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Re
     Ok(Selection { labels, kinds, gpus })
 }
 
-fn labels_of(spec: &Value, labels: &BTreeSet<String>, declared: &NodeLabels) -> Vec<SelectedLabel> {
+fn labels_of(spec: &Value, labels: &BTreeSet<String>) -> Vec<SelectedLabel> {
     let of = |label: &String| {
         let mut values: Vec<String> = Vec::new();
         for value in values_of(spec, label) {
-            let value = declared.normalize(label, value);
+            let value = value.to_lowercase();
             if !values.contains(&value) {
                 values.push(value);
             }
@@ -96,7 +95,7 @@ mod tests {
     const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
     fn values(pod: &Value, label: &str) -> Vec<String> {
-        let labels = labels_of(&pod["spec"], &BTreeSet::from([label.to_owned()]), &NodeLabels::default());
+        let labels = labels_of(&pod["spec"], &BTreeSet::from([label.to_owned()]));
         labels.into_iter().flat_map(|selected| selected.values).collect()
     }
 

@@ -24,8 +24,6 @@ pub(in crate::core::engine) enum State {
     /// No container is selected, or the condition does not hold.
     Idle,
     Applies,
-    /// Left out: the pod uses the host network, and the rule needs a network of the pod.
-    NeedsPodNetwork,
     /// Left out: another value of the pod excludes the host network that the rule sets.
     KeptOffHost,
 }
@@ -63,15 +61,8 @@ impl<'a> Rules<'a> {
             let of_container = scope.of_container(container);
             let mut selected = candidates.select(container, &of_container)?;
             for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
-                let state = if rules[at].requires_pod_network && analysis.host_network {
-                    State::NeedsPodNetwork
-                } else if off_host.is_some() && candidates.joins_host[at] {
-                    State::KeptOffHost
-                } else {
-                    State::Applies
-                };
-                states[at] = state;
-                *selects = state == State::Applies;
+                *selects = off_host.is_none() || !candidates.joins_host[at];
+                states[at] = if *selects { State::Applies } else { State::KeptOffHost };
             }
             rows.push(Row { container, scope: of_container, selected });
         }

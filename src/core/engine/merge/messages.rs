@@ -1,4 +1,4 @@
-//! The warnings and refusals that a policy declares.
+//! The warnings that a policy declares, some of which refuse the pod.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::container::name_of;
 use crate::core::engine::evaluate::{Row, Scope};
 use crate::core::engine::record::{ChangeLog, Cursor, Kept, Reason, Stop, Warning, WarningKind};
 
-/// Gives the refusals and warnings about the pod.
+/// Gives the warnings about the pod.
 pub(in crate::core::engine) fn about_pod(
     policy: &ResolvedPolicy,
     scope: &Scope<'_>,
@@ -21,23 +21,23 @@ pub(in crate::core::engine) fn about_pod(
 ) -> Result<(), Stop> {
     let resolver = Resolver(scope);
     let bindings = scope.bindings(&resolver);
-    for message in messages(policy).filter(|message| message.0.about == About::Pod) {
-        if let Some(kind) = evaluate(message, scope, &bindings)? {
+    for warning in policy.warnings.iter().filter(|warning| warning.about == About::Pod) {
+        if let Some(kind) = evaluate(warning, scope, &bindings)? {
             log.warnings.push(Warning { path: String::new(), kind, rule: String::new() });
         }
     }
     Ok(())
 }
 
-/// Gives the refusals and warnings about the containers that a rule selects, and about the variables that they set themselves.
+/// Gives the warnings about the containers that a rule selects, and about the variables that they set themselves.
 pub(super) fn about_containers<'s>(
     policy: &ResolvedPolicy,
     selected: impl Iterator<Item = &'s Row<'s>>,
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    let messages = || messages(policy).filter(|message| message.0.about != About::Pod);
-    if messages().next().is_none() {
+    let warnings = || policy.warnings.iter().filter(|warning| warning.about != About::Pod);
+    if warnings().next().is_none() {
         return Ok(());
     }
     // The warnings for which a better one is known.
@@ -46,9 +46,9 @@ pub(super) fn about_containers<'s>(
         let resolver = Resolver(scope);
         let bindings = scope.bindings(&resolver);
         let mut cursor = Cursor::container(pod, log, container.list, container.index)?;
-        for message in messages() {
-            let About::Variable(name) = &message.0.about else {
-                if let Some(kind) = evaluate(message, scope, &bindings)? {
+        for warning in warnings() {
+            let About::Variable(name) = &warning.about else {
+                if let Some(kind) = evaluate(warning, scope, &bindings)? {
                     cursor.warn_here(kind, "");
                 }
                 continue;
@@ -56,7 +56,7 @@ pub(super) fn about_containers<'s>(
             let Some((at, value)) = own_variable(&mut cursor, name) else { continue };
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
-            if let Some(kind) = evaluate(message, scope, &bindings)? {
+            if let Some(kind) = evaluate(warning, scope, &bindings)? {
                 let path = cursor.list("env", |env| {
                     env.warn(at, kind, "");
                     Ok(env.pointer_to(at))
@@ -72,30 +72,19 @@ pub(super) fn about_containers<'s>(
     Ok(())
 }
 
-/// The refusals and warnings of a policy.
-fn messages(policy: &ResolvedPolicy) -> impl Iterator<Item = Message<'_>> {
-    let refusals = policy.refusals.iter().map(|refusal| Message(refusal, true));
-    refusals.chain(policy.warnings.iter().map(|warning| Message(warning, false)))
-}
-
-/// A warning, or a refusal if the flag is set.
-#[derive(Clone, Copy)]
-struct Message<'a>(&'a PolicyWarning, bool);
-
-/// The kind of a warning whose condition holds. A refusal ends the injection.
+/// The kind of a warning whose condition holds. One that refuses the pod ends the injection.
 fn evaluate(
-    Message(message, refuses): Message<'_>,
+    warning: &PolicyWarning,
     scope: &Scope<'_>,
     bindings: &Bindings<'_, '_>,
 ) -> Result<Option<WarningKind>, Stop> {
-    let kind = if refuses { "refusal" } else { "warning" };
-    let failed = |error: EvaluationError| scope.explain(&format!("the {kind} `{}`", message.code), error);
-    if !message.when.holds(bindings).map_err(failed)? {
+    let failed = |error: EvaluationError| scope.explain(&format!("the warning `{}`", warning.code), error);
+    if !warning.when.holds(bindings).map_err(failed)? {
         return Ok(None);
     }
-    let (code, message) =
-        (message.code.clone(), text_of(&message.message.evaluate(bindings).map_err(failed)?));
-    if refuses {
+    let message = text_of(&warning.message.evaluate(bindings).map_err(failed)?);
+    let code = warning.code.clone();
+    if warning.refuses {
         return Err(Reason::Policy { code, message }.into());
     }
     Ok(Some(WarningKind::Policy { code, message }))

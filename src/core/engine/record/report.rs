@@ -291,7 +291,7 @@ pub enum WarningKind {
     HugePagesAlone { resource: String },
     /// Rules were left out, because the pod requests devices of the fabric itself, under these names.
     KeptFabric { names: Vec<String> },
-    /// A rule that needs NICs in the pod's own network was left out for a hostNetwork pod.
+    /// No networks are attached to a hostNetwork pod.
     HostNetwork,
     /// The container has another file for settings, so that those of the policy are in its environment only.
     SettingsElsewhere {
@@ -412,14 +412,10 @@ impl fmt::Display for Warning {
                 f,
                 "`{path}`: `{resource}` of rule `{rule}` is left out; it needs a request for cpu or memory next to it"
             ),
-            WarningKind::HostNetwork => {
-                let networks = if path.is_empty() { "" } else { "the networks of " };
-                write!(
-                    f,
-                    "{networks}rule `{rule}` {} left out: a hostNetwork pod has no network of its own to attach NICs to",
-                    if path.is_empty() { "is" } else { "are" }
-                )
-            }
+            WarningKind::HostNetwork => write!(
+                f,
+                "the networks of rule `{rule}` are left out: a hostNetwork pod has no network of its own to attach NICs to"
+            ),
             WarningKind::KeptFabric { names } => write!(
                 f,
                 "the pod asks for {} itself, so the devices of this policy are left out",

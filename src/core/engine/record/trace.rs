@@ -111,8 +111,6 @@ impl FieldOutcome {
 pub(crate) struct Trace {
     /// The rules and the containers that they select, in the first pass.
     pub(crate) applied: Vec<Applied>,
-    /// The rules that are left out, because the pod uses the host network.
-    pub(crate) left_out: Vec<String>,
     /// In the order of the decisions.
     pub(crate) outcomes: Vec<FieldOutcome>,
     /// The current author.

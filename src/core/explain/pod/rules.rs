@@ -22,8 +22,6 @@ pub struct RuleResult {
     pub place: Option<FileLine>,
     /// True if it applies to a container.
     pub applied: bool,
-    /// True if the rule is left out, because the pod uses the host network.
-    pub left_out: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<ConditionFact>,
     /// The condition for each container; none if `when` is false.
@@ -53,7 +51,7 @@ pub struct VariableValue {
     pub used: bool,
 }
 
-/// A warning or refusal that the policy declares and gives, for the pod or for a container.
+/// A warning that the policy declares and gives, for the pod or for a container.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct MessageResult {
     pub(super) code: String,
@@ -86,7 +84,6 @@ impl<'a> Evaluation<'a> {
             name: name.to_owned(),
             place: files.item(list, "name", name),
             applied: list == "rules" && trace.applied.iter().any(|applied| applied.rule == name),
-            left_out: list == "rules" && trace.left_out.iter().any(|left_out| left_out == name),
             when: None,
             containers: Vec::new(),
         };
@@ -169,7 +166,7 @@ impl<'a> Evaluation<'a> {
 
     fn messages(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         let (definition, compiled) = (self.definition, self.compiled);
-        for message in definition.refusals.iter().chain(&definition.warnings) {
+        for message in &definition.warnings {
             // Only a message that is given needs its reasons.
             let of = |bindings: &Bindings<'_, '_>| {
                 let given = message.when.holds(bindings) == Ok(true);

@@ -146,16 +146,13 @@ fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
 }
 
 /// The conditions of a rule or of settings, each with what decided it; the containers with one reason together.
-fn reasons(RuleResult { when, left_out, containers, .. }: &RuleResult) -> Vec<String> {
+fn reasons(RuleResult { when, containers, .. }: &RuleResult) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Some(when) = when {
         reasons.push(format!("when {}", decided(when)));
         if when.value != Some(true) {
             return reasons;
         }
-    }
-    if *left_out {
-        reasons.push("left out: the pod uses the host network".to_owned());
     }
     let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
     for of in containers {

@@ -26,7 +26,6 @@ pub struct RuleFact {
     pub applies: Option<bool>,
     /// The condition for each container.
     pub containers: String,
-    pub requires_pod_network: bool,
     pub on_conflict: &'static str,
     /// The fields of each selected container.
     pub container: Vec<AdditionFact>,
@@ -60,7 +59,6 @@ pub(super) fn rules(policy: &Policy, files: &Files<'_>) -> Vec<RuleFact> {
         when: rule.when.as_ref().map(source),
         applies: rule.when.as_ref().map_or(Some(true), |when| when.holds(&constants).ok()),
         containers: rule.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),
-        requires_pod_network: rule.requires_pod_network,
         on_conflict: match rule.on_conflict {
             OnConflict::Keep => "keep",
             OnConflict::Replace => "replace",

@@ -25,8 +25,7 @@ pub fn policy_text(fact: &PolicyFact) -> String {
     text.section("parameters");
     fact.parameters.iter().for_each(|parameter| write_parameter(parameter, &mut text));
     variables(fact, &mut text);
-    messages("warnings", &fact.warnings, &mut text);
-    messages("refusals", &fact.refusals, &mut text);
+    messages(&fact.warnings, &mut text);
     needs(fact, &mut text);
     text.finish()
 }
@@ -93,9 +92,6 @@ fn write_rule(rule: &RuleFact, text: &mut Text) {
     rows.extend(rule.when.iter().map(|when| row("if", when)));
     if rule.containers != GPU_CONTAINERS {
         rows.push(row("for containers with", &rule.containers));
-    }
-    if rule.requires_pod_network {
-        rows.push(row("not for", "pods in the host's network"));
     }
     if rule.on_conflict != "keep" {
         rows.push(row("on conflict", rule.on_conflict));
@@ -235,13 +231,14 @@ fn variables(fact: &PolicyFact, text: &mut Text) {
     }
 }
 
-fn messages(heading: &str, messages: &[MessageFact], text: &mut Text) {
+fn messages(messages: &[MessageFact], text: &mut Text) {
     if messages.is_empty() {
         return;
     }
-    text.section(heading);
+    text.section("warnings");
     for message in messages {
-        text.line(&format!("  {}", message.code));
+        let refuses = if message.action == "refuse" { ", which refuses the pod" } else { "" };
+        text.line(&format!("  {}{refuses}", message.code));
         text.rows(
             4,
             &[row("about", &message.about), row("if", &message.when), row("message", &message.message)],

@@ -29,8 +29,9 @@ pub(super) fn of<'d>(
     if let Some(when) = &definition.matcher.when {
         visit(when, Subject::Pod, &[]);
     }
-    definition.warnings.iter().for_each(|warning| visit(&warning.when, Subject::Pod, &matcher));
-    definition.refusals.iter().for_each(|refusal| visit(&refusal.when, Subject::Refusal, &matcher));
+    for warning in &definition.warnings {
+        visit(&warning.when, if warning.refuses { Subject::Refusal } else { Subject::Pod }, &matcher);
+    }
     let rules = definition.rules.iter().map(|rule| (&rule.when, &rule.containers));
     let settings = definition.settings.iter().map(|settings| (&settings.when, &settings.containers));
     for (when, containers) in rules.chain(settings) {
@@ -70,9 +71,6 @@ pub(super) fn findings(
             found.push(finding(expression.source(), condition.span(), value, &seen));
         }
     });
-    for rule in definition.rules.iter().filter(|rule| rule.requires_pod_network) {
-        found.extend(rule.when.as_ref().and_then(|when| of_host_network(samples, when, &rule.name)));
-    }
     definition.texts(&mut |text| {
         for expression in text.expressions().filter(|expression| !is_known(expression)) {
             for (condition, span) in expression.choices() {
@@ -121,24 +119,4 @@ fn finding(source: &str, span: Span, value: bool, seen: &str) -> Diagnostic {
         (false, _, _) => (ALWAYS_FALSE, "compare with a value that occurs, or remove what depends on it"),
     };
     Diagnostic::warning(code, span, format!("`{source}` is true for {seen}")).hint(hint)
-}
-
-/// A rule for hostNetwork pods only that is left out for them.
-fn of_host_network(samples: &Samples<'_>, when: &Interpolation, rule: &str) -> Option<Diagnostic> {
-    let mut seen = 0;
-    let mut excluded = 0;
-    let network = samples.has_network.as_ref()?;
-    let is_all = samples.each(&[when, network], Parameters::Any, &mut |sample| {
-        if sample.holds(when) == Some(true) {
-            seen += 1;
-            excluded += usize::from(sample.holds(network) == Some(false));
-        }
-    });
-    let message = format!(
-        "`{}` holds for hostNetwork pods only, which rule `{rule}` leaves out by `requiresPodNetwork`",
-        when.source()
-    );
-    let hint = "write `!hostNetwork`, or remove `requiresPodNetwork`";
-    let is_never = is_all && seen > 0 && seen == excluded;
-    is_never.then(|| Diagnostic::warning(ALWAYS_FALSE, when.span(), message).hint(hint))
 }

@@ -93,11 +93,10 @@ fn misspelled(
     }
 }
 
-/// The labels in tables, in `nodeLabels` and in overlays.
+/// The labels in tables and in overlays.
 fn known_labels(definition: &Definition) -> BTreeSet<String> {
-    let tables = definition.parameters.iter().flat_map(|parameter| parameter.table.labels());
+    let tables = definition.by_node().flat_map(|parameter| parameter.table.labels());
     let mut known: BTreeSet<String> = tables.map(|table| table.label.clone()).collect();
-    known.extend(definition.node_labels.labels().map(str::to_owned));
     let selected = writes(definition).filter(|placed| placed.write.field() == "nodeSelector");
     known.extend(selected.filter_map(|placed| placed.write.name()).map(str::to_owned));
     known
@@ -105,7 +104,7 @@ fn known_labels(definition: &Definition) -> BTreeSet<String> {
 
 /// The resources that count as GPUs, and those of overlays and of the fabric.
 fn known_resources(definition: &Definition) -> BTreeSet<String> {
-    let mut known: BTreeSet<String> = definition.gpu_resources.iter().cloned().collect();
+    let mut known: BTreeSet<String> = definition.gpus.resources.iter().cloned().collect();
     if let Some(fabric) = &definition.fabric {
         fabric.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }

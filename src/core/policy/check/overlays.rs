@@ -63,7 +63,7 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
             (Written::Amount(amount), _) => {
                 let Some(name) = write.name() else { continue };
                 let is_device = is_extended_resource(name);
-                if definition.gpu_resources.iter().any(|gpu| gpu == name)
+                if definition.gpus.resources.iter().any(|gpu| gpu == name)
                     || !(is_device || name.starts_with("hugepages-"))
                 {
                     continue;

@@ -27,8 +27,6 @@ pub(super) struct Samples<'d> {
     work: Cell<usize>,
     /// The condition of a rule without `containers`.
     has_gpus: Option<Interpolation>,
-    /// The condition of a rule with `requiresPodNetwork`.
-    pub(super) has_network: Option<Interpolation>,
 }
 
 /// Values for the names that some expressions read.
@@ -54,7 +52,7 @@ impl Sample {
 impl<'d> Samples<'d> {
     pub(super) fn of(definition: &'d Definition) -> Self {
         let has_fields = |name: &&str| {
-            let known = type_of(name, &definition.gpu_resources);
+            let known = type_of(name, &definition.gpus.resources);
             known.is_some_and(|known| {
                 known.may_be(|kind| matches!(kind, Kind::Object(_) | Kind::Map(_) | Kind::Record(_)))
             })
@@ -67,21 +65,20 @@ impl<'d> Samples<'d> {
                 .variables
                 .iter()
                 .enumerate()
+                .filter(|(_, one)| !matches!(one.value, VariableValue::ByNode(..)))
                 .map(|(at, one)| (one.name.as_str(), at))
                 .collect(),
-            parameters: definition.parameters.iter().map(|one| (one.name.as_str(), one)).collect(),
+            parameters: definition.by_node().map(|one| (one.name.as_str(), one)).collect(),
             objects: BUILT_IN.iter().map(|known| known.name).filter(has_fields).collect(),
             work: Cell::new(0),
             has_gpus: compiled("gpus > 0"),
-            has_network: compiled("!hostNetwork"),
         }
     }
 
     /// The conditions on which a rule applies to a container.
     pub(super) fn conditions_of<'r>(&'r self, rule: &'r Rule) -> Vec<&'r Interpolation> {
         let containers = rule.containers.as_ref().or(self.has_gpus.as_ref());
-        let network = self.has_network.as_ref().filter(|_| rule.requires_pod_network);
-        rule.when.iter().chain(containers).chain(network).collect()
+        rule.when.iter().chain(containers).collect()
     }
 
     /// The keys of a table among the variables.

@@ -18,7 +18,7 @@ pub(super) struct Scope(BTreeMap<String, Type>);
 impl Scope {
     pub(super) fn of(definition: &Definition) -> Self {
         let built_in =
-            BUILT_IN.iter().map(|known| (known.name.to_owned(), (known.of)(&definition.gpu_resources)));
+            BUILT_IN.iter().map(|known| (known.name.to_owned(), (known.of)(&definition.gpus.resources)));
         let mut scope = Self(built_in.collect());
         for parameter in &definition.parameters {
             scope.0.insert(parameter.name.clone(), of_parameter(parameter));
@@ -58,6 +58,7 @@ impl Scope {
         match value {
             VariableValue::Text(text) => self.of_text(text),
             VariableValue::Scalar(value) => Type::of_value(value),
+            VariableValue::ByNode(parameter, _) => of_parameter(parameter),
             VariableValue::List(items) => {
                 Type::list(items.iter().map(|item| self.of_variable(item)).fold(Type::NEVER, Type::or))
             }
@@ -91,6 +92,9 @@ fn of_parameter(parameter: &Parameter) -> Type {
         ParameterType::StringList => Type::list(Type::string()),
         // The operator writes the expression.
         ParameterType::Template => return Type::Dyn,
+        ParameterType::Any => {
+            parameter.table.values().map(Type::of_value).fold(Type::of_value(&parameter.default), Type::or)
+        }
     };
     if parameter.default.is_null() { known.or(Type::null()) } else { known }
 }

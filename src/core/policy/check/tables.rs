@@ -1,4 +1,4 @@
-//! Tables and defaults of parameters as the file of the policy has them.
+//! Tables and defaults of parameters and variables as the file of the policy has them.
 
 use crate::core::policy::definition::Definition;
 use crate::core::policy::diagnostic::{ALWAYS_FALSE, Diagnostic, TEMPLATE_BRACES, UNKNOWN_LABEL};
@@ -9,7 +9,8 @@ use super::names::{WELL_KNOWN, is_slip};
 
 pub(super) fn findings(definition: &Definition) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    for Entry { key, value: parameter, .. } in entries(field(&definition.spec, "parameters")) {
+    let maps = ["parameters", "variables"].map(|map| entries(field(&definition.spec, map)));
+    for Entry { key, value: parameter, .. } in maps.into_iter().flatten() {
         let text = |node: &Node| node.text().map(|Text { text, .. }| text.to_owned());
         let is_template = field(parameter, "type").and_then(text).as_deref() == Some("template");
         if let Some(default) = field(parameter, "default").filter(|_| !is_template)

@@ -112,18 +112,10 @@ impl<'s, 'd> Terms<'s, 'd> {
         const MAPS: &[&str] = &["labels", "annotations", "nodeSelector", "limits", "requests"];
         match path.last() {
             Some(Step::Field(last)) => MAPS.contains(&last.as_str()),
-            None => type_of(root, &self.samples.definition.gpu_resources)
+            None => type_of(root, &self.samples.definition.gpus.resources)
                 .is_some_and(|known| known.may_be(|kind| matches!(kind, Kind::Map(_) | Kind::Record(_)))),
             _ => false,
         }
-    }
-
-    /// The labels of nodes that are read, with the values with which they are compared.
-    pub(super) fn labels(&self) -> impl Iterator<Item = (&str, &[Value])> {
-        self.all.iter().filter_map(|((root, path), term)| match (root.as_str(), path.as_slice()) {
-            ("node", [Step::Field(label)]) => Some((label.as_str(), term.values.as_slice())),
-            _ => None,
-        })
     }
 
     fn term(&mut self, root: &str, path: Path) -> &mut Term {
@@ -149,8 +141,11 @@ impl<'s, 'd> Terms<'s, 'd> {
         for ((root, path), term) in std::mem::take(&mut self.all) {
             let parameter = self.samples.parameters.get(root.as_str());
             let values = match parameter {
-                Some(_) if !with_parameters => continue,
+                Some(parameter) if !with_parameters && parameter.kind != ParameterType::Any => continue,
                 Some(parameter) if path.is_empty() => self.of_parameter(parameter, &term),
+                Some(parameter) if parameter.kind == ParameterType::Any => {
+                    self.of_parameter(parameter, &term)
+                }
                 Some(_) => Vec::new(),
                 None => self.of_built_in(&root, &path, &term),
             };
@@ -168,7 +163,7 @@ impl<'s, 'd> Terms<'s, 'd> {
         let known = if root == VALUE {
             Some(Type::string())
         } else {
-            type_of(root, &self.samples.definition.gpu_resources)
+            type_of(root, &self.samples.definition.gpus.resources)
         };
         let namespaces = &self.samples.definition.matcher.namespaces;
         match (known.as_ref().and_then(Type::kinds), path) {
@@ -221,6 +216,7 @@ impl<'s, 'd> Terms<'s, 'd> {
             },
             ParameterType::Quantity | ParameterType::Template => texts(term),
             ParameterType::StringList => self.lists(term),
+            ParameterType::Any => parameter.table.values().cloned().collect(),
         };
         if !values.contains(&parameter.default) {
             values.push(parameter.default.clone());

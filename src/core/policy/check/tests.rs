@@ -9,7 +9,7 @@ metadata:
 spec:
   provider: lab
   description: d
-  gpuResources: [lab/gpu]
+  gpus: {resources: [lab/gpu]}
   match:
     anyAnnotation: {lab/fabric: "true"}
   parameters:

@@ -16,12 +16,12 @@ pub(super) fn findings(definition: &Definition, scope: &Scope) -> Vec<Diagnostic
         variable.value.texts(&mut |text| _ = checker.text(text));
     }
     let mut place = |text: &Interpolation, wanted: Wanted| checker.place(text, wanted);
-    definition.gpu_claims.iter().for_each(|claims| claims.places(&mut place));
+    definition.gpus.claims.iter().for_each(|claims| claims.places(&mut place));
     definition.fabric.iter().for_each(|fabric| fabric.places(&mut place));
     for rule in &definition.rules {
         rule.pod.places_with(&rule.container, &mut place);
     }
-    for warning in definition.warnings.iter().chain(&definition.refusals) {
+    for warning in &definition.warnings {
         checker.text(&warning.message);
     }
     super::conditions::of(definition, &mut |condition, _, _| checker.condition(condition));

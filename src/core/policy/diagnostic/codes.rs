@@ -47,7 +47,6 @@ codes! {
     UNKNOWN_LABEL = "unknown_label",
     UNKNOWN_RESOURCE = "unknown_resource",
     QUANTITY_AS_TEXT = "quantity_as_text",
-    USELESS_PREFIX = "useless_prefix",
     UNUSED_PARAMETER = "unused_parameter",
     UNUSED_VARIABLE = "unused_variable",
     UNUSED_PART = "unused_part",

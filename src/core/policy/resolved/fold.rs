@@ -76,14 +76,9 @@ impl ResolvedPolicy {
         Ok(())
     }
 
-    /// The warnings or refusals whose conditions are not false for these parameters.
-    pub(super) fn fold_warnings(
-        &mut self,
-        declared: &[PolicyWarning],
-        definition: &Definition,
-    ) -> Result<Vec<PolicyWarning>, EvaluationError> {
-        let mut active = Vec::new();
-        for warning in declared {
+    /// Adds the warnings whose conditions are not false for these parameters.
+    pub(super) fn fold_warnings(&mut self, definition: &Definition) -> Result<(), EvaluationError> {
+        for warning in &definition.warnings {
             let of_pod = warning.about == About::Pod;
             if of_pod && self.known(&warning.when, definition)? == Some(false) {
                 continue;
@@ -93,8 +88,8 @@ impl ResolvedPolicy {
             for text in [&warning.when, &message] {
                 self.reads.extend(names_in(text));
             }
-            active.push(PolicyWarning { message, ..warning.clone() });
+            self.warnings.push(PolicyWarning { message, ..warning.clone() });
         }
-        Ok(active)
+        Ok(())
     }
 }

@@ -17,7 +17,7 @@ const OWN_CLAIM: &str = "team-nics";
 pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) -> bool {
     if author.dice.chance(15) {
         let names = author.dice.pick(&[json!(["team-gpus"]), json!(["*-gpus", "x"])]);
-        spec["gpuClaims"] = json!({"names": names, "gpus": author.dice.pick(&[1, 4])});
+        spec["gpus"]["claims"] = json!({"names": names, "gpus": author.dice.pick(&[1, 4])});
     }
     replace_lists(author.dice, spec);
     if !author.dice.chance(15) {
@@ -126,7 +126,7 @@ pub(crate) fn extend_pod(dice: &mut Dice, pod: &mut Value) {
 pub(crate) fn claimed<'c>(spec: &Value, pod: &Value, containers: impl IntoIterator<Item = &'c Value>) -> i64 {
     let brings = |target: &Value| {
         let target = target.as_str().unwrap_or_default();
-        items(&spec["gpuClaims"]["names"]).iter().any(|name| {
+        items(&spec["gpus"]["claims"]["names"]).iter().any(|name| {
             let name = name.as_str().unwrap_or_default();
             name == target || name.strip_prefix('*').is_some_and(|end| target.ends_with(end))
         })
@@ -146,7 +146,7 @@ pub(crate) fn claimed<'c>(spec: &Value, pod: &Value, containers: impl IntoIterat
             }
         }
     }
-    spec["gpuClaims"]["gpus"].as_i64().unwrap_or(0) * i64::try_from(names.len()).unwrap()
+    spec["gpus"]["claims"]["gpus"].as_i64().unwrap_or(0) * i64::try_from(names.len()).unwrap()
 }
 
 /// Whether a pod has a device of the fabric, where the policy adds none under such a name.

@@ -57,17 +57,16 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     let mut author = Author { dice, known: Vec::new(), expressions: BTreeMap::new(), wild };
     let (parameters, overrides) = parameters(&mut author);
     let variables = variables(&mut author);
-    let warnings = warnings(&mut author);
+    let mut warnings = warnings(&mut author);
     let rules: Vec<Value> = (0..=author.dice.below(5)).map(|at| rule(&mut author, at)).collect();
-    let refusals = refusals(&mut author);
+    warnings.extend(refusal(&mut author));
     let mut matcher = matcher;
     if author.dice.chance(15) {
         let condition = author.condition(Phase::Pod, 2);
         matcher["when"] = author.write(condition).into();
     }
     let mut spec = json!({
-        "provider": "test", "description": "generated", "gpuResources": gpus,
-        "nodeLabels": {INSTANCE_TYPE: {"stripPrefixes": ["ML."]}}, "match": matcher,
+        "provider": "test", "description": "generated", "gpus": {"resources": gpus}, "match": matcher,
     });
     for (key, value) in [("parameters", parameters), ("variables", variables)] {
         if !value.is_empty() {
@@ -76,9 +75,6 @@ pub(crate) fn policy(dice: &mut Dice) -> Policy {
     }
     if !warnings.is_empty() {
         spec["warnings"] = warnings.into();
-    }
-    if !refusals.is_empty() {
-        spec["refusals"] = refusals.into();
     }
     spec["rules"] = rules.into();
     let known = fabric::extend_policy(&mut author, &mut spec);
@@ -162,7 +158,8 @@ fn table(dice: &mut Dice, value: &Value) -> Value {
         let mut cells = Map::new();
         for name in dice.some(values, 60) {
             let cell = if dice.chance(30) { json!({"1": value, "8": value}) } else { value.clone() };
-            cells.insert(name.to_owned(), cell);
+            let star = if dice.chance(20) { "*" } else { "" };
+            cells.insert(format!("{star}{name}"), cell);
         }
         Value::from(cells)
     };
@@ -179,6 +176,12 @@ fn variables(author: &mut Author<'_>) -> Map<String, Value> {
     let mut variables = Map::new();
     for at in 0..author.dice.below(4) {
         let name = format!("v{at}");
+        if author.dice.chance(20) {
+            let by_node = table(author.dice, &json!("known"));
+            variables.insert(name.clone(), json!({"byNode": by_node, "default": "other"}));
+            author.known.push(Known { name, kind: Kind::Text, phase: Phase::Fixed });
+            continue;
+        }
         let phase = author.dice.pick(&[Phase::Fixed, Phase::Pod, Phase::Pod, Phase::Container, Phase::Final]);
         let kind = author.dice.pick(&[Kind::Boolean, Kind::Text, Kind::Integer, Kind::Perhaps]);
         let expression = author.expression(kind, phase);
@@ -228,12 +231,12 @@ fn warnings(author: &mut Author<'_>) -> Vec<Value> {
     warnings
 }
 
-fn refusals(author: &mut Author<'_>) -> Vec<Value> {
-    if !author.dice.chance(5) {
-        return Vec::new();
-    }
-    let condition = author.condition(Phase::Final, 1);
-    vec![json!({"code": "generated_refusal", "when": author.write(condition), "message": REFUSAL})]
+fn refusal(author: &mut Author<'_>) -> Option<Value> {
+    author.dice.chance(5).then(|| {
+        let condition = author.condition(Phase::Final, 1);
+        let when = author.write(condition);
+        json!({"code": "generated_refusal", "action": "refuse", "when": when, "message": REFUSAL})
+    })
 }
 
 fn rule(author: &mut Author<'_>, at: usize) -> Value {
@@ -245,9 +248,6 @@ fn rule(author: &mut Author<'_>, at: usize) -> Value {
     if author.dice.chance(30) {
         let condition = author.condition(Phase::Container, 2);
         rule["containers"] = author.write(condition).into();
-    }
-    if author.dice.chance(12) {
-        rule["requiresPodNetwork"] = json!(true);
     }
     match author.dice.below(10) {
         0 => rule["onConflict"] = json!("replace"),
