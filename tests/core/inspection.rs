@@ -45,9 +45,10 @@ metadata: {name: aws-efa}
 spec:
   provider: aws
   description: For a test
-  gpuResources:
-    [nvidia.com/gpu, aws.amazon.com/neuron, aws.amazon.com/neurondevice, aws.amazon.com/neuroncore,
-     deviceclass.resource.kubernetes.io/gpu.nvidia.com]
+  gpus:
+    resources:
+      [nvidia.com/gpu, aws.amazon.com/neuron, aws.amazon.com/neurondevice, aws.amazon.com/neuroncore,
+       deviceclass.resource.kubernetes.io/gpu.nvidia.com]
   match:
     anyAnnotation:
       nmp.nvidia.com/enable-multi-node-networking: "true"

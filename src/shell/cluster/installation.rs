@@ -13,7 +13,7 @@ use tokio::time::{Duration, timeout};
 
 use crate::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Read, Release, inspect};
 use crate::core::policy_set::PolicySet;
-use crate::core::registration::{ca_bundle, service};
+use crate::core::registration::ca_bundle;
 use crate::shell::builtin;
 use crate::shell::pem::Validity;
 use crate::shell::policy_sources::RawPolicies;
@@ -34,137 +34,130 @@ pub(crate) async fn examine(
     name: Option<&str>,
     probe: &Probe,
 ) -> anyhow::Result<Vec<Line>> {
-    let reader = Reader(match context {
+    let client = match context {
         Some(context) => client_of(context).await?,
         None => client().await?,
-    });
-    let version = match reader.text("/version").await {
-        Err((status, message)) if status != FORBIDDEN => bail!("the API server cannot be reached: {message}"),
-        _ => reader.get("/version").await,
     };
-    let webhooks = reader.get(&format!("{REGISTRATION}/mutatingwebhookconfigurations")).await;
-    let deployments = reader.deployments(&webhooks, name).await;
-    let facts = reader.facts(version, webhooks, deployments, name, probe).await;
+    let version = match text(&client, "/version").await {
+        Err((status, message)) if status != FORBIDDEN => bail!("the API server cannot be reached: {message}"),
+        _ => get(&client, "/version").await,
+    };
+    let webhooks = get(&client, &format!("{REGISTRATION}/mutatingwebhookconfigurations")).await;
+    // The Deployments of the Service's namespace, so that a right in it is enough.
+    let namespace = Release::find(&webhooks, &Ok(Value::Null), name).namespace();
+    let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
+    let selector = "labelSelector=app.kubernetes.io%2Fcomponent%3Dwebhook";
+    let deployments = get(&client, &format!("/apis/apps/v1{within}/deployments?{selector}")).await;
+    let namespaces = get(&client, "/api/v1/namespaces").await;
+    let reader = Reader { client: &client, release: Release::find(&webhooks, &deployments, name) };
+    let [endpoints, in_use] = reader.of_service().await;
+    let policies = reader.policies().await.map_err(|error| format!("{error:#}"));
+    let facts = Facts {
+        endpoints,
+        in_use,
+        ready: reader.ready().await,
+        guard: reader.guard().await,
+        certificate: reader.certificate().await.map_err(|error| format!("{error:#}")),
+        dry_run: reader.dry_run(&namespaces, &policies, probe).await.map_err(|error| format!("{error:#}")),
+        policies,
+        version,
+        webhooks,
+        deployments,
+        namespaces,
+    };
     Ok(inspect(&facts, name, probe))
 }
 
-struct Reader(Client);
-
-impl Reader {
-    /// The body of an answer, or the status with the message of the API server; 0 without an answer.
-    async fn text(&self, path: &str) -> Result<String, (u16, String)> {
-        let answer = async {
-            let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
-            self.0.request_text(request).await
-        };
-        match timeout(REQUEST_TIMEOUT, answer).await {
-            Ok(Ok(text)) => Ok(text),
-            Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
-            Ok(Err(error)) => Err((0, cause(&error))),
-            Err(_) => Err((0, "the API server did not answer within 10s".to_owned())),
-        }
+/// The body of an answer, or the status with the message of the API server; 0 without an answer.
+async fn text(client: &Client, path: &str) -> Result<String, (u16, String)> {
+    let answer = async {
+        let request = Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        client.request_text(request).await
+    };
+    match timeout(REQUEST_TIMEOUT, answer).await {
+        Ok(Ok(text)) => Ok(text),
+        Ok(Err(kube::Error::Api(status))) => Err((status.code, status.message.clone())),
+        Ok(Err(error)) => Err((0, cause(&error))),
+        Err(_) => Err((0, "the API server did not answer within 10s".to_owned())),
     }
+}
 
-    /// An object or a list; `null` if there is none.
-    async fn get(&self, path: &str) -> Read {
-        match self.text(path).await {
-            Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{path} is not JSON: {error}")),
-            Err((NOT_FOUND, _)) => Ok(Value::Null),
-            Err((_, message)) => Err(message),
-        }
+/// An object or a list; `null` if there is none.
+async fn get(client: &Client, path: &str) -> Read {
+    match text(client, path).await {
+        Ok(text) => serde_json::from_str(&text).map_err(|error| format!("{path} is not JSON: {error}")),
+        Err((NOT_FOUND, _)) => Ok(Value::Null),
+        Err((_, message)) => Err(message),
     }
+}
 
-    /// The Deployments that may be the servers: those of the Service's namespace, so that a right in it is enough.
-    async fn deployments(&self, webhooks: &Read, name: Option<&str>) -> Read {
-        let namespace = Release::find(webhooks, &Ok(Value::Null), name).namespace().map(str::to_owned);
-        let within = namespace.map(|namespace| format!("/namespaces/{namespace}")).unwrap_or_default();
-        let selector = "labelSelector=app.kubernetes.io%2Fcomponent%3Dwebhook";
-        self.get(&format!("/apis/apps/v1{within}/deployments?{selector}")).await
-    }
+/// Reads the objects of an installation.
+struct Reader<'r> {
+    client: &'r Client,
+    release: Release<'r>,
+}
 
-    async fn facts(
-        &self,
-        version: Read,
-        webhooks: Read,
-        deployments: Read,
-        name: Option<&str>,
-        probe: &Probe,
-    ) -> Facts {
-        let release = Release::find(&webhooks, &deployments, name);
-        let namespaces = self.get("/api/v1/namespaces").await;
-        let policies = self.policies(&release).await;
-        let (service, namespace) = release.service().unwrap_or_default();
+impl Reader<'_> {
+    /// The endpoints of the Service, and the policies of a server.
+    async fn of_service(&self) -> [Read; 2] {
+        let (service, namespace) = self.release.service().unwrap_or_default();
         let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
-        let endpoints =
-            self.get(&format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}")).await;
-        let guard = format!("{}-guard", release.name().unwrap_or_default());
-        let guard = [
-            self.get(&format!("{REGISTRATION}/validatingadmissionpolicies/{guard}")).await,
-            self.get(&format!("{REGISTRATION}/validatingadmissionpolicybindings/{guard}")).await,
-        ];
-        // The admin port of a server, by the proxy of the API server.
-        let proxy = format!("/api/v1/namespaces/{namespace}/services/{service}:admin/proxy");
-        let ready = self.text(&format!("{proxy}/readyz?verbose")).await.map_err(|(_, message)| message);
-        let in_use = self.get(&format!("{proxy}/policies")).await;
-        let certificate = self.certificate(&release).await.map_err(|error| format!("{error:#}"));
-        let dry_run = self.dry_run(&release, &namespaces, policies.as_ref().ok(), probe).await;
-        Facts {
-            version,
-            webhooks,
-            deployments,
-            namespaces,
-            endpoints,
-            certificate,
-            policies: policies.map_err(|error| format!("{error:#}")),
-            guard,
-            ready,
-            in_use,
-            dry_run: dry_run.map_err(|error| format!("{error:#}")),
-        }
+        let slices = format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}");
+        [get(self.client, &slices).await, get(self.client, &self.admin("policies")).await]
     }
 
-    /// The data of a ConfigMap or a Secret of the installation.
-    async fn data(
-        &self,
-        release: &Release<'_>,
-        kind: &str,
-        name: &str,
-    ) -> anyhow::Result<BTreeMap<String, String>> {
-        let namespace = release.namespace().unwrap_or_default();
-        let object = self.get(&format!("/api/v1/namespaces/{namespace}/{kind}/{name}")).await;
+    async fn ready(&self) -> Read<String> {
+        text(self.client, &self.admin("readyz?verbose")).await.map_err(|(_, message)| message)
+    }
+
+    /// The path of a resource on the admin port of a server, by the proxy of the API server.
+    fn admin(&self, resource: &str) -> String {
+        let (service, namespace) = self.release.service().unwrap_or_default();
+        format!("/api/v1/namespaces/{namespace}/services/{service}:admin/proxy/{resource}")
+    }
+
+    async fn guard(&self) -> [Read; 2] {
+        let name = self.release.name().unwrap_or_default();
+        let path = |kind: &str| format!("{REGISTRATION}/validatingadmission{kind}/{name}-guard");
+        [get(self.client, &path("policies")).await, get(self.client, &path("policybindings")).await]
+    }
+
+    /// The data of a ConfigMap or a Secret.
+    async fn data(&self, kind: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
+        let namespace = self.release.namespace().unwrap_or_default();
+        let object = get(self.client, &format!("/api/v1/namespaces/{namespace}/{kind}/{name}")).await;
         let mut object = object.map_err(|error| anyhow!(error))?;
         ensure!(!object.is_null(), "there is no `{name}` among the {kind} of the namespace `{namespace}`");
         Ok(serde_json::from_value(object["data"].take()).unwrap_or_default())
     }
 
     /// The policies of the Deployment, from its arguments and ConfigMaps.
-    async fn policies(&self, release: &Release<'_>) -> anyhow::Result<PolicySet> {
-        let config_map = |path: &str| release.volume(path)?["configMap"]["name"].as_str();
+    async fn policies(&self) -> anyhow::Result<PolicySet> {
+        let config_map = |path: &str| self.release.volume(path)?["configMap"]["name"].as_str();
         let (mut built_in, mut files, mut values) = (Vec::new(), BTreeMap::new(), None);
-        for path in release.option("--policy") {
+        for path in self.release.option("--policy") {
             match config_map(path) {
-                Some(map) => files.extend(self.data(release, "configmaps", map).await?),
+                Some(map) => files.extend(self.data("configmaps", map).await?),
                 None => built_in.push(path.to_owned()),
             }
         }
-        for path in release.option("--values") {
+        for path in self.release.option("--values") {
             let (Some(map), Some((_, file))) = (config_map(path), path.rsplit_once('/')) else { continue };
-            let text = self.data(release, "configmaps", map).await?.remove(file);
-            values = text.map(|text| (file.to_owned(), text));
+            values = self.data("configmaps", map).await?.remove(file).map(|text| (file.to_owned(), text));
         }
-        let by_nodes = release.option("--watch-nodes").next().is_some();
+        let by_nodes = self.release.option("--watch-nodes").next().is_some();
         RawPolicies::of_server(by_nodes, built_in, files, values)?.compile()
     }
 
     /// The serving certificate, verified as by an API server.
-    async fn certificate(&self, release: &Release<'_>) -> anyhow::Result<Certificate> {
-        let secret = release.secret().context("the Secret with the serving certificate is not known")?;
-        let data = self.data(release, "secrets", secret).await?;
+    async fn certificate(&self) -> anyhow::Result<Certificate> {
+        let secret = self.release.secret().context("the Secret with the serving certificate is not known")?;
+        let data = self.data("secrets", secret).await?;
         let cert = data.get("tls.crt").with_context(|| format!("the Secret `{secret}` has no `tls.crt`"))?;
         let cert = String::from_utf8(STANDARD.decode(cert)?)?;
-        let webhook = release.webhook.context("the webhook was not found")?;
-        let (service, namespace) = service(webhook).context("the webhook has no Service")?;
-        let (trusted, now) = (ca_bundle(webhook).unwrap_or_default(), SystemTime::now());
+        let (service, namespace) = self.release.service().context("the webhook has no Service")?;
+        let trusted = self.release.webhook.and_then(ca_bundle).unwrap_or_default();
+        let now = SystemTime::now();
         let accepted = check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now);
         let validity = Validity::of(&format!("the Secret `{secret}`"), cert.as_bytes())?;
         Ok(Certificate {
@@ -178,22 +171,21 @@ impl Reader {
 
     async fn dry_run(
         &self,
-        release: &Release<'_>,
         namespaces: &Read,
-        policies: Option<&PolicySet>,
+        policies: &Read<PolicySet>,
         probe: &Probe,
     ) -> anyhow::Result<DryRun> {
         let default = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?.definition()?;
         let policies = match policies {
-            Some(policies) => policies,
-            None => &PolicySet::new(vec![(default, BTreeMap::new())])?,
+            Ok(policies) => policies,
+            Err(_) => &PolicySet::new(vec![(default, BTreeMap::new())])?,
         };
-        let namespace = probe.namespace(release, namespaces, policies);
+        let namespace = probe.namespace(&self.release, namespaces, policies);
         let namespace = namespace.context("the webhook gets the pods of no namespace")?;
         let pod = probe.pod(policies, &namespace).context(
             "no policy injects a pod that has nothing but an annotation, labels and a known node; choose one with \
              `--annotation`, `--gpu-resource` and `--node-selector`",
         )?;
-        dry_run(&self.0, &namespace, &pod).await
+        dry_run(self.client, &namespace, &pod).await
     }
 }
