@@ -7,6 +7,7 @@ pub mod check;
 mod counted;
 pub mod engine;
 pub mod explain;
+pub mod inspection;
 pub(crate) mod installation;
 mod json;
 pub mod lint;

@@ -12,6 +12,8 @@ use serde_json::Value;
 
 use crate::core::quantity::Quantity;
 
+pub(crate) use candidates::holds;
+
 /// The nodes of a cluster at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Nodes(Vec<Arc<Node>>);

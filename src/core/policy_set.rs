@@ -32,7 +32,7 @@ pub struct PolicySet {
     /// The annotations that trigger a policy, and the escapes that may hide one in JSON.
     sought: Vec<Finder<'static>>,
     /// True if the nodes choose the provider for a pod.
-    several_providers: bool,
+    pub(super) several_providers: bool,
     /// True if the choice of the policy may read what a policy writes.
     choice_may_change: bool,
 }

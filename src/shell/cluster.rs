@@ -1,4 +1,4 @@
-//! The API server: the nodes that it has, a dry run, and the registration of the webhook.
+//! The API server: the nodes that it has, the installation that `check` examines, and the registration of the webhook.
 //!
 //! The server's management of its own certificate, in clusters without cert-manager: a CA and a serving certificate in
 //! one Secret that all replicas share, and `caBundle` in the webhook configuration.
@@ -10,18 +10,17 @@ mod api;
 mod certificate;
 mod dry_run;
 mod events;
+mod installation;
 mod nodes;
 mod reconciler;
 mod replica;
 mod rotation;
 mod secret;
-mod uncalled;
 mod watch;
 
-pub(crate) use dry_run::{DryRun, dry_run};
 pub(crate) use events::Events;
+pub(crate) use installation::examine;
 pub use nodes::NodeWatch;
 pub(crate) use nodes::{STALE_FOR, WatchState, Watched, list_nodes};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};
-pub(crate) use uncalled::uncalled;

@@ -107,6 +107,21 @@ impl PolicySources {
 }
 
 impl RawPolicies {
+    /// The policies and values of a server: built-in policies by their names, the files of a folder, and the values.
+    pub(crate) fn of_server(
+        by_nodes: bool,
+        built_in: Vec<String>,
+        folder: impl IntoIterator<Item = (String, String)>,
+        values: Option<(String, String)>,
+    ) -> anyhow::Result<Self> {
+        let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
+        let is_policy = |(name, text): &(String, String)| {
+            (name.ends_with(".yaml") || name.ends_with(".yml")) && Foreign::of(text).is_none()
+        };
+        raw.policies.extend(folder.into_iter().filter(is_policy));
+        Ok(Self { values, ..raw })
+    }
+
     /// Compiles all policies.
     pub(crate) fn compile(&self) -> anyhow::Result<PolicySet> {
         let chosen = self.chosen()?;

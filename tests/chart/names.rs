@@ -59,8 +59,8 @@ fn names(place: &str, value: &Value) {
     }
 }
 
-/// A pod that is made up for a test has an annotation; labels, namespaces and owners it has not.
-pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm: &Helm) {
+/// The pod that the notes show has an annotation; labels, namespaces and owners it has not.
+pub(crate) fn notes_show_a_pod_that_an_annotation_alone_triggers(helm: &Helm) {
     let policy = |name: &str, more: &str| {
         format!(
             "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
@@ -74,37 +74,35 @@ pub(crate) fn helm_test_asks_by_a_policy_that_an_annotation_alone_triggers(helm:
         "c.yaml": policy("c", ", ownerKinds: [Job]"),
         "e.yaml": policy("e", ", when: '${totalGpus > 8}'"),
     }});
-    assert_eq!(render(helm, &narrow).of_kind("Pod").count(), 0);
     let notes = helm.notes(&narrow);
-    assert!(notes.contains("There is no `helm test`: no policy matches"), "{notes}");
     assert!(!notes.contains("kubectl run probe"), "{notes}");
 
     let wide =
         json!({"extraPolicies": {"d.yaml": policy("d", ", exceptAnnotation: {lab.example/none: 'true'}")}});
-    let values = with(narrow, &wide);
-    let objects = render(helm, &values);
-    let arguments = &objects.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"];
-    let annotation = "--annotation=lab.example/d=a: \"b\" # c";
-    assert_eq!(
-        *arguments,
-        json!(["check", "--namespace=default", annotation, "--gpu-resource=lab.example/d"])
-    );
-    assert!(helm.notes(&values).contains("helm test fabric-injector --namespace fabric-injector"));
+    let notes = helm.notes(&with(narrow.clone(), &wide));
+    assert!(notes.contains(r#"--annotations "lab.example/d=a: \"b\" # c""#), "{notes}");
+    assert!(notes.contains(r#""limits": {"lab.example/d": "8"}"#), "{notes}");
+    // The test examines the installation in any case.
+    let test = render(helm, &narrow).of_kind("Pod").next().unwrap().clone();
+    let arguments = &test["spec"]["containers"][0]["args"];
+    assert_eq!(*arguments, json!(["check", "--name=fabric-injector", "--namespace=default"]));
+    assert!(notes.contains("helm test fabric-injector --namespace fabric-injector"));
+}
+
+pub(crate) fn the_test_can_be_left_out(helm: &Helm) {
+    let values = with(enabled("aws"), &json!({"test": {"enabled": false}}));
+    assert!(!render(helm, &values).0.iter().any(crate::objects::is_test));
+    let notes = helm.notes(&values);
+    assert!(!notes.contains("helm test") && notes.contains("kubectl run probe"), "{notes}");
 }
 
 /// The policies of GKE have a condition on the machine. The sample pod selects one that meets it.
-pub(crate) fn helm_test_asks_for_a_node_that_the_condition_of_a_policy_needs(helm: &Helm) {
+pub(crate) fn notes_show_a_node_that_the_condition_of_a_policy_needs(helm: &Helm) {
     let samples = crate::read(&crate::chart().join("files/samples.json"));
     let samples: Value = serde_json::from_str(&samples).unwrap();
     for (provider, policy) in [("gcp", "gcp-gib"), ("aws", "aws-efa")] {
-        let values = enabled(provider);
-        let objects = render(helm, &values);
-        let test = objects.of_kind("Pod").next().unwrap_or_else(|| panic!("no test for {provider}"));
-        let arguments = strings(&test["spec"]["containers"][0]["args"]);
         let (label, node) = samples[policy].as_object().unwrap().iter().next().unwrap();
-        let wanted = format!("--node-selector={label}={}", node.as_str().unwrap());
-        assert!(arguments.contains(&wanted.as_str()), "{arguments:?}");
-        let notes = helm.notes(&values);
+        let notes = helm.notes(&enabled(provider));
         assert!(notes.contains(&format!(r#""nodeSelector": {{"{label}":{node}}}"#)), "{notes}");
     }
 }

@@ -21,8 +21,9 @@ pub(crate) fn check(values: &Value, objects: &Objects) {
         }
     }
     for role in roles.iter().filter(|role| is_test(role)) {
-        assert_eq!(role["rules"], json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["create"]}]));
-        assert_eq!(role["kind"], "Role");
+        for rule in role["rules"].as_array().unwrap() {
+            of_test(values, role, rule);
+        }
     }
     bindings(objects);
 }
@@ -42,6 +43,22 @@ fn harmless(owner: &Value, rule: &Value) {
     if resources.contains(&"secrets") {
         assert!(!verbs.contains(&"list") && !verbs.contains(&"watch") && names == 1, "{place}");
         assert_eq!(owner["kind"], "Role", "{place}: of one namespace");
+    }
+}
+
+/// The test creates pods in its own namespace, and only reads everything else; what is secret by its name.
+fn of_test(values: &Value, role: &Value, rule: &Value) {
+    let place = identity(role);
+    let (verbs, resources) = (strings(&rule["verbs"]), strings(&rule["resources"]));
+    if resources == ["pods"] {
+        let namespace = values["test"]["namespace"].as_str().unwrap_or("default");
+        assert!(verbs == ["create"] && role["metadata"]["namespace"] == namespace, "{place}");
+        return;
+    }
+    assert!(!resources.contains(&"*") && verbs.iter().all(|verb| ["get", "list"].contains(verb)), "{place}");
+    if ["secrets", "configmaps", "services/proxy"].iter().any(|name| resources.contains(name)) {
+        let names = rule["resourceNames"].as_array().map_or(0, Vec::len);
+        assert!(verbs == ["get"] && names > 0 && role["kind"] == "Role", "{place}");
     }
 }
 

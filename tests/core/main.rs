@@ -6,6 +6,7 @@ mod clouds;
 mod corpus;
 mod golden;
 mod helpers;
+mod inspection;
 mod language;
 mod nodes;
 mod properties;

@@ -91,13 +91,18 @@ impl Cluster {
 
     /// A client with a token of this service account, as a pod gets one.
     pub(crate) async fn service_account_client(&self, namespace: &str, name: &str) -> Api {
+        Api::new(&self.service_account_kubeconfig(namespace, name).await).await
+    }
+
+    /// A kubeconfig with such a token.
+    pub(crate) async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> String {
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
         let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token");
         let token = self.api.post(&path, &request).await.ok()["status"]["token"].clone();
         let text = std::fs::read_to_string(&self.control_plane.kubeconfig).unwrap();
         let mut kubeconfig: Value = serde_json::from_str(&text).unwrap();
         kubeconfig["users"][0]["user"] = json!({"token": token});
-        Api::new(&kubeconfig.to_string()).await
+        kubeconfig.to_string()
     }
 
     /// Applies this as a field manager that takes nothing over from others, and sees that all stays as it is.

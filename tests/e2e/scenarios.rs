@@ -8,6 +8,7 @@ mod claims;
 mod clients;
 mod controllers;
 mod dry_runs;
+mod examination;
 mod generated_pairs;
 mod hostile_clients;
 mod installations;
@@ -58,6 +59,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     node_watch::a_lost_watch_keeps_the_nodes_and_recovers,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
+    examination::a_healthy_installation_passes_and_each_fault_is_named,
     release::an_upgrade_with_the_same_values_changes_nothing,
     release::servers_report_registered_conditions_of_other_policies,
     release::a_rollback_gives_pods_what_they_got_before,

@@ -70,7 +70,7 @@ fn selects(spec: &Value, node: &Node) -> bool {
 }
 
 /// Returns whether a requirement holds for the value of its key.
-fn holds(requirement: &Value, value: Option<&str>) -> bool {
+pub(crate) fn holds(requirement: &Value, value: Option<&str>) -> bool {
     let values = requirement["values"].as_array().map_or(&[][..], Vec::as_slice);
     let is_in = || values.iter().any(|known| known.as_str() == value);
     let numbers = || {

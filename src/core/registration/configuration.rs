@@ -33,12 +33,13 @@ pub fn ca_bundle(configuration: &Value) -> Option<String> {
     String::from_utf8(STANDARD.decode(first).ok()?).ok()
 }
 
-/// The name of a registered condition whose expression is another one than in `conditions`. A condition under another
-/// name is one of the operator.
-pub fn differing_condition(configuration: &Value, conditions: &[Condition]) -> Option<&'static str> {
+/// The name of a registered condition whose expression is another one than in `conditions`, of a webhook configuration
+/// or a ValidatingAdmissionPolicy. A condition under another name is one of the operator.
+pub fn differing_condition(object: &Value, conditions: &[Condition]) -> Option<&'static str> {
     let registered = |name: &str| {
-        entries(configuration)
-            .flat_map(|(_, entry)| entry["matchConditions"].as_array().into_iter().flatten())
+        let parents = entries(object).map(|(_, entry)| entry).chain([&object["spec"]]);
+        parents
+            .flat_map(|parent| parent["matchConditions"].as_array().into_iter().flatten())
             .find(|registered| registered["name"] == name)
     };
     let differs = |condition: &&Condition| {

@@ -9,6 +9,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DynamicObject, Patch, PatchParams, WatchParams};
+use kube::config::KubeConfigOptions;
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -38,11 +39,22 @@ pub(super) struct Conflict(String);
 
 /// A client with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod.
 pub(super) async fn client() -> anyhow::Result<Client> {
-    let mut config = Config::infer().await.map_err(|error| {
+    let config = Config::infer().await.map_err(|error| {
         anyhow!(
             "no API server is configured: {error}\nhint: run in a pod with a service account, or name a file with `KUBECONFIG`"
         )
     })?;
+    connect(config)
+}
+
+/// A client with a context of the kubeconfig.
+pub(super) async fn client_of(context: &str) -> anyhow::Result<Client> {
+    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+    let config = Config::from_kubeconfig(&options).await;
+    connect(config.with_context(|| format!("the context `{context}` of the kubeconfig cannot be used"))?)
+}
+
+fn connect(mut config: Config) -> anyhow::Result<Client> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = Some(READ_TIMEOUT);
     Client::try_from(config).map_err(|error| anyhow!("the API server cannot be reached: {}", cause(&error)))

@@ -3,11 +3,13 @@
 use anyhow::{Context, anyhow};
 use http_body_util::BodyExt;
 use hyper::{Request, StatusCode, header};
+use kube::Client;
 use kube::client::Body;
 use serde_json::Value;
 use tokio::time::{Duration, timeout};
 
-use super::api::{cause, client};
+use super::api::cause;
+use crate::core::inspection::DryRun;
 
 /// The largest answer that is read. A pod has at most 3 MiB, and admission adds little.
 const MAX_ANSWER: usize = 8 << 20;
@@ -15,18 +17,8 @@ const MAX_ANSWER: usize = 8 << 20;
 /// The time within which the API server has to answer. It waits up to 30 seconds for a webhook.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(35);
 
-/// The outcome of a dry run.
-#[derive(Debug)]
-pub(crate) struct DryRun {
-    /// The pod as it would be stored, or the message of the rejection.
-    pub(crate) result: Result<Value, String>,
-    /// The warnings that the client would see.
-    pub(crate) warnings: Vec<String>,
-}
-
 /// Creates a pod as a dry run: it passes through admission, and is not stored.
-pub(crate) async fn dry_run(namespace: &str, pod: &Value) -> anyhow::Result<DryRun> {
-    let client = client().await?;
+pub(super) async fn dry_run(client: &Client, namespace: &str, pod: &Value) -> anyhow::Result<DryRun> {
     let request = Request::post(format!("/api/v1/namespaces/{namespace}/pods?dryRun=All"))
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(pod.to_string().into_bytes()))?;
@@ -51,7 +43,7 @@ pub(crate) async fn dry_run(namespace: &str, pod: &Value) -> anyhow::Result<DryR
     } else {
         Err(answer["message"].as_str().unwrap_or(head.status.as_str()).to_owned())
     };
-    Ok(DryRun { result, warnings })
+    Ok(DryRun { namespace: namespace.to_owned(), result, warnings })
 }
 
 /// The text of a `Warning` header (RFC 7234): `299 - "text"`, with `\` before quotes and itself.

@@ -52,9 +52,9 @@ pub(super) async fn pods_are_as_without_the_webhook_and_the_reports_as_with_it(c
     assert_eq!(cluster.metric(series).await, before + 1);
 
     let (succeeded, said) = outcome(&mut cluster.program(&["check"])).await;
-    assert!(!succeeded && said.contains("hint: use `--audit` to check what it would do"), "{said}");
+    assert!(!succeeded && said.contains("remedy: use `--audit` to check what it would do"), "{said}");
     let (succeeded, said) = outcome(&mut cluster.program(&["check", "--audit"])).await;
-    assert!(succeeded && said.contains("without it, the pod would be injected by aws-efa@"), "{said}");
+    assert!(succeeded && said.contains("would be injected by aws-efa@"), "{said}");
     tested(cluster).await;
 
     // Neither a missing server nor a missing webhook makes a difference to the pod.

@@ -1,0 +1,202 @@
+//! The examination of an installation: from what was read of a cluster to one line for each check.
+//!
+//! [`crate::shell::cluster`] reads the objects. An object that may not be read costs the lines that need it.
+
+mod namespaces;
+mod pod_security;
+mod probe;
+mod registration;
+mod release;
+mod servers;
+
+use core::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::core::engine::STAMP;
+use crate::core::policy::Policy;
+use crate::core::policy_set::PolicySet;
+
+pub use probe::{DryRun, Probe};
+pub use release::Release;
+
+/// An object or a list; `null` if there is none, a sentence if it cannot be read.
+pub type Read<T = Value> = Result<T, String>;
+
+/// The outcome of a check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Status {
+    Ok,
+    /// Something to know, or a check that cannot be made.
+    Warn,
+    Fail,
+}
+
+/// The line of a check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Line {
+    pub check: &'static str,
+    pub status: Status,
+    pub seen: String,
+    /// Empty if there is nothing to do.
+    pub remedy: String,
+}
+
+/// What was read of a cluster.
+#[derive(Debug)]
+pub struct Facts {
+    /// The version of the API server.
+    pub version: Read,
+    /// The list of all MutatingWebhookConfigurations.
+    pub webhooks: Read,
+    /// The list of the Deployments that may be the servers.
+    pub deployments: Read,
+    /// The list of all namespaces.
+    pub namespaces: Read,
+    /// The list of the EndpointSlices of the Service.
+    pub endpoints: Read,
+    pub certificate: Read<Certificate>,
+    /// The policies of the Deployment, compiled by this version.
+    pub policies: Read<PolicySet>,
+    /// ValidatingAdmissionPolicy and binding of the guard.
+    pub guard: [Read; 2],
+    /// `/readyz?verbose` of a server.
+    pub ready: Read<String>,
+    /// `/policies` of a server.
+    pub in_use: Read,
+    pub dry_run: Read<DryRun>,
+}
+
+/// The serving certificate.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// The Secret that has it.
+    pub secret: String,
+    /// Whether API servers accept it with the registered CAs.
+    pub accepted: Result<(), String>,
+    /// The time of its expiry (RFC 3339).
+    pub expires: String,
+    /// The time until then.
+    pub left: Duration,
+    /// The time for which it is valid in all.
+    pub duration: Duration,
+}
+
+/// Examines an installation: `wanted` is the name of the release or of its objects.
+pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> {
+    let release = Release::find(&facts.webhooks, &facts.deployments, wanted);
+    let seen = Seen { facts, release, probe };
+    let checks: [(&'static str, fn(&Seen<'_>) -> Found); 13] = [
+        ("kubernetes", release::kubernetes),
+        ("release", release::servers),
+        ("version", release::version),
+        ("webhook", registration::webhook),
+        ("endpoints", registration::endpoints),
+        ("certificate", registration::certificate),
+        ("conditions", registration::conditions),
+        ("guard", registration::guard),
+        ("policies", servers::policies),
+        ("servers", servers::state),
+        // The nodes of the cluster come here.
+        ("pod-security", namespaces::pod_security),
+        ("other-webhooks", namespaces::other_webhooks),
+        ("pod", probe::examine),
+    ];
+    let line = |(check, examine): (&'static str, fn(&Seen<'_>) -> Found)| {
+        let (status, seen, remedy) = examine(&seen).unwrap_or_else(|unmade| unmade);
+        Line { check, status, seen, remedy }
+    };
+    checks.map(line).into()
+}
+
+/// What a check examines.
+struct Seen<'f> {
+    facts: &'f Facts,
+    release: Release<'f>,
+    probe: &'f Probe,
+}
+
+/// The outcome of a check, what was seen, and the remedy.
+type Finding = (Status, String, String);
+/// What a check found, or why it cannot be made.
+type Found = Result<Finding, Finding>;
+
+fn ok(seen: impl Into<String>) -> Found {
+    Ok((Status::Ok, seen.into(), String::new()))
+}
+
+fn warn(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
+    Ok((Status::Warn, seen.into(), remedy.into()))
+}
+
+fn fail(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
+    Ok((Status::Fail, seen.into(), remedy.into()))
+}
+
+/// A check without the object that it needs.
+#[allow(clippy::ptr_arg, reason = "for `map_err`")]
+fn unread(error: &String) -> Finding {
+    let right = "grant this right to the user who runs the check; it only reads, and creates nothing";
+    let remedy = if is_forbidden(error) { right } else { "" };
+    (Status::Warn, format!("not checked: {error}"), remedy.to_owned())
+}
+
+/// A check of an object that was not found, which another line reports.
+fn absent(what: &str) -> Finding {
+    unread(&format!("{what} was not found"))
+}
+
+/// Returns whether RBAC is the reason for an error.
+fn is_forbidden(error: &str) -> bool {
+    error.contains(r#"" cannot "#) && error.contains(r#" resource ""#)
+}
+
+impl<'f> Seen<'f> {
+    fn webhook(&self) -> Result<&'f Value, Finding> {
+        self.release.webhook.ok_or_else(|| absent("the webhook"))
+    }
+
+    fn deployment(&self) -> Result<&'f Value, Finding> {
+        self.release.deployment.ok_or_else(|| absent("the Deployment"))
+    }
+
+    fn policies(&self) -> Result<&'f PolicySet, Finding> {
+        let unread = |error: &String| match is_forbidden(error) {
+            true => unread(error),
+            false => absent("a policy that can be loaded"),
+        };
+        self.facts.policies.as_ref().map_err(unread)
+    }
+
+    /// The policies that inject pods in this cluster: where the nodes choose the provider, that of the dry run.
+    fn chosen(&self, policies: &'f PolicySet) -> impl Iterator<Item = &'f Policy> {
+        let pod = self.facts.dry_run.as_ref().ok().and_then(|dry_run| dry_run.result.as_ref().ok());
+        let stamp = pod.map_or("", |pod| text(&pod["metadata"]["annotations"], STAMP));
+        let known = policies.policies().iter().find(|policy| policy.stamp() == stamp);
+        let chooses = policies.several_providers && known.is_some();
+        policies.policies().iter().filter(move |policy| !chooses || policy.stamp() == stamp)
+    }
+}
+
+fn list<'v>(object: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+    object[key].as_array().into_iter().flatten()
+}
+
+fn text<'v>(object: &'v Value, key: &str) -> &'v str {
+    object[key].as_str().unwrap_or_default()
+}
+
+fn name(object: &Value) -> &str {
+    text(&object["metadata"], "name")
+}
+
+/// Names in backticks, the first of many.
+fn names<'n>(names: impl IntoIterator<Item = &'n str>) -> String {
+    const SHOWN: usize = 5;
+    let all: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    let more = all.len().saturating_sub(SHOWN);
+    let shown = all[..all.len() - more].join(", ");
+    if more > 0 { format!("{shown} and {more} more") } else { shown }
+}

@@ -1,0 +1,170 @@
+//! The creation of a pod as a dry run, which passes through registration, Service, certificate and policy.
+
+use serde_json::{Map, Value, json};
+
+use crate::core::admission::{UNCHANGED, WOULD_BE_INJECTED};
+use crate::core::engine::{Outcome, SKIPPED, STAMP};
+use crate::core::policy::{PodContext, Policy};
+use crate::core::policy_set::{PolicySet, mutate};
+use crate::core::validate;
+
+use super::namespaces::{selects, takes};
+use super::{Found, Read, Release, Seen, fail, is_forbidden, list, name, ok, unread};
+
+/// The choices of the user for the pod.
+#[derive(Debug, Clone, Default)]
+pub struct Probe {
+    pub namespace: Option<String>,
+    pub annotations: Vec<(String, String)>,
+    pub gpu_resource: Option<String>,
+    pub node_selector: Vec<(String, String)>,
+    /// The webhook is expected to be in audit mode.
+    pub audit: bool,
+}
+
+/// The outcome of a dry run.
+#[derive(Debug)]
+pub struct DryRun {
+    pub namespace: String,
+    /// The pod as it would be stored, or the message of the rejection.
+    pub result: Result<Value, String>,
+    /// The warnings that the client would see.
+    pub warnings: Vec<String>,
+}
+
+impl Probe {
+    /// The namespace of the pod: without a choice, `default` if the webhook gets its pods, else the first such namespace,
+    /// of those that the first policy takes.
+    pub fn namespace(
+        &self,
+        release: &Release<'_>,
+        namespaces: &Read,
+        policies: &PolicySet,
+    ) -> Option<String> {
+        let (None, Ok(namespaces), Some(webhook)) = (&self.namespace, namespaces, release.webhook) else {
+            return Some(self.namespace.clone().unwrap_or_else(|| "default".to_owned()));
+        };
+        let known = list(namespaces, "items").filter(|one| selects(&webhook["webhooks"][0], one)).map(name);
+        let taken = known.filter(|name| policies.policies().first().is_none_or(|policy| takes(policy, name)));
+        taken.min_by_key(|name| (*name != "default", *name)).map(str::to_owned)
+    }
+
+    /// A pod that one of the policies injects, on a node that it knows, with the choices of the user. `None` if no policy
+    /// injects such a pod.
+    pub fn pod(&self, policies: &PolicySet, namespace: &str) -> Option<Value> {
+        let is_chosen = !self.annotations.is_empty() || self.gpu_resource.is_some();
+        // Where the nodes choose the provider, the pod must not select those of one.
+        let selects_nodes = !is_chosen && !policies.several_providers;
+        let context = PodContext { namespace: Some(namespace.to_owned()), ..PodContext::default() };
+        let is_injected =
+            |pod: &Value| matches!(mutate(policies, pod.clone(), &context).outcome, Outcome::Mutated(_));
+        let mut pods = policies.policies().iter().map(|policy| self.pod_of(policy, selects_nodes));
+        pods.find(|pod| !selects_nodes || is_injected(pod))
+    }
+
+    /// A pod that complies with the restricted Pod Security Standard, so that every namespace admits it.
+    fn pod_of(&self, policy: &Policy, selects_nodes: bool) -> Value {
+        let mut sample = validate::sample(policy);
+        let map = |pairs: &[(String, String)]| -> Map<String, Value> {
+            pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
+        };
+        if !self.annotations.is_empty() {
+            sample["metadata"]["annotations"] = map(&self.annotations).into();
+        }
+        if let Some(resource) = &self.gpu_resource {
+            sample["spec"]["containers"][0]["resources"]["limits"] = json!({resource: "8"});
+        }
+        if !self.node_selector.is_empty() || !selects_nodes {
+            sample["spec"]["nodeSelector"] = map(&self.node_selector).into();
+        }
+        let (metadata, spec) = (&sample["metadata"], &sample["spec"]);
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "generateName": "fabric-injector-check-",
+                "annotations": metadata["annotations"],
+                "labels": metadata["labels"],
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "nodeSelector": spec["nodeSelector"],
+                "automountServiceAccountToken": false,
+                // Without `runAsUser`: OpenShift refuses a user that is not of the namespace.
+                "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+                "containers": [{
+                    "name": "main",
+                    // A dry run pulls no image.
+                    "image": "registry.k8s.io/pause",
+                    "resources": spec["containers"][0]["resources"],
+                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+                }],
+            },
+        })
+    }
+}
+
+pub(super) fn examine(seen: &Seen<'_>) -> Found {
+    let DryRun { namespace, result, warnings } = seen.facts.dry_run.as_ref().map_err(unread)?;
+    let own = warnings.iter().filter(|warning| warning.starts_with("fabric-injector: "));
+    let said: String = own.map(|warning| format!("\n{warning}")).collect();
+    let place = format!("the pod of a dry run in the namespace `{namespace}`");
+    let has_reason = "the warning has the reason";
+    let pod = match result {
+        Ok(pod) => pod,
+        Err(message)
+            if is_forbidden(message) || message == &format!("namespaces \"{namespace}\" not found") =>
+        {
+            return Err(unread(message));
+        }
+        Err(message) => {
+            let remedy = "the message names who rejects it: a failed call of the webhook, Pod Security, a quota, or \
+                          another admission policy";
+            return fail(format!("the API server rejects {place}: {message}{said}"), remedy);
+        }
+    };
+    let stamp = |key: &str| pod["metadata"]["annotations"][key].as_str();
+    let audited = warnings.iter().find_map(|warning| warning.strip_prefix(UNCHANGED));
+    match (stamp(STAMP), audited.map(|audited| audited.strip_prefix(WOULD_BE_INJECTED))) {
+        (None, Some(Some(_))) if !seen.probe.audit => fail(
+            format!("{place} is not injected: the webhook is in audit mode, and changes no pod"),
+            "use `--audit` to check what it would do",
+        ),
+        (None, Some(Some(by))) => {
+            ok(format!("audit mode: without it, {place} would be injected by {by}{said}"))
+        }
+        (Some(by), _) if seen.probe.audit => fail(
+            format!("{place} is injected by {by}: the webhook is not in audit mode"),
+            "set `webhook.mode=audit`, or leave `--audit` out",
+        ),
+        (Some(by), _) => ok(format!("{place} is injected by {by}{said}")),
+        (None, Some(None)) => fail(format!("{place} would not be injected{said}"), has_reason),
+        (None, None) if stamp(SKIPPED).is_some() => {
+            fail(format!("{place} is left alone by the policy{said}"), has_reason)
+        }
+        (None, None) => {
+            let seen_so = format!("{place} is not injected: it has no annotation `{STAMP}`{said}");
+            fail(seen_so, if said.is_empty() { uncalled(seen, namespace) } else { has_reason.to_owned() })
+        }
+    }
+}
+
+/// The known causes for a pod without a trace of the webhook. The API server does not report to a client which webhooks
+/// it called, nor that it ignored a failed call.
+fn uncalled(seen: &Seen<'_>, namespace: &str) -> String {
+    let Some(webhook) = seen.release.webhook else { return "see the line `webhook`".to_owned() };
+    let entry = &webhook["webhooks"][0];
+    let mut namespaces = seen.facts.namespaces.iter().flat_map(|all| list(all, "items"));
+    let excludes = |one: &Value| name(one) == namespace && !selects(entry, one);
+    let unmet = "the pod does not meet the conditions of the webhook, or no policy matches it";
+    if namespaces.any(excludes) {
+        let selector =
+            format!("the `namespaceSelector` of `{}` excludes the namespace `{namespace}`", name(webhook));
+        format!("{selector}: choose another one with `--namespace`")
+    } else if entry["failurePolicy"] == "Ignore" {
+        let ignored = "a failed call was ignored (`failurePolicy: Ignore`)";
+        format!("{ignored}, whose cause is in the lines `endpoints` and `certificate`; or {unmet}")
+    } else {
+        unmet.to_owned()
+    }
+}

@@ -1,0 +1,499 @@
+//! What `check` makes of what it reads: a healthy installation, and each fault in it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fabric_injector::core::engine::{SKIPPED, STAMP};
+use fabric_injector::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Release, Status, inspect};
+use fabric_injector::core::policy::Definition;
+use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::yaml;
+use serde_json::{Value, json};
+
+use crate::helpers::{lab, policy, root, set};
+
+const NAME: &str = "fabric-injector";
+const DAY: Duration = Duration::from_hours(24);
+const FORBIDDEN: &str =
+    r#"things is forbidden: User "jane" cannot list resource "things" in API group "" at the cluster scope"#;
+
+/// An object of the rendered chart.
+fn rendered(kind: &str, name: &str) -> Value {
+    let text = std::fs::read_to_string(root().join("deploy/manifests/fabric-injector.yaml")).unwrap();
+    let mut objects = text.split("\n---\n").filter_map(|text| yaml::read_value(text).unwrap().root);
+    objects.find(|object| object["kind"] == kind && object["metadata"]["name"] == name).unwrap()
+}
+
+fn list(items: &[Value]) -> Value {
+    json!({"items": items})
+}
+
+fn namespace(name: &str, labels: &[(&str, &str)]) -> Value {
+    let mut all = json!({"kubernetes.io/metadata.name": name});
+    for (key, value) in labels {
+        all[key] = json!(value);
+    }
+    json!({"metadata": {"name": name, "labels": all}})
+}
+
+/// A policy that matches the same pods as that of the rendered chart, and takes less time to load.
+fn aws() -> PolicySet {
+    let text = r#"
+apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: aws-efa}
+spec:
+  provider: aws
+  description: For a test
+  gpus:
+    resources:
+      [nvidia.com/gpu, aws.amazon.com/neuron, aws.amazon.com/neurondevice, aws.amazon.com/neuroncore,
+       deviceclass.resource.kubernetes.io/gpu.nvidia.com]
+  match:
+    anyAnnotation:
+      nmp.nvidia.com/enable-multi-node-networking: "true"
+      nhx.nvidia.com/enable-multi-node-networking: "true"
+    exceptAnnotation: {disable-rdma-injection: "true"}
+  parameters:
+    devices:
+      type: integer
+      description: For a test
+      default: 1
+      byNode: {node.kubernetes.io/instance-type: {p5.48xlarge: 4}}
+  rules:
+    - name: a
+      container:
+        resources: {limits: {vpc.amazonaws.com/efa: "${gpus * devices}"}}
+        securityContext: {capabilities: {add: [IPC_LOCK]}}
+        volumeMounts: [{name: efa, mountPath: /opt/efa, readOnly: true}]
+      pod: {spec: {volumes: [{name: efa, hostPath: {path: /opt/efa}}]}}
+"#;
+    set(vec![Definition::read("aws-efa.yaml", text).unwrap()])
+}
+
+fn webhook() -> Value {
+    let mut webhook = rendered("MutatingWebhookConfiguration", NAME);
+    webhook["webhooks"][0]["clientConfig"]["caBundle"] = json!("Y2E=");
+    webhook
+}
+
+/// An installation that is as it should be.
+fn healthy() -> Facts {
+    let mut deployment = rendered("Deployment", NAME);
+    deployment["status"] = json!({"readyReplicas": 2, "updatedReplicas": 2});
+    let policies = aws();
+    let digest = policies.policies()[0].digest().to_owned();
+    let admission_policy = |name: &str| {
+        ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"].map(|kind| Ok(rendered(kind, name)))
+    };
+    Facts {
+        version: Ok(json!({"major": "1", "minor": "33+", "gitVersion": "v1.33.1-eks"})),
+        webhooks: Ok(list(&[webhook()])),
+        deployments: Ok(list(&[deployment])),
+        namespaces: Ok(list(&[namespace("default", &[]), namespace("kube-system", &[])])),
+        endpoints: Ok(list(&[
+            json!({"endpoints": [{"conditions": {"ready": true}}, {"conditions": {"ready": false}}]}),
+        ])),
+        certificate: Ok(Certificate {
+            secret: "fabric-injector-tls".to_owned(),
+            accepted: Ok(()),
+            expires: "2026-12-22T00:00:00Z".to_owned(),
+            left: 29 * DAY,
+            duration: 30 * DAY,
+        }),
+        policies: Ok(policies),
+        guard: admission_policy("fabric-injector-guard"),
+        ready: Ok("[+]certificate: valid\n[+]policies: 1 in use\nready\n".to_owned()),
+        in_use: Ok(json!({"policies": [{"name": "aws-efa", "digest": digest}]})),
+        dry_run: Ok(DryRun {
+            namespace: "default".to_owned(),
+            result: Ok(json!({"metadata": {"annotations": {STAMP: "aws-efa@0"}}})),
+            warnings: Vec::new(),
+        }),
+    }
+}
+
+fn lines(facts: &Facts) -> Vec<Line> {
+    inspect(facts, None, &Probe::default())
+}
+
+/// Makes a fault in a healthy installation, and expects the line of one check to report it. The other lines are those of
+/// a healthy installation, except for `also`.
+#[track_caller]
+fn reported(check: &str, status: Status, wanted: &str, also: &[&str], fault: impl Fn(&mut Facts)) {
+    let mut facts = healthy();
+    fault(&mut facts);
+    let lines = lines(&facts);
+    let line = lines.iter().find(|line| line.check == check).unwrap_or_else(|| panic!("{check}: {lines:?}"));
+    let text = format!("{}\n{}", line.seen, line.remedy);
+    assert!(line.status == status && text.contains(wanted), "{line:?}");
+    let others = lines.iter().filter(|line| line.check != check && !also.contains(&line.check));
+    let others: Vec<&Line> = others.filter(|line| line.status != Status::Ok).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
+/// A change of the webhook configuration.
+fn registered(facts: &mut Facts, pointer: &str, value: Value) {
+    *facts.webhooks.as_mut().unwrap()["items"][0].pointer_mut(pointer).unwrap() = value;
+}
+
+fn dry_run(result: Result<Value, &str>, warnings: &[&str]) -> Result<DryRun, String> {
+    Ok(DryRun {
+        namespace: "default".to_owned(),
+        result: result.map_err(str::to_owned),
+        warnings: warnings.iter().map(|warning| (*warning).to_owned()).collect(),
+    })
+}
+
+#[test]
+fn a_healthy_installation_passes_every_check() {
+    let lines = lines(&healthy());
+    let checks: Vec<&str> = lines.iter().map(|line| line.check).collect();
+    assert_eq!(
+        checks,
+        [
+            "kubernetes",
+            "release",
+            "version",
+            "webhook",
+            "endpoints",
+            "certificate",
+            "conditions",
+            "guard",
+            "policies",
+            "servers",
+            "pod-security",
+            "other-webhooks",
+            "pod",
+        ]
+    );
+    assert!(lines.iter().all(|line| line.status == Status::Ok && line.remedy.is_empty()), "{lines:#?}");
+}
+
+#[test]
+fn faults_of_the_release_are_reported() {
+    use Status::{Fail, Warn};
+    reported("kubernetes", Fail, "upgrade the cluster to 1.30", &[], |facts| {
+        facts.version = Ok(json!({"minor": "29", "gitVersion": "v1.29.0"}));
+    });
+    reported("release", Fail, "0 of 2 replicas", &[], |facts| {
+        facts.deployments.as_mut().unwrap()["items"][0]["status"] = json!({});
+    });
+    reported("release", Warn, "1 of 2 replicas", &[], |facts| {
+        facts.deployments.as_mut().unwrap()["items"][0]["status"]["readyReplicas"] = json!(1);
+    });
+    reported("version", Warn, "version 9.9.9 is installed", &[], |facts| {
+        facts.deployments.as_mut().unwrap()["items"][0]["metadata"]["labels"]["app.kubernetes.io/version"] =
+            json!("9.9.9");
+    });
+    // Without the Deployment, the program does not know where certificate and policies are.
+    reported(
+        "release",
+        Fail,
+        "no Deployment with the label",
+        &["certificate", "policies", "servers"],
+        |facts| {
+            facts.deployments = Ok(list(&[]));
+            facts.certificate = Err("unknown".to_owned());
+        },
+    );
+}
+
+#[test]
+fn faults_of_the_registration_are_reported() {
+    use Status::{Fail, Warn};
+    let dependent = ["endpoints", "certificate", "conditions", "pod-security", "other-webhooks"];
+    reported("webhook", Fail, "no pod is injected", &dependent, |facts| facts.webhooks = Ok(list(&[])));
+    reported("webhook", Fail, "`fabric-injector`, `another` are registered", &["other-webhooks"], |facts| {
+        let mut another = webhook();
+        another["metadata"]["name"] = json!("another");
+        facts.webhooks = Ok(list(&[webhook(), another]));
+    });
+    reported(
+        "endpoints",
+        Fail,
+        "the Service `fabric-injector/fabric-injector` has no ready replica",
+        &[],
+        |facts| {
+            facts.endpoints = Ok(list(&[]));
+        },
+    );
+    reported("certificate", Fail, "`caBundle` of `fabric-injector` is empty", &[], |facts| {
+        registered(facts, "/webhooks/0/clientConfig/caBundle", Value::Null);
+    });
+    reported("certificate", Fail, "with `caBundle` of `fabric-injector`: UnknownIssuer", &[], |facts| {
+        facts.certificate.as_mut().unwrap().accepted = Err("UnknownIssuer".to_owned());
+    });
+    reported("certificate", Warn, "(6 days), which is soon", &[], |facts| {
+        facts.certificate.as_mut().unwrap().left = 6 * DAY;
+    });
+    reported("certificate", Fail, "no object `tls`", &[], |facts| {
+        facts.certificate = Err("there is no object `tls`".to_owned());
+    });
+    reported(
+        "conditions",
+        Fail,
+        "the condition `policy-matches-pod` of `fabric-injector` is not that",
+        &[],
+        |facts| {
+            registered(facts, "/webhooks/0/matchConditions/1/expression", json!("false"));
+        },
+    );
+    reported("conditions", Fail, "has no condition `has-trigger`", &[], |facts| {
+        registered(facts, "/webhooks/0/matchConditions", json!([]));
+    });
+}
+
+#[test]
+fn a_short_validity_is_not_reported_as_soon_as_it_begins() {
+    let mut facts = healthy();
+    let certificate = facts.certificate.as_mut().unwrap();
+    (certificate.left, certificate.duration) = (DAY, 2 * DAY);
+    assert!(lines(&facts).iter().all(|line| line.status == Status::Ok));
+}
+
+#[test]
+fn a_guard_without_effect_is_reported() {
+    use Status::{Fail, Ok as Passed, Warn};
+    reported("guard", Fail, "no ValidatingAdmissionPolicy `fabric-injector-guard`", &[], |facts| {
+        facts.guard[0] = Ok(Value::Null);
+    });
+    reported("guard", Fail, "`fabric-injector-guard` has no binding", &[], |facts| {
+        facts.guard[1] = Ok(Value::Null);
+    });
+    reported("guard", Fail, "is of the policy \"other\"", &[], |facts| {
+        facts.guard[1].as_mut().unwrap()["spec"]["policyName"] = json!("other");
+    });
+    reported("guard", Fail, "the condition `requests-gpus` of `fabric-injector-guard`", &[], |facts| {
+        facts.guard[0].as_mut().unwrap()["spec"]["matchConditions"][2]["expression"] = json!("false");
+    });
+    reported("guard", Warn, "if `guard.enabled` is not `false`, it was deleted", &[], |facts| {
+        facts.guard = [Ok(Value::Null), Ok(Value::Null)];
+    });
+    reported("guard", Passed, "in audit mode", &[], |facts| {
+        facts.guard = [Ok(Value::Null), Ok(Value::Null)];
+        let arguments = &mut facts.deployments.as_mut().unwrap()["items"][0]["spec"]["template"]["spec"]["containers"]
+            [0]["args"];
+        arguments.as_array_mut().unwrap().push(json!("--mode=audit"));
+        arguments.as_array_mut().unwrap().retain(|argument| argument != "--mode=inject");
+    });
+}
+
+#[test]
+fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
+    use Status::{Fail, Warn};
+    let dependent = ["conditions", "guard", "pod-security"];
+    reported("policies", Fail, "cannot be loaded: unknown key", &dependent, |facts| {
+        facts.policies = Err("unknown key".to_owned());
+    });
+    reported("policies", Warn, "a server has `aws-efa@old` in use", &[], |facts| {
+        facts.in_use = Ok(json!({"policies": [{"name": "aws-efa", "digest": "old"}]}));
+    });
+    reported(
+        "servers",
+        Warn,
+        "a server reports\n[!]policies: the last reload failed\n    error: not YAML",
+        &[],
+        |facts| {
+            facts.ready = Ok(
+                "[+]listener: accepting\n[!]policies: the last reload failed\n    error: not YAML\nready\n"
+                    .to_owned(),
+            );
+        },
+    );
+}
+
+#[test]
+fn namespaces_that_refuse_what_a_policy_adds_are_reported() {
+    let level = |level| namespace("jobs", &[("pod-security.kubernetes.io/enforce", level)]);
+    let refused =
+        "refuses what `aws-efa` adds: the capability `IPC_LOCK`, the host path \"/opt/efa\", in `jobs`";
+    for name in ["baseline", "restricted"] {
+        reported("pod-security", Status::Warn, &format!("`{name}` {refused}"), &[], |facts| {
+            facts.namespaces = Ok(list(&[namespace("default", &[]), level(name)]));
+        });
+    }
+    reported("pod-security", Status::Ok, "no namespace", &[], |facts| {
+        // The webhook does not get the pods of `kube-system`.
+        let system = namespace("kube-system", &[("pod-security.kubernetes.io/enforce", "baseline")]);
+        facts.namespaces = Ok(list(&[level("privileged"), system]));
+    });
+    reported("pod-security", Status::Ok, "no namespace", &["policies", "conditions", "guard"], |facts| {
+        let matcher = "anyAnnotation: {lab/fabric: 'true'}\n    namespaces: [research]";
+        let rule = "  rules: [{name: a, container: {securityContext: {capabilities: {add: [IPC_LOCK]}}}}]";
+        facts.policies = Ok(set(vec![policy("lab", matcher, rule)]));
+        facts.namespaces = Ok(list(&[level("baseline")]));
+    });
+}
+
+#[test]
+fn webhooks_that_are_called_later_for_the_same_pods_are_named() {
+    let other = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut entry = json!({
+            "name": "pods.other.io", "namespaceSelector": {},
+            "rules": [{"apiGroups": ["*"], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}],
+        });
+        change(&mut entry);
+        json!({"metadata": {"name": name}, "webhooks": [entry]})
+    };
+    let seen = |other: Value| {
+        let mut facts = healthy();
+        facts.webhooks.as_mut().unwrap()["items"].as_array_mut().unwrap().push(other);
+        lines(&facts).into_iter().find(|line| line.check == "other-webhooks").unwrap()
+    };
+    let later = seen(other("istio", &|_| {}));
+    assert!(later.status == Status::Warn && later.seen.contains("`istio/pods.other.io`"), "{later:?}");
+    let again = seen(other("a", &|entry| entry["reinvocationPolicy"] = json!("IfNeeded")));
+    assert_eq!(again.status, Status::Warn, "{again:?}");
+    let quiet: [&dyn Fn(&mut Value); 4] = [
+        &|entry| entry["rules"][0]["resources"] = json!(["pods/status", "jobs"]),
+        &|entry| entry["rules"][0]["operations"] = json!(["UPDATE"]),
+        &|entry| entry["rules"][0]["apiGroups"] = json!(["apps"]),
+        &|entry| entry["namespaceSelector"] = json!({"matchLabels": {"team": "web"}}),
+    ];
+    assert!(quiet.into_iter().all(|change| seen(other("istio", change)).status == Status::Ok));
+    assert_eq!(seen(other("a", &|_| {})).status, Status::Ok, "it is called before");
+}
+
+#[test]
+fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
+    use Status::{Fail, Ok as Passed, Warn};
+    let plain = || Ok(json!({"metadata": {}}));
+    let as_answered = |check: Status, wanted: &str, result: Result<Value, &str>, warnings: &[&str]| {
+        reported("pod", check, wanted, &[], |facts| facts.dry_run = dry_run(result.clone(), warnings));
+    };
+    as_answered(Fail, "failed calling webhook", Err("failed calling webhook"), &[]);
+    as_answered(Warn, "grant this right", Err(FORBIDDEN), &[]);
+    as_answered(Warn, "not checked: namespaces \"x\" not found", Err("namespaces \"x\" not found"), &[]);
+    as_answered(Fail, "the pod does not meet the conditions", plain(), &[]);
+    as_answered(Fail, "fabric-injector: no GPU", plain(), &["fabric-injector: no GPU", "another"]);
+    as_answered(Fail, "is left alone", Ok(json!({"metadata": {"annotations": {SKIPPED: "aws-efa@0"}}})), &[]);
+    let audited = "fabric-injector: audit mode, the pod is unchanged: it would be injected by aws-efa@0";
+    as_answered(Fail, "use `--audit`", plain(), &[audited]);
+    reported("pod", Fail, "a failed call was ignored", &[], |facts| {
+        facts.dry_run = dry_run(plain(), &[]);
+        registered(facts, "/webhooks/0/failurePolicy", json!("Ignore"));
+    });
+    reported("pod", Fail, "excludes the namespace `default`", &[], |facts| {
+        facts.dry_run = dry_run(plain(), &[]);
+        registered(facts, "/webhooks/0/namespaceSelector", json!({"matchLabels": {"inject": "true"}}));
+    });
+    let expecting = |facts: &Facts| {
+        let lines = inspect(facts, None, &Probe { audit: true, ..Probe::default() });
+        lines.into_iter().find(|line| line.check == "pod").unwrap()
+    };
+    let line = expecting(&healthy());
+    assert!(line.status == Fail && line.seen.contains("not in audit mode"), "{line:?}");
+    let line = expecting(&Facts { dry_run: dry_run(plain(), &[audited]), ..healthy() });
+    assert!(line.status == Passed && line.seen.contains("would be injected by aws-efa@0"), "{line:?}");
+}
+
+#[test]
+fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
+    let cases: [(&dyn Fn(&mut Facts), &[&str]); 8] = [
+        (&|facts| facts.version = Err(FORBIDDEN.to_owned()), &["kubernetes"]),
+        (&|facts| facts.namespaces = Err(FORBIDDEN.to_owned()), &["pod-security", "other-webhooks"]),
+        (&|facts| facts.endpoints = Err(FORBIDDEN.to_owned()), &["endpoints"]),
+        (&|facts| facts.certificate = Err(FORBIDDEN.to_owned()), &["certificate"]),
+        (&|facts| facts.guard[1] = Err(FORBIDDEN.to_owned()), &["guard"]),
+        (&|facts| facts.ready = Err(FORBIDDEN.to_owned()), &["servers"]),
+        (&|facts| facts.in_use = Err(FORBIDDEN.to_owned()), &["policies"]),
+        (
+            &|facts| facts.policies = Err(FORBIDDEN.to_owned()),
+            &["conditions", "guard", "policies", "pod-security"],
+        ),
+    ];
+    for (fault, checks) in cases {
+        let mut facts = healthy();
+        fault(&mut facts);
+        let warned: Vec<Line> = lines(&facts).into_iter().filter(|line| line.status != Status::Ok).collect();
+        let names: Vec<&str> = warned.iter().map(|line| line.check).collect();
+        assert_eq!(names, checks);
+        assert!(warned.iter().all(|line| line.status == Status::Warn), "{warned:?}");
+        assert!(warned.iter().any(|line| line.seen.contains("cannot list resource")), "{warned:?}");
+    }
+    let nothing = lines(&Facts {
+        webhooks: Err(FORBIDDEN.to_owned()),
+        deployments: Err(FORBIDDEN.to_owned()),
+        ..healthy()
+    });
+    assert!(nothing.iter().all(|line| line.status != Status::Fail), "{nothing:#?}");
+}
+
+#[test]
+fn an_installation_is_found_by_the_name_of_its_release_or_of_its_objects() {
+    let facts = healthy();
+    for wanted in [None, Some("fabric-injector")] {
+        let release = Release::find(&facts.webhooks, &facts.deployments, wanted);
+        assert!(release.webhook.is_some() && release.deployment.is_some());
+        assert_eq!((release.name(), release.namespace()), (Some(NAME), Some(NAME)));
+        assert_eq!(release.secret(), Some("fabric-injector-tls"));
+        let values = release.volume("/etc/fabric-injector/values/values.yaml").unwrap();
+        assert_eq!(values["configMap"]["name"], "fabric-injector-values");
+        assert!(release.volume("/etc/fabric-injector/value").is_none());
+    }
+    let none = Release::find(&facts.webhooks, &facts.deployments, Some("other"));
+    assert!(none.webhook.is_none() && none.deployment.is_none() && none.name().is_none());
+}
+
+#[test]
+fn the_pod_is_made_in_a_namespace_whose_pods_the_webhook_gets() {
+    let chosen = |namespaces: &[Value], policies: PolicySet| {
+        let facts = Facts { namespaces: Ok(list(namespaces)), ..healthy() };
+        let release = Release::find(&facts.webhooks, &facts.deployments, None);
+        Probe::default().namespace(&release, &facts.namespaces, &policies)
+    };
+    let some = |name: &str| Some(name.to_owned());
+    let all = ["b", "a", "default", "kube-system"].map(|name| namespace(name, &[]));
+    assert_eq!(chosen(&all, aws()), some("default"));
+    assert_eq!(chosen(&all[..2], aws()), some("a"));
+    assert_eq!(chosen(&all[3..], aws()), None);
+    let matcher = "anyAnnotation: {lab/fabric: 'true'}\n    namespaces: [b]";
+    assert_eq!(
+        chosen(
+            &all,
+            set(vec![policy(
+                "lab",
+                matcher,
+                "  rules: [{name: a, container: {env: [{name: A, value: b}]}}]"
+            )])
+        ),
+        some("b")
+    );
+}
+
+#[test]
+fn the_pod_is_one_that_a_policy_injects_unless_the_user_says_otherwise() {
+    let policies = aws();
+    let pod = |probe: &Probe| probe.pod(&policies, "default").unwrap();
+    let usual = pod(&Probe::default());
+    let limits = &usual["spec"]["containers"][0]["resources"]["limits"];
+    assert_eq!(usual["metadata"]["annotations"].as_object().unwrap().len(), 1);
+    assert_eq!(limits["nvidia.com/gpu"], 8);
+    assert_eq!(usual["spec"]["nodeSelector"], json!({"node.kubernetes.io/instance-type": "p5.48xlarge"}));
+    let pair = |key: &str, value: &str| vec![(key.to_owned(), value.to_owned())];
+    let chosen = pod(&Probe {
+        annotations: pair("a", "b"),
+        gpu_resource: Some("lab/gpu".to_owned()),
+        node_selector: pair("pool", "x"),
+        ..Probe::default()
+    });
+    assert_eq!(chosen["metadata"]["annotations"], json!({"a": "b"}));
+    assert_eq!(chosen["spec"]["nodeSelector"], json!({"pool": "x"}));
+    assert_eq!(chosen["spec"]["containers"][0]["resources"]["limits"], json!({"lab/gpu": "8"}));
+    let annotated = pod(&Probe { annotations: pair("a", "b"), ..Probe::default() });
+    assert_eq!(annotated["spec"]["nodeSelector"], json!({}));
+
+    let rule = "  rules: [{name: a, container: {env: [{name: A, value: b}]}}]";
+    let of = |matcher: &str| Probe::default().pod(&set(vec![policy("lab", matcher, rule)]), "default");
+    let owned = "anyAnnotation: {lab/fabric: 'true'}\n    ownerKinds: [Job]";
+    assert_eq!(of(owned), None, "the pod has no owner");
+    assert_eq!(of("labels: {fabric: 'on'}").unwrap()["metadata"]["labels"], json!({"fabric": "on"}));
+    let several = |name: &str, provider: &str| {
+        let text = lab(name, "anyAnnotation: {lab/fabric: 'true'}", rule);
+        (Definition::read(name, &text.replace("provider: lab", provider)).unwrap(), BTreeMap::new())
+    };
+    let policies =
+        PolicySet::by_nodes(vec![several("a", "provider: a"), several("b", "provider: b")]).unwrap();
+    assert_eq!(Probe::default().pod(&policies, "default").unwrap()["spec"]["nodeSelector"], json!({}));
+}
