@@ -150,15 +150,6 @@ pub(crate) fn texts(node: &Node, what: &str) -> Checked<Vec<String>> {
     all(items(node, what)?.iter().map(|item| text(item, what).map(str::to_owned)))
 }
 
-/// `true` or `false`; a spelling that only one version of YAML reads as a boolean is refused.
-pub(crate) fn boolean(node: &Node, what: &str) -> Result<bool, Diagnostic> {
-    unambiguous(node)?;
-    match &node.content {
-        Content::Scalar { value: Scalar::Bool(value), .. } => Ok(*value),
-        _ => Err(expected(node, &format!("{what} to be `true` or `false`"))),
-    }
-}
-
 /// Fails for a plain scalar that YAML 1.1 and YAML 1.2 read differently.
 ///
 /// A tree has the value and not the spelling, so that the length of the scalar decides: `true` and `false` come from
