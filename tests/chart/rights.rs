@@ -93,10 +93,11 @@ pub(crate) fn a_server_may_write_three_objects_and_read_nodes_and_nothing_else(h
     assert_eq!(without.named("ClusterRole", "fabric-injector").unwrap()["rules"], json!([wanted[0]]));
     let wanted = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
-    assert_eq!(objects.of_kind("ClusterRole").count(), 2);
+    let of_servers = objects.of_kind("ClusterRole").filter(|role| role["metadata"]["annotations"].is_null());
+    assert_eq!(of_servers.count(), 2, "the others are those of `helm test`");
     let wanted = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["fabric-injector-tls"],
         "verbs": ["get", "create", "patch"],
     }]);
-    assert_eq!(objects.the("Role")["rules"], wanted);
+    assert_eq!(objects.named("Role", "fabric-injector").unwrap()["rules"], wanted);
 }
