@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cases::{certificates, enabled, render, with};
 use crate::helm::Helm;
-use crate::objects::{identity, read_objects, selects, strings};
+use crate::objects::{identity, read_objects, selects};
 
 /// What has to be a string is one, also where YAML would read the name as a number.
 pub(crate) fn names_that_look_like_numbers_are_names(helm: &Helm) {
