@@ -19,7 +19,7 @@ pub(crate) use candidates::holds;
 /// The nodes of a cluster at one moment.
 #[derive(Debug, Default)]
 pub struct Nodes {
-    nodes: Vec<Arc<Node>>,
+    list: Vec<Arc<Node>>,
     /// The kinds of nodes that pods fit.
     pub(crate) kinds: Known<Vec<NodeKind>>,
     /// The policies that name the nodes which pods fit.
@@ -109,7 +109,7 @@ impl Texts {
 
 impl FromIterator<Arc<Node>> for Nodes {
     fn from_iter<I: IntoIterator<Item = Arc<Node>>>(nodes: I) -> Self {
-        Self { nodes: nodes.into_iter().collect(), ..Self::default() }
+        Self { list: nodes.into_iter().collect(), ..Self::default() }
     }
 }
 
@@ -131,15 +131,15 @@ impl Nodes {
     }
 
     pub fn len(&self) -> usize {
-        self.nodes.len()
+        self.list.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
+        self.list.is_empty()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Node> {
-        self.nodes.iter().map(Arc::as_ref)
+        self.list.iter().map(Arc::as_ref)
     }
 }
 

@@ -49,7 +49,7 @@ pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> 
     let mut groups: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
     for node in nodes.iter() {
         let gpus =
-            of_policies(node, policies, |policy, name| policy.definition().gpu_resources().contains(name));
+            of_policies(node, policies, |policy, name| policy.definition().gpu_resources().iter().any(|gpu| gpu == name));
         if !gpus.is_empty() {
             let value = |label: &String| Some((label.clone(), node.label(label)?.to_owned()));
             let labels: BTreeMap<String, String> = labels.iter().filter_map(value).collect();
@@ -84,13 +84,13 @@ fn labels(policies: &PolicySet) -> BTreeSet<String> {
 fn of_policies(
     node: &Node,
     policies: &PolicySet,
-    wanted: impl Fn(&Policy, &String) -> bool,
+    wanted: impl Fn(&Policy, &str) -> bool,
 ) -> BTreeMap<String, i64> {
     let resources = node.resources().map(|(name, count)| (name.to_owned(), count));
     resources.filter(|(name, _)| policies.policies().iter().any(|policy| wanted(policy, name))).collect()
 }
 
-fn is_device(policy: &Policy, name: &String) -> bool {
+fn is_device(policy: &Policy, name: &str) -> bool {
     let fabric = &policy.devices().fabric.resources;
     let mut parameters = policy.definition().by_node().filter_map(|known| known.from_nodes.as_ref());
     fabric.iter().any(|pattern| pattern.matches(name))

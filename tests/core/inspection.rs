@@ -191,7 +191,7 @@ fn faults_of_the_release_are_reported() {
         "release",
         Fail,
         "no Deployment with the label",
-        &["certificate", "policies", "servers"],
+        &["version", "certificate", "policies", "servers"],
         |facts| {
             facts.deployments = Ok(list(&[]));
             facts.certificate = Err("unknown".to_owned());
@@ -224,7 +224,7 @@ fn faults_of_the_registration_are_reported() {
     reported("certificate", Fail, "with `caBundle` of `fabric-injector`: UnknownIssuer", &[], |facts| {
         facts.certificate.as_mut().unwrap().accepted = Err("UnknownIssuer".to_owned());
     });
-    reported("certificate", Warn, "(6 days), which is soon", &[], |facts| {
+    reported("certificate", Warn, "(6 days)", &[], |facts| {
         facts.certificate.as_mut().unwrap().left = 6 * DAY;
     });
     reported("certificate", Fail, "no object `tls`", &[], |facts| {
@@ -364,7 +364,8 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     };
     as_answered(Fail, "failed calling webhook", Err("failed calling webhook"), &[]);
     as_answered(Warn, "grant this right", Err(FORBIDDEN), &[]);
-    as_answered(Warn, "not checked: namespaces \"x\" not found", Err("namespaces \"x\" not found"), &[]);
+    let gone = "namespaces \"default\" not found";
+    as_answered(Warn, "not checked: namespaces \"default\" not found", Err(gone), &[]);
     as_answered(Fail, "the pod does not meet the conditions", plain(), &[]);
     as_answered(Fail, "fabric-injector: no GPU", plain(), &["fabric-injector: no GPU", "another"]);
     as_answered(Fail, "is left alone", Ok(json!({"metadata": {"annotations": {SKIPPED: "aws-efa@0"}}})), &[]);

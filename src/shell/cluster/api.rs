@@ -39,19 +39,30 @@ pub(super) struct Conflict(String);
 
 /// A client with the kubeconfig that `KUBECONFIG` names, else with the service account of the pod.
 pub(super) async fn client() -> anyhow::Result<Client> {
-    let config = Config::infer().await.map_err(|error| {
-        anyhow!(
-            "no API server is configured: {error}\nhint: run in a pod with a service account, or name a file with `KUBECONFIG`"
-        )
-    })?;
+    connect(inferred().await?)
+}
+
+/// The same, or one with a context of the kubeconfig, which reports what it meets and tries nothing again.
+pub(super) async fn client_of(context: Option<&str>) -> anyhow::Result<Client> {
+    let mut config = match context {
+        Some(context) => {
+            let options =
+                KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+            let config = Config::from_kubeconfig(&options).await;
+            config.with_context(|| format!("the context `{context}` of the kubeconfig cannot be used"))?
+        }
+        None => inferred().await?,
+    };
+    config.default_retry = false;
     connect(config)
 }
 
-/// A client with a context of the kubeconfig.
-pub(super) async fn client_of(context: &str) -> anyhow::Result<Client> {
-    let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
-    let config = Config::from_kubeconfig(&options).await;
-    connect(config.with_context(|| format!("the context `{context}` of the kubeconfig cannot be used"))?)
+async fn inferred() -> anyhow::Result<Config> {
+    Config::infer().await.map_err(|error| {
+        anyhow!(
+            "no API server is configured: {error}\nhint: run in a pod with a service account, or name a file with `KUBECONFIG`"
+        )
+    })
 }
 
 fn connect(mut config: Config) -> anyhow::Result<Client> {

@@ -18,7 +18,7 @@ use crate::shell::builtin;
 use crate::shell::pem::Validity;
 use crate::shell::policy_sources::RawPolicies;
 
-use super::api::{cause, client, client_of};
+use super::api::{cause, client_of};
 use super::certificate::check;
 use super::dry_run::dry_run;
 
@@ -34,10 +34,7 @@ pub(crate) async fn examine(
     name: Option<&str>,
     probe: &Probe,
 ) -> anyhow::Result<Vec<Line>> {
-    let client = match context {
-        Some(context) => client_of(context).await?,
-        None => client().await?,
-    };
+    let client = client_of(context).await?;
     let version = match text(&client, "/version").await {
         Err((status, message)) if status != FORBIDDEN => bail!("the API server cannot be reached: {message}"),
         _ => get(&client, "/version").await,
