@@ -53,6 +53,7 @@ pub(crate) fn start(count: usize, changes: u32) -> NamedTempFile {
 type Body = StreamBody<stream::BoxStream<'static, Result<Frame<Bytes>, Infallible>>>;
 
 /// A page of the list, or the watch.
+#[allow(clippy::unnecessary_wraps, reason = "a service returns it")]
 fn answer(request: &Request<Incoming>, count: usize, changes: u32) -> Result<Response<Body>, Infallible> {
     let query = request.uri().query().unwrap_or_default();
     let number = |key: &str| {
@@ -113,7 +114,7 @@ fn node(index: usize, turn: usize) -> Value {
             json!({"names": [name], "sizeBytes": 1_000_000 + at})
         })
         .collect();
-    let labels = Map::from_iter(labels);
+    let labels: Map<_, _> = labels.collect();
     let fields: Map<String, Value> = labels.keys().map(|key| (format!("f:{key}"), json!({}))).collect();
     let resources =
         json!({"cpu": "192", "memory": "2000Gi", "nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"});

@@ -48,8 +48,9 @@ pub fn pools(policies: &PolicySet, sources: Sources<'_>, nodes: &Arc<Nodes>) -> 
     let labels = labels(policies);
     let mut groups: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
     for node in nodes.iter() {
-        let gpus =
-            of_policies(node, policies, |policy, name| policy.definition().gpu_resources().iter().any(|gpu| gpu == name));
+        let gpus = of_policies(node, policies, |policy, name| {
+            policy.definition().gpu_resources().iter().any(|gpu| gpu == name)
+        });
         if !gpus.is_empty() {
             let value = |label: &String| Some((label.clone(), node.label(label)?.to_owned()));
             let labels: BTreeMap<String, String> = labels.iter().filter_map(value).collect();

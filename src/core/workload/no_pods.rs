@@ -55,7 +55,7 @@ const ANNOTATED: [(&str, &str, &str); 16] = [
 ];
 const ARGO: &str = "`metadata.annotations` of each of its `templates`";
 const TEKTON: &str = "tekton.dev";
-/// The fields of a TrainJob that change the template of its runtime.
+/// The fields of a `TrainJob` that change the template of its runtime.
 const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
 
 /// Groups whose kinds request GPUs in a form of their own, so that no sign of them is in the document.

@@ -30,7 +30,7 @@ pub(super) struct ClusterArguments {
     /// webhook configuration, with `-tls`]
     #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_SECRET", value_parser = object_name, requires = "manage_webhook", hide_env_values = true)]
     manage_secret: Option<String>,
-    /// The ValidatingWebhookConfiguration of the advice on workloads, whose `caBundle` the server writes, too
+    /// The `ValidatingWebhookConfiguration` of the advice on workloads, whose `caBundle` the server writes, too
     #[arg(long, value_name = "NAME", env = "FABRIC_INJECTOR_MANAGE_ADVICE", value_parser = object_name, requires = "manage_webhook", hide_env_values = true)]
     manage_advice: Option<String>,
     /// The validity of a certificate for `--manage-webhook`; the server renews it after two thirds of that

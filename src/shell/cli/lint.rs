@@ -120,7 +120,7 @@ impl Linted<'_> {
                     match File::open(&file) {
                         Ok(opened) => self.stream(&shown, BufReader::new(opened)),
                         Err(error) => {
-                            self.bad(&shown, 1, "unreadable_file", format!("cannot be read: {error}"))
+                            self.bad(&shown, 1, "unreadable_file", format!("cannot be read: {error}"));
                         }
                     }
                 }

@@ -31,7 +31,7 @@ const START_INTERVAL: Duration = Duration::from_millis(250);
 pub struct Options {
     /// The name of the MutatingWebhookConfiguration.
     pub webhook: String,
-    /// The name of the ValidatingWebhookConfiguration of the advice on workloads, if there is one.
+    /// The name of the `ValidatingWebhookConfiguration` of the advice on workloads, if there is one.
     pub advice: Option<String>,
     /// The name of the Secret, in the namespace of the webhook's Service.
     pub secret: String,

@@ -233,7 +233,9 @@ mod tests {
 
         fn list(&mut self, names: &[&str]) {
             self.apply(Event::Init);
-            names.iter().for_each(|name| self.apply(Event::InitApply(object(name, 8, 1))));
+            for name in names {
+                self.apply(Event::InitApply(object(name, 8, 1)));
+            }
             self.apply(Event::InitDone);
         }
 
@@ -260,6 +262,7 @@ mod tests {
         }
     }
 
+    #[allow(clippy::unnecessary_wraps, reason = "in the form of what is compared")]
     fn used(names: &str) -> Option<String> {
         Some(names.to_owned())
     }
