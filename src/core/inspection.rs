@@ -49,13 +49,13 @@ pub struct Line {
 pub struct Facts {
     /// The version of the API server.
     pub version: Read,
-    /// The list of all MutatingWebhookConfigurations.
+    /// The list of all webhook configurations for mutation.
     pub webhooks: Read,
     /// The list of the Deployments that may be the servers.
     pub deployments: Read,
     /// The list of all namespaces.
     pub namespaces: Read,
-    /// The list of the EndpointSlices of the Service.
+    /// The list of the `EndpointSlices` of the Service.
     pub endpoints: Read,
     pub certificate: Read<Certificate>,
     /// The policies of the Deployment, compiled by this version.
@@ -88,7 +88,7 @@ pub struct Certificate {
 pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> {
     let release = Release::find(&facts.webhooks, &facts.deployments, wanted);
     let seen = Seen { facts, release, probe };
-    let checks: [(&'static str, fn(&Seen<'_>) -> Found); 13] = [
+    let checks: [(&'static str, Check); 13] = [
         ("kubernetes", release::kubernetes),
         ("release", release::servers),
         ("version", release::version),
@@ -104,7 +104,7 @@ pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> 
         ("other-webhooks", namespaces::other_webhooks),
         ("pod", probe::examine),
     ];
-    let line = |(check, examine): (&'static str, fn(&Seen<'_>) -> Found)| {
+    let line = |(check, examine): (&'static str, Check)| {
         let (status, seen, remedy) = examine(&seen).unwrap_or_else(|unmade| unmade);
         Line { check, status, seen, remedy }
     };
@@ -123,16 +123,24 @@ type Finding = (Status, String, String);
 /// What a check found, or why it cannot be made.
 type Found = Result<Finding, Finding>;
 
+/// A check, by what it examines.
+type Check = fn(&Seen<'_>) -> Found;
+
+#[allow(clippy::unnecessary_wraps, reason = "the last value of a check")]
+fn found(status: Status, seen: impl Into<String>, remedy: impl Into<String>) -> Found {
+    Ok((status, seen.into(), remedy.into()))
+}
+
 fn ok(seen: impl Into<String>) -> Found {
-    Ok((Status::Ok, seen.into(), String::new()))
+    found(Status::Ok, seen, "")
 }
 
 fn warn(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
-    Ok((Status::Warn, seen.into(), remedy.into()))
+    found(Status::Warn, seen, remedy)
 }
 
 fn fail(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
-    Ok((Status::Fail, seen.into(), remedy.into()))
+    found(Status::Fail, seen, remedy)
 }
 
 /// A check without the object that it needs.
@@ -163,9 +171,8 @@ impl<'f> Seen<'f> {
     }
 
     fn policies(&self) -> Result<&'f PolicySet, Finding> {
-        let unread = |error: &String| match is_forbidden(error) {
-            true => unread(error),
-            false => absent("a policy that can be loaded"),
+        let unread = |error: &String| {
+            if is_forbidden(error) { unread(error) } else { absent("a policy that can be loaded") }
         };
         self.facts.policies.as_ref().map_err(unread)
     }

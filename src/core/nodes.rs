@@ -5,8 +5,10 @@
 
 mod candidates;
 
-use std::collections::HashSet;
-use std::sync::Arc;
+pub(crate) use candidates::scheduling_of;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, RwLock};
 
 use serde_json::Value;
 
@@ -15,8 +17,54 @@ use crate::core::quantity::Quantity;
 pub(crate) use candidates::holds;
 
 /// The nodes of a cluster at one moment.
-#[derive(Debug, Clone, Default)]
-pub struct Nodes(Vec<Arc<Node>>);
+#[derive(Debug, Default)]
+pub struct Nodes {
+    nodes: Vec<Arc<Node>>,
+    /// The kinds of nodes that pods fit.
+    pub(crate) kinds: Known<Vec<NodeKind>>,
+    /// The policies that name the nodes which pods fit.
+    pub(crate) named: Known<Vec<bool>>,
+}
+
+/// Nodes that are alike in everything that a policy reads of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct NodeKind {
+    /// The labels that the policy reads.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// How many each node has of the first of the policy's GPU resources that it offers.
+    pub(crate) gpus: i64,
+    /// The resources that parameters look for and the devices of the fabric, and how many each node has.
+    pub(crate) resources: BTreeMap<String, i64>,
+}
+
+/// What was found about these nodes, by what decides it. Looking at thousands of nodes takes longer than an injection,
+/// and the pods of a job look for the same ones.
+#[derive(Debug)]
+pub(crate) struct Known<T>(RwLock<HashMap<String, T>>);
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Self(RwLock::default())
+    }
+}
+
+impl<T: Clone> Known<T> {
+    /// The bound on what is kept: the keys come from users.
+    const MOST: usize = 256;
+
+    pub(crate) fn of(&self, key: String, find: impl FnOnce() -> T) -> T {
+        if let Some(known) = self.0.read().ok().and_then(|known| known.get(&key).cloned()) {
+            return known;
+        }
+        let found = find();
+        if let Ok(mut known) = self.0.write()
+            && known.len() < Self::MOST
+        {
+            known.insert(key, found.clone());
+        }
+        found
+    }
+}
 
 /// One node. The texts are shared with other nodes by [`Texts`].
 #[derive(Debug, PartialEq, Eq)]
@@ -61,7 +109,7 @@ impl Texts {
 
 impl FromIterator<Arc<Node>> for Nodes {
     fn from_iter<I: IntoIterator<Item = Arc<Node>>>(nodes: I) -> Self {
-        Self(nodes.into_iter().collect())
+        Self { nodes: nodes.into_iter().collect(), ..Self::default() }
     }
 }
 
@@ -83,15 +131,15 @@ impl Nodes {
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.nodes.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.nodes.is_empty()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Node> {
-        self.0.iter().map(Arc::as_ref)
+        self.nodes.iter().map(Arc::as_ref)
     }
 }
 

@@ -116,7 +116,8 @@ impl RawPolicies {
     ) -> anyhow::Result<Self> {
         let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
         let is_policy = |(name, text): &(String, String)| {
-            (name.ends_with(".yaml") || name.ends_with(".yml")) && Foreign::of(text).is_none()
+            name.rsplit_once('.').is_some_and(|(_, ending)| ["yaml", "yml"].contains(&ending))
+                && Foreign::of(text).is_none()
         };
         raw.policies.extend(folder.into_iter().filter(is_policy));
         Ok(Self { values, ..raw })

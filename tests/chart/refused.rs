@@ -31,9 +31,15 @@ pub(crate) fn exactly_one_provider_may_be_enabled(helm: &Helm) {
         &["`aws`, `gcp` are enabled", "a cluster has one provider", "hint: keep `enabled: true`"],
     );
     let set = "use `--set multinodeNetworking.PROVIDER.enabled=true` with one of `aws`, `azure`, ";
-    refused(helm, &json!({}), &["no provider is enabled", set]);
+    let unwatched = json!({"nodes": {"watch": false}});
+    refused(helm, &unwatched, &["no provider is enabled", "`nodes.watch=true`", set]);
     let all_off = json!({"multinodeNetworking": {"oci": {"enabled": false, "rdmaDevicesPerGPU": 8}}});
-    refused(helm, &all_off, &["no provider is enabled"]);
+    refused(helm, &with(all_off.clone(), &unwatched), &["no provider is enabled"]);
+    // The nodes choose among all policies.
+    for values in [json!({}), all_off] {
+        let text = helm.template(&values).unwrap();
+        assert!(text.contains("--watch-nodes") && !text.contains("--policy="), "{text}");
+    }
     refused(
         helm,
         &enabled("awz"),

@@ -98,5 +98,5 @@ pub(crate) fn a_server_may_write_three_objects_and_read_nodes_and_nothing_else(h
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["fabric-injector-tls"],
         "verbs": ["get", "create", "patch"],
     }]);
-    assert_eq!(objects.the("Role")["rules"], wanted);
+    assert_eq!(objects.named("Role", "fabric-injector").unwrap()["rules"], wanted);
 }

@@ -153,7 +153,7 @@ fn an_overlay_field_that_no_container_has_is_shown() {
 
 #[test]
 fn an_expression_that_is_not_cel_is_shown() {
-    hinted("${devices(gpus, nicsPerGPU)}", "${devices(gpus, }", "}\n          requests").says(&["CEL"]);
+    hinted("${devices(gpus, nicsPerGPU)}", "${devices(gpus, }x", "}x").says(&["CEL"]);
 }
 
 #[test]

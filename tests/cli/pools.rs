@@ -28,8 +28,9 @@ fn nodes(items: &[Value]) -> Run {
 fn a_pool_has_its_devices_its_policy_and_the_parameters_of_its_pods() {
     let cpu = aws("c", "m5.large", &json!({"cpu": "2"}));
     let run = nodes(&[aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(32)), cpu]).exits(0);
-    let lines: Vec<&str> = run.stdout.lines().collect();
-    assert_eq!(lines.len(), 2, "{}", run.stdout);
+    let text = run.text_lossy();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 2, "{text}");
     for part in [
         "p5.48xlarge  2/2",
         "8 nvidia.com/gpu",
@@ -37,7 +38,7 @@ fn a_pool_has_its_devices_its_policy_and_the_parameters_of_its_pods() {
         "aws-efa",
         "efaDevicesPerGPU=4 (nodes)",
     ] {
-        assert!(lines[1].contains(part), "{part}\n{}", run.stdout);
+        assert!(lines[1].contains(part), "{part}\n{text}");
     }
 }
 
@@ -52,7 +53,7 @@ fn each_fault_of_a_pool_is_named() {
     ];
     for (items, code) in cases {
         let run = nodes(&items).exits(1);
-        assert!(run.stdout.contains(&format!("({code})")), "{code}\n{}", run.stdout);
+        assert!(run.text_lossy().contains(&format!("({code})")), "{code}\n{}", run.text_lossy());
     }
 }
 
@@ -60,7 +61,7 @@ fn each_fault_of_a_pool_is_named() {
 fn the_json_has_the_pools_and_their_problems() {
     let items = json!({"kind": "List", "items": [aws("a", "p5.48xlarge", &gpus(16))]}).to_string();
     let run = run(&["nodes", "-f", "-", "-o", "json"], &items).exits(1);
-    let report: Value = serde_json::from_str(&run.stdout).unwrap();
+    let report: Value = serde_json::from_slice(&run.stdout).unwrap();
     let pool = &report["pools"][0];
     assert_eq!((&report["version"], &report["nodes"]), (&json!(1), &json!(1)));
     assert_eq!(pool["devices"], json!({"vpc.amazonaws.com/efa": 16}));

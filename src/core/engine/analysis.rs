@@ -24,7 +24,7 @@ use super::record::{Reason, evaluation_failed};
 
 pub(crate) use containers::DEVICE_CLASS;
 pub(super) use containers::{Container, requests};
-pub(super) use kinds::{candidates, written};
+pub(super) use kinds::written;
 pub(super) use multus::with_networks;
 pub(crate) use nodes::selected as selected_nodes;
 

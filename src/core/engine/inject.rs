@@ -40,7 +40,7 @@ pub(super) fn inject(
         settle(policy, &analysis, pod, of_merge, context, log)?;
     }
     if nodes == Decided::Now {
-        nodes::warn_of_requests(policy, &analysis, pod, context, log);
+        nodes::warn_of_requests(&analysis, pod, log);
     }
     log.drop_reverted(pod);
     let annotations = &pod["metadata"]["annotations"];

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::core::counted;
-use crate::core::policy::node::NodeKind;
-use crate::core::policy::{PodContext, Policy};
+use crate::core::nodes::NodeKind;
 
-use super::analysis::{DEVICE_CLASS, PodAnalysis, candidates, requests, written};
+use super::analysis::{DEVICE_CLASS, PodAnalysis, requests, written};
 use super::record::{ChangeLog, NODES, Reason, STAMP, Warning, WarningKind, keep_nodes};
 
 /// The time at which the nodes decided what a pod gets.
@@ -31,24 +30,14 @@ pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog)
 }
 
 /// Warns about each device of the policy of which the pod requests more than any node has that it fits.
-pub(super) fn warn_of_requests(
-    policy: &Policy,
-    analysis: &PodAnalysis,
-    pod: &Value,
-    context: &PodContext,
-    log: &mut ChangeLog,
-) {
-    let Some(nodes) = &context.nodes else { return };
-    let nodes = candidates(policy.definition(), pod, nodes);
-    // Nodes that the pod fitted before it was injected; what the policy added can exclude them.
-    if nodes.is_empty() {
-        return;
-    }
+pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut ChangeLog) {
     let fabric = &analysis.policy.devices.fabric.resources;
     let requests = requests(pod);
     for (resource, requested) in requests.as_object().into_iter().flatten() {
         let requested = requested.as_i64().unwrap_or(0);
-        let most = nodes.iter().map(|node| node.count(resource)).max().unwrap_or(0);
+        let counts =
+            analysis.nodes.kinds.iter().map(|kind| kind.resources.get(resource).copied().unwrap_or(0));
+        let most = counts.max().unwrap_or(0);
         // A device class is no resource of a node.
         let is_device =
             !resource.starts_with(DEVICE_CLASS) && fabric.iter().any(|name| name.matches(resource));

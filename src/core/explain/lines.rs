@@ -61,7 +61,7 @@ impl<'d> Files<'d> {
     pub(super) fn table(&self, parameter: &str, label: &str, keys: &[String]) -> Option<FileLine> {
         self.find(|root| {
             let parameters = field(field(root, "spec")?, "parameters")?;
-            self.in_tables(field(field(parameters, parameter)?, "byNode")?, label, keys)
+            Self::in_tables(field(field(parameters, parameter)?, "byNode")?, label, keys)
         })
     }
 
@@ -77,12 +77,12 @@ impl<'d> Files<'d> {
         let line = match within {
             Within::Whole => Some(setting.span.line),
             Within::Default => entry(&setting.value, "default").map(|entry| entry.span.line),
-            Within::Table(label, keys) => self.in_tables(&setting.value, label, keys),
+            Within::Table(label, keys) => Self::in_tables(&setting.value, label, keys),
         };
         line.map(|line| FileLine { file: file.to_owned(), line })
     }
 
-    fn in_tables(&self, tables: &Node, label: &str, keys: &[String]) -> Option<usize> {
+    fn in_tables(tables: &Node, label: &str, keys: &[String]) -> Option<usize> {
         let Content::Map(tables) = &tables.content else { return None };
         let table = tables.iter().find(|table| current(&table.key) == label)?;
         let Content::Map(entries) = &table.value.content else { return None };

@@ -15,7 +15,7 @@ use super::{
 /// The remedy for an object that is not as the chart has it.
 const APPLY: &str = "apply the chart or the output of `fabric-injector manifests` again";
 /// The longest time before the expiry of a certificate that is reported.
-const SOON: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+const SOON: Duration = Duration::from_hours(7 * 24);
 
 pub(super) fn webhook(seen: &Seen<'_>) -> Found {
     let all = seen.facts.webhooks.as_ref().map_err(unread)?;

@@ -30,6 +30,13 @@ impl Nodes {
     }
 }
 
+/// The fields of a pod that choose nodes, as a text.
+pub(crate) fn scheduling_of(pod: &Value) -> String {
+    let spec = &pod["spec"];
+    let affinity = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
+    [&spec["nodeName"], &spec["nodeSelector"], affinity, &spec["tolerations"]].map(Value::to_string).join(" ")
+}
+
 /// Returns whether a toleration tolerates a taint.
 fn tolerates(toleration: &Value, taint: &Taint) -> bool {
     let text = |key: &str| toleration[key].as_str().unwrap_or_default();

@@ -2,10 +2,10 @@
 
 use serde_json::{Number, Value};
 
+use crate::core::nodes::NodeKind;
 use crate::core::yaml::Node;
 
 use super::diagnostic::Diagnostic;
-use super::node::NodeKind;
 use super::parameter::{Parameter, ParameterType};
 use super::pattern::Pattern;
 use super::problems::Checked;

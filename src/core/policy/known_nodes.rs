@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::definition::Definition;
-use super::node::{LabelsRead, NodeKind, SelectedLabel, Selection};
+use super::node::{LabelsRead, SelectedLabel, Selection};
 use super::pattern::Pattern;
 use super::setting::Setting;
 use super::table::LabelTable;
+use crate::core::nodes::NodeKind;
 
 /// The labels that a policy reads, and the values of them that its tables know.
 #[derive(Debug)]

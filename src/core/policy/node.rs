@@ -1,10 +1,11 @@
 //! The labels of nodes that a policy reads, and the values of them that a pod selects.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use serde_json::{Map, Value};
 
+use crate::core::nodes::NodeKind;
 use crate::core::schema::Format;
 use crate::core::yaml::{Entry, Node};
 
@@ -90,17 +91,6 @@ impl fmt::Display for SelectedLabel {
             values => write!(f, "`{}: {}`", self.label, values.join(" | ")),
         }
     }
-}
-
-/// Nodes that are alike in everything that a policy reads of them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct NodeKind {
-    /// The labels that the policy reads.
-    pub(crate) labels: BTreeMap<String, String>,
-    /// How many each node has of the first of the policy's GPU resources that it offers.
-    pub(crate) gpus: i64,
-    /// The resources that parameters look for, and how many each node has.
-    pub(crate) resources: BTreeMap<String, i64>,
 }
 
 /// The part of a pod's selection of nodes that a policy reads.

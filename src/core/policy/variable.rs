@@ -13,7 +13,7 @@ use super::phase::{Names, Phase};
 use super::problems::{Checked, all};
 use super::reader;
 
-/// The keys of a variable whose value depends on the nodes, of which it has one.
+/// The keys of a variable whose value depends on the nodes.
 const BY_NODE: [&str; 2] = ["byNode", "fromNodes"];
 
 /// A variable of a policy.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::core::engine::{Reason, STAMP};
-use crate::core::nodes::{Node, Nodes};
+use crate::core::nodes::{Node, Nodes, scheduling_of};
 use crate::core::policy::{PodContext, Policy};
 
 /// The policies among these that are for the nodes which a pod can be scheduled to.
@@ -22,12 +22,8 @@ pub(super) fn for_nodes<'p>(
         return Ok(policies);
     }
     let nodes = context.nodes.as_deref().filter(|nodes| !nodes.is_empty()).ok_or(Reason::NodesUnknown)?;
-    let nodes = fitting(&policies, pod, nodes);
-    let is_named = |policy: &Policy| {
-        let wanted = policy.definition().matcher.nodes.as_ref();
-        wanted.is_some_and(|wanted| nodes.iter().any(|node| wanted.matches(node)))
-    };
-    let named: Vec<bool> = policies.iter().map(|policy| is_named(policy)).collect();
+    let stamps: Vec<&str> = policies.iter().map(|policy| policy.stamp()).collect();
+    let named = nodes.named.of(format!("{stamps:?} {}", scheduling_of(pod)), || named(&policies, pod, nodes));
     let any = named.contains(&true);
     let mut named = named.into_iter();
     policies.retain(|policy| {
@@ -35,6 +31,16 @@ pub(super) fn for_nodes<'p>(
         if any { named } else { policy.definition().matcher.nodes.is_none() }
     });
     Ok(policies)
+}
+
+/// Whether each of the policies names a node that a pod fits.
+fn named(policies: &[&Policy], pod: &Value, nodes: &Nodes) -> Vec<bool> {
+    let nodes = fitting(policies, pod, nodes);
+    let is_named = |policy: &&Policy| {
+        let wanted = policy.definition().matcher.nodes.as_ref();
+        wanted.is_some_and(|wanted| nodes.iter().any(|node| wanted.matches(node)))
+    };
+    policies.iter().map(is_named).collect()
 }
 
 /// The nodes that a pod can be scheduled to and that have GPUs of any policy; if there is none now, all with GPUs, or

@@ -128,7 +128,7 @@ impl Reader<'_> {
         Ok(serde_json::from_value(object["data"].take()).unwrap_or_default())
     }
 
-    /// The policies of the Deployment, from its arguments and ConfigMaps.
+    /// The policies of the Deployment, from its arguments and `ConfigMaps`.
     async fn policies(&self) -> anyhow::Result<PolicySet> {
         let config_map = |path: &str| self.release.volume(path)?["configMap"]["name"].as_str();
         let (mut built_in, mut files, mut values) = (Vec::new(), BTreeMap::new(), None);

@@ -1,9 +1,9 @@
 //! The nodes that a pod can be scheduled to, by what a policy reads of them.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::core::nodes::{Node, Nodes};
-use crate::core::policy::node::{LabelsRead, NodeKind, spellings};
+use crate::core::nodes::{Node, NodeKind, Nodes, scheduling_of};
+use crate::core::policy::node::{LabelsRead, spellings};
 use crate::core::policy::{Definition, Policy, SelectedLabel};
 
 use super::containers::requests;
@@ -50,8 +50,15 @@ pub(in crate::core::engine) fn written(kinds: &[NodeKind]) -> String {
 
 /// The kinds of nodes that a pod can be scheduled to and that have the GPUs which it requests.
 pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes) -> Vec<NodeKind> {
+    let gpus = requested_gpus(policy.definition(), pod);
+    // The pods of a job have the same nodes.
+    let key = format!("{} {gpus:?} {}", policy.stamp(), scheduling_of(pod));
+    nodes.kinds.of(key, || found(policy, pod, &gpus, nodes))
+}
+
+fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeKind> {
     let definition = policy.definition();
-    let candidates = candidates(definition, pod, nodes);
+    let candidates = candidates(definition, pod, gpus, nodes);
     let all;
     let labels: Vec<&str> = match policy.labels() {
         LabelsRead::These(labels) => labels.iter().map(String::as_str).collect(),
@@ -60,9 +67,11 @@ pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes) -> Vec<NodeKind
             all
         }
     };
+    let fabric = &policy.devices().fabric.resources;
     let looked_for = |name: &str| {
         let mut parameters = definition.by_node().filter_map(|one| one.from_nodes.as_ref());
-        parameters.any(|from_nodes| from_nodes.looks_for(name))
+        fabric.iter().any(|pattern| pattern.matches(name))
+            || parameters.any(|from_nodes| from_nodes.looks_for(name))
     };
     let mut found: Vec<Seen<'_>> = Vec::new();
     for node in candidates {
@@ -114,22 +123,20 @@ impl Seen<'_> {
     }
 }
 
+/// How many a pod requests of each of the policy's GPU resources.
+fn requested_gpus(definition: &Definition, pod: &Value) -> Vec<i64> {
+    let requests = requests(pod);
+    definition.gpu_resources().iter().map(|name| requests[name.as_str()].as_i64().unwrap_or(0)).collect()
+}
+
 /// The nodes that a pod can be scheduled to and that have the GPUs which it requests; of a pod without GPUs, those with
 /// any.
-pub(in crate::core::engine) fn candidates<'n>(
-    definition: &Definition,
-    pod: &Value,
-    nodes: &'n Nodes,
-) -> Vec<&'n Node> {
-    let requests = requests(pod);
-    let none = Map::new();
-    let requests = requests.as_object().unwrap_or(&none);
-    let gpus = definition.gpu_resources();
-    let requested = |name: &String| requests.get(name).and_then(Value::as_i64).unwrap_or(0);
+fn candidates<'n>(definition: &Definition, pod: &Value, gpus: &[i64], nodes: &'n Nodes) -> Vec<&'n Node> {
+    let names = definition.gpu_resources();
     let mut candidates = nodes.candidates(pod);
     candidates.retain(|node| {
-        gpus.iter().any(|name| node.count(name) > 0)
-            && gpus.iter().all(|name| node.count(name) >= requested(name))
+        names.iter().any(|name| node.count(name) > 0)
+            && names.iter().zip(gpus).all(|(name, requested)| node.count(name) >= *requested)
     });
     candidates
 }
