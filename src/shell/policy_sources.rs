@@ -115,8 +115,15 @@ impl RawPolicies {
         values: Option<(String, String)>,
     ) -> anyhow::Result<Self> {
         let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
+<<<<<<< HEAD
         let is_policy =
             |(name, text): &(String, String)| is_yaml(Path::new(name)) && Foreign::of(text).is_none();
+=======
+        let is_policy = |(name, text): &(String, String)| {
+            name.rsplit_once('.').is_some_and(|(_, ending)| ["yaml", "yml"].contains(&ending))
+                && Foreign::of(text).is_none()
+        };
+>>>>>>> check
         raw.policies.extend(folder.into_iter().filter(is_policy));
         Ok(Self { values, ..raw })
     }

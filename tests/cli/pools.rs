@@ -21,7 +21,8 @@ fn gpus(efa: u8) -> Value {
 }
 
 fn nodes(items: &[Value]) -> Run {
-    run(&["nodes", "-f", "-"], &json!({"kind": "List", "items": items}).to_string())
+    let list = json!({"kind": "List", "items": items});
+    run(&["nodes", "-f", "-"], &list.to_string())
 }
 
 #[test]

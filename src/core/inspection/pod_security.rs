@@ -13,7 +13,11 @@ const CAPABILITIES: &str = "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MK
 const SYSCTLS: &str = "kernel.shm_rmid_forced net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports \
      net.ipv4.ip_unprivileged_port_start net.ipv4.ping_group_range net.ipv4.tcp_fin_timeout net.ipv4.tcp_keepalive_intvl \
      net.ipv4.tcp_keepalive_probes net.ipv4.tcp_keepalive_time net.ipv4.tcp_rmem net.ipv4.tcp_syncookies net.ipv4.tcp_wmem";
+<<<<<<< HEAD
 /// The types of `SELinux` that `baseline` allows.
+=======
+/// The types in `seLinuxOptions` that `baseline` allows.
+>>>>>>> check
 const SE_LINUX: &str = "container_engine_t container_init_t container_kvm_t container_t";
 /// The sources of volumes that `restricted` allows.
 const VOLUMES: &str = "configMap csi downwardAPI emptyDir ephemeral persistentVolumeClaim projected secret";
@@ -77,8 +81,12 @@ fn of_context(context: &Value, restricted: bool, found: &mut BTreeSet<String>) {
 mod tests {
     use super::*;
 
+<<<<<<< HEAD
     #[allow(clippy::needless_pass_by_value, reason = "pods are written where they are used")]
     fn found(level: &str, spec: Value) -> Vec<String> {
+=======
+    fn found(level: &str, spec: &Value) -> Vec<String> {
+>>>>>>> check
         forbidden(level, &json!({"spec": spec})).into_iter().collect()
     }
 
@@ -87,7 +95,7 @@ mod tests {
         let context = json!({"sysctls": [{"name": "net.core.rmem_max"}, {"name": "net.ipv4.tcp_rmem"}],
             "seLinuxOptions": {"level": "s0", "type": "container_t", "user": "root"}});
         assert_eq!(
-            found("baseline", json!({"securityContext": context})),
+            found("baseline", &json!({"securityContext": context})),
             ["`seLinuxOptions.user: \"root\"`", "the sysctl `net.core.rmem_max`"]
         );
         let spec = json!({
@@ -103,14 +111,14 @@ mod tests {
             "the capability `IPC_LOCK`",
             "the host path \"/sys\"",
         ];
-        assert_eq!(found("baseline", spec.clone()), baseline);
+        assert_eq!(found("baseline", &spec), baseline);
         let more = ["a volume of the type `nfs`", "the capability `KILL`", "`runAsUser: 0`"];
-        let restricted = found("restricted", spec);
+        let restricted = found("restricted", &spec);
         for value in baseline.iter().chain(&more) {
             assert!(restricted.iter().any(|found| found == value), "{value}: {restricted:?}");
         }
         assert_eq!(restricted.len(), baseline.len() + more.len());
         let context = json!({"capabilities": {"add": ["NET_BIND_SERVICE"]}});
-        assert!(found("restricted", json!({"containers": [{"securityContext": context}]})).is_empty());
+        assert!(found("restricted", &json!({"containers": [{"securityContext": context}]})).is_empty());
     }
 }
