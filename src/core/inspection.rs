@@ -49,11 +49,7 @@ pub struct Line {
 pub struct Facts {
     /// The version of the API server.
     pub version: Read,
-<<<<<<< HEAD
-    /// The list of all `MutatingWebhookConfigurations`.
-=======
     /// The list of all webhook configurations for mutation.
->>>>>>> check
     pub webhooks: Read,
     /// The list of the Deployments that may be the servers.
     pub deployments: Read,
@@ -92,11 +88,7 @@ pub struct Certificate {
 pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> {
     let release = Release::find(&facts.webhooks, &facts.deployments, wanted);
     let seen = Seen { facts, release, probe };
-<<<<<<< HEAD
-    let checks: [(&'static str, Examine); 13] = [
-=======
     let checks: [(&'static str, Check); 13] = [
->>>>>>> check
         ("kubernetes", release::kubernetes),
         ("release", release::servers),
         ("version", release::version),
@@ -112,11 +104,7 @@ pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> 
         ("other-webhooks", namespaces::other_webhooks),
         ("pod", probe::examine),
     ];
-<<<<<<< HEAD
-    let line = |(check, examine): (&'static str, Examine)| {
-=======
     let line = |(check, examine): (&'static str, Check)| {
->>>>>>> check
         let (status, seen, remedy) = examine(&seen).unwrap_or_else(|unmade| unmade);
         Line { check, status, seen, remedy }
     };
@@ -134,11 +122,7 @@ struct Seen<'f> {
 type Finding = (Status, String, String);
 /// What a check found, or why it cannot be made.
 type Found = Result<Finding, Finding>;
-type Examine = fn(&Seen<'_>) -> Found;
 
-<<<<<<< HEAD
-#[allow(clippy::unnecessary_wraps, reason = "a check returns it")]
-=======
 /// A check, by what it examines.
 type Check = fn(&Seen<'_>) -> Found;
 
@@ -147,17 +131,14 @@ fn found(status: Status, seen: impl Into<String>, remedy: impl Into<String>) -> 
     Ok((status, seen.into(), remedy.into()))
 }
 
->>>>>>> check
 fn ok(seen: impl Into<String>) -> Found {
     found(Status::Ok, seen, "")
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "a check returns it")]
 fn warn(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
     found(Status::Warn, seen, remedy)
 }
 
-#[allow(clippy::unnecessary_wraps, reason = "a check returns it")]
 fn fail(seen: impl Into<String>, remedy: impl Into<String>) -> Found {
     found(Status::Fail, seen, remedy)
 }

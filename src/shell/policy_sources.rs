@@ -115,15 +115,10 @@ impl RawPolicies {
         values: Option<(String, String)>,
     ) -> anyhow::Result<Self> {
         let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
-<<<<<<< HEAD
-        let is_policy =
-            |(name, text): &(String, String)| is_yaml(Path::new(name)) && Foreign::of(text).is_none();
-=======
         let is_policy = |(name, text): &(String, String)| {
             name.rsplit_once('.').is_some_and(|(_, ending)| ["yaml", "yml"].contains(&ending))
                 && Foreign::of(text).is_none()
         };
->>>>>>> check
         raw.policies.extend(folder.into_iter().filter(is_policy));
         Ok(Self { values, ..raw })
     }
@@ -328,17 +323,14 @@ pub(crate) fn notes(verb: &str, others: &[(String, Foreign)]) -> Vec<String> {
     notes
 }
 
-fn is_yaml(path: &Path) -> bool {
-    path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml")
-}
-
 /// The policy files of a directory, sorted by name, without hidden ones: a mounted ConfigMap has two.
 pub(crate) fn policy_files(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path: PathBuf = entry?.path();
         let hidden = path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'));
-        if !hidden && is_yaml(&path) {
+        let is_yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
+        if !hidden && is_yaml {
             files.push(path.to_string_lossy().into_owned());
         }
     }

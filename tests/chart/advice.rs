@@ -32,8 +32,7 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
         json!({"metadata": {}, "spec": {"headGroupSpec": {"template": template("h")}, "workerGroupSpecs": [group]}})
     };
     let cron = |image: &str, replicas: u8| json!({"metadata": {}, "spec": {"suspend": replicas > 1, "jobTemplate": {"spec": {"template": template(image)}}}});
-    let workloads: [&dyn Fn(&str, u8) -> Value; 3] = [&job, &ray, &cron];
-    for workload in workloads {
+    for workload in [&job as &dyn Fn(&str, u8) -> Value, &ray, &cron] {
         assert!(is_sent(conditions, None, &workload("a", 1)));
         assert!(is_sent(conditions, Some(&workload("a", 1)), &workload("b", 1)));
         assert!(!is_sent(conditions, Some(&workload("a", 1)), &workload("a", 2)));
@@ -65,9 +64,9 @@ pub(crate) fn events_need_a_role_and_the_api_and_no_dry_run(helm: &Helm) {
             assert_eq!(role.is_some(), on);
             assert_eq!(objects.named("ClusterRoleBinding", "fabric-injector-events").is_some(), on);
             if let Some(role) = role {
-                let rule =
+                let create =
                     json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]});
-                assert_eq!(role["rules"], json!([rule]));
+                assert_eq!(role["rules"], json!([create]));
                 assert_eq!(objects.pod()["spec"]["automountServiceAccountToken"], true);
                 assert_eq!(objects.the("NetworkPolicy")["spec"]["egress"].as_array().unwrap().len(), 2);
             }

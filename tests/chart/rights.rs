@@ -47,9 +47,9 @@ fn harmless(owner: &Value, rule: &Value) {
 }
 
 /// The test creates pods in its own namespace, and only reads everything else; what is secret by its name.
-fn of_test(values: &Value, role: &Value, rule: &Value) {
+fn of_test(values: &Value, role: &Value, granted: &Value) {
     let place = identity(role);
-    let (verbs, resources) = (strings(&rule["verbs"]), strings(&rule["resources"]));
+    let (verbs, resources) = (strings(&granted["verbs"]), strings(&granted["resources"]));
     if resources == ["pods"] {
         let namespace = values["test"]["namespace"].as_str().unwrap_or("default");
         assert!(verbs == ["create"] && role["metadata"]["namespace"] == namespace, "{place}");
@@ -57,7 +57,7 @@ fn of_test(values: &Value, role: &Value, rule: &Value) {
     }
     assert!(!resources.contains(&"*") && verbs.iter().all(|verb| ["get", "list"].contains(verb)), "{place}");
     if ["secrets", "configmaps", "services/proxy"].iter().any(|name| resources.contains(name)) {
-        let names = rule["resourceNames"].as_array().map_or(0, Vec::len);
+        let names = granted["resourceNames"].as_array().map_or(0, Vec::len);
         assert!(verbs == ["get"] && names > 0 && role["kind"] == "Role", "{place}");
     }
 }

@@ -21,8 +21,7 @@ fn gpus(efa: u8) -> Value {
 }
 
 fn nodes(items: &[Value]) -> Run {
-    let list = json!({"kind": "List", "items": items});
-    run(&["nodes", "-f", "-"], &list.to_string())
+    run(&["nodes", "-f", "-"], json!({"kind": "List", "items": items}).to_string())
 }
 
 #[test]

@@ -13,11 +13,7 @@ const CAPABILITIES: &str = "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MK
 const SYSCTLS: &str = "kernel.shm_rmid_forced net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports \
      net.ipv4.ip_unprivileged_port_start net.ipv4.ping_group_range net.ipv4.tcp_fin_timeout net.ipv4.tcp_keepalive_intvl \
      net.ipv4.tcp_keepalive_probes net.ipv4.tcp_keepalive_time net.ipv4.tcp_rmem net.ipv4.tcp_syncookies net.ipv4.tcp_wmem";
-<<<<<<< HEAD
-/// The types of `SELinux` that `baseline` allows.
-=======
 /// The types in `seLinuxOptions` that `baseline` allows.
->>>>>>> check
 const SE_LINUX: &str = "container_engine_t container_init_t container_kvm_t container_t";
 /// The sources of volumes that `restricted` allows.
 const VOLUMES: &str = "configMap csi downwardAPI emptyDir ephemeral persistentVolumeClaim projected secret";
@@ -81,12 +77,7 @@ fn of_context(context: &Value, restricted: bool, found: &mut BTreeSet<String>) {
 mod tests {
     use super::*;
 
-<<<<<<< HEAD
-    #[allow(clippy::needless_pass_by_value, reason = "pods are written where they are used")]
-    fn found(level: &str, spec: Value) -> Vec<String> {
-=======
     fn found(level: &str, spec: &Value) -> Vec<String> {
->>>>>>> check
         forbidden(level, &json!({"spec": spec})).into_iter().collect()
     }
 

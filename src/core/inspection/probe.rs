@@ -107,11 +107,7 @@ impl Probe {
 pub(super) fn examine(seen: &Seen<'_>) -> Found {
     let DryRun { namespace, result, warnings } = seen.facts.dry_run.as_ref().map_err(unread)?;
     let own = warnings.iter().filter(|warning| warning.starts_with("fabric-injector: "));
-<<<<<<< HEAD
-    let said = own.fold(String::new(), |said, warning| said + "\n" + warning);
-=======
     let said = own.fold(String::new(), |all, warning| all + "\n" + warning);
->>>>>>> check
     let place = format!("the pod of a dry run in the namespace `{namespace}`");
     let has_reason = "the warning has the reason";
     let pod = match result {

@@ -89,11 +89,11 @@ pub(super) async fn kubectl_apply_prints_the_advice(cluster: &Cluster) {
     let (said, _) = applied(cluster, &scaled).await;
     assert!(said.contains("configured") && !said.contains("Warning"), "{said}");
     // A controller makes what is owned, here and for the ReplicaSets of Deployments.
-    let owner =
+    let set_now =
         cluster.api.get(&format!("/apis/apps/v1/namespaces/{namespace}/statefulsets/serve")).await.ok();
     let mut owned = misplaced(&namespace, "owned");
     owned["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "serve",
-        "uid": owner["metadata"]["uid"], "controller": true}]);
+        "uid": set_now["metadata"]["uid"], "controller": true}]);
     let (said, _) = applied(cluster, &owned).await;
     assert!(!said.contains("Warning"), "{said}");
     assert_eq!(reviews(cluster).await, before, "none of these was sent to a server");
