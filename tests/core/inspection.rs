@@ -137,6 +137,7 @@ fn registered(facts: &mut Facts, pointer: &str, value: Value) {
     *facts.webhooks.as_mut().unwrap()["items"][0].pointer_mut(pointer).unwrap() = value;
 }
 
+#[allow(clippy::unnecessary_wraps, reason = "in the form of the facts")]
 fn dry_run(result: Result<Value, &str>, warnings: &[&str]) -> Result<DryRun, String> {
     Ok(DryRun {
         namespace: "default".to_owned(),
@@ -389,9 +390,12 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     assert!(line.status == Passed && line.seen.contains("would be injected by aws-efa@0"), "{line:?}");
 }
 
+/// A change of the facts.
+type Change<'c> = &'c dyn Fn(&mut Facts);
+
 #[test]
 fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
-    let cases: [(&dyn Fn(&mut Facts), &[&str]); 8] = [
+    let cases: [(Change<'_>, &[&str]); 8] = [
         (&|facts| facts.version = Err(FORBIDDEN.to_owned()), &["kubernetes"]),
         (&|facts| facts.namespaces = Err(FORBIDDEN.to_owned()), &["pod-security", "other-webhooks"]),
         (&|facts| facts.endpoints = Err(FORBIDDEN.to_owned()), &["endpoints"]),
