@@ -191,6 +191,11 @@ impl PolicySet {
         !self.others.is_empty() || self.sought.iter().any(|finder| finder.find(json.as_bytes()).is_some())
     }
 
+    /// Returns whether the nodes choose the provider for a pod.
+    pub fn needs_nodes(&self) -> bool {
+        self.several_providers
+    }
+
     pub fn policies(&self) -> &[Policy] {
         &self.policies
     }

@@ -36,6 +36,11 @@ fn policy_around(example: &str) -> String {
             let rule = "  rules: [{name: example, container: {env: [{name: A, value: b}]}}]\n";
             return POLICY.split_once("  match:\n").unwrap().0.to_owned() + &indented(example, 2) + rule;
         }
+        "parameters" => {
+            let (head, rest) = POLICY.split_once("  parameters:\n").unwrap();
+            let rules = rest.split_once("  rules:\n").unwrap().1.replace("FABRIC", "EXAMPLE");
+            return format!("{head}{}  rules:\n{rules}", indented(example, 2));
+        }
         "rules" => return POLICY.split_once("  rules:\n").unwrap().0.to_owned() + &indented(example, 2),
         "variables" | "settings" => {
             let example = example.replace("${profileName}", "h100").replace("profileName", "'h100'");

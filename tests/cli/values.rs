@@ -203,7 +203,7 @@ fn a_table_of_the_values_precedes_that_of_the_policy() {
         (format!("pool: a, {TYPE}: p5.48xlarge"), format!("pool: b, {TYPE}: ml.p5.48xlarge"));
     assert_eq!(efa(&with_setting("{pool: {a: 2}}", &[], &on(&known))), "16");
     assert_eq!(efa(&with_setting("{pool: {a: 2}}", &[], &on(&other))), "32");
-    let table = format!("{{{TYPE}: {{ml.p5.48xlarge: 3}}, pool: {{a: 2}}}}");
+    let table = format!("{{{TYPE}: {{p5.48xlarge: 3}}, pool: {{a: 2}}}}");
     assert_eq!(efa(&with_setting(&table, &[], &on(&known))), "24");
     assert_eq!(efa(&with_setting(&table, &["--set", "efaDevicesPerGPU=1"], &on(&known))), "8");
 }

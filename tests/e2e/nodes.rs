@@ -65,12 +65,24 @@ pub(crate) async fn create(api: &Api) {
 
 /// Makes a node with a label and extended resources. It is ready for pods after the next heartbeat.
 pub(crate) async fn add(api: &Api, name: &str, label: (&str, &str), devices: &[(&str, u32)]) {
+    add_of(api, name, None, label, devices).await;
+}
+
+/// The same with `spec.providerID`.
+pub(crate) async fn add_of(
+    api: &Api,
+    name: &str,
+    provider_id: Option<&str>,
+    label: (&str, &str),
+    devices: &[(&str, u32)],
+) {
     let labels = json!({
         "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
         label.0: label.1,
     });
     let metadata = json!({"name": name, "labels": labels});
-    api.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata})).await.ok();
+    let spec = json!({"providerID": provider_id});
+    api.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})).await.ok();
     let mut resources = json!({
         "cpu": "192", "memory": "2000Gi", "ephemeral-storage": "1000Gi", "hugepages-2Mi": "20Gi", "pods": "250",
     });

@@ -129,8 +129,8 @@ async fn warnings_are_given_where_no_rule_applies_and_the_reason_is_true() {
 #[tokio::test]
 async fn a_policy_refuses_with_its_own_code_and_message() {
     let refusals = "  warnings:\n    - code: half_a_node\n      action: refuse\n      when: ${totalGpus == 4}\n      \
-                    message: 'ask for 8 GPUs, not ${totalGpus}'\n  rules:\n";
-    let server = Server::serving(&[&lab_with("  rules:\n", refusals)]);
+                    message: 'ask for 8 GPUs, not ${totalGpus}'\n";
+    let server = Server::serving(&[&lab_with("  warnings:\n", refusals)]);
     let before = server.scrape();
     assert_eq!(before.value(&reviews("lab", "refused", "half_a_node")), 0);
     let pod = pod_with("/spec/containers/0/resources", json!({"limits": {"nvidia.com/gpu": 4}}));

@@ -1,5 +1,7 @@
 //! The choice of the provider for a pod, if policies of several providers are in use: the nodes tell.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::core::engine::{Reason, STAMP};
@@ -30,6 +32,13 @@ pub(super) fn for_nodes<'p>(
         let named = named.next().unwrap_or_default();
         if any { named } else { policy.definition().matcher.nodes.is_none() }
     });
+    let providers: BTreeSet<&str> =
+        policies.iter().map(|policy| policy.definition().provider.as_str()).collect();
+    if any && providers.len() > 1 {
+        return Err(Reason::SeveralProviders {
+            providers: providers.into_iter().map(str::to_owned).collect(),
+        });
+    }
     Ok(policies)
 }
 

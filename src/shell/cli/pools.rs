@@ -1,7 +1,9 @@
 //! `fabric-injector nodes`: the pools of a cluster, and what pods get on them.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, ValueEnum};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::core::explain::{SourceKind, Sources};
 use crate::core::pools::{Pool, pools};
@@ -83,7 +85,7 @@ fn text(pools: &[Pool]) -> String {
 }
 
 fn row(pool: &Pool) -> [String; 6] {
-    let counts = |counts: &std::collections::BTreeMap<String, i64>| {
+    let counts = |counts: &BTreeMap<String, i64>| {
         counts.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join(", ")
     };
     let parameters = pool.parameters.iter().map(|parameter| {
@@ -92,8 +94,9 @@ fn row(pool: &Pool) -> [String; 6] {
             _ => "table",
         };
         let value = match &parameter.value.value {
-            serde_json::Value::String(text) => text.clone(),
-            other => other.to_string(),
+            Value::String(text) => text.clone(),
+            // A whole number of the type `number`.
+            other => other.to_string().trim_end_matches(".0").to_owned(),
         };
         format!("{}={value} ({source})", parameter.value.name)
     });

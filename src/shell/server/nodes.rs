@@ -1,8 +1,9 @@
-//! The nodes that reviews use, and what the server reports about them. They never affect readiness: a pod is injected
-//! without them, too.
+//! The nodes that reviews use, and what the server reports about them. They affect readiness only before the first list,
+//! if they choose the provider: otherwise a pod is injected without them, too.
 
 use std::sync::Arc;
 
+use crate::core::policy_set::PolicySet;
 use crate::shell::cluster::{NodeWatch, STALE_FOR, WatchState, Watched};
 
 use super::state::State;
@@ -25,12 +26,21 @@ pub(super) async fn run(watch: NodeWatch, state: Arc<State>) {
     watch.run(publish).await;
 }
 
-/// The lines about the nodes in `/readyz?verbose`; none if they are not watched.
-pub(super) fn lines(watched: &Watched) -> String {
+/// Returns whether the nodes are known as far as the policies need them. Without the permission to read them, a server is
+/// ready, and skips the pods with a reason.
+pub(super) fn are_known(watched: &Watched, policies: &PolicySet) -> bool {
+    !policies.needs_nodes() || watched.state != WatchState::Starting
+}
+
+/// The lines about the nodes in `/readyz?verbose`; none if they are not watched. `known` is the result of
+/// [`are_known`].
+pub(super) fn lines(watched: &Watched, known: bool) -> String {
     let nodes = watched.count();
     let (mark, detail) = match watched.state {
         WatchState::Off => return String::new(),
-        WatchState::Starting => ("[+]", "none in use before the first list has ended".to_owned()),
+        WatchState::Starting => {
+            (if known { "[+]" } else { "[-]" }, "none in use before the first list has ended".to_owned())
+        }
         WatchState::Watching => ("[+]", format!("{nodes} in use")),
         WatchState::Stale => {
             let time = humantime::format_duration(STALE_FOR);

@@ -116,7 +116,11 @@ pub(super) async fn servers_know_the_nodes_as_long_as_they_may_read_them(cluster
 /// A server of the test's own, which watches the nodes of this API server.
 fn serve(apiserver: &Beside, log: &Path) -> Process {
     let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
-    command.env_clear().env("KUBECONFIG", &apiserver.kubeconfig).args(["serve", "--watch-nodes"]);
+    command.env_clear().env("KUBECONFIG", &apiserver.kubeconfig).args([
+        "serve",
+        "--policy=aws-efa",
+        "--watch-nodes",
+    ]);
     command.args(["--listen", "127.0.0.1:18443", "--admin-listen", &format!("127.0.0.1:{ADMIN_PORT}")]);
     Process::start(&mut command, log)
 }
@@ -147,4 +151,49 @@ pub(super) async fn a_lost_watch_keeps_the_nodes_and_recovers(cluster: &Cluster)
     assert_eq!(states, ["starting", "watching", "stale", "watching"], "{log}");
     let targets: BTreeSet<&str> = ["kube_runtime", "kube_client"].into();
     assert!(!targets.iter().any(|target| log.contains(target)), "{log}");
+}
+
+/// A dry run of a pod with 8 GPUs for a pool, or for any.
+async fn tried(cluster: &Cluster, pool: Option<&str>) -> (Value, Vec<String>) {
+    let mut pod = watched();
+    pod["spec"]["nodeSelector"] = json!(pool.map(|pool| json!({"pool": pool})));
+    let mut reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
+    let warnings = std::mem::take(&mut reply.warnings);
+    (reply.ok(), warnings)
+}
+
+pub(super) async fn without_a_provider_the_nodes_choose_the_policy(cluster: &Cluster) {
+    cluster.ensure(&json!({"server": {"log": "debug"}})).await;
+    let azure = "azure:///subscriptions/a/resourceGroups/b/providers/Microsoft.Compute/virtualMachines/c";
+    let pools = [
+        ("lab-aws", Some("aws:///us-east-1a/i-1"), "vpc.amazonaws.com/efa", 32, "aws-efa@", "32"),
+        ("lab-azure", Some(azure), "rdma/ib", 8, "azure-infiniband@", "8"),
+        ("lab-oracle", Some("ocid1.instance.oc1.a"), "nvidia.com/rdma-vf", 16, "oci-sriov@", "16"),
+        ("lab-own", None, "rdma/hca_shared_devices_x", 63, "onprem-rdma@", "1"),
+    ];
+    for (pool, provider_id, device, count, ..) in pools {
+        let devices = [("nvidia.com/gpu", 8), (device, count)];
+        nodes::add_of(&cluster.api, pool, provider_id, ("pool", pool), &devices).await;
+    }
+    nodes::heartbeat(&cluster.api).await;
+    all_know(cluster).await;
+    for (pool, _, device, _, policy, wanted) in pools {
+        eventually(pool, async || {
+            let (pod, _) = tried(cluster, Some(pool)).await;
+            let stamp =
+                pod["metadata"]["annotations"]["fabric-injector.io/injected"].as_str().unwrap_or_default();
+            let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
+            stamp.starts_with(policy) && limits[device] == wanted
+        })
+        .await;
+    }
+    let (pod, warnings) = tried(cluster, None).await;
+    assert!(!is_injected(&pod), "{pod}");
+    assert!(warnings.iter().any(|warning| warning.contains("nodes of the providers `aws`")), "{warnings:?}");
+    // What nodes cannot tell is said, too.
+    let (pod, warnings) = tried(cluster, Some("nowhere")).await;
+    assert!(!is_injected(&pod) && !warnings.is_empty(), "{pod} {warnings:?}");
+    for (pool, ..) in pools {
+        cluster.api.delete(&format!("{NODES}/{pool}")).await.ok();
+    }
 }

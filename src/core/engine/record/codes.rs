@@ -18,8 +18,14 @@ impl Reason {
     ];
 
     /// Codes of the reasons for which a pod is skipped.
-    pub const SKIPPED: &[&str] =
-        &["condition_false", "no_rule_applies", "no_gpu_container", "nodes_unknown", "other_provider"];
+    pub const SKIPPED: &[&str] = &[
+        "condition_false",
+        "no_rule_applies",
+        "no_gpu_container",
+        "nodes_unknown",
+        "other_provider",
+        "several_providers",
+    ];
 
     /// Codes of the reasons for which a pod is refused, apart from those that policies declare.
     pub const REFUSED: &[&str] = &["several_policies_match", "conflict"];
@@ -41,6 +47,7 @@ impl Reason {
             Self::ConditionFalse { .. } => "condition_false",
             Self::NodesUnknown => "nodes_unknown",
             Self::OtherProvider => "other_provider",
+            Self::SeveralProviders { .. } => "several_providers",
             Self::AnnotationLimit { .. } => "annotation_limit",
             Self::PodLimit => "pod_limit",
             Self::MalformedPod { .. } => "malformed_pod",
