@@ -6,7 +6,6 @@ use crate::core::nodes::NodeKind;
 use crate::core::yaml::Node;
 
 use super::diagnostic::Diagnostic;
-use super::parameter::{Parameter, ParameterType};
 use super::pattern::Pattern;
 use super::problems::Checked;
 use super::reader::{self, Fields};
@@ -39,28 +38,23 @@ pub(crate) enum Offered {
 }
 
 impl FromNodes {
-    pub(super) fn read(parameter: &Parameter, node: &Node) -> Checked<Self> {
+    pub(super) fn read(node: &Node) -> Checked<Self> {
         let mut fields = Fields::of(node, "`fromNodes`")?;
         let ratio = fields.optional("ratio", read_resources);
         let name = fields.optional("name", read_resources);
         fields.finish()?;
-        let (fact, resources, kinds): (_, _, &[_]) = match (ratio?, name?) {
-            (Some(resources), None) => {
-                (Fact::Ratio, resources, &[ParameterType::Number, ParameterType::Integer, ParameterType::Any])
-            }
-            (None, Some(resources)) => (Fact::Name, resources, &[ParameterType::String, ParameterType::Any]),
-            _ => {
-                return Err(Diagnostic::new(node.span, "`fromNodes` has to have one of `ratio` and `name`")
-                    .hint("write `ratio: RESOURCE` for devices by GPU, or `name: [RESOURCE, …]` for its name")
-                    .into());
-            }
-        };
-        if !kinds.contains(&parameter.kind) {
-            let message = format!("nodes give no {} for `{}`", parameter.kind.name(), parameter.name);
-            let hint = "a `ratio` is for the types `number` and `integer`, a `name` for `string`";
-            return Err(Diagnostic::new(node.span, message).hint(hint).into());
+        match (ratio?, name?) {
+            (Some(resources), None) => Ok(Self { fact: Fact::Ratio, resources }),
+            (None, Some(resources)) => Ok(Self { fact: Fact::Name, resources }),
+            _ => Err(Diagnostic::new(node.span, "`fromNodes` has to have one of `ratio` and `name`")
+                .hint("write `ratio: RESOURCE` for devices by GPU, or `name: [RESOURCE, …]` for its name")
+                .into()),
         }
-        Ok(Self { fact, resources })
+    }
+
+    /// Returns whether the value is a number; else, it is a string.
+    pub(super) fn is_number(&self) -> bool {
+        self.fact == Fact::Ratio
     }
 
     /// Returns whether the parameter looks for a resource of this name.
@@ -68,9 +62,8 @@ impl FromNodes {
         self.resources.iter().any(|pattern| pattern.matches(resource))
     }
 
-    /// The value that these nodes give to the parameter. One that its bounds exclude counts as none: a plugin that
-    /// offers a thousand slots of one adapter gives no ratio.
-    pub(super) fn value(&self, parameter: &Parameter, kinds: &[NodeKind]) -> Offered {
+    /// The value that these nodes give.
+    pub(super) fn value(&self, kinds: &[NodeKind]) -> Offered {
         let mut found: Option<Option<Value>> = None;
         for kind in kinds {
             let value = self.of_kind(kind);
@@ -79,8 +72,7 @@ impl FromNodes {
                 _ => found = Some(value),
             }
         }
-        let value = found.flatten().and_then(|value| parameter.check(&value).ok());
-        value.map_or(Offered::Nothing, Offered::Value)
+        found.flatten().map_or(Offered::Nothing, Offered::Value)
     }
 
     /// The value for one kind of node; `None` if it offers no such resource.

@@ -142,12 +142,27 @@ impl Parameter {
     fn read_values(&mut self, mut fields: Fields<'_>) -> Checked<()> {
         let default = fields.optional("default", |node| self.read_value(node));
         let table = fields.optional("byNode", |node| read_table(self, node));
-        let from_nodes = fields.optional("fromNodes", |node| FromNodes::read(self, node));
+        let from_nodes = fields.optional("fromNodes", |node| self.read_from_nodes(node));
         fields.finish()?;
         self.default = default?.unwrap_or_default();
         self.table = table?.unwrap_or_default();
         self.from_nodes = from_nodes?;
         Ok(())
+    }
+
+    fn read_from_nodes(&self, node: &Node) -> Checked<FromNodes> {
+        let from_nodes = FromNodes::read(node)?;
+        let fits = match self.kind {
+            ParameterType::Number | ParameterType::Integer => from_nodes.is_number(),
+            ParameterType::String => !from_nodes.is_number(),
+            kind => kind == ParameterType::Any,
+        };
+        if !fits {
+            let message = format!("nodes give no {} for `{}`", self.kind.name(), self.name);
+            let hint = "a `ratio` is for the types `number` and `integer`, a `name` for `string`";
+            return Err(Diagnostic::new(node.span, message).hint(hint).into());
+        }
+        Ok(from_nodes)
     }
 
     /// Reads a bound. Those that leave no value are errors.

@@ -77,9 +77,11 @@ pub(crate) fn resolve<'p>(
         return resolved(Cow::Borrowed(value), Origin::SettingTable(label));
     }
     let from_nodes = parameter.from_nodes.as_ref();
-    let offered =
-        from_nodes.map_or(Offered::Nothing, |from_nodes| from_nodes.value(parameter, &selection.kinds));
-    if let Offered::Value(value) = offered {
+    let offered = from_nodes.map_or(Offered::Nothing, |from_nodes| from_nodes.value(&selection.kinds));
+    // A value that the bounds exclude counts as none: a plugin that offers a thousand slots of one adapter gives no ratio.
+    if let Offered::Value(value) = &offered
+        && let Ok(value) = parameter.check(value)
+    {
         return resolved(Cow::Owned(value), Origin::Nodes);
     }
     if let Some((label, value)) = settled(&policy) {
