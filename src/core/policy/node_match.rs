@@ -26,9 +26,11 @@ impl NodeMatch {
             }))
         });
         fields.finish()?;
-        let provider_ids: Vec<String> = provider_ids?.unwrap_or_default();
-        let labels: Vec<(String, Pattern)> = labels?.unwrap_or_default();
-        if provider_ids.is_empty() && labels.is_empty() {
+        let (provider_ids, labels) = (provider_ids?, labels?);
+        let is_empty = provider_ids.as_ref().is_some_and(Vec::is_empty);
+        let (provider_ids, labels): (Vec<String>, Vec<(String, Pattern)>) =
+            (provider_ids.unwrap_or_default(), labels.unwrap_or_default());
+        if is_empty || provider_ids.is_empty() && labels.is_empty() {
             return Err(Diagnostic::new(node.span, "`nodes` matches no node")
                 .code(MISSING_KEY)
                 .hint("give `providerIDs` or `labels`, or leave `nodes` out")

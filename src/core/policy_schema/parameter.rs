@@ -116,6 +116,12 @@ fn of_type(kind: ParameterType) -> Value {
     properties.insert("default".to_owned(), value(kind).into());
     let cells = Schema::map(cell(kind)).with("propertyNames", values_of_a_label());
     properties.insert("byNode".to_owned(), Schema::map(cells).into());
+    let fact = match kind {
+        ParameterType::Number | ParameterType::Integer => Some("ratio"),
+        ParameterType::String => Some("name"),
+        _ => None,
+    };
+    properties.extend(fact.map(|fact| ("fromNodes".to_owned(), json!({"required": [fact]}))));
     for bound in ParameterType::all().flat_map(ParameterType::bounds) {
         let schema = if !kind.bounds().contains(bound) {
             Value::Bool(false)

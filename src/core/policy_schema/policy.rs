@@ -168,7 +168,7 @@ fn nodes() -> Schema {
     Keys::default()
         .optional(
             "providerIDs",
-            texts().example(json!(["lab://*"])),
+            texts().with("minItems", 1).example(json!(["lab://*"])),
             "The node has such a `spec.providerID`; `*` matches any text.",
         )
         .optional(
