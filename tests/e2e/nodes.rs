@@ -65,24 +65,30 @@ pub(crate) async fn create(api: &Api) {
 
 /// Makes a node with a label and extended resources. It is ready for pods after the next heartbeat.
 pub(crate) async fn add(api: &Api, name: &str, label: (&str, &str), devices: &[(&str, u32)]) {
-    add_of(api, name, None, label, devices).await;
+    add_of(api, name, json!({}), &[label], devices).await;
 }
 
-/// The same with `spec.providerID`.
+/// The same with a `spec` and more labels.
 pub(crate) async fn add_of(
     api: &Api,
     name: &str,
-    provider_id: Option<&str>,
-    label: (&str, &str),
+    spec: Value,
+    own_labels: &[(&str, &str)],
     devices: &[(&str, u32)],
 ) {
-    let labels = json!({
+    let mut labels = json!({
         "kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
-        label.0: label.1,
     });
+    for (label, value) in own_labels {
+        labels[label] = (*value).into();
+    }
     let metadata = json!({"name": name, "labels": labels});
-    let spec = json!({"providerID": provider_id});
     api.create(&json!({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})).await.ok();
+    offer(api, name, devices).await;
+}
+
+/// Writes what a node has, as its kubelet does when device plugins register.
+pub(crate) async fn offer(api: &Api, name: &str, devices: &[(&str, u32)]) {
     let mut resources = json!({
         "cpu": "192", "memory": "2000Gi", "ephemeral-storage": "1000Gi", "hugepages-2Mi": "20Gi", "pods": "250",
     });

@@ -58,6 +58,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     node_watch::servers_know_the_nodes_as_long_as_they_may_read_them,
     node_watch::a_lost_watch_keeps_the_nodes_and_recovers,
     node_watch::without_a_provider_the_nodes_choose_the_policy,
+    node_watch::pools_change_and_pods_get_what_they_offer,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     examination::a_healthy_installation_passes_and_each_fault_is_named,

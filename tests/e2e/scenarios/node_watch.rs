@@ -11,7 +11,7 @@ use super::values;
 use crate::cluster::Cluster;
 use crate::control_plane::Beside;
 use crate::processes::{Process, outcome};
-use crate::workloads::{annotated_template, efa_devices, is_injected, pod};
+use crate::workloads::{annotated_template, efa_devices, is_injected, pod as pod_of};
 use crate::{eventually, kubelet, nodes};
 
 const BINDING: &str = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/fabric-injector-nodes";
@@ -57,7 +57,7 @@ async fn all_know(cluster: &Cluster) {
 
 /// A pod for the nodes of the test, of which no table knows anything.
 fn watched() -> Value {
-    let mut pod = pod("default", "watched", &annotated_template());
+    let mut pod = pod_of("default", "watched", &annotated_template());
     pod["spec"]["nodeSelector"] = json!({"pool": "watched"});
     pod
 }
@@ -153,47 +153,151 @@ pub(super) async fn a_lost_watch_keeps_the_nodes_and_recovers(cluster: &Cluster)
     assert!(!targets.iter().any(|target| log.contains(target)), "{log}");
 }
 
-/// A dry run of a pod with 8 GPUs for a pool, or for any.
-async fn tried(cluster: &Cluster, pool: Option<&str>) -> (Value, Vec<String>) {
+/// A dry run of a pod with 8 GPUs that selects these nodes.
+async fn tried(cluster: &Cluster, selector: Value) -> (Value, Vec<String>) {
     let mut pod = watched();
-    pod["spec"]["nodeSelector"] = json!(pool.map(|pool| json!({"pool": pool})));
+    pod["spec"]["nodeSelector"] = selector;
     let mut reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
     let warnings = std::mem::take(&mut reply.warnings);
     (reply.ok(), warnings)
 }
 
+/// The policy that injected a pod.
+fn policy_of(pod: &Value) -> &str {
+    let stamp = pod["metadata"]["annotations"]["fabric-injector.io/injected"].as_str().unwrap_or_default();
+    stamp.split('@').next().unwrap_or_default()
+}
+
+fn limit<'p>(pod: &'p Value, resource: &str) -> &'p str {
+    pod["spec"]["containers"][0]["resources"]["limits"][resource].as_str().unwrap_or_default()
+}
+
+const EFA: &str = "vpc.amazonaws.com/efa";
+const AWS: &str = "aws:///us-east-1a/i-1";
+const AZURE: &str = "azure:///subscriptions/a/resourceGroups/b/providers/Microsoft.Compute/virtualMachines/c";
+const GOOGLE: &str = "gce://project/us-central1-a/node";
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+/// Alike nodes, and what pods get that select them.
+struct Pool {
+    name: &'static str,
+    provider_id: &'static str,
+    /// `node.kubernetes.io/instance-type`.
+    machine: &'static str,
+    /// One resource of the fabric of each node.
+    offered: (&'static str, u32),
+    policy: &'static str,
+    /// How many of it a pod with 8 GPUs requests.
+    requested: &'static str,
+}
+
+const CLOUDS: &[Pool] = &[
+    pool("p4d", AWS, "p4d.24xlarge", (EFA, 4), "aws-efa", "4"),
+    pool("p5", AWS, "p5.48xlarge", (EFA, 32), "aws-efa", "32"),
+    pool("p5en", AWS, "p5en.48xlarge", (EFA, 16), "aws-efa", "16"),
+    pool("p6-b200", AWS, "p6-b200.48xlarge", (EFA, 8), "aws-efa", "8"),
+    // A machine that no table knows.
+    pool("p9", AWS, "p9.metal", (EFA, 24), "aws-efa", "24"),
+    pool("ndv5", AZURE, "Standard_ND96isr_H100_v5", ("rdma/ib", 8), "azure-infiniband", "8"),
+    pool("a3-mega", GOOGLE, "a3-megagpu-8g", ("networking.gke.io.networks/vpc1", 1), "gcp-tcpxo", ""),
+    pool("a3-ultra", GOOGLE, "a3-ultragpu-8g", ("networking.gke.io.networks/rdma-0", 1), "gcp-gib", ""),
+    pool("oracle", "ocid1.instance.oc1.a", "BM.GPU.H100.8", ("nvidia.com/rdma-vf", 16), "oci-sriov", "16"),
+    pool("own", "", "rack-7", ("rdma/hca_shared_devices_x", 63), "onprem-rdma", "1"),
+];
+
+const fn pool(
+    name: &'static str,
+    provider_id: &'static str,
+    machine: &'static str,
+    offered: (&'static str, u32),
+    policy: &'static str,
+    requested: &'static str,
+) -> Pool {
+    Pool { name, provider_id, machine, offered, policy, requested }
+}
+
+/// Makes a node of a pool, whose device plugin for the fabric has registered if `offered` is given.
+async fn start(cluster: &Cluster, name: &str, pool: &Pool, offered: Option<(&'static str, u32)>) {
+    let mut devices = vec![("nvidia.com/gpu", 8)];
+    devices.extend(offered);
+    let spec = json!({"providerID": pool.provider_id});
+    let labels = [("pool", pool.name), (INSTANCE_TYPE, pool.machine)];
+    nodes::add_of(&cluster.api, name, spec, &labels, &devices).await;
+}
+
 pub(super) async fn without_a_provider_the_nodes_choose_the_policy(cluster: &Cluster) {
     cluster.ensure(&json!({"server": {"log": "debug"}})).await;
-    let azure = "azure:///subscriptions/a/resourceGroups/b/providers/Microsoft.Compute/virtualMachines/c";
-    let pools = [
-        ("lab-aws", Some("aws:///us-east-1a/i-1"), "vpc.amazonaws.com/efa", 32, "aws-efa@", "32"),
-        ("lab-azure", Some(azure), "rdma/ib", 8, "azure-infiniband@", "8"),
-        ("lab-oracle", Some("ocid1.instance.oc1.a"), "nvidia.com/rdma-vf", 16, "oci-sriov@", "16"),
-        ("lab-own", None, "rdma/hca_shared_devices_x", 63, "onprem-rdma@", "1"),
-    ];
-    for (pool, provider_id, device, count, ..) in pools {
-        let devices = [("nvidia.com/gpu", 8), (device, count)];
-        nodes::add_of(&cluster.api, pool, provider_id, ("pool", pool), &devices).await;
+    for pool in CLOUDS {
+        start(cluster, &format!("cloud-{}", pool.name), pool, Some(pool.offered)).await;
     }
     nodes::heartbeat(&cluster.api).await;
     all_know(cluster).await;
-    for (pool, _, device, _, policy, wanted) in pools {
-        eventually(pool, async || {
-            let (pod, _) = tried(cluster, Some(pool)).await;
-            let stamp =
-                pod["metadata"]["annotations"]["fabric-injector.io/injected"].as_str().unwrap_or_default();
-            let limits = &pod["spec"]["containers"][0]["resources"]["limits"];
-            stamp.starts_with(policy) && limits[device] == wanted
+    for pool in CLOUDS {
+        eventually(pool.name, async || {
+            let (pod, warnings) = tried(cluster, json!({"pool": pool.name})).await;
+            let assumed = warnings.iter().any(|text| text.contains("is assumed"));
+            let found = (policy_of(&pod), limit(&pod, pool.offered.0));
+            found == (pool.policy, pool.requested) && !assumed
         })
         .await;
     }
-    let (pod, warnings) = tried(cluster, None).await;
+    let (pod, warnings) = tried(cluster, json!({})).await;
     assert!(!is_injected(&pod), "{pod}");
     assert!(warnings.iter().any(|warning| warning.contains("nodes of the providers `aws`")), "{warnings:?}");
     // What nodes cannot tell is said, too.
-    let (pod, warnings) = tried(cluster, Some("nowhere")).await;
+    let (pod, warnings) = tried(cluster, json!({"pool": "nowhere"})).await;
     assert!(!is_injected(&pod) && !warnings.is_empty(), "{pod} {warnings:?}");
-    for (pool, ..) in pools {
-        cluster.api.delete(&format!("{NODES}/{pool}")).await.ok();
+    for pool in CLOUDS {
+        cluster.api.delete(&format!("{NODES}/cloud-{}", pool.name)).await.ok();
+    }
+}
+
+pub(super) async fn pools_change_and_pods_get_what_they_offer(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    let path = |name: &str| format!("{NODES}/{name}");
+    let devices = async |selector: Value| {
+        let (pod, warnings) = tried(cluster, selector).await;
+        (limit(&pod, EFA).to_owned(), warnings.join("\n"))
+    };
+    let p5 = pool("changing", AWS, "p5.48xlarge", (EFA, 32), "", "");
+    let selector = json!({"pool": "changing", INSTANCE_TYPE: p5.machine});
+
+    // A pool that scales from zero: the table of the machine type.
+    let (count, said) = devices(selector.clone()).await;
+    assert!(count == "32" && !said.contains("assumed"), "{count} {said}");
+    // No device plugin has registered: the same, and the cause.
+    start(cluster, "changing-0", &p5, None).await;
+    start(cluster, "changing-1", &p5, None).await;
+    nodes::heartbeat(&cluster.api).await;
+    all_know(cluster).await;
+    let (count, said) = devices(selector.clone()).await;
+    assert!(count == "32" && said.contains("device plugin"), "{count} {said}");
+    // The plugin of one node has registered, and offers less than the table says; that of the other one is late.
+    nodes::offer(&cluster.api, "changing-0", &[("nvidia.com/gpu", 8), (EFA, 24)]).await;
+    eventually("the first node decides", async || {
+        let (count, said) = devices(selector.clone()).await;
+        count == "24" && !said.contains("device plugin")
+    })
+    .await;
+    // A cordoned node comes back.
+    cluster.api.merge(&path("changing-0"), &json!({"spec": {"unschedulable": true}})).await.ok();
+    eventually("the control plane taints the node", async || {
+        !cluster.api.get(&path("changing-0")).await.ok()["spec"]["taints"].is_null()
+    })
+    .await;
+    assert_eq!(devices(selector.clone()).await.0, "24");
+    // Another product in the same pool.
+    let other = pool("changing", AWS, "p4d.24xlarge", (EFA, 4), "", "");
+    start(cluster, "changing-2", &other, Some(other.offered)).await;
+    nodes::heartbeat(&cluster.api).await;
+    eventually("pods that fit two products are told", async || {
+        let (count, said) = devices(json!({"pool": "changing"})).await;
+        count == "8"
+            && said.contains(&format!("`{INSTANCE_TYPE}: p4d.24xlarge` with 8 GPUs and 4 of `{EFA}`"))
+    })
+    .await;
+    assert_eq!(devices(json!({"pool": "changing", INSTANCE_TYPE: "p4d.24xlarge"})).await.0, "4");
+    for number in 0..3 {
+        cluster.api.delete(&path(&format!("changing-{number}"))).await.ok();
     }
 }
