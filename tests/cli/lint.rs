@@ -165,3 +165,14 @@ fn no_example_has_a_fault_of_the_workload() {
         assert!(!run.text().contains(code), "{}", run.text());
     }
 }
+
+#[test]
+fn without_a_policy_the_nodes_choose_one() {
+    let node = "kind: Node\nmetadata: {name: a}\nspec: {providerID: 'aws:///us-east-1a/i-1'}\nstatus:\n  capacity: \
+                {nvidia.com/gpu: 8, vpc.amazonaws.com/efa: 32}\n  conditions: [{type: Ready, status: 'True'}]\n";
+    let nodes = folder(&[("nodes.yaml", node)]);
+    let nodes = nodes.path().join("nodes.yaml");
+    let job = file("tests/workloads/torchrun-job.yaml");
+    let linted = run(&["lint", "--nodes", nodes.to_str().unwrap()], &job).exits(0);
+    assert!(linted.text().contains("aws-efa injects these pods"), "{}", linted.text());
+}

@@ -9,6 +9,7 @@ mod clients;
 mod controllers;
 mod dry_runs;
 mod examination;
+mod faults;
 mod generated_pairs;
 mod hostile_clients;
 mod installations;
@@ -59,6 +60,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     node_watch::a_lost_watch_keeps_the_nodes_and_recovers,
     node_watch::without_a_provider_the_nodes_choose_the_policy,
     node_watch::pools_change_and_pods_get_what_they_offer,
+    faults::nodes_and_lint_name_each_fault,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     examination::a_healthy_installation_passes_and_each_fault_is_named,

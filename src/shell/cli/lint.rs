@@ -61,7 +61,8 @@ enum Format {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let sources = PolicySources::from(arguments.policies.clone()).read_once()?;
+    let by_nodes = arguments.nodes.are_given();
+    let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
     let policies = sources.compile()?;
     let any = arguments.fail_on_warning.then_some(FailOn::Any);
     let fail_on = arguments.fail_on.as_ref().or(any.as_ref());
