@@ -10,8 +10,9 @@ impl Nodes {
     /// bound to a node, it is that node.
     ///
     /// A taint with the name of a resource that the node has keeps no pod off: clusters with such taints add the
-    /// toleration to pods that request the resource (`ExtendedResourceToleration`), also to one that a policy adds.
-    pub(crate) fn candidates<'n>(&'n self, pod: &Value) -> Vec<&'n Node> {
+    /// toleration to pods that request the resource (`ExtendedResourceToleration`), also to one that a policy adds. Nor
+    /// does a taint whose key is `tolerated`.
+    pub(crate) fn candidates<'n>(&'n self, pod: &Value, tolerated: &dyn Fn(&str) -> bool) -> Vec<&'n Node> {
         let spec = &pod["spec"];
         if let Some(name) = spec["nodeName"].as_str().filter(|name| !name.is_empty()) {
             return self.iter().filter(|node| node.name() == name).collect();
@@ -21,6 +22,7 @@ impl Nodes {
             !matches!(&*taint.effect, "NoSchedule" | "NoExecute")
                 || &*taint.key == "node.kubernetes.io/unschedulable"
                 || node.count(&taint.key) > 0
+                || tolerated(&taint.key)
                 || tolerations.iter().any(|toleration| tolerates(toleration, taint))
         };
         let is_candidate = |node: &&Node| {
@@ -120,7 +122,7 @@ mod tests {
 
     fn found(spec: &Value) -> String {
         let nodes = nodes();
-        nodes.candidates(&json!({"spec": spec})).iter().map(|node| node.name()).collect()
+        nodes.candidates(&json!({"spec": spec}), &|_| false).iter().map(|node| node.name()).collect()
     }
 
     fn affinity(requirement: &Value) -> Value {

@@ -6,7 +6,7 @@ use super::device_names::{Fabric, Gpus};
 use super::diagnostic::Diagnostic;
 use super::interpolation::{Interpolation, names_in};
 use super::matcher::Matcher;
-use super::overlay::{Instructions, PodOverlay};
+use super::overlay::{Element, Instructions, PodOverlay, Write, Written, writes_of_rule};
 use super::parameter::Parameter;
 use super::phase::Names;
 use super::settings::Settings;
@@ -130,6 +130,17 @@ impl Definition {
             _ => None,
         });
         self.parameters.iter().chain(variables)
+    }
+
+    /// Returns whether a rule may add a toleration of taints with this key.
+    pub(crate) fn tolerates(&self, taint: &str) -> bool {
+        let is_wanted = |write: &Write<'_>| match write.value {
+            Written::Entry(Element(entry)) => {
+                write.path == ["spec", "tolerations"] && entry.literal("key") == Some(taint)
+            }
+            _ => false,
+        };
+        self.rules.iter().any(|rule| writes_of_rule(&[], &rule.pod).any(|write| is_wanted(&write)))
     }
 
     /// The parameters among these names, and those on which the variables among them depend.

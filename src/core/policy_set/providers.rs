@@ -59,7 +59,7 @@ fn fitting<'n>(policies: &[&Policy], pod: &Value, nodes: &'n Nodes) -> Vec<&'n N
         let mut gpus = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
         gpus.any(|gpu| node.count(gpu) > 0)
     };
-    let mut candidates = nodes.candidates(pod);
+    let mut candidates = nodes.candidates(pod, &|_| false);
     candidates.retain(has_gpus);
     if candidates.is_empty() {
         candidates = nodes.iter().filter(has_gpus).collect();

@@ -130,15 +130,18 @@ fn requested_gpus(definition: &Definition, pod: &Value) -> Vec<i64> {
 }
 
 /// The nodes that a pod can be scheduled to and that have the GPUs which it requests; of a pod without GPUs, those with
-/// any.
+/// any. If there is none, those that the policy's tolerations add.
 fn candidates<'n>(definition: &Definition, pod: &Value, gpus: &[i64], nodes: &'n Nodes) -> Vec<&'n Node> {
     let names = definition.gpu_resources();
-    let mut candidates = nodes.candidates(pod);
-    candidates.retain(|node| {
+    let fits = |node: &&Node| {
         names.iter().any(|name| node.count(name) > 0)
             && names.iter().zip(gpus).all(|(name, requested)| node.count(name) >= *requested)
-    });
-    candidates
+    };
+    let with = |tolerated: &dyn Fn(&str) -> bool| -> Vec<&'n Node> {
+        nodes.candidates(pod, tolerated).into_iter().filter(fits).collect()
+    };
+    let own = with(&|_| false);
+    if own.is_empty() { with(&|taint| definition.tolerates(taint)) } else { own }
 }
 
 /// The labels that all nodes have with one value.
