@@ -11,8 +11,8 @@ impl Nodes {
     ///
     /// A taint with the name of a resource that the node has keeps no pod off: clusters with such taints add the
     /// toleration to pods that request the resource (`ExtendedResourceToleration`), also to one that a policy adds. Nor
-    /// does a taint whose key is `tolerated`.
-    pub(crate) fn candidates<'n>(&'n self, pod: &Value, tolerated: &dyn Fn(&str) -> bool) -> Vec<&'n Node> {
+    /// does a taint whose key `is_exempt`.
+    pub(crate) fn candidates<'n>(&'n self, pod: &Value, is_exempt: &dyn Fn(&str) -> bool) -> Vec<&'n Node> {
         let spec = &pod["spec"];
         if let Some(name) = spec["nodeName"].as_str().filter(|name| !name.is_empty()) {
             return self.iter().filter(|node| node.name() == name).collect();
@@ -22,7 +22,7 @@ impl Nodes {
             !matches!(&*taint.effect, "NoSchedule" | "NoExecute")
                 || &*taint.key == "node.kubernetes.io/unschedulable"
                 || node.count(&taint.key) > 0
-                || tolerated(&taint.key)
+                || is_exempt(&taint.key)
                 || tolerations.iter().any(|toleration| tolerates(toleration, taint))
         };
         let is_candidate = |node: &&Node| {
