@@ -165,7 +165,7 @@ const FABRIC: &str = "  parameters:\n    resource: {type: string, description: d
     rules:\n    - name: devices\n      when: ${!ownFabric}\n      \
     container:\n        resources:\n          limits: {'${resource}': '${gpus}'}\n          \
     requests: {'${resource}': '${gpus}'}\n          claims: [{name: nics}]\n      \
-    pod:\n        metadata: {annotations: {k8s.v1.cni.cncf.io/networks: {$networks: rdma-vf, $count: 2}}}\n        \
+    pod:\n        metadata: {annotations: {k8s.v1.cni.cncf.io/networks: {$append: rdma-vf, $count: 2}}}\n        \
     spec: {resourceClaims: [{name: nics, resourceClaimTemplateName: policy-nics}]}\n    \
     - {name: settings, container: {env: [{name: A, value: b}]}}\n";
 
@@ -265,7 +265,7 @@ fn a_fabric_that_is_not_declared_well_is_refused() {
         &policy(&FABRIC.replace("'${resource}': '${gpus}'", "'rdma/${gpus}': '${gpus}'")),
         &["ownFabric", "rdma/${gpus}"],
     );
-    refused(&policy(&FABRIC.replace("$networks: rdma-vf", "$networks: '${podNamespace}'")), &["ownFabric"]);
+    refused(&policy(&FABRIC.replace("$append: rdma-vf", "$append: '${podNamespace}'")), &["ownFabric"]);
     let job = FABRIC.replace("policy-nics", "'${podNamespace}-nics'");
     assert_eq!(inject(&policy(&job), &pod()).codes(), Vec::<&str>::new());
 }

@@ -150,10 +150,10 @@ fn the_example_of_networks_extends_the_annotation_in_its_form() {
     pod["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/rdma-vf"] = json!(2);
     let networks = |pod: &Value| pod["metadata"]["annotations"][NETWORKS].as_str().unwrap().to_owned();
     let plain: Vec<String> =
-        networks(&served("$networks", &pod)).split(',').map(|name| name.trim().to_owned()).collect();
+        networks(&served("$count", &pod)).split(',').map(|name| name.trim().to_owned()).collect();
     assert_eq!(plain, ["rdma-vf", "rdma-vf"]);
     pod["metadata"]["annotations"][NETWORKS] = json!(r#"[{"name":"storage"}]"#);
-    let list: Value = serde_json::from_str(&networks(&served("$networks", &pod))).unwrap();
+    let list: Value = serde_json::from_str(&networks(&served("$count", &pod))).unwrap();
     let names: Vec<_> = list.as_array().unwrap().iter().map(|entry| entry["name"].clone()).collect();
     assert_eq!(names, ["storage", "rdma-vf", "rdma-vf"]);
 }
@@ -163,7 +163,7 @@ fn the_example_of_a_list_of_objects_adds_what_the_pod_lacks() {
     const INTERFACES: &str = "networking.gke.io/interfaces";
     let mut pod = documents(POD).remove(0);
     pod["metadata"]["annotations"][INTERFACES] = json!(r#"[{"interfaceName":"eth0","network":"default"}]"#);
-    let after = served("$entries", &pod);
+    let after = served("$key", &pod);
     assert_eq!(
         after["metadata"]["annotations"][INTERFACES],
         r#"[{"interfaceName":"eth0","network":"default"},{"interfaceName":"eth1","network":"rdma-0"}]"#

@@ -83,79 +83,76 @@ fn attached(edit: &str, own: Option<&str>) -> String {
 
 #[test]
 fn each_network_of_a_list_is_attached_once() {
-    assert_eq!(attached("$networks: '${rails}'", None), "rail-0,rail-1,ops/rail-2");
-    assert_eq!(attached("$networks: [rail-0, '${rails[2]}']", None), "rail-0,ops/rail-2");
-    assert_eq!(attached("$networks: '${rails}', $count: 2", None), "rail-0,rail-1");
-    assert_eq!(attached("$networks: '${rails}', $count: 0", None), "");
-    assert_eq!(attached("$networks: rail-0, $count: 2", None), "rail-0,rail-0");
-    assert_eq!(attached("$networks: rail-0", None), "rail-0");
-    assert_eq!(attached("$networks: '${null}'", None), "");
+    assert_eq!(attached("$append: '${rails}'", None), "rail-0,rail-1,ops/rail-2");
+    assert_eq!(attached("$append: [rail-0, '${rails[2]}']", None), "rail-0,ops/rail-2");
+    assert_eq!(attached("$append: '${rails}', $count: 2", None), "rail-0,rail-1");
+    assert_eq!(attached("$append: '${rails}', $count: 0", None), "");
+    assert_eq!(attached("$append: rail-0, $count: 2", None), "rail-0,rail-0");
+    assert_eq!(attached("$append: rail-0", None), "rail-0");
+    assert_eq!(attached("$append: '${null}'", None), "");
 }
 
 #[test]
 fn networks_that_the_pod_has_count_in_the_form_that_it_has() {
     assert_eq!(
-        attached("$networks: '${rails}'", Some("default/rail-1, x")),
+        attached("$append: '${rails}'", Some("default/rail-1, x")),
         "default/rail-1, x,rail-0,ops/rail-2"
     );
     let json = r#"[{"name":"rail-2","namespace":"ops"}]"#;
     let all = r#"[{"name":"rail-2","namespace":"ops"},{"name":"rail-0"},{"name":"rail-1"}]"#;
-    assert_eq!(attached("$networks: '${rails}'", Some(json)), all);
+    assert_eq!(attached("$append: '${rails}'", Some(json)), all);
 }
 
 #[test]
 fn a_network_of_a_list_can_have_an_interface() {
-    let edit = "$networks: [rail-0@net7, ops/rail-1@net8], $count: 2";
+    let edit = "$append: [rail-0@net7, ops/rail-1@net8], $count: 2";
     assert_eq!(attached(edit, None), "rail-0@net7,ops/rail-1@net8");
     assert_eq!(attached(edit, Some("storage@net7")), "storage@net7,rail-0,ops/rail-1@net8");
     assert_eq!(attached(edit, Some("rail-0")), "rail-0,ops/rail-1@net8");
-    refused(&networks("$networks: rail-0@net7"), &["only an entry of a list can name an interface"]);
-    refused(
-        &networks("$networks: [a@net7, b@net7]"),
-        &["two networks of the list have the interface `net7`"],
-    );
-    refused(&networks("$networks: [a@]"), &["`` is not the name of an interface"]);
-    refused(&networks("$networks: [a@a-name-of-17-chars]"), &["is not the name of an interface: 1 to 15"]);
+    refused(&networks("$append: rail-0@net7"), &["only an entry of a list can name an interface"]);
+    refused(&networks("$append: [a@net7, b@net7]"), &["two networks of the list have the interface `net7`"]);
+    refused(&networks("$append: [a@]"), &["`` is not the name of an interface"]);
+    refused(&networks("$append: [a@a-name-of-17-chars]"), &["is not the name of an interface: 1 to 15"]);
 }
 
 #[test]
 fn a_list_of_networks_is_one_line_of_the_report() {
-    let injected = inject(&networks("$networks: '${rails}'"), &pod());
+    let injected = inject(&networks("$append: '${rails}'"), &pod());
     assert_eq!(
         injected.report["added"],
         json!([format!("pod: annotation {NETWORKS} fabric-injector.io/injected")])
     );
     let mut host = pod();
     host["spec"]["hostNetwork"] = json!(true);
-    assert_eq!(inject(&networks("$networks: '${rails}'"), &host).codes(), ["host_network"]);
+    assert_eq!(inject(&networks("$append: '${rails}'"), &host).codes(), ["host_network"]);
     let mut malformed = pod();
     malformed["metadata"]["annotations"][NETWORKS] = json!("[{");
-    assert_eq!(inject(&networks("$networks: '${rails}'"), &malformed).codes(), ["kept_annotation"]);
+    assert_eq!(inject(&networks("$append: '${rails}'"), &malformed).codes(), ["kept_annotation"]);
 }
 
 #[test]
 fn a_wrong_number_of_networks_or_a_wrong_name_is_refused() {
-    refused(&networks("$networks: [a, b], $count: 3"), &["the list has 2 networks, and `$count` is 3"]);
-    refused(&networks("$networks: '${rails}', $count: 4"), &["the list has 3 networks, and `$count` is 4"]);
-    refused(&networks("$networks: '${rails}', $count: '${gpus}'"), &["`gpus`"]);
+    refused(&networks("$append: [a, b], $count: 3"), &["the list has 2 networks, and `$count` is 3"]);
+    refused(&networks("$append: '${rails}', $count: 4"), &["the list has 3 networks, and `$count` is 4"]);
+    refused(&networks("$append: '${rails}', $count: '${gpus}'"), &["`gpus`"]);
     refused(
-        &networks("$networks: '${rails}', $count: '${totalGpus}'"),
+        &networks("$append: '${rails}', $count: '${totalGpus}'"),
         &["the list has 3 networks, and `$count` is 8", "lower `$count`"],
     );
-    refused(&networks("$networks: rail-0, $count: many"), &["a whole number"]);
-    refused(&networks("$networks: rail-0, $count: '2'"), &["a whole number"]);
-    refused(&networks("$networks: rail-0, $count: -1"), &["a whole number"]);
-    refused(&networks("$networks: rail-0, $count: '${1.5}'"), &["a whole number"]);
-    refused(&networks("$networks: rail-0, $count: '${-1}'"), &["a whole number"]);
-    refused(&networks("$networks: 5, $count: 1"), &["a string"]);
-    refused(&networks("$networks: [a, 5]"), &["a string"]);
-    refused(&networks("$networks: {a: b}"), &["a string"]);
-    refused(&networks("$networks: 'a,b'"), &["`a,b`"]);
-    refused(&networks("$networks: a@net1"), &["`a@net1`"]);
-    refused(&networks("$networks: '${totalGpus}'"), &["the name of a network"]);
-    refused(&networks("$networks: '${[\"A b\"]}'"), &["`A b`"]);
-    refused(&networks("$networks: a, $separator: ','"), &["`$separator`", "`$networks`"]);
-    refused(&networks("$count: 1"), &["`$networks`"]);
+    refused(&networks("$append: rail-0, $count: many"), &["a whole number"]);
+    refused(&networks("$append: rail-0, $count: '2'"), &["a whole number"]);
+    refused(&networks("$append: rail-0, $count: -1"), &["a whole number"]);
+    refused(&networks("$append: rail-0, $count: '${1.5}'"), &["a whole number"]);
+    refused(&networks("$append: rail-0, $count: '${-1}'"), &["a whole number"]);
+    refused(&networks("$append: 5, $count: 1"), &["a string"]);
+    refused(&networks("$append: [a, 5]"), &["a string"]);
+    refused(&networks("$append: {a: b}"), &["a string"]);
+    refused(&networks("$append: 'a,b'"), &["`a,b`"]);
+    refused(&networks("$append: a@net1"), &["`a@net1`"]);
+    refused(&networks("$append: '${totalGpus}'"), &["the name of a network"]);
+    refused(&networks("$append: '${[\"A b\"]}'"), &["`A b`"]);
+    refused(&networks("$append: a, $separator: ','"), &["`$separator`", "`$append`"]);
+    refused(&networks("$count: 1"), &["`$append`"]);
 }
 
 const INTERFACES: &str = "networking.gke.io/interfaces";
@@ -167,7 +164,7 @@ fn interfaces(on_conflict: &str, edit: &str) -> String {
     ))
 }
 
-const TWO: &str = "$key: interfaceName, $entries: [{interfaceName: eth0, network: default}, {interfaceName: eth1, network: r1}]";
+const TWO: &str = "$key: interfaceName, $append: [{interfaceName: eth0, network: default}, {interfaceName: eth1, network: r1}]";
 
 #[track_caller]
 fn listed(policy: &str, own: Option<&str>) -> (String, Vec<String>) {
@@ -234,26 +231,26 @@ fn a_text_that_is_no_list_of_objects_stays() {
 
 #[test]
 fn entries_can_be_computed() {
-    let edit = "$key: i, $entries: \"${lists.range(2).map(n, {'i': 'eth' + string(n), 'net': n})}\"";
+    let edit = "$key: i, $append: \"${lists.range(2).map(n, {'i': 'eth' + string(n), 'net': n})}\"";
     let all = r#"[{"i":"eth0","net":0},{"i":"eth1","net":1}]"#;
     assert_eq!(listed(&interfaces("keep", edit), None).0, all);
-    let edit = "$key: i, $entries: [{i: eth0, net: '${totalGpus}'}, {i: eth1, net: '${null}'}]";
+    let edit = "$key: i, $append: [{i: eth0, net: '${totalGpus}'}, {i: eth1, net: '${null}'}]";
     assert_eq!(listed(&interfaces("keep", edit), None).0, r#"[{"i":"eth0","net":8}]"#);
 }
 
 #[test]
 fn wrong_entries_are_refused() {
     let of = |edit: &str| interfaces("keep", edit);
-    refused(&of("$entries: [{i: eth0}]"), &["`$key`"]);
-    refused(&of("$key: i"), &["`$entries`"]);
-    refused(&of("$entries: [{i: eth0}], $key: '${\"i\"}'"), &["without expressions"]);
-    refused(&of("$entries: [{net: eth0}], $key: i"), &["needs its `i`"]);
-    refused(&of("$entries: [eth0], $key: i"), &["a map"]);
-    refused(&of("$entries: eth0, $key: i"), &["a list"]);
-    refused(&of("$entries: [{i: a}, {i: a, net: b}], $key: i"), &["two entries", "`i`"]);
-    refused(&of("$entries: '${[1]}', $key: i"), &["a list of maps is needed"]);
-    refused(&of("$entries: '${1}', $key: i"), &["a list of maps is needed"]);
-    refused(&of("$entries: [{i: a}], $key: i, $count: 1"), &["`$count`", "`$entries`"]);
+    refused(&of("$append: [{i: eth0}]"), &["`$key`"]);
+    refused(&of("$key: i"), &["`$append`"]);
+    refused(&of("$append: [{i: eth0}], $key: '${\"i\"}'"), &["without expressions"]);
+    refused(&of("$append: [{net: eth0}], $key: i"), &["needs its `i`"]);
+    refused(&of("$append: [eth0], $key: i"), &["a map"]);
+    refused(&of("$append: eth0, $key: i"), &["a list"]);
+    refused(&of("$append: [{i: a}, {i: a, net: b}], $key: i"), &["two entries", "`i`"]);
+    refused(&of("$append: '${[1]}', $key: i"), &["a list of maps is needed"]);
+    refused(&of("$append: '${1}', $key: i"), &["a list of maps is needed"]);
+    refused(&of("$append: [{i: a}], $key: i, $count: 1"), &["`$count`", "`$append`"]);
 }
 
 #[test]
@@ -261,15 +258,15 @@ fn edits_of_annotations_are_refused_elsewhere() {
     let container = |body: &str| policy(&format!("  rules:\n    - name: r\n      container: {{{body}}}\n"));
     let pod = |body: &str| policy(&format!("  rules:\n    - name: r\n      pod: {{{body}}}\n"));
     let annotation = &["edits the text of an annotation"];
-    refused(&container("env: [{name: A, value: {$entries: [{i: a}], $key: i}}]"), annotation);
-    refused(&container("env: [{name: A, value: {$networks: a}}]"), annotation);
-    refused(&container("workingDir: {$entries: [{i: a}], $key: i}"), annotation);
-    refused(&container("securityContext: {$entries: [{i: a}], $key: i}"), annotation);
-    refused(&container("ports: {$entries: [{containerPort: 1}], $key: containerPort}"), annotation);
-    refused(&pod("metadata: {labels: {a: {$entries: [{i: a}], $key: i}}}"), annotation);
-    refused(&pod("metadata: {annotations: {$entries: [{i: a}], $key: i}}"), annotation);
-    refused(&pod("spec: {nodeSelector: {$networks: a}}"), annotation);
-    refused(&pod("spec: {tolerations: [{$networks: a}]}"), annotation);
+    refused(&container("env: [{name: A, value: {$append: [{i: a}], $key: i}}]"), annotation);
+    refused(&container("env: [{name: A, value: {$append: a, $count: 1}}]"), annotation);
+    refused(&container("workingDir: {$append: [{i: a}], $key: i}"), annotation);
+    refused(&container("securityContext: {$append: [{i: a}], $key: i}"), annotation);
+    refused(&container("ports: {$append: [{containerPort: 1}], $key: containerPort}"), annotation);
+    refused(&pod("metadata: {labels: {a: {$append: [{i: a}], $key: i}}}"), annotation);
+    refused(&pod("metadata: {annotations: {$append: [{i: a}], $key: i}}"), annotation);
+    refused(&pod("spec: {nodeSelector: {$append: a, $count: 1}}"), annotation);
+    refused(&pod("spec: {tolerations: [{$append: a, $count: 1}]}"), annotation);
 }
 
 fn replacement(list: &str) -> String {

@@ -180,7 +180,7 @@ fn an_annotation_without_a_value_is_an_empty_one() {
 fn entries_are_added_to_a_list_in_yaml_with_comments_and_markers() {
     let policies = rules(
         "    - name: r\n      pod:\n        metadata:\n          annotations:\n            nets:\n              \
-         $key: i\n              $entries: [{i: eth1, net: r1}]\n",
+         $key: i\n              $append: [{i: eth1, net: r1}]\n",
     );
     for text in
         ["# own\n- i: eth0\n", "---\n- i: eth0\n...\n", "- i: eth0 # own\n# end\n", "[{i: eth0}] # ]\n"]

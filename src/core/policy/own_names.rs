@@ -132,11 +132,6 @@ impl Collector<'_, '_, '_> {
         };
         match value {
             Written::Value(Template::Constant(Value::String(text))) => Ok(text.clone()),
-            Written::ListEdit(edit) => {
-                check(&edit.entry);
-                all_known?;
-                Ok(edit.entry.evaluate(self.fixed)?.as_str().unwrap_or_default().to_owned())
-            }
             Written::Networks(edit) => {
                 edit.name_texts(&mut check);
                 all_known?;

@@ -7,6 +7,7 @@ mod edits;
 
 use serde_json::{Map, Value, json};
 
+use crate::core::policy::NETWORKS;
 use crate::core::policy::overlay::can_replace;
 use crate::core::schema::{Default, Field, Format, ListMerge, Object, Overlay, Shape, container, pod};
 
@@ -124,7 +125,10 @@ impl Overlays {
             ("PodSpec", "volumes", Shape::List { items, .. }) => {
                 Schema::list(self.entry(items, &["name"])).with("minItems", 1)
             }
-            ("ObjectMeta", "annotations", Shape::Map { keys, .. }) => map(*keys, edits::of_annotation()),
+            ("ObjectMeta", "annotations", Shape::Map { keys, .. }) => {
+                let networks: Value = edits::of_networks().into();
+                map(*keys, edits::of_annotation()).with("properties", json!({NETWORKS: networks}))
+            }
             // Capabilities are added and dropped one by one.
             ("Capabilities", _, shape) => self.whole(shape),
             (_, _, Shape::Object(within)) => or_expression(self.reference(within, Mode::Merged), "object"),

@@ -276,21 +276,21 @@ fn edited(edit: &serde_json::Map<String, Value>, after: &Value) -> bool {
     if let Some(list) = edit.get("$replace") {
         return covers(after, list) || (items(list).is_empty() && items(after).is_empty());
     }
-    if let (Some(key), Some(entries)) = (of("$key"), edit.get("$entries")) {
+    if let (Some(key), Some(entries)) = (of("$key"), edit.get("$append")) {
         let listed = serde_json::from_str::<Vec<Value>>(text).ok();
         return items(entries).iter().all(|entry| match &listed {
             Some(listed) => listed.iter().any(|known| covers(known, entry)),
             None => text.contains(&plain(&entry[&key])),
         });
     }
-    if let Some(Value::Array(networks)) = edit.get("$networks") {
+    if let Some(Value::Array(networks)) = edit.get("$append") {
         let count = edit.get("$count").and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
         let count = count.unwrap_or(networks.len());
         let named = |network: &Value| text.contains(plain(network).rsplit('/').next().unwrap_or_default());
         return networks.iter().take(count).all(named);
     }
-    if let Some(network) = of("$networks") {
-        let count = edit["$count"].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    if let (Some(network), Some(count)) = (of("$append"), edit.get("$count")) {
+        let count = count.as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
         let name = network.rsplit('/').next().unwrap_or_default().to_owned();
         return text.matches(name.as_str()).count() >= count;
     }

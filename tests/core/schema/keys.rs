@@ -71,8 +71,8 @@ pub(crate) fn policy() -> Value {
                     "metadata": {"annotations": {
                         "example.com/plain": "${mode}",
                         "example.com/list": {"$prepend": "a"},
-                        "example.com/networks": {"$networks": ["rail-0"], "$count": "${nics > 0 ? 1 : 0}"},
-                        "example.com/entries": {"$entries": [{"name": "a"}], "$key": "name"},
+                        "k8s.v1.cni.cncf.io/networks": {"$append": ["rail-0"], "$count": "${nics > 0 ? 1 : 0}"},
+                        "example.com/entries": {"$append": [{"name": "a"}], "$key": "name"},
                     }},
                 },
             }],

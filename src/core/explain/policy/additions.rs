@@ -156,7 +156,7 @@ impl Additions<'_, '_, '_> {
                 edit.texts(&mut |text| texts.push(Value::from(one_line(&text.source()))));
                 let entries = edit.evaluate(self.constants).ok();
                 let constant = entries.map(|found| list(found.into_iter().map(Value::Object).collect()));
-                self.push(at, (Map::from_iter([("$entries".to_owned(), list(texts))]).into(), constant));
+                self.push(at, (Map::from_iter([("$append".to_owned(), list(texts))]).into(), constant));
             }
             Written::Amount(amount) => {
                 let key = self.key(&amount.resource);
@@ -245,7 +245,7 @@ fn networks(edit: &NetworksEdit) -> Value {
     let mut names = Vec::new();
     edit.name_texts(&mut |text| names.push(Value::from(one_line(&text.source()))));
     let names = if let [one] = names.as_slice() { one.clone() } else { Value::Array(names) };
-    let mut edited = Map::from_iter([("$networks".to_owned(), names)]);
+    let mut edited = Map::from_iter([("$append".to_owned(), names)]);
     edited.extend(edit.count().map(|count| ("$count".to_owned(), written(count))));
     Value::Object(edited)
 }

@@ -162,7 +162,7 @@ impl Needs {
 
 /// The networks of an edit, or of a whole annotation.
 fn networks(value: &Value) -> Vec<String> {
-    let mut names = match &value["$networks"] {
+    let mut names = match &value["$append"] {
         Value::Null => value,
         names => names,
     };

@@ -61,9 +61,8 @@ fn left_out(edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(String, &'static s
     let counts: Vec<(usize, usize)> = counts.collect::<Option<_>>()?;
     let (listed, attached) = *counts.iter().max_by_key(|(_, attached)| attached)?;
     let always = counts.iter().all(|(listed, attached)| attached < listed);
-    always.then(|| {
-        (format!("`$networks` has {listed} networks, of which `$count` attaches {attached}"), "$count")
-    })
+    always
+        .then(|| (format!("the list has {listed} networks, of which `$count` attaches {attached}"), "$count"))
 }
 
 /// Another number of networks than of the devices that the rule adds.
@@ -88,7 +87,7 @@ fn other_number(rule: &Rule, edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(S
         let attached = some(attached as u64, "network");
         let added = some(count, "device");
         let message = format!("rule `{}` adds {added} `{device}` and attaches {attached}{on}", rule.name);
-        Some((message, "$networks"))
+        Some((message, "$append"))
     })
 }
 

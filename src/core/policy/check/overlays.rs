@@ -133,7 +133,7 @@ fn networks_as_text(definition: &Definition, found: &mut Vec<Diagnostic>) {
         {
             let message =
                 format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
-            let hint = "attach networks by `$networks`, which adds to those of the pod";
+            let hint = "attach networks by `$append`, which adds to those of the pod";
             let span = definition.place_of(&placed);
             found.push(Diagnostic::warning(NETWORKS_AS_TEXT, span, message).hint(hint));
         }

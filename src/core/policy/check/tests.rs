@@ -208,7 +208,7 @@ fn networks_and_devices_of_different_number_are_found() {
     let networks = |count: &str| {
         format!(
             "pod:\n        metadata:\n          annotations:\n            k8s.v1.cni.cncf.io/networks: \
-             {{$networks: [a, b, c, d]{count}}}\n        spec:"
+             {{$append: [a, b, c, d]{count}}}\n        spec:"
         )
     };
     finds("pod:\n        spec:", &networks(""), &[]);
@@ -217,7 +217,7 @@ fn networks_and_devices_of_different_number_are_found() {
         .replacen("pod:\n        spec:", &networks(""), 1)
         .replace("\"${devices(gpus, ratio)}\"", "8")
         .replacen("locked ||", "locked || ratio > 1.0 ||", 1);
-    assert_eq!(findings_in(&text), [("networks_and_count_differ", "$networks".to_owned())]);
+    assert_eq!(findings_in(&text), [("networks_and_count_differ", "$append".to_owned())]);
 }
 
 #[test]

@@ -11,16 +11,13 @@ use crate::core::yaml::Node;
 
 use super::accept::is_structure;
 use super::edit_keys::REPLACE;
-use super::edits::{edit_of, string_value};
-use super::misplaced::of_an_annotation;
+use super::edits::{annotation, of_variable};
 use super::replace;
 use super::source::{Source, SourceContent};
 use super::values::{
     AS_LIST, elements, expected, fields, keyed_values, list, mismatch, missing, once, value,
 };
-use super::{
-    Amount, Element, Instruction, Instructions, NamedContainer, PodOverlay, StringValue, Template, Variable,
-};
+use super::{Amount, Element, Instruction, Instructions, NamedContainer, PodOverlay, Template, Variable};
 
 /// Compiles the overlays of a policy.
 pub(crate) struct Compiler<'a> {
@@ -207,7 +204,7 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
             problems.result(Instruction::Capabilities { field, lists })
         }
         ("ObjectMeta", "annotations", Shape::Map { keys, values }) => {
-            let entries = keyed_values(source, *keys, |entry| string_value(&entry.value, values))?;
+            let entries = keyed_values(source, *keys, |entry| annotation(entry, values))?;
             Ok(Instruction::Annotations { field, keys: *keys, entries })
         }
         (_, _, Shape::Object(within)) => {
@@ -270,12 +267,7 @@ fn variable(entry: &Source, items: &'static Shape) -> Checked<Option<Variable>> 
     }
     problems.result(())?;
     let Some(shape) = object.field("name").map(|field| field.shape) else { return Ok(None) };
-    match edit_of(edit)? {
-        StringValue::List(edit) => Ok(Some(Variable::List { name: value(name, &shape)?, edit })),
-        StringValue::Networks(_) => Err(of_an_annotation(edit, "$networks").into()),
-        StringValue::Entries(_) => Err(of_an_annotation(edit, "$entries").into()),
-        StringValue::Text(_) => Err(mismatch(edit, &shape).into()),
-    }
+    Ok(Some(Variable::List { name: value(name, &shape)?, edit: of_variable(edit)? }))
 }
 
 /// Limits and requests by resource, so that the two of one resource are merged together, and claims.

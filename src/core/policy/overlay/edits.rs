@@ -1,31 +1,54 @@
 //! Edits: maps with keys such as `$append`, in place of a value.
 
-use crate::core::policy::diagnostic::{Diagnostic, MISPLACED_EDIT};
+use crate::core::policy::diagnostic::{Diagnostic, MISPLACED_EDIT, MISSING_KEY};
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::own_names::NETWORKS;
 use crate::core::policy::problems::Checked;
 use crate::core::policy::suggestion::suggest;
 use crate::core::schema::{Format, Shape};
 
-use super::edit_keys::KEYS;
+use super::edit_keys::{COUNT, KEY, KEYS};
 use super::entries::EntriesEdit;
+use super::misplaced::of_an_annotation;
 use super::networks::NetworksEdit;
-use super::source::{Source, SourceContent};
+use super::source::{Source, SourceContent, SourceEntry};
 use super::values::{mismatch, text, value};
 use super::{ListEdit, StringValue};
 
-const ONE_OF: &str =
-    "an edit is `$prepend` or `$append`, `$networks` with or without `$count`, or `$entries` with `$key`";
+const FORMS: &str = "an edit is `$prepend` or `$append`, with or without `$separator`; `$append` with or without `$count` in the \
+                     annotation of Multus; or `$append` with `$key` for a list of maps";
 
-/// Compiles a string, or an edit of one.
-pub(super) fn string_value(source: &Source, shape: &Shape) -> Checked<StringValue> {
-    match &source.content {
-        SourceContent::Map(_) => edit_of(source),
-        _ => value(source, shape).map(StringValue::Text),
+/// Compiles the value of an annotation, or an edit of it.
+pub(super) fn annotation(entry: &SourceEntry, shape: &Shape) -> Checked<StringValue> {
+    let source = &entry.value;
+    if !matches!(source.content, SourceContent::Map(_)) {
+        return value(source, shape).map(StringValue::Text);
+    }
+    let (side, value) = side(source)?;
+    match () {
+        () if source.get(KEY).is_some() => {
+            only(source, &["$append", KEY])?;
+            EntriesEdit::read(source, value).map(StringValue::Entries)
+        }
+        () if entry.key.source() == NETWORKS => {
+            only(source, &["$append", COUNT])?;
+            NetworksEdit::read(source, value).map(StringValue::Networks)
+        }
+        () => list_edit(source, side, value).map(StringValue::List),
     }
 }
 
-/// An edit of the list that a string holds.
-pub(super) fn edit_of(source: &Source) -> Checked<StringValue> {
+/// Compiles an edit of the list that a variable holds.
+pub(super) fn of_variable(source: &Source) -> Checked<ListEdit> {
+    let (side, value) = side(source)?;
+    match [KEY, COUNT].into_iter().find(|key| source.get(key).is_some()) {
+        Some(key) => Err(of_an_annotation(source, key).into()),
+        None => list_edit(source, side, value),
+    }
+}
+
+/// The side on which an edit adds, and what it adds.
+fn side(source: &Source) -> Checked<(&'static str, &Source)> {
     source.readable()?;
     let SourceContent::Map(entries) = &source.content else {
         return Err(mismatch(source, &Shape::Text(Format::Any)).into());
@@ -40,37 +63,37 @@ pub(super) fn edit_of(source: &Source) -> Checked<StringValue> {
                 .into());
         }
     }
-    let kind = KEYS.into_iter().find(|key| source.get(key).is_some()).unwrap_or_default();
-    let companions: &[&str] = match kind {
-        "$prepend" | "$append" => &["$separator"],
-        "$networks" => &["$count"],
-        "$entries" => &["$key"],
-        _ => &[],
-    };
-    let fits = |key: &str| key == kind || companions.contains(&key);
-    let other = entries.iter().find(|entry| !fits(&entry.key.source()));
-    if source.get("$prepend").is_some()
-        && let Some(append) = source.get("$append")
-    {
-        return Err(Diagnostic::new(append.span, "one edit adds one entry, in front or at the end")
-            .code(MISPLACED_EDIT)
-            .hint("write two rules for two entries")
-            .into());
-    }
-    if let Some(other) = other {
-        let message = format!("`{}` does not go with `{kind}`", other.key.source());
-        return Err(Diagnostic::new(other.span, message).code(MISPLACED_EDIT).hint(ONE_OF).into());
-    }
-    match kind {
-        "$prepend" | "$append" => list_edit(source, kind).map(StringValue::List),
-        "$networks" => NetworksEdit::read(source).map(StringValue::Networks),
-        "$entries" => EntriesEdit::read(source).map(StringValue::Entries),
-        _ => Err(Diagnostic::new(source.span, "this edit changes nothing").hint(ONE_OF).into()),
+    match (source.get("$prepend"), source.get("$append")) {
+        (Some(_), Some(append)) => {
+            Err(Diagnostic::new(append.span, "one edit adds one entry, in front or at the end")
+                .code(MISPLACED_EDIT)
+                .hint("write two rules for two entries")
+                .into())
+        }
+        (Some(value), None) => Ok(("$prepend", value)),
+        (None, Some(value)) => Ok(("$append", value)),
+        (None, None) => Err(Diagnostic::new(source.span, "this edit adds nothing").hint(FORMS).into()),
     }
 }
 
-fn list_edit(source: &Source, kind: &str) -> Checked<ListEdit> {
-    let entry = text(source.get(kind).unwrap_or(source))?;
+/// Fails for an edit with a key that does not go with these.
+fn only(source: &Source, keys: &[&str]) -> Result<(), Diagnostic> {
+    let other =
+        KEYS.into_iter().filter(|key| !keys.contains(key)).find_map(|key| Some((key, source.get(key)?)));
+    other.map_or(Ok(()), |(key, value)| {
+        let known: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+        let message = format!("`{key}` does not go with {}", known.join(" and "));
+        Err(Diagnostic::new(value.span, message).code(MISPLACED_EDIT).hint(FORMS))
+    })
+}
+
+fn list_edit(source: &Source, side: &'static str, entry: &Source) -> Checked<ListEdit> {
+    only(source, &[side, "$separator"])?;
+    if matches!(entry.content, SourceContent::List(_)) {
+        let message = "a list needs `$key`, the field by which its entries are known";
+        return Err(Diagnostic::new(entry.span, message).code(MISSING_KEY).hint(FORMS).into());
+    }
+    let entry = text(entry)?;
     let separator = match source.get("$separator").map(text).transpose()? {
         None => ":".to_owned(),
         Some(Interpolation::Literal(text)) if !text.is_empty() => text,
@@ -80,5 +103,5 @@ fn list_edit(source: &Source, kind: &str) -> Checked<ListEdit> {
             return Err(Diagnostic::new(span, message).into());
         }
     };
-    Ok(ListEdit { entry, separator, prepend: kind == "$prepend" })
+    Ok(ListEdit { entry, separator, prepend: side == "$prepend" })
 }

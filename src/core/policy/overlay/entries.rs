@@ -2,12 +2,13 @@
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::diagnostic::{Diagnostic, MISSING_KEY};
+use crate::core::policy::diagnostic::Diagnostic;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::problems::{Checked, Problems, all};
 use crate::core::schema::{Format, Shape};
 
+use super::edit_keys::KEY;
 use super::places::Wanted;
 use super::source::{Source, SourceContent};
 use super::template::{Element, Template};
@@ -28,24 +29,16 @@ enum Entries {
 }
 
 impl EntriesEdit {
-    pub(super) fn read(source: &Source) -> Checked<Self> {
-        let list = source.get("$entries").unwrap_or(source);
-        let key = match source.get("$key") {
-            None => {
-                let message = "`$entries` needs `$key`, the field by which entries are known";
-                return Err(Diagnostic::new(list.span, message)
-                    .code(MISSING_KEY)
-                    .hint("add `$key:` with the name of that field")
+    /// Reads the list that `$append` has, and `$key` of the edit.
+    pub(super) fn read(edit: &Source, list: &Source) -> Checked<Self> {
+        let Some(node) = edit.get(KEY) else { return Err(missing(edit, KEY).into()) };
+        let key = match text(node)? {
+            Interpolation::Literal(key) if !key.is_empty() => key,
+            _ => {
+                return Err(Diagnostic::new(node.span, "`$key` is a string without expressions")
+                    .hint("name the field by which entries are known")
                     .into());
             }
-            Some(node) => match text(node)? {
-                Interpolation::Literal(key) if !key.is_empty() => key,
-                _ => {
-                    return Err(Diagnostic::new(node.span, "`$key` is a string without expressions")
-                        .hint("name the field by which entries are known")
-                        .into());
-                }
-            },
         };
         let entries = match &list.content {
             SourceContent::Text(text @ Interpolation::Expression(_)) => Entries::Computed(text.clone()),

@@ -3,7 +3,7 @@
 use crate::core::policy::diagnostic::{Diagnostic, MISPLACED_EDIT};
 use crate::core::policy::interpolation::Interpolation;
 
-use super::edit_keys::{KEYS, REPLACE};
+use super::edit_keys::{COUNT, KEY, KEYS, REPLACE};
 use super::source::{Source, SourceContent};
 
 /// An edit of annotations where there is none.
@@ -21,7 +21,7 @@ pub(super) fn refuse_edits(source: &Source) -> Result<(), Diagnostic> {
         entries.iter().any(|entry| matches!(&entry.key, Interpolation::Literal(name) if name == key))
     };
     let Some(key) = KEYS.into_iter().chain([REPLACE]).find(named) else { return Ok(()) };
-    if ["$networks", "$entries", "$count", "$key"].contains(&key) {
+    if let Some(key) = [KEY, COUNT].into_iter().find(|key| source.get(key).is_some()) {
         return Err(of_an_annotation(source, key));
     }
     let span = source.get(key).map_or(source.span, |edit| edit.span);

@@ -11,12 +11,13 @@ use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::problems::{Checked, all};
 use crate::core::schema::{Format, Shape};
 
+use super::edit_keys::COUNT;
 use super::places::Wanted;
 use super::source::{Source, SourceContent};
 use super::template::Template;
 use super::values::{text, value};
 
-const COUNT: Shape = Shape::Integer(0, i64::MAX);
+const WHOLE: Shape = Shape::Integer(0, i64::MAX);
 
 /// Networks to attach, and how many of them.
 #[derive(Debug, Clone)]
@@ -34,15 +35,15 @@ enum Names {
 }
 
 impl NetworksEdit {
-    pub(super) fn read(source: &Source) -> Checked<Self> {
-        let named = source.get("$networks").unwrap_or(source);
+    /// Reads the names that `$append` has, and `$count` of the edit.
+    pub(super) fn read(edit: &Source, named: &Source) -> Checked<Self> {
         let networks = match &named.content {
             SourceContent::List(items) => Names::List(all(items.iter().map(|item| name(item, true)))?),
             _ => Names::One(name(named, false)?),
         };
-        let count = source.get("$count").map(|count| value(count, &COUNT)).transpose()?;
+        let count = edit.get(COUNT).map(|count| value(count, &WHOLE)).transpose()?;
         if let (Names::List(names), Some(Template::Constant(count)), Some(node)) =
-            (&networks, &count, source.get("$count"))
+            (&networks, &count, edit.get(COUNT))
             && let Some(message) = too_many(count, names.len())
         {
             return Err(Diagnostic::new(node.span, message).hint(FEWER).into());

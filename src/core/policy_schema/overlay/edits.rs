@@ -25,8 +25,12 @@ pub(super) fn of_variable() -> Schema {
 
 /// The value of an annotation.
 pub(super) fn of_annotation() -> Schema {
-    let edits = ["ListEdit", "NetworksEdit", "EntriesEdit"].map(Schema::reference);
-    Schema::any_of(std::iter::once(text()).chain(edits))
+    Schema::any_of([text(), Schema::reference("ListEdit"), Schema::reference("EntriesEdit")])
+}
+
+/// The value of the annotation of Multus.
+pub(super) fn of_networks() -> Schema {
+    Schema::any_of([text(), Schema::reference("NetworksEdit"), Schema::reference("EntriesEdit")])
 }
 
 fn list() -> Schema {
@@ -54,7 +58,7 @@ fn networks() -> Schema {
         .matching(INTERPOLATED, "a number without quotes, or an expression: `${…}`");
     Keys::default()
         .required(
-            "$networks",
+            "$append",
             Schema::any_of([network(""), several]).example(json!(["rail-0", "rail-1@net1"])),
             "A network, a list of networks, or an expression that yields either.",
         )
@@ -73,7 +77,7 @@ fn entries() -> Schema {
         .with("minItems", 1);
     Keys::default()
         .required(
-            "$entries",
+            "$append",
             list.example(json!([{"interfaceName": "eth1", "network": "rdma-0"}])),
             "The entries to add, or an expression that yields them.",
         )

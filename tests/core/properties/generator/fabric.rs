@@ -37,7 +37,7 @@ pub(crate) fn extend_policy(author: &mut Author<'_>, spec: &mut Value) -> bool {
         let on_conflict = author.dice.pick(&["keep", "replace"]);
         let rule = json!({"name": "own", "when": condition, "onConflict": on_conflict,
             "container": {"resources": {"limits": amounts, "requests": amounts, "claims": [{"name": "nics"}]}},
-            "pod": {"metadata": {"annotations": {NETWORKS: {"$networks": ["own-rail-0", "own-rail-1"]}}},
+            "pod": {"metadata": {"annotations": {NETWORKS: {"$append": ["own-rail-0", "own-rail-1"]}}},
                 "spec": {"resourceClaims": claim}}});
         spec["rules"].as_array_mut().unwrap().push(rule);
     }

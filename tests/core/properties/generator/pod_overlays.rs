@@ -69,9 +69,9 @@ fn annotations(author: &mut Author<'_>) -> Value {
             }
         };
         let network = author.dice.pick(&["net/rdma-net", "rdma-net", "team/storage"]);
-        let mut edit = json!({"$networks": network, "$count": author.write(count)});
+        let mut edit = json!({"$append": network, "$count": author.write(count)});
         if author.dice.chance(40) {
-            edit = json!({"$networks": author.dice.pick(&[
+            edit = json!({"$append": author.dice.pick(&[
                 json!(["rdma-net", "net/rail-0", "net/rail-1"]), json!(["team/storage", "rdma-net"])])});
             if author.dice.chance(50) {
                 edit["$count"] = json!(author.dice.pick(&[0, 1, 2]));
@@ -85,7 +85,7 @@ fn annotations(author: &mut Author<'_>) -> Value {
         let net = author.dice.pick(&[json!("r1"), json!(1), net]);
         let entries =
             json!([{"i": "eth0", "net": "default"}, {"i": "eth1", "net": net, "of": {"more": [true]}}]);
-        annotations.insert(INTERFACES.to_owned(), json!({"$key": "i", "$entries": entries}));
+        annotations.insert(INTERFACES.to_owned(), json!({"$key": "i", "$append": entries}));
     }
     if annotations.is_empty() || author.dice.chance(50) {
         let mut key = author.dice.pick(&WRITTEN_ANNOTATIONS).to_owned();
