@@ -207,7 +207,7 @@ fn rules(node: &Node, names: &Names) -> (Vec<Rule>, Problems) {
         problems
             .add(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
     }
-    for combined in [same_volumes, edits_and_insists, additions_and_replacements] {
+    for combined in [same_volumes, edits_and_insists, other_separators, additions_and_replacements] {
         problems.take(combined(node, &rules));
     }
     (rules, problems)
@@ -264,6 +264,30 @@ fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
                 message,
                 "set the whole value in one rule",
             ));
+        }
+    }
+    Ok(())
+}
+
+/// A list in a string has one separator: by another one, an edit takes several entries for one.
+fn other_separators(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let mut known: Vec<(Placed<'_>, &str)> = Vec::new();
+    for placed in rules.iter().flat_map(Rule::writes) {
+        let (Some(name), Some(separator)) = (placed.write.name(), placed.write.separator()) else { continue };
+        let same = |other: &&(Placed<'_>, &str)| {
+            (other.0.write.field(), other.0.write.name()) == (placed.write.field(), Some(name))
+        };
+        match known.iter().find(same) {
+            Some((other, before)) if *before != separator => {
+                let message = format!(
+                    "rule `{}` separates the entries of `{name}` by `{separator}`, and rule `{}` by `{before}`",
+                    placed.rule.name, other.rule.name
+                );
+                let hint = "use the same `$separator` in both";
+                return Err(contradiction(node, placed.rule, &placed.path(), message, hint));
+            }
+            Some(_) => {}
+            None => known.push((placed, separator)),
         }
     }
     Ok(())

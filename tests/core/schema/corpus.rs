@@ -53,6 +53,7 @@ const NOT_FOUND: [(&str, &[&str]); 4] = [
             "networks-type-of-list",
             "overlay-same-env-twice",
             "request-and-limit-differ",
+            "separators-differ",
             "trial-default-outside-of-enum",
             "trial-networks-and-count-differ",
             "two-",

@@ -16,9 +16,6 @@ use crate::generator::pools::{NAMESPACES, REFUSAL, TRIGGER};
 use crate::generator::{Dice, pods, policies, yaml};
 use crate::workloads::is_injected;
 
-/// The refusal of a pod that a policy changes each time, such as by two separators for the entries of one list.
-const NOT_IDEMPOTENT: &str = "the policy is not idempotent for this pod";
-
 /// Policies that are in use together, each with a value of its own for the annotation that triggers it.
 const POLICIES: u64 = 100;
 /// Pods for each policy.
@@ -105,7 +102,7 @@ async fn verdict(api: &Api, pair: &Pair) -> Verdict {
         Ok(first) => first,
         Err(why)
             if why.contains("denied the request")
-                && ["insists on", REFUSAL, NOT_IDEMPOTENT].iter().any(|reason| why.contains(reason)) =>
+                && ["insists on", REFUSAL].iter().any(|reason| why.contains(reason)) =>
         {
             return Verdict::Denied;
         }

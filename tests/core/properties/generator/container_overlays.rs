@@ -58,11 +58,13 @@ fn env(author: &mut Author<'_>, phase: Phase) -> Value {
         let mut entry = json!({"name": name});
         match author.dice.below(12) {
             0 => entry["valueFrom"] = author.dice.pick(&value_sources()),
-            1 if name == "LD_LIBRARY_PATH" || author.dice.chance(20) => entry["value"] = edit(author, phase),
+            1 if name == "LD_LIBRARY_PATH" || author.dice.chance(20) => {
+                entry["value"] = edit(author, phase, name)
+            }
             _ => entry["value"] = author.text_field(phase),
         }
         if name == "LD_LIBRARY_PATH" && author.dice.chance(60) {
-            entry = json!({"name": name, "value": edit(author, phase)});
+            entry = json!({"name": name, "value": edit(author, phase, name)});
         }
         entries.push(entry);
     }
@@ -70,15 +72,16 @@ fn env(author: &mut Author<'_>, phase: Phase) -> Value {
 }
 
 /// An edit of the list that a string holds.
-fn edit(author: &mut Author<'_>, phase: Phase) -> Value {
+fn edit(author: &mut Author<'_>, phase: Phase, name: &str) -> Value {
     let text = match author.dice.below(4) {
         0 => author.text_field(phase),
         1 => json!("/opt/lib:/opt/own/lib"),
         _ => json!(author.dice.pick(&["/opt/lib", "/usr/lib"])),
     };
     let mut edit = json!({author.dice.pick(&["$prepend", "$append"]): text});
-    if author.dice.chance(15) {
-        edit["$separator"] = json!(author.dice.pick(&[",", " "]));
+    // A list has one separator.
+    if name != "LD_LIBRARY_PATH" {
+        edit["$separator"] = json!(if name.len() % 2 == 0 { "," } else { " " });
     }
     edit
 }
