@@ -127,9 +127,8 @@ fn of_type(kind: ParameterType) -> Value {
     let cells = Schema::map(cell(kind)).with("propertyNames", values_of_a_label());
     properties.insert("byNode".to_owned(), Schema::map(cells).into());
     let facts: Vec<Value> = FromNodes::facts_of(kind).map(|fact| json!({"required": [fact]})).collect();
-    if !facts.is_empty() {
-        properties.insert("fromNodes".to_owned(), json!({"anyOf": facts}));
-    }
+    let facts = if facts.is_empty() { json!({"not": {}}) } else { json!({"anyOf": facts}) };
+    properties.insert("fromNodes".to_owned(), facts);
     for bound in ParameterType::all().flat_map(ParameterType::bounds) {
         let schema = if !kind.bounds().contains(bound) {
             Value::Bool(false)

@@ -1,6 +1,7 @@
 //! Reads an installation for `check`. An object that cannot be read costs the checks that need it, and no others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use tokio::time::{Duration, timeout};
 
 use crate::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Read, Release, inspect};
+use crate::core::nodes::Nodes;
 use crate::core::policy_set::PolicySet;
 use crate::core::registration::ca_bundle;
 use crate::shell::builtin;
@@ -21,6 +23,7 @@ use crate::shell::policy_sources::RawPolicies;
 use super::api::{cause, client_of};
 use super::certificate::check;
 use super::dry_run::dry_run;
+use super::nodes::list_nodes;
 
 /// The time within which the API server has to answer each request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -53,7 +56,10 @@ pub(crate) async fn examine(
         endpoints,
         in_use,
         ready: reader.ready().await,
-        guard: reader.guard().await,
+        guard: reader.admission_policy("guard").await,
+        token: reader.admission_policy("token").await,
+        advice: reader.advice().await,
+        nodes: reader.nodes().await.map_err(|error| format!("{error:#}")),
         certificate: reader.certificate().await.map_err(|error| format!("{error:#}")),
         dry_run: reader.dry_run(&namespaces, &policies, probe).await.map_err(|error| format!("{error:#}")),
         policies,
@@ -113,10 +119,21 @@ impl Reader<'_> {
         format!("/api/v1/namespaces/{namespace}/services/{service}:admin/proxy/{resource}")
     }
 
-    async fn guard(&self) -> [Read; 2] {
+    async fn admission_policy(&self, suffix: &str) -> [Read; 2] {
         let name = self.release.name().unwrap_or_default();
-        let path = |kind: &str| format!("{REGISTRATION}/validatingadmission{kind}/{name}-guard");
+        let path = |kind: &str| format!("{REGISTRATION}/validatingadmission{kind}/{name}-{suffix}");
         [get(self.client, &path("policies")).await, get(self.client, &path("policybindings")).await]
+    }
+
+    async fn advice(&self) -> Read {
+        let name = self.release.name().unwrap_or_default();
+        get(self.client, &format!("{REGISTRATION}/validatingwebhookconfigurations/{name}")).await
+    }
+
+    /// The nodes, if the servers watch them.
+    async fn nodes(&self) -> anyhow::Result<Arc<Nodes>> {
+        let is_watched = self.release.option("--watch-nodes").next().is_some();
+        Ok(Arc::new(if is_watched { list_nodes(self.client).await? } else { Nodes::default() }))
     }
 
     /// The data of a ConfigMap or a Secret.
