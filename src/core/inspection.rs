@@ -84,6 +84,8 @@ pub struct Certificate {
     pub secret: String,
     /// Whether API servers accept it with the registered CAs.
     pub accepted: Result<(), String>,
+    /// The same with the CAs of the webhook for advice.
+    pub accepted_for_advice: Result<(), String>,
     /// The time of its expiry (RFC 3339).
     pub expires: String,
     /// The time until then.

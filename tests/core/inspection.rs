@@ -79,12 +79,6 @@ fn webhook() -> Value {
     webhook
 }
 
-fn advice() -> Value {
-    let mut advice = rendered("ValidatingWebhookConfiguration", NAME);
-    advice["webhooks"][0]["clientConfig"]["caBundle"] = json!("Y2E=");
-    advice
-}
-
 fn nodes(instance_type: &str) -> Arc<Nodes> {
     let node = json!({"metadata": {"name": "a", "labels": {"node.kubernetes.io/instance-type": instance_type}},
         "status": {"capacity": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"},
@@ -105,7 +99,7 @@ fn healthy() -> Facts {
     Facts {
         version: Ok(json!({"major": "1", "minor": "33+", "gitVersion": "v1.33.1-eks"})),
         webhooks: Ok(list(&[webhook()])),
-        advice: Ok(advice()),
+        advice: Ok(rendered("ValidatingWebhookConfiguration", NAME)),
         deployments: Ok(list(&[deployment])),
         namespaces: Ok(list(&[namespace("default", &[]), namespace("kube-system", &[])])),
         endpoints: Ok(list(&[
@@ -114,6 +108,7 @@ fn healthy() -> Facts {
         certificate: Ok(Certificate {
             secret: "fabric-injector-tls".to_owned(),
             accepted: Ok(()),
+            accepted_for_advice: Ok(()),
             expires: "2026-12-22T00:00:00Z".to_owned(),
             left: 29 * DAY,
             duration: 30 * DAY,
@@ -214,7 +209,7 @@ fn faults_of_the_release_are_reported() {
         "release",
         Fail,
         "no Deployment with the label",
-        &["version", "certificate", "token", "policies", "servers", "nodes"],
+        &["version", "certificate", "advice", "token", "policies", "servers", "nodes"],
         |facts| {
             facts.deployments = Ok(list(&[]));
             facts.certificate = Err("unknown".to_owned());
@@ -241,7 +236,7 @@ fn faults_of_the_registration_are_reported() {
             facts.endpoints = Ok(list(&[]));
         },
     );
-    reported("certificate", Fail, "`caBundle` of `fabric-injector` is empty", &["advice"], |facts| {
+    reported("certificate", Fail, "`caBundle` of `fabric-injector` is empty", &[], |facts| {
         registered(facts, "/webhooks/0/clientConfig/caBundle", Value::Null);
     });
     reported("certificate", Fail, "with `caBundle` of `fabric-injector`: UnknownIssuer", &[], |facts| {
@@ -250,7 +245,7 @@ fn faults_of_the_registration_are_reported() {
     reported("certificate", Warn, "(6 days)", &[], |facts| {
         facts.certificate.as_mut().unwrap().left = 6 * DAY;
     });
-    reported("certificate", Fail, "no object `tls`", &[], |facts| {
+    reported("certificate", Fail, "no object `tls`", &["advice"], |facts| {
         facts.certificate = Err("there is no object `tls`".to_owned());
     });
     reported(
@@ -332,9 +327,9 @@ fn a_policy_that_does_not_restrict_the_account_of_the_servers_is_reported() {
 #[test]
 fn a_webhook_for_advice_that_api_servers_do_not_trust_is_reported() {
     use Status::{Ok as Passed, Warn};
-    let untrusted = "nobody gets advice\nthe replicas renew it and write `caBundle`";
+    let untrusted = "nobody gets advice: UnknownIssuer\nthe replicas renew it and write `caBundle`";
     reported("advice", Warn, untrusted, &[], |facts| {
-        facts.advice.as_mut().unwrap()["webhooks"][0]["clientConfig"]["caBundle"] = json!("b3RoZXI=");
+        facts.certificate.as_mut().unwrap().accepted_for_advice = Err("UnknownIssuer".to_owned());
     });
     reported("advice", Warn, "there is no ValidatingWebhookConfiguration `fabric-injector`", &[], |facts| {
         facts.advice = Ok(Value::Null);
@@ -480,7 +475,7 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
         (&|facts| facts.version = Err(FORBIDDEN.to_owned()), &["kubernetes"]),
         (&|facts| facts.namespaces = Err(FORBIDDEN.to_owned()), &["pod-security", "other-webhooks"]),
         (&|facts| facts.endpoints = Err(FORBIDDEN.to_owned()), &["endpoints"]),
-        (&|facts| facts.certificate = Err(FORBIDDEN.to_owned()), &["certificate"]),
+        (&|facts| facts.certificate = Err(FORBIDDEN.to_owned()), &["certificate", "advice"]),
         (&|facts| facts.guard[1] = Err(FORBIDDEN.to_owned()), &["guard"]),
         (&|facts| facts.ready = Err(FORBIDDEN.to_owned()), &["servers"]),
         (&|facts| facts.in_use = Err(FORBIDDEN.to_owned()), &["policies"]),

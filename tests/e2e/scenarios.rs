@@ -21,6 +21,7 @@ mod pools;
 mod release;
 mod rights;
 mod settings;
+mod slices;
 mod token;
 
 use std::pin::Pin;
@@ -58,6 +59,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     node_watch::servers_know_the_nodes_as_long_as_they_may_read_them,
     node_watch::a_lost_watch_keeps_the_nodes_and_recovers,
     node_watch::without_a_provider_the_nodes_choose_the_policy,
+    slices::gpus_by_claim_are_known_as_long_as_slices_may_be_read,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     examination::a_healthy_installation_passes_and_each_fault_is_named,

@@ -61,7 +61,7 @@ pub(super) fn certificate(seen: &Seen<'_>) -> Found {
         return fail(empty, source(seen, webhook));
     }
     seen.release.secret().ok_or_else(|| absent("the Secret of the certificate"))?;
-    let Certificate { secret, accepted, expires, left, duration } = match &seen.facts.certificate {
+    let Certificate { secret, accepted, expires, left, duration, .. } = match &seen.facts.certificate {
         Err(error) if !is_forbidden(error) => return fail(error, source(seen, webhook)),
         read => read.as_ref().map_err(unread)?,
     };
@@ -110,26 +110,29 @@ fn in_step(object: &Value, wanted: &[Condition]) -> Found {
     }
 }
 
-/// Compares `caBundle` of the webhook for workloads with that of the webhook for pods.
+/// Whether API servers can call the webhook for advice on workloads. A call that fails costs only the advice.
 pub(super) fn advice(seen: &Seen<'_>) -> Found {
     let webhook = seen.webhook()?;
     let advice = seen.facts.advice.as_ref().map_err(unread)?;
-    let bundle = |object: &Value| object.pointer("/webhooks/0/clientConfig/caBundle").cloned();
-    let is_wanted = seen.release.option("--manage-advice").next().is_some();
-    if advice.is_null() && is_wanted {
-        let none =
-            format!("there is no ValidatingWebhookConfiguration `{}`: nobody gets advice", name(webhook));
-        return warn(none, APPLY);
-    }
     if advice.is_null() {
-        return ok("no webhook for advice on workloads is registered");
+        return match seen.release.option("--manage-advice").next() {
+            Some(wanted) => warn(
+                format!("there is no ValidatingWebhookConfiguration `{wanted}`: nobody gets advice"),
+                APPLY,
+            ),
+            None => ok("no webhook for advice on workloads is registered"),
+        };
     }
-    if bundle(advice) != bundle(webhook) {
-        let other =
-            "`caBundle` of the ValidatingWebhookConfiguration is not that of the webhook: nobody gets advice";
-        return warn(other, source(seen, webhook));
+    match &seen.facts.certificate.as_ref().map_err(unread)?.accepted_for_advice {
+        Ok(()) => ok("API servers accept the certificate for advice on workloads, too"),
+        Err(error) => {
+            let refused = format!(
+                "API servers do not accept the certificate with `caBundle` of the ValidatingWebhookConfiguration, and nobody \
+                 gets advice: {error}"
+            );
+            warn(refused, source(seen, webhook))
+        }
     }
-    ok("API servers call the webhook for advice on workloads with the same `caBundle`")
 }
 
 pub(super) fn guard(seen: &Seen<'_>) -> Found {

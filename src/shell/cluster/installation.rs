@@ -52,15 +52,17 @@ pub(crate) async fn examine(
     let reader = Reader { client: &client, release: Release::find(&webhooks, &deployments, name) };
     let [endpoints, in_use] = reader.of_service().await;
     let policies = reader.policies().await.map_err(|error| format!("{error:#}"));
+    let advice = reader.advice().await;
+    let certificate = reader.certificate(advice.as_ref().ok()).await;
     let facts = Facts {
         endpoints,
         in_use,
         ready: reader.ready().await,
         guard: reader.admission_policy("guard").await,
         token: reader.admission_policy("token").await,
-        advice: reader.advice().await,
         nodes: reader.nodes().await.map_err(|error| format!("{error:#}")),
-        certificate: reader.certificate().await.map_err(|error| format!("{error:#}")),
+        certificate: certificate.map_err(|error| format!("{error:#}")),
+        advice,
         dry_run: reader.dry_run(&namespaces, &policies, probe).await.map_err(|error| format!("{error:#}")),
         policies,
         version,
@@ -163,20 +165,24 @@ impl Reader<'_> {
         RawPolicies::of_server(by_nodes, built_in, files, values)?.compile()
     }
 
-    /// The serving certificate, verified as by an API server.
-    async fn certificate(&self) -> anyhow::Result<Certificate> {
+    /// The serving certificate, verified as by an API server for either webhook.
+    async fn certificate(&self, advice: Option<&Value>) -> anyhow::Result<Certificate> {
         let secret = self.release.secret().context("the Secret with the serving certificate is not known")?;
         let data = self.data("secrets", secret).await?;
         let cert = data.get("tls.crt").with_context(|| format!("the Secret `{secret}` has no `tls.crt`"))?;
         let cert = String::from_utf8(STANDARD.decode(cert)?)?;
         let (service, namespace) = self.release.service().context("the webhook has no Service")?;
-        let trusted = self.release.webhook.and_then(ca_bundle).unwrap_or_default();
         let now = SystemTime::now();
-        let accepted = check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now);
+        let accepted = |webhook: Option<&Value>| {
+            let trusted = webhook.and_then(ca_bundle).unwrap_or_default();
+            check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now)
+                .map_err(|error| format!("{error:#}"))
+        };
         let validity = Validity::of(&format!("the Secret `{secret}`"), cert.as_bytes())?;
         Ok(Certificate {
             secret: secret.to_owned(),
-            accepted: accepted.map_err(|error| format!("{error:#}")),
+            accepted: accepted(self.release.webhook),
+            accepted_for_advice: accepted(advice),
             expires: humantime::format_rfc3339_seconds(validity.not_after).to_string(),
             left: validity.not_after.duration_since(now).unwrap_or_default(),
             duration: validity.duration(),

@@ -70,7 +70,6 @@ pub(super) async fn a_healthy_installation_passes_and_each_fault_is_named(cluste
     namespaces(cluster).await;
     registration(cluster).await;
     nodes(cluster).await;
-    advice(cluster).await;
     admission_policy(
         cluster,
         "guard",
@@ -155,22 +154,6 @@ async fn nodes(cluster: &Cluster) {
     );
 }
 
-/// A `caBundle` of the webhook for workloads that no server corrects, because there is none.
-async fn advice(cluster: &Cluster) {
-    scale(cluster, 0).await;
-    let path = format!("{ADMISSION}/validatingwebhookconfigurations/fabric-injector");
-    let other = Authority::new(std::time::SystemTime::now()).unwrap();
-    let bundle = json!([{
-        "op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": BASE64_STANDARD.encode(&other.cert),
-    }]);
-    cluster.api.patch(&path, &bundle).await.ok();
-    let lines = check(cluster, &[]).await;
-    let (_, status, text) = lines.iter().find(|(name, ..)| name == "advice").unwrap();
-    assert!(status == "warn" && text.contains("nobody gets advice"), "{text}");
-    scale(cluster, 2).await;
-    passes(cluster).await;
-}
-
 /// A ValidatingAdmissionPolicy that someone has deleted, and not its binding.
 async fn admission_policy(cluster: &Cluster, suffix: &str, status: &str, text: &str) {
     let path = format!("{ADMISSION}/validatingadmissionpolicies/fabric-injector-{suffix}");
@@ -204,6 +187,10 @@ async fn servers(cluster: &Cluster) {
     let certificate =
         ("certificate", "fail", "do not accept the certificate of the Secret `fabric-injector-tls`");
     reports(cluster, &[], &[&stopped[..], &[certificate]].concat()).await;
+    let advice = format!("{ADMISSION}/validatingwebhookconfigurations/fabric-injector");
+    cluster.api.patch(&advice, &bundle).await.ok();
+    let untrusted = ("advice", "warn", "and nobody gets advice: invalid peer certificate");
+    reports(cluster, &[], &[&stopped[..], &[certificate, untrusted]].concat()).await;
     scale(cluster, 2).await;
     passes(cluster).await;
 }
