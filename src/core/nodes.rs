@@ -1,6 +1,6 @@
 //! The nodes of a cluster, as plain data: what decides which of them a pod can be scheduled to, and what they offer.
 //!
-//! It reads Node and ResourceSlice objects and the fields of a pod that choose nodes. It knows no policy: which labels
+//! It reads Node and `ResourceSlice` objects and the fields of a pod that choose nodes. It knows no policy: which labels
 //! and resources matter is for the engine to say.
 
 mod candidates;
@@ -75,7 +75,7 @@ pub struct Node {
     name: Arc<str>,
     /// Sorted.
     labels: Arc<[(Arc<str>, Arc<str>)]>,
-    /// The extended resources of `status.capacity` and the devices of ResourceSlices, sorted. An unhealthy device lowers
+    /// The extended resources of `status.capacity` and the devices of `ResourceSlices`, sorted. An unhealthy device lowers
     /// `status.allocatable`, and must not raise a ratio.
     resources: Vec<(Arc<str>, i64)>,
     taints: Arc<[Taint]>,
@@ -119,7 +119,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Reads a Node, or a ResourceSlice; an error if the object is neither. One without a kind is a Node.
+    /// Reads a Node, or a `ResourceSlice`; an error if the object is neither. One without a kind is a Node.
     pub fn read(&mut self, object: &Value) -> Result<(), String> {
         match object["kind"].as_str() {
             None | Some("Node") => self.nodes.push(Arc::new(Node::read(object, &mut self.texts))),
@@ -148,7 +148,7 @@ impl Nodes {
         Self { list: nodes.into_iter().map(with_devices).collect(), ..Self::default() }
     }
 
-    /// Reads the items of a list of nodes and ResourceSlices, or one Node. The error is a sentence.
+    /// Reads the items of a list of nodes and `ResourceSlices`, or one Node. The error is a sentence.
     pub fn read(value: &Value) -> Result<Self, String> {
         let kind = value["kind"].as_str().unwrap_or_default();
         let items = match (kind, value["items"].as_array()) {

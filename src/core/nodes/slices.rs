@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Texts;
 
-/// A ResourceSlice of `resource.k8s.io/v1`, as far as it says what a node has.
+/// A `ResourceSlice` of `resource.k8s.io/v1`, as far as it says what a node has.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Slice {
     /// Empty for devices that are not of one node.
@@ -22,7 +22,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Reads a ResourceSlice object. A field of another type than the API server accepts counts as absent.
+    /// Reads a `ResourceSlice` object. A field of another type than the API server accepts counts as absent.
     pub fn read(slice: &Value, texts: &mut Texts) -> Self {
         let spec = &slice["spec"];
         let (pool, text) = (&spec["pool"], |value: &Value| value.as_str().unwrap_or_default().to_owned());

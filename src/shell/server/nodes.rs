@@ -54,12 +54,13 @@ pub(super) fn lines(watched: &Watched, known: bool) -> String {
         WatchState::Unavailable => ("[!]", "the watch failed, none in use".to_owned()),
         WatchState::Forbidden => ("[!]", "the permission is missing, none in use".to_owned()),
     };
-    let below = |error: &Option<String>| -> String {
-        error.iter().flat_map(|error| error.lines()).map(|line| format!("    {line}\n")).collect()
-    };
-    let slices = match &watched.slices_error {
-        None => String::new(),
-        error => format!("[!]resource-slices: the watch failed\n{}", below(error)),
-    };
-    format!("{mark}nodes: {detail}\n{}{slices}", below(&watched.error))
+    let nodes = format!("{mark}nodes: {detail}\n{}", below(watched.error.as_deref()));
+    match watched.slices_error.as_deref() {
+        None => nodes,
+        error => format!("{nodes}[!]resource-slices: the watch failed\n{}", below(error)),
+    }
+}
+
+fn below(error: Option<&str>) -> String {
+    error.into_iter().flat_map(str::lines).fold(String::new(), |all, line| all + "    " + line + "\n")
 }

@@ -1,4 +1,4 @@
-//! What is known of the nodes and their ResourceSlices, and how long it may be used.
+//! What is known of the nodes and their `ResourceSlices`, and how long it may be used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

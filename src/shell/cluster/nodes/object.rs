@@ -1,4 +1,4 @@
-//! A Node or a ResourceSlice, as far as it decides: `managedFields`, the images on a node and the rest are most of its
+//! A Node or a `ResourceSlice`, as far as it decides: `managedFields`, the images on a node and the rest are most of its
 //! text, and are not kept while it is read.
 
 use std::borrow::Cow;
