@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use crate::core::explain::{SourceKind, Sources};
+use crate::core::explain::{SourceKind, Sources, Text};
 use crate::core::pools::{Pool, pools};
 use crate::shell::policy_sources::PolicySources;
 
@@ -65,23 +65,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 fn text(pools: &[Pool]) -> String {
     let heads = ["MACHINE", "READY", "GPUS", "DEVICES", "POLICY", "PARAMETERS"].map(str::to_owned);
     let rows: Vec<[String; 6]> = [heads].into_iter().chain(pools.iter().map(row)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..5).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        for (cell, width) in row.iter().zip(&widths) {
-            text.push_str(&format!("{cell:<width$}  "));
-        }
-        text.push_str(&row[5]);
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
+    let mut text = Text::default();
+    text.rows(0, &rows);
     for pool in pools {
         for problem in &pool.problems {
-            text.push_str(&format!("\nwarning: {}: {} ({})\n", machine(pool), problem.message, problem.code));
+            text.section(&format!("warning: {}: {} ({})", machine(pool), problem.message, problem.code));
         }
     }
-    text
+    text.finish()
 }
 
 fn row(pool: &Pool) -> [String; 6] {

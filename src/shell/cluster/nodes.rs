@@ -15,7 +15,7 @@ use tokio::time::{Duration, Instant, sleep, sleep_until, timeout};
 use crate::core::nodes::Nodes;
 
 use super::api::{cause, client};
-use known::{ABSENT, FORBIDDEN, Kind, Known};
+use known::{Kind, Known};
 pub(crate) use known::{STALE_FOR, WatchState, Watched};
 use object::Object;
 
@@ -28,6 +28,10 @@ const PAGE: u32 = 100;
 const AGAIN: Duration = Duration::from_mins(10);
 /// The longest time without anything that is due.
 const IDLE: Duration = Duration::from_hours(1);
+/// The status of a response to a client without the permission.
+const FORBIDDEN: u16 = 403;
+/// That of a cluster without the API.
+const ABSENT: u16 = 404;
 /// The time within which a command has to have all nodes.
 const LIST_TIMEOUT: Duration = Duration::from_mins(2);
 

@@ -11,16 +11,12 @@ use tokio::time::{Duration, Instant};
 use crate::core::nodes::{Node, Nodes, Slice, Texts};
 
 use super::object::Object;
+use super::{ABSENT, FORBIDDEN};
 
 /// The shortest time between two snapshots.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// The time for which the last nodes stay in use after the watch failed. After that, nodes that have gone would decide.
 pub(crate) const STALE_FOR: Duration = Duration::from_mins(5);
-
-/// The status of a response to a client without the permission.
-pub(super) const FORBIDDEN: u16 = 403;
-/// That of a cluster without the API.
-pub(super) const ABSENT: u16 = 404;
 
 /// The state of the watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
