@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use crate::core::explain::{SourceKind, Sources, Text};
@@ -11,7 +11,7 @@ use crate::shell::policy_sources::PolicySources;
 
 use super::ExitStatus;
 use super::nodes::NodeArguments;
-use super::output::Output;
+use super::output::{Format, Output};
 use super::policy_sources::PolicyArguments;
 
 /// Show the pools of a cluster: their machines, GPUs and devices, and what a pod gets there; and what is wrong
@@ -31,14 +31,6 @@ pub(super) struct Arguments {
     policies: PolicyArguments,
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
