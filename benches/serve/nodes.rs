@@ -55,6 +55,11 @@ type Body = StreamBody<stream::BoxStream<'static, Result<Frame<Bytes>, Infallibl
 /// A page of the list, or the watch.
 #[allow(clippy::unnecessary_wraps, reason = "a service returns it")]
 fn answer(request: &Request<Incoming>, count: usize, changes: u32) -> Result<Response<Body>, Infallible> {
+    // There are no ResourceSlices.
+    if request.uri().path() != "/api/v1/nodes" {
+        let nothing = StreamBody::new(stream::empty().boxed());
+        return Ok(Response::builder().status(404).body(nothing).unwrap());
+    }
     let query = request.uri().query().unwrap_or_default();
     let number = |key: &str| {
         let value = query.split('&').find_map(|pair| pair.strip_prefix(key))?;

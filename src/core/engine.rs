@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use crate::core::policy::{PodContext, Policy};
 
-pub(crate) use analysis::{DEVICE_CLASS, PodAnalysis, selected_nodes};
+pub(crate) use analysis::{DEVICE_CLASS, PodAnalysis, is_device, selected_nodes};
 pub(crate) use evaluate::{ScopeOf, analyse, each_scope};
 pub use record::{
     Author, FieldState, Kept, Mutated, Mutation, NODES, Operation, Operations, Outcome, Reason, SKIPPED,

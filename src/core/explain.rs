@@ -19,6 +19,7 @@ pub use policy::{
     AdditionFact, FabricFact, GpuFact, MessageFact, NeedFact, NeedKind, PolicyFact, RuleFact, SettingsFact,
     TriggerFact, VariableFact, policy, policy_text,
 };
+pub(crate) use text::Text;
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
 pub const VERSION: u32 = 1;

@@ -10,11 +10,13 @@ mod release;
 mod servers;
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::core::engine::STAMP;
+use crate::core::nodes::Nodes;
 use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 
@@ -51,6 +53,8 @@ pub struct Facts {
     pub version: Read,
     /// The list of all webhook configurations for mutation.
     pub webhooks: Read,
+    /// The `ValidatingWebhookConfiguration` of the advice on workloads.
+    pub advice: Read,
     /// The list of the Deployments that may be the servers.
     pub deployments: Read,
     /// The list of all namespaces.
@@ -62,6 +66,10 @@ pub struct Facts {
     pub policies: Read<PolicySet>,
     /// ValidatingAdmissionPolicy and binding of the guard.
     pub guard: [Read; 2],
+    /// Those that restrict the account of the servers.
+    pub token: [Read; 2],
+    /// The nodes, which are only read where the servers watch them.
+    pub nodes: Read<Arc<Nodes>>,
     /// `/readyz?verbose` of a server.
     pub ready: Read<String>,
     /// `/policies` of a server.
@@ -76,6 +84,8 @@ pub struct Certificate {
     pub secret: String,
     /// Whether API servers accept it with the registered CAs.
     pub accepted: Result<(), String>,
+    /// The same with the CAs of the webhook for advice.
+    pub accepted_for_advice: Result<(), String>,
     /// The time of its expiry (RFC 3339).
     pub expires: String,
     /// The time until then.
@@ -88,18 +98,20 @@ pub struct Certificate {
 pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> {
     let release = Release::find(&facts.webhooks, &facts.deployments, wanted);
     let seen = Seen { facts, release, probe };
-    let checks: [(&'static str, Check); 13] = [
+    let checks: [(&'static str, Check); 16] = [
         ("kubernetes", release::kubernetes),
         ("release", release::servers),
         ("version", release::version),
         ("webhook", registration::webhook),
         ("endpoints", registration::endpoints),
         ("certificate", registration::certificate),
+        ("advice", registration::advice),
         ("conditions", registration::conditions),
         ("guard", registration::guard),
+        ("token", registration::token),
         ("policies", servers::policies),
         ("servers", servers::state),
-        // The nodes of the cluster come here.
+        ("nodes", servers::nodes),
         ("pod-security", namespaces::pod_security),
         ("other-webhooks", namespaces::other_webhooks),
         ("pod", probe::examine),

@@ -1,9 +1,12 @@
 //! The nodes of a cluster, as plain data: what decides which of them a pod can be scheduled to, and what they offer.
 //!
-//! It reads Node objects and the fields of a pod that choose nodes. It knows no policy: which labels and resources
-//! matter is for the engine to say.
+//! It reads Node and `ResourceSlice` objects and the fields of a pod that choose nodes. It knows no policy: which labels
+//! and resources matter is for the engine to say.
 
 mod candidates;
+mod slices;
+
+pub use slices::Slice;
 
 pub(crate) use candidates::scheduling_of;
 
@@ -67,15 +70,15 @@ impl<T: Clone> Known<T> {
 }
 
 /// One node. The texts are shared with other nodes by [`Texts`].
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     name: Arc<str>,
     /// Sorted.
-    labels: Vec<(Arc<str>, Arc<str>)>,
-    /// The extended resources of `status.capacity` that are not 0, sorted. An unhealthy device lowers
+    labels: Arc<[(Arc<str>, Arc<str>)]>,
+    /// The extended resources of `status.capacity` and the devices of `ResourceSlices`, sorted. An unhealthy device lowers
     /// `status.allocatable`, and must not raise a ratio.
     resources: Vec<(Arc<str>, i64)>,
-    taints: Vec<Taint>,
+    taints: Arc<[Taint]>,
     provider_id: Arc<str>,
     is_ready: bool,
 }
@@ -107,27 +110,57 @@ impl Texts {
     }
 }
 
-impl FromIterator<Arc<Node>> for Nodes {
-    fn from_iter<I: IntoIterator<Item = Arc<Node>>>(nodes: I) -> Self {
-        Self { list: nodes.into_iter().collect(), ..Self::default() }
+/// Objects that are read one by one.
+#[derive(Debug, Default)]
+pub struct Objects {
+    texts: Texts,
+    nodes: Vec<Arc<Node>>,
+    slices: Vec<Slice>,
+}
+
+impl Objects {
+    /// Reads a Node, or a `ResourceSlice`; an error if the object is neither. One without a kind is a Node.
+    pub fn read(&mut self, object: &Value) -> Result<(), String> {
+        match object["kind"].as_str() {
+            None | Some("Node") => self.nodes.push(Arc::new(Node::read(object, &mut self.texts))),
+            Some("ResourceSlice") => self.slices.push(Slice::read(object, &mut self.texts)),
+            Some(other) => return Err(format!("is no node, but of the kind `{other}`")),
+        }
+        Ok(())
+    }
+
+    pub fn nodes(self) -> Nodes {
+        Nodes::of(self.nodes, &self.slices)
     }
 }
 
 impl Nodes {
-    /// Reads the items of a `NodeList`, or one Node. The error is a sentence.
+    /// These nodes, with the devices of these slices.
+    pub fn of<'s>(
+        nodes: impl IntoIterator<Item = Arc<Node>>,
+        slices: impl IntoIterator<Item = &'s Slice>,
+    ) -> Self {
+        let devices = slices::devices(slices);
+        let with_devices = |node: Arc<Node>| match devices.get(&*node.name) {
+            Some(devices) => Arc::new(node.with(devices)),
+            None => node,
+        };
+        Self { list: nodes.into_iter().map(with_devices).collect(), ..Self::default() }
+    }
+
+    /// Reads the items of a list of nodes and `ResourceSlices`, or one Node. The error is a sentence.
     pub fn read(value: &Value) -> Result<Self, String> {
-        let mut texts = Texts::default();
         let kind = value["kind"].as_str().unwrap_or_default();
         let items = match (kind, value["items"].as_array()) {
             ("Node", _) => std::slice::from_ref(value),
             (_, Some(items)) => items.as_slice(),
             _ => return Err("it is neither a list of nodes nor a node".to_owned()),
         };
-        let kinds = items.iter().enumerate().filter_map(|(at, item)| Some((at, item["kind"].as_str()?)));
-        if let Some((at, other)) = kinds.into_iter().find(|(_, kind)| *kind != "Node") {
-            return Err(format!("`items[{at}]` is no node, but of the kind `{other}`"));
+        let mut objects = Objects::default();
+        for (at, item) in items.iter().enumerate() {
+            objects.read(item).map_err(|error| format!("`items[{at}]` {error}"))?;
         }
-        Ok(items.iter().map(|item| Arc::new(Node::read(item, &mut texts))).collect())
+        Ok(objects.nodes())
     }
 
     pub fn len(&self) -> usize {
@@ -165,7 +198,6 @@ impl Node {
         let mut resources: Vec<_> = resources
             .filter(|(name, _)| name.contains('/'))
             .filter_map(|(name, amount)| Some((name, Quantity::from_value(amount)?.as_count()?)))
-            .filter(|(_, count)| *count > 0)
             .map(|(name, count)| (texts.shared(name), count))
             .collect();
         resources.sort_unstable();
@@ -174,7 +206,17 @@ impl Node {
             .into_iter()
             .flatten()
             .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-        Self { name, labels, resources, taints, provider_id, is_ready }
+        Self { name, labels: labels.into(), resources, taints, provider_id, is_ready }
+    }
+
+    /// The node with devices that its capacity does not have.
+    fn with(&self, devices: &BTreeMap<Arc<str>, i64>) -> Self {
+        let mut node = self.clone();
+        node.resources.retain(|(name, count)| *count > 0 || !devices.contains_key(name));
+        let new = devices.iter().filter(|(name, _)| self.count(name) == 0);
+        node.resources.extend(new.map(|(name, count)| (Arc::clone(name), *count)));
+        node.resources.sort_unstable();
+        node
     }
 
     pub fn name(&self) -> &str {
@@ -201,12 +243,17 @@ impl Node {
 
     /// The extended resources that the node has, and how many of each.
     pub(crate) fn resources(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.resources.iter().map(|(name, count)| (&**name, *count))
+        self.resources.iter().filter(|(_, count)| *count > 0).map(|(name, count)| (&**name, *count))
     }
 
     /// How many of an extended resource the node has.
     pub(crate) fn count(&self, resource: &str) -> i64 {
-        let at = self.resources.binary_search_by(|(known, _)| (**known).cmp(resource));
-        at.map_or(0, |at| self.resources[at].1)
+        self.registered(resource).unwrap_or_default()
+    }
+
+    /// The same; `None` if the node never had the resource. Where its device plugin is gone, the kubelet keeps it with 0.
+    pub(crate) fn registered(&self, resource: &str) -> Option<i64> {
+        let at = self.resources.binary_search_by(|(known, _)| (**known).cmp(resource)).ok()?;
+        Some(self.resources[at].1)
     }
 }

@@ -49,6 +49,7 @@ pub use diagnostic::{Diagnostic, ERRORS, Severity, WARNINGS};
 pub use file::{PolicyFile, composed_text, definitions};
 pub(crate) use file::{composed, untaken};
 pub use foreign::Foreign;
+pub(crate) use from_nodes::FromNodes;
 pub use interpolation::Fault;
 pub use matcher::PodContext;
 pub(crate) use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::counted;
-use super::engine::{Outcome, selected_nodes};
+use super::engine::{Outcome, is_device, selected_nodes};
 use super::explain::{Explainer, PodParameter, SourceKind, Sources};
 use super::nodes::{Node, Nodes};
 use super::policy::node::{INSTANCE_TYPE, LabelsRead, Selection};
@@ -91,13 +91,6 @@ fn of_policies(
     resources.filter(|(name, _)| policies.policies().iter().any(|policy| wanted(policy, name))).collect()
 }
 
-fn is_device(policy: &Policy, name: &str) -> bool {
-    let fabric = &policy.devices().fabric.resources;
-    let mut parameters = policy.definition().by_node().filter_map(|known| known.from_nodes.as_ref());
-    fabric.iter().any(|pattern| pattern.matches(name))
-        || parameters.any(|from_nodes| from_nodes.looks_for(name))
-}
-
 fn pool(
     examination: &Examination<'_>,
     labels: BTreeMap<String, String>,
@@ -120,8 +113,7 @@ fn pool(
         parameters: Vec::new(),
         problems: Vec::new(),
     };
-    let offers: Vec<_> = ready.iter().map(|node| devices(node)).collect();
-    pool.problems = differences(&pool.devices, &offers);
+    pool.problems = differences(&pool.devices, &ready);
     if let Some(node) = fullest {
         examination.examine(&mut pool, node);
     }
@@ -129,23 +121,25 @@ fn pool(
 }
 
 /// The devices of which some of the nodes have none, or fewer.
-fn differences(most: &BTreeMap<String, i64>, offers: &[BTreeMap<String, i64>]) -> Vec<Problem> {
+fn differences(most: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for (name, count) in most {
-        let having = |wanted: &dyn Fn(i64) -> bool| {
-            offers.iter().filter(|offer| wanted(offer.get(name).copied().unwrap_or(0))).count()
+        let mut found = |code: &str, is_such: &dyn Fn(Option<i64>) -> bool, what: &str| {
+            let nodes = ready.iter().filter(|node| is_such(node.registered(name))).count();
+            if nodes > 0 {
+                let message = format!("{nodes} of {} {what}", counted(ready.len(), "Ready node"));
+                problems.push(Problem { code: code.to_owned(), message });
+            }
         };
-        let (none, fewer) = (having(&|seen| seen == 0), having(&|seen| seen > 0 && seen < *count));
-        let of_all = |nodes: usize| format!("{nodes} of {}", counted(offers.len(), "Ready node"));
-        if none > 0 {
-            let message =
-                format!("{} offer no `{name}`: check whether the device plugin runs there", of_all(none));
-            problems.push(Problem { code: "plugin_missing".to_owned(), message });
-        }
-        if fewer > 0 {
-            let message = format!("{} have fewer than {count} of `{name}`", of_all(fewer));
-            problems.push(Problem { code: "counts_differ".to_owned(), message });
-        }
+        // The kubelet keeps a resource that is gone with 0.
+        let gone = format!("no longer offer `{name}`: see whether the device plugin runs there");
+        found("plugin_missing", &|seen| seen == Some(0), &gone);
+        let never = format!(
+            "never offered `{name}`: the device plugin has not run there, or they were created without such devices"
+        );
+        found("plugin_missing", &|seen| seen.is_none(), &never);
+        let fewer = format!("have fewer than {count} of `{name}`");
+        found("counts_differ", &|seen| seen.is_some_and(|seen| seen > 0 && seen < *count), &fewer);
     }
     problems
 }

@@ -91,7 +91,10 @@ pub(crate) fn a_server_may_write_three_objects_and_read_nodes_and_nothing_else(h
     assert_eq!(objects.named("ClusterRole", "fabric-injector").unwrap()["rules"], wanted);
     let without = render(helm, &with(enabled("aws"), &json!({"advice": {"enabled": false}})));
     assert_eq!(without.named("ClusterRole", "fabric-injector").unwrap()["rules"], json!([wanted[0]]));
-    let wanted = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]);
+    let wanted = json!([
+        {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["get", "list", "watch"]},
+    ]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
     assert_eq!(objects.of_kind("ClusterRole").filter(|role| !is_test(role)).count(), 2);
     let wanted = json!([{

@@ -161,7 +161,8 @@ fn requests_for_gpus_that_do_not_count_are_found() {
         &with("limits: {cpu: 8}"),
         "no_gpu_request",
         "/spec/template/spec/containers",
-        &["request `nvidia.com/gpu`", limits],
+        // The class of a driver, and not the devices that nodes offer for it.
+        &["request `nvidia.com/gpu`", "or `deviceclass.resource.kubernetes.io/gpu.nvidia.com` in `", limits],
     );
     finds(
         &with("limits: {amd.com/gpu: 8}"),

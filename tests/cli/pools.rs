@@ -58,6 +58,37 @@ fn each_fault_of_a_pool_is_named() {
 }
 
 #[test]
+fn a_device_that_is_gone_is_told_from_one_that_never_was() {
+    let never = aws("c", "p5.48xlarge", &json!({"nvidia.com/gpu": "8"}));
+    let run = nodes(&[aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(0)), never]).exits(1);
+    let text = run.text_lossy();
+    assert!(text.contains("1 of 3 Ready nodes no longer offer `vpc.amazonaws.com/efa`"), "{text}");
+    assert!(text.contains("1 of 3 Ready nodes never offered `vpc.amazonaws.com/efa`"), "{text}");
+    assert!(text.contains("or they were created without such devices (plugin_missing)"), "{text}");
+}
+
+#[test]
+fn gpus_of_resource_slices_are_those_of_a_pool() {
+    let gpu = json!({"name": "gpu-0", "attributes": {"type": {"string": "gpu"}}});
+    let slice = json!({
+        "apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "a-gpu"},
+        "spec": {"driver": "gpu.nvidia.com", "nodeName": "a", "devices": vec![gpu; 8],
+            "pool": {"name": "a", "generation": 1, "resourceSliceCount": 1}},
+    });
+    let dra = aws("a", "p5.48xlarge", &json!({"vpc.amazonaws.com/efa": "32"}));
+    let run = nodes(&[dra.clone(), slice.clone()]).exits(0);
+    assert!(
+        run.text_lossy().contains("8 gpu.nvidia.com/gpu  32 vpc.amazonaws.com/efa  aws-efa"),
+        "{}",
+        run.text_lossy()
+    );
+    nodes(std::slice::from_ref(&dra)).exits(0).says(&["none of the 1 nodes"]);
+    nodes(&[dra, slice, json!({"kind": "Pod"})])
+        .exits(2)
+        .says(&["`items[2]` is no node, but of the kind `Pod`"]);
+}
+
+#[test]
 fn the_json_has_the_pools_and_their_problems() {
     let items = json!({"kind": "List", "items": [aws("a", "p5.48xlarge", &gpus(16))]}).to_string();
     let run = run(&["nodes", "-f", "-", "-o", "json"], &items).exits(1);

@@ -1,10 +1,12 @@
 //! What `check` makes of what it reads: a healthy installation, and each fault in it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fabric_injector::core::engine::{SKIPPED, STAMP};
 use fabric_injector::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Release, Status, inspect};
+use fabric_injector::core::nodes::Nodes;
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::core::yaml;
@@ -48,7 +50,7 @@ spec:
   gpus:
     resources:
       [nvidia.com/gpu, aws.amazon.com/neuron, aws.amazon.com/neurondevice, aws.amazon.com/neuroncore,
-       deviceclass.resource.kubernetes.io/gpu.nvidia.com]
+       deviceclass.resource.kubernetes.io/gpu.nvidia.com, gpu.nvidia.com/gpu]
   match:
     anyAnnotation:
       nmp.nvidia.com/enable-multi-node-networking: "true"
@@ -77,6 +79,14 @@ fn webhook() -> Value {
     webhook
 }
 
+fn nodes(instance_type: &str) -> Arc<Nodes> {
+    let node = json!({"metadata": {"name": "a", "labels": {"node.kubernetes.io/instance-type": instance_type}},
+        "status": {"capacity": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"},
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+    let list = json!({"items": [node, {"metadata": {"name": "b"}}]});
+    Arc::new(Nodes::read(&list).unwrap())
+}
+
 /// An installation that is as it should be.
 fn healthy() -> Facts {
     let mut deployment = rendered("Deployment", NAME);
@@ -89,6 +99,7 @@ fn healthy() -> Facts {
     Facts {
         version: Ok(json!({"major": "1", "minor": "33+", "gitVersion": "v1.33.1-eks"})),
         webhooks: Ok(list(&[webhook()])),
+        advice: Ok(rendered("ValidatingWebhookConfiguration", NAME)),
         deployments: Ok(list(&[deployment])),
         namespaces: Ok(list(&[namespace("default", &[]), namespace("kube-system", &[])])),
         endpoints: Ok(list(&[
@@ -97,12 +108,15 @@ fn healthy() -> Facts {
         certificate: Ok(Certificate {
             secret: "fabric-injector-tls".to_owned(),
             accepted: Ok(()),
+            accepted_for_advice: Ok(()),
             expires: "2026-12-22T00:00:00Z".to_owned(),
             left: 29 * DAY,
             duration: 30 * DAY,
         }),
         policies: Ok(policies),
         guard: admission_policy("fabric-injector-guard"),
+        token: admission_policy("fabric-injector-token"),
+        nodes: Ok(nodes("p5.48xlarge")),
         ready: Ok("[+]certificate: valid\n[+]policies: 1 in use\nready\n".to_owned()),
         in_use: Ok(json!({"policies": [{"name": "aws-efa", "digest": digest}]})),
         dry_run: Ok(DryRun {
@@ -159,10 +173,13 @@ fn a_healthy_installation_passes_every_check() {
             "webhook",
             "endpoints",
             "certificate",
+            "advice",
             "conditions",
             "guard",
+            "token",
             "policies",
             "servers",
+            "nodes",
             "pod-security",
             "other-webhooks",
             "pod",
@@ -192,7 +209,7 @@ fn faults_of_the_release_are_reported() {
         "release",
         Fail,
         "no Deployment with the label",
-        &["version", "certificate", "policies", "servers"],
+        &["version", "certificate", "advice", "token", "policies", "servers", "nodes"],
         |facts| {
             facts.deployments = Ok(list(&[]));
             facts.certificate = Err("unknown".to_owned());
@@ -203,7 +220,7 @@ fn faults_of_the_release_are_reported() {
 #[test]
 fn faults_of_the_registration_are_reported() {
     use Status::{Fail, Warn};
-    let dependent = ["endpoints", "certificate", "conditions", "pod-security", "other-webhooks"];
+    let dependent = ["endpoints", "certificate", "advice", "conditions", "pod-security", "other-webhooks"];
     reported("webhook", Fail, "no pod is injected", &dependent, |facts| facts.webhooks = Ok(list(&[])));
     reported("webhook", Fail, "`fabric-injector`, `another` are registered", &["other-webhooks"], |facts| {
         let mut another = webhook();
@@ -228,7 +245,7 @@ fn faults_of_the_registration_are_reported() {
     reported("certificate", Warn, "(6 days)", &[], |facts| {
         facts.certificate.as_mut().unwrap().left = 6 * DAY;
     });
-    reported("certificate", Fail, "no object `tls`", &[], |facts| {
+    reported("certificate", Fail, "no object `tls`", &["advice"], |facts| {
         facts.certificate = Err("there is no object `tls`".to_owned());
     });
     reported(
@@ -280,10 +297,65 @@ fn a_guard_without_effect_is_reported() {
     });
 }
 
+/// Takes an option from the arguments of the server.
+fn without(facts: &mut Facts, option: &str) {
+    let deployment = &mut facts.deployments.as_mut().unwrap()["items"][0];
+    let arguments = &mut deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    arguments.as_array_mut().unwrap().retain(|one| !one.as_str().unwrap().starts_with(option));
+}
+
+#[test]
+fn a_policy_that_does_not_restrict_the_account_of_the_servers_is_reported() {
+    use Status::{Fail, Ok as Passed, Warn};
+    let open = "no ValidatingAdmissionPolicy keeps the account of the servers";
+    reported("token", Warn, open, &[], |facts| facts.token = [Ok(Value::Null), Ok(Value::Null)]);
+    reported("token", Warn, open, &[], |facts| {
+        facts.token[1].as_mut().unwrap()["spec"]["validationActions"] = json!(["Audit"]);
+    });
+    reported("token", Warn, open, &[], |facts| {
+        facts.token[0].as_mut().unwrap()["spec"]["failurePolicy"] = json!("Ignore");
+    });
+    reported("token", Fail, "`fabric-injector-token` has no binding", &[], |facts| {
+        facts.token[1] = Ok(Value::Null);
+    });
+    reported("token", Passed, "the servers manage no certificate", &[], |facts| {
+        facts.token = [Ok(Value::Null), Ok(Value::Null)];
+        without(facts, "--manage-webhook");
+    });
+}
+
+#[test]
+fn a_webhook_for_advice_that_api_servers_do_not_trust_is_reported() {
+    use Status::{Ok as Passed, Warn};
+    let untrusted = "nobody gets advice: UnknownIssuer\nthe replicas renew it and write `caBundle`";
+    reported("advice", Warn, untrusted, &[], |facts| {
+        facts.certificate.as_mut().unwrap().accepted_for_advice = Err("UnknownIssuer".to_owned());
+    });
+    reported("advice", Warn, "there is no ValidatingWebhookConfiguration `fabric-injector`", &[], |facts| {
+        facts.advice = Ok(Value::Null);
+    });
+    reported("advice", Passed, "no webhook for advice", &[], |facts| {
+        facts.advice = Ok(Value::Null);
+        without(facts, "--manage-advice");
+    });
+}
+
+#[test]
+fn nodes_whose_pods_do_not_get_what_they_offer_are_reported() {
+    use Status::{Ok as Passed, Warn};
+    reported("nodes", Passed, "2 nodes; 1 with GPUs get aws-efa", &[], |_| ());
+    let problem = "1 with GPUs get aws-efa; 1 problem\n`fabric-injector nodes` shows";
+    reported("nodes", Warn, problem, &[], |facts| facts.nodes = Ok(nodes("p9.48xlarge")));
+    reported("nodes", Passed, "the servers do not watch nodes", &[], |facts| {
+        facts.nodes = Ok(nodes("p9.48xlarge"));
+        without(facts, "--watch-nodes");
+    });
+}
+
 #[test]
 fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
     use Status::{Fail, Warn};
-    let dependent = ["conditions", "guard", "pod-security"];
+    let dependent = ["conditions", "guard", "nodes", "pod-security"];
     reported("policies", Fail, "cannot be loaded: unknown key", &dependent, |facts| {
         facts.policies = Err("unknown key".to_owned());
     });
@@ -319,7 +391,8 @@ fn namespaces_that_refuse_what_a_policy_adds_are_reported() {
         let system = namespace("kube-system", &[("pod-security.kubernetes.io/enforce", "baseline")]);
         facts.namespaces = Ok(list(&[level("privileged"), system]));
     });
-    reported("pod-security", Status::Ok, "no namespace", &["policies", "conditions", "guard"], |facts| {
+    let also = ["policies", "conditions", "guard", "nodes"];
+    reported("pod-security", Status::Ok, "no namespace", &also, |facts| {
         let matcher = "anyAnnotation: {lab/fabric: 'true'}\n    namespaces: [research]";
         let rule = "  rules: [{name: a, container: {securityContext: {capabilities: {add: [IPC_LOCK]}}}}]";
         facts.policies = Ok(set(vec![policy("lab", matcher, rule)]));
@@ -395,17 +468,20 @@ type Change<'c> = &'c dyn Fn(&mut Facts);
 
 #[test]
 fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
-    let cases: [(Change<'_>, &[&str]); 8] = [
+    let cases: [(Change<'_>, &[&str]); 11] = [
+        (&|facts| facts.advice = Err(FORBIDDEN.to_owned()), &["advice"]),
+        (&|facts| facts.token[0] = Err(FORBIDDEN.to_owned()), &["token"]),
+        (&|facts| facts.nodes = Err(FORBIDDEN.to_owned()), &["nodes"]),
         (&|facts| facts.version = Err(FORBIDDEN.to_owned()), &["kubernetes"]),
         (&|facts| facts.namespaces = Err(FORBIDDEN.to_owned()), &["pod-security", "other-webhooks"]),
         (&|facts| facts.endpoints = Err(FORBIDDEN.to_owned()), &["endpoints"]),
-        (&|facts| facts.certificate = Err(FORBIDDEN.to_owned()), &["certificate"]),
+        (&|facts| facts.certificate = Err(FORBIDDEN.to_owned()), &["certificate", "advice"]),
         (&|facts| facts.guard[1] = Err(FORBIDDEN.to_owned()), &["guard"]),
         (&|facts| facts.ready = Err(FORBIDDEN.to_owned()), &["servers"]),
         (&|facts| facts.in_use = Err(FORBIDDEN.to_owned()), &["policies"]),
         (
             &|facts| facts.policies = Err(FORBIDDEN.to_owned()),
-            &["conditions", "guard", "policies", "pod-security"],
+            &["conditions", "guard", "policies", "nodes", "pod-security"],
         ),
     ];
     for (fault, checks) in cases {

@@ -22,6 +22,7 @@ mod pools;
 mod release;
 mod rights;
 mod settings;
+mod slices;
 mod token;
 
 use std::pin::Pin;
@@ -61,6 +62,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     node_watch::without_a_provider_the_nodes_choose_the_policy,
     node_watch::pools_change_and_pods_get_what_they_offer,
     faults::nodes_and_lint_name_each_fault,
+    slices::gpus_by_claim_are_known_as_long_as_slices_may_be_read,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     examination::a_healthy_installation_passes_and_each_fault_is_named,

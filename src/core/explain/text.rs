@@ -12,17 +12,17 @@ const WIDTH: usize = 118;
 
 /// Text that grows by sections and rows.
 #[derive(Debug, Default)]
-pub(super) struct Text(String);
+pub(crate) struct Text(String);
 
 impl Text {
     /// A line as it is.
-    pub(super) fn line(&mut self, line: &str) {
+    pub(crate) fn line(&mut self, line: &str) {
         self.0.push_str(line.trim_end());
         self.0.push('\n');
     }
 
     /// A heading after a blank line.
-    pub(super) fn section(&mut self, heading: &str) {
+    pub(crate) fn section(&mut self, heading: &str) {
         if !self.0.is_empty() {
             self.0.push('\n');
         }
@@ -30,7 +30,7 @@ impl Text {
     }
 
     /// Rows in columns. The last column continues on further lines below itself.
-    pub(super) fn rows<const N: usize>(&mut self, indent: usize, rows: &[[String; N]]) {
+    pub(crate) fn rows<const N: usize>(&mut self, indent: usize, rows: &[[String; N]]) {
         let mut widths = [0; N];
         for row in rows {
             for (width, cell) in widths.iter_mut().zip(row) {
@@ -52,7 +52,7 @@ impl Text {
         }
     }
 
-    pub(super) fn finish(self) -> String {
+    pub(crate) fn finish(self) -> String {
         self.0
     }
 }

@@ -1,20 +1,15 @@
-//! The fields of a pod that the Pod Security Standards forbid, as far as a policy can add them.
+//! The fields of a pod that the Pod Security Standards forbid, as far as policies for a fabric add them: no sysctls, and
+//! no options of `SELinux`.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::{list, text};
+use super::list;
 
 /// The capabilities that `baseline` allows.
 const CAPABILITIES: &str = "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID \
      SETPCAP SETUID SYS_CHROOT";
-/// The sysctls that `baseline` allows, in its latest version.
-const SYSCTLS: &str = "kernel.shm_rmid_forced net.ipv4.ip_local_port_range net.ipv4.ip_local_reserved_ports \
-     net.ipv4.ip_unprivileged_port_start net.ipv4.ping_group_range net.ipv4.tcp_fin_timeout net.ipv4.tcp_keepalive_intvl \
-     net.ipv4.tcp_keepalive_probes net.ipv4.tcp_keepalive_time net.ipv4.tcp_rmem net.ipv4.tcp_syncookies net.ipv4.tcp_wmem";
-/// The types in `seLinuxOptions` that `baseline` allows.
-const SE_LINUX: &str = "container_engine_t container_init_t container_kvm_t container_t";
 /// The sources of volumes that `restricted` allows.
 const VOLUMES: &str = "configMap csi downwardAPI emptyDir ephemeral persistentVolumeClaim projected secret";
 
@@ -50,15 +45,6 @@ fn of_context(context: &Value, restricted: bool, found: &mut BTreeSet<String>) {
     let added = list(&context["capabilities"], "add").filter_map(Value::as_str);
     found
         .extend(added.filter(|name| !has(capabilities, name)).map(|name| format!("the capability `{name}`")));
-    let sysctls = list(context, "sysctls").map(|sysctl| text(sysctl, "name"));
-    found.extend(sysctls.filter(|name| !has(SYSCTLS, name)).map(|name| format!("the sysctl `{name}`")));
-    for (key, value) in context["seLinuxOptions"].as_object().into_iter().flatten() {
-        let is_allowed =
-            key == "level" || key == "type" && value.as_str().is_some_and(|kind| has(SE_LINUX, kind));
-        if !is_allowed {
-            found.insert(format!("`seLinuxOptions.{key}: {value}`"));
-        }
-    }
     let unconfined = json!("Unconfined");
     let values = [
         ("/privileged", json!(true), true),
@@ -83,12 +69,6 @@ mod tests {
 
     #[test]
     fn each_level_forbids_its_values() {
-        let context = json!({"sysctls": [{"name": "net.core.rmem_max"}, {"name": "net.ipv4.tcp_rmem"}],
-            "seLinuxOptions": {"level": "s0", "type": "container_t", "user": "root"}});
-        assert_eq!(
-            found("baseline", &json!({"securityContext": context})),
-            ["`seLinuxOptions.user: \"root\"`", "the sysctl `net.core.rmem_max`"]
-        );
         let spec = json!({
             "hostNetwork": true,
             "volumes": [{"name": "a", "hostPath": {"path": "/sys"}}, {"name": "b", "nfs": {}}, {"name": "c"}],

@@ -9,7 +9,8 @@ use crate::core::registration::{ASKS, Condition, differing_condition, guard_cond
 
 use super::release::registered;
 use super::{
-    Certificate, Found, Seen, absent, fail, is_forbidden, list, name, names, ok, text, unread, warn,
+    Certificate, Finding, Found, Read, Seen, Status, absent, fail, is_forbidden, list, name, names, ok, text,
+    unread, warn,
 };
 
 /// The remedy for an object that is not as the chart has it.
@@ -60,7 +61,7 @@ pub(super) fn certificate(seen: &Seen<'_>) -> Found {
         return fail(empty, source(seen, webhook));
     }
     seen.release.secret().ok_or_else(|| absent("the Secret of the certificate"))?;
-    let Certificate { secret, accepted, expires, left, duration } = match &seen.facts.certificate {
+    let Certificate { secret, accepted, expires, left, duration, .. } = match &seen.facts.certificate {
         Err(error) if !is_forbidden(error) => return fail(error, source(seen, webhook)),
         read => read.as_ref().map_err(unread)?,
     };
@@ -109,22 +110,80 @@ fn in_step(object: &Value, wanted: &[Condition]) -> Found {
     }
 }
 
+/// Whether API servers can call the webhook for advice on workloads. A call that fails costs only the advice.
+pub(super) fn advice(seen: &Seen<'_>) -> Found {
+    let webhook = seen.webhook()?;
+    let advice = seen.facts.advice.as_ref().map_err(unread)?;
+    if advice.is_null() {
+        return match seen.release.option("--manage-advice").next() {
+            Some(wanted) => warn(
+                format!("there is no ValidatingWebhookConfiguration `{wanted}`: nobody gets advice"),
+                APPLY,
+            ),
+            None => ok("no webhook for advice on workloads is registered"),
+        };
+    }
+    match &seen.facts.certificate.as_ref().map_err(unread)?.accepted_for_advice {
+        Ok(()) => ok("API servers accept the certificate for advice on workloads, too"),
+        Err(error) => {
+            let refused = format!(
+                "API servers do not accept the certificate with `caBundle` of the ValidatingWebhookConfiguration, and nobody \
+                 gets advice: {error}"
+            );
+            warn(refused, source(seen, webhook))
+        }
+    }
+}
+
 pub(super) fn guard(seen: &Seen<'_>) -> Found {
-    let [policy, binding] = &seen.facts.guard;
-    let (policy, binding) = (policy.as_ref().map_err(unread)?, binding.as_ref().map_err(unread)?);
-    let wanted = format!("{}-guard", seen.release.name().ok_or_else(|| absent("the installation"))?);
     let in_audit_mode = seen.release.option("--mode").any(|mode| mode == "audit");
-    match (policy.is_null(), binding.is_null()) {
-        (true, true) if in_audit_mode => ok("none, because the servers are in audit mode"),
-        (true, true) => warn(
-            format!("there is no `{wanted}`: nothing reports pods that were not injected"),
+    match in_effect(seen, &seen.facts.guard, "guard")? {
+        Some([policy, _]) => in_step(policy, &guard_conditions(seen.policies()?)),
+        None if in_audit_mode => ok("none, because the servers are in audit mode"),
+        None => warn(
+            "there is none: nothing reports pods that were not injected",
             format!("if `guard.enabled` is not `false`, it was deleted: {APPLY}"),
         ),
-        (true, false) => fail(format!("there is no ValidatingAdmissionPolicy `{wanted}`"), APPLY),
-        (false, true) => fail(format!("`{wanted}` has no binding, and therefore no effect"), APPLY),
-        _ if binding["spec"]["policyName"] != wanted => {
-            fail(format!("the binding `{wanted}` is of the policy {}", binding["spec"]["policyName"]), APPLY)
-        }
-        _ => in_step(policy, &guard_conditions(seen.policies()?)),
     }
+}
+
+/// Looks for the policy that lets the account of the servers change `caBundle` only.
+pub(super) fn token(seen: &Seen<'_>) -> Found {
+    seen.deployment()?;
+    if seen.release.option("--manage-webhook").next().is_none() {
+        return ok("the servers manage no certificate, and may change no object");
+    }
+    match in_effect(seen, &seen.facts.token, "token")? {
+        Some([policy, binding])
+            if policy["spec"]["failurePolicy"] == "Fail"
+                && list(&binding["spec"], "validationActions").any(|action| action == "Deny") =>
+        {
+            ok(format!("`{}` lets the servers change `caBundle` only", name(policy)))
+        }
+        _ => {
+            let open = "no ValidatingAdmissionPolicy keeps the account of the servers from changing every field of their \
+                        webhook configurations";
+            warn(open, APPLY)
+        }
+    }
+}
+
+/// A ValidatingAdmissionPolicy of the installation and its binding, if there are any.
+fn in_effect<'f>(
+    seen: &Seen<'f>,
+    [policy, binding]: &'f [Read; 2],
+    suffix: &str,
+) -> Result<Option<[&'f Value; 2]>, Finding> {
+    let (policy, binding) = (policy.as_ref().map_err(unread)?, binding.as_ref().map_err(unread)?);
+    let wanted = format!("{}-{suffix}", seen.release.name().ok_or_else(|| absent("the installation"))?);
+    let problem = match (policy.is_null(), binding.is_null()) {
+        (true, true) => return Ok(None),
+        (true, false) => format!("there is no ValidatingAdmissionPolicy `{wanted}`"),
+        (false, true) => format!("`{wanted}` has no binding, and therefore no effect"),
+        _ if binding["spec"]["policyName"] != wanted => {
+            format!("the binding `{wanted}` is of the policy {}", binding["spec"]["policyName"])
+        }
+        _ => return Ok(Some([policy, binding])),
+    };
+    Err((Status::Fail, problem, APPLY.to_owned()))
 }

@@ -1,8 +1,11 @@
 //! The policies of the installation, and what a server says about itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::core::counted;
+use crate::core::explain::Sources;
 use crate::core::policy::Policy;
+use crate::core::pools::pools;
 
 use super::{Found, Seen, Status, fail, is_forbidden, list, names, ok, text, unread, warn};
 
@@ -43,4 +46,27 @@ pub(super) fn state(seen: &Seen<'_>) -> Found {
     let status = if is_down { Status::Fail } else { Status::Warn };
     let remedy = "see the log of the servers".to_owned();
     Ok((status, format!("a server reports\n{}", problems.join("\n")), remedy))
+}
+
+/// Counts the nodes with GPUs by the policy that their pods get, and what is wrong with them.
+pub(super) fn nodes(seen: &Seen<'_>) -> Found {
+    seen.deployment()?;
+    if seen.release.option("--watch-nodes").next().is_none() {
+        return ok("the servers do not watch nodes");
+    }
+    let nodes = seen.facts.nodes.as_ref().map_err(unread)?;
+    let pools = pools(seen.policies()?, Sources { values: None, sets: &BTreeMap::new() }, nodes);
+    let mut by_policy: BTreeMap<&str, usize> = BTreeMap::new();
+    for pool in &pools {
+        *by_policy.entry(pool.policy.as_deref().unwrap_or("no policy")).or_default() += pool.nodes;
+    }
+    let of_policies = by_policy.iter().map(|(policy, nodes)| format!("; {nodes} with GPUs get {policy}"));
+    let counts = format!("{}{}", counted(nodes.len(), "node"), of_policies.collect::<String>());
+    match pools.iter().map(|pool| pool.problems.len()).sum() {
+        0 => ok(counts),
+        problems => warn(
+            format!("{counts}; {}", counted(problems, "problem")),
+            "`fabric-injector nodes` shows the pools, and each problem",
+        ),
+    }
 }

@@ -6,6 +6,7 @@ use crate::core::nodes::NodeKind;
 use crate::core::yaml::Node;
 
 use super::diagnostic::Diagnostic;
+use super::parameter::ParameterType;
 use super::pattern::Pattern;
 use super::problems::Checked;
 use super::reader::{self, Fields};
@@ -24,7 +25,18 @@ enum Fact {
     Ratio,
     /// The name of the resource.
     Name,
+    /// The names of all resources, with numbers in their order.
+    Names,
+    /// The number of these names divided by the GPUs of a node.
+    NamesPerGpu,
 }
+
+const FACTS: [(&str, Fact); 4] = [
+    ("ratio", Fact::Ratio),
+    ("name", Fact::Name),
+    ("names", Fact::Names),
+    ("namesPerGPU", Fact::NamesPerGpu),
+];
 
 /// The value that nodes give to a parameter.
 #[derive(Debug, PartialEq)]
@@ -40,21 +52,40 @@ pub(crate) enum Offered {
 impl FromNodes {
     pub(super) fn read(node: &Node) -> Checked<Self> {
         let mut fields = Fields::of(node, "`fromNodes`")?;
-        let ratio = fields.optional("ratio", read_resources);
-        let name = fields.optional("name", read_resources);
+        let facts = FACTS.map(|(key, fact)| (fact, fields.optional(key, read_resources)));
         fields.finish()?;
-        match (ratio?, name?) {
-            (Some(resources), None) => Ok(Self { fact: Fact::Ratio, resources }),
-            (None, Some(resources)) => Ok(Self { fact: Fact::Name, resources }),
-            _ => Err(Diagnostic::new(node.span, "`fromNodes` has to have one of `ratio` and `name`")
-                .hint("write `ratio: RESOURCE` for devices by GPU, or `name: [RESOURCE, …]` for its name")
-                .into()),
+        let mut read = Vec::new();
+        for (fact, resources) in facts {
+            read.extend(resources?.map(|resources| Self { fact, resources }));
+        }
+        match (read.pop(), read.is_empty()) {
+            (Some(one), true) => Ok(one),
+            _ => Err(Diagnostic::new(
+                node.span,
+                "`fromNodes` has to have one of `ratio`, `name`, `names` and `namesPerGPU`",
+            )
+            .hint("write `ratio: RESOURCE` for devices by GPU, or `name: [RESOURCE, …]` for its name")
+            .into()),
         }
     }
 
-    /// Returns whether the value is a number; else, it is a string.
-    pub(super) fn is_number(&self) -> bool {
-        self.fact == Fact::Ratio
+    /// The facts that a parameter of a type can have.
+    pub(in crate::core) fn facts_of(kind: ParameterType) -> impl Iterator<Item = &'static str> {
+        let fits = move |fact: Fact| match kind {
+            ParameterType::Any => true,
+            ParameterType::Number | ParameterType::Integer => {
+                matches!(fact, Fact::Ratio | Fact::NamesPerGpu)
+            }
+            ParameterType::String => fact == Fact::Name,
+            ParameterType::StringList => fact == Fact::Names,
+            _ => false,
+        };
+        FACTS.into_iter().filter(move |(_, fact)| fits(*fact)).map(|(key, _)| key)
+    }
+
+    /// The key of the fact.
+    pub(super) fn key(&self) -> &'static str {
+        FACTS.iter().find(|(_, fact)| *fact == self.fact).map_or("", |(key, _)| key)
     }
 
     /// Returns whether the parameter looks for a resource of this name.
@@ -86,17 +117,37 @@ impl FromNodes {
                 // Of several, none is the one to request.
                 offered.next().is_none().then(|| Value::from(name.as_str()))
             }
-            Fact::Ratio if kind.gpus == 0 => None,
-            Fact::Ratio => {
-                let devices: i64 = offered.map(|(_, count)| count).sum();
-                if devices % kind.gpus == 0 {
-                    return Some(Value::from(devices / kind.gpus));
-                }
-                #[expect(clippy::cast_precision_loss, reason = "a node has fewer than 2^52 devices")]
-                Number::from_f64(devices as f64 / kind.gpus as f64).map(Value::Number)
+            Fact::Names => {
+                let mut names: Vec<&str> = offered.map(|(name, _)| name.as_str()).collect();
+                names.sort_by_cached_key(|name| numbered(name));
+                Some(names.into())
             }
+            Fact::Ratio => by_gpu(offered.map(|(_, count)| count).sum(), kind.gpus),
+            Fact::NamesPerGpu => by_gpu(i64::try_from(offered.count()).ok()?, kind.gpus),
         }
     }
+}
+
+/// A number of a node divided by its GPUs; `None` without GPUs.
+fn by_gpu(number: i64, gpus: i64) -> Option<Value> {
+    if number.checked_rem(gpus)? == 0 {
+        return Some(Value::from(number / gpus));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "a node has fewer than 2^52 devices")]
+    Number::from_f64(number as f64 / gpus as f64).map(Value::Number)
+}
+
+/// The texts of a name, each with the number after it, so that `rail_2` precedes `rail_10`.
+fn numbered(name: &str) -> Vec<(&str, u64)> {
+    let mut parts = Vec::new();
+    let mut rest = name;
+    while !rest.is_empty() {
+        let (text, number) = rest.split_at(rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len()));
+        let end = number.find(|c: char| !c.is_ascii_digit()).unwrap_or(number.len());
+        parts.push((text, number[..end].parse().unwrap_or_default()));
+        rest = &number[end..];
+    }
+    parts
 }
 
 fn read_resources(node: &Node) -> Checked<Vec<Pattern>> {

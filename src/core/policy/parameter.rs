@@ -152,14 +152,14 @@ impl Parameter {
 
     fn read_from_nodes(&self, node: &Node) -> Checked<FromNodes> {
         let from_nodes = FromNodes::read(node)?;
-        let fits = match self.kind {
-            ParameterType::Number | ParameterType::Integer => from_nodes.is_number(),
-            ParameterType::String => !from_nodes.is_number(),
-            kind => kind == ParameterType::Any,
-        };
-        if !fits {
-            let message = format!("nodes give no {} for `{}`", self.kind.name(), self.name);
-            let hint = "a `ratio` is for the types `number` and `integer`, a `name` for `string`";
+        let facts: Vec<&str> = FromNodes::facts_of(self.kind).collect();
+        if !facts.contains(&from_nodes.key()) {
+            let kind = self.kind.name();
+            let message = format!("`{}` of nodes is no {kind} for `{}`", from_nodes.key(), self.name);
+            let hint = match facts.as_slice() {
+                [] => "leave `fromNodes` out, or choose another type".to_owned(),
+                facts => format!("the type `{kind}` can have `{}`", facts.join("` or `")),
+            };
             return Err(Diagnostic::new(node.span, message).hint(hint).into());
         }
         Ok(from_nodes)

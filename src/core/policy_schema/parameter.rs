@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::core::policy::ParameterType;
+use crate::core::policy::{FromNodes, ParameterType};
 use crate::core::schema::Format;
 
 use super::keys::{Keys, Schema};
@@ -47,7 +47,7 @@ pub(super) fn parameter(extends: bool) -> Schema {
         .with("allOf", ParameterType::all().map(of_type).collect::<Vec<_>>())
 }
 
-/// A ratio of devices to GPUs, or the name of a resource.
+/// What nodes offer of some resources.
 fn from_nodes() -> Schema {
     let resources = || {
         let form = "an extended resource, such as `example.com/nic`";
@@ -64,6 +64,16 @@ fn from_nodes() -> Schema {
             "name",
             resources().example(json!(["rdma/ib", "nvidia.com/rail_*"])),
             "The one resource that the nodes offer of these names and patterns.",
+        )
+        .optional(
+            "names",
+            resources().example("nvidia.com/rail_*"),
+            "All resources that the nodes offer of the first of these patterns that matches any, `rail_2` before `rail_10`.",
+        )
+        .optional(
+            "namesPerGPU",
+            resources().example("nvidia.com/rail_*"),
+            "The number of the resources that `names` would have, divided by the GPUs of a node.",
         )
         .schema()
         .with("minProperties", 1)
@@ -116,12 +126,9 @@ fn of_type(kind: ParameterType) -> Value {
     properties.insert("default".to_owned(), value(kind).into());
     let cells = Schema::map(cell(kind)).with("propertyNames", values_of_a_label());
     properties.insert("byNode".to_owned(), Schema::map(cells).into());
-    let fact = match kind {
-        ParameterType::Number | ParameterType::Integer => Some("ratio"),
-        ParameterType::String => Some("name"),
-        _ => None,
-    };
-    properties.extend(fact.map(|fact| ("fromNodes".to_owned(), json!({"required": [fact]}))));
+    let facts: Vec<Value> = FromNodes::facts_of(kind).map(|fact| json!({"required": [fact]})).collect();
+    let facts = if facts.is_empty() { json!({"not": {}}) } else { json!({"anyOf": facts}) };
+    properties.insert("fromNodes".to_owned(), facts);
     for bound in ParameterType::all().flat_map(ParameterType::bounds) {
         let schema = if !kind.bounds().contains(bound) {
             Value::Bool(false)

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::core::engine::DEVICE_CLASS;
 use crate::core::pointer::{at_pointer, push_token};
 use crate::core::policy_set::PolicySet;
 
@@ -9,11 +10,14 @@ use super::{NearMiss, Pod, spelling};
 
 const LISTS: [&str; 2] = ["initContainers", "containers"];
 
-/// The names of the resources that count as GPUs for a policy, each once.
+/// The names of the resources that count as GPUs for a policy, each once. What nodes offer behind a device class is
+/// requested by the class.
 pub(super) fn names(policies: &PolicySet) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
     for name in policies.policies().iter().flat_map(|policy| policy.definition().gpu_resources()) {
-        if !names.contains(&name.as_str()) {
+        let domain = name.split('/').next();
+        let is_behind_class = names.iter().any(|known| known.strip_prefix(DEVICE_CLASS) == domain);
+        if !is_behind_class && !names.contains(&name.as_str()) {
             names.push(name);
         }
     }

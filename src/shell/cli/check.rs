@@ -1,14 +1,14 @@
 //! `fabric-injector check`: examines an installation in a cluster.
 
 use anyhow::Context;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 
 use crate::core::inspection::{Line, Probe, Status};
 use crate::shell::cluster::examine;
 
 use super::ExitStatus;
-use super::output::Output;
+use super::output::{Format, Output};
 use super::parse::{annotation, namespace, object_name};
 
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
@@ -51,14 +51,6 @@ pub(super) struct Arguments {
     /// The form of the output
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    /// One line for each check, and what to do below it
-    Text,
-    /// One JSON object
-    Json,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {

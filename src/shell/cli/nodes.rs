@@ -8,8 +8,8 @@ use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 
 use crate::core::manifest::{Document, List, RawDocument};
-use crate::core::nodes::{Node, Nodes, Texts};
-use crate::shell::cluster::list_nodes;
+use crate::core::nodes::{Nodes, Objects};
+use crate::shell::cluster::nodes_of_cluster;
 use crate::shell::files::{Allowed, read_bounded};
 
 /// The limit on a file with nodes. One node takes about 20 KiB.
@@ -19,7 +19,7 @@ const FILE: Allowed = Allowed { what: "list of nodes", mebibytes: 1024, pipes: t
 #[derive(Debug, Clone, Args)]
 pub(super) struct NodeArguments {
     /// The nodes of the cluster in which the pods will run: the output of `kubectl get nodes -o json` or `-o yaml`, or `-`
-    /// for standard input
+    /// for standard input; with `kubectl get nodes,resourceslices`, GPUs of DRA drivers count, too
     #[arg(long, value_name = "FILE|-", conflicts_with = "cluster")]
     nodes: Option<String>,
     /// The nodes of the cluster of `KUBECONFIG` or `~/.kube/config`, else of the one of the pod in which the command runs
@@ -42,7 +42,7 @@ impl NodeArguments {
         let nodes = match self.nodes.as_deref() {
             None if self.cluster => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-                runtime.context("the runtime cannot be started")?.block_on(list_nodes())?
+                runtime.context("the runtime cannot be started")?.block_on(nodes_of_cluster())?
             }
             None => return Ok(None),
             Some("-") => {
@@ -67,18 +67,16 @@ impl NodeArguments {
 fn parse(name: &str, bytes: Vec<u8>) -> anyhow::Result<Nodes> {
     let raw = RawDocument::new(bytes);
     if let Some(mut list) = List::split(&raw) {
-        let (mut nodes, mut texts) = (Vec::with_capacity(list.count()), Texts::default());
-        while let Some((_, Document { value: Some(value), .. })) =
-            (nodes.len() < list.count()).then(|| list.read(nodes.len())).flatten()
-            && value["items"][0]["kind"] == "Node"
-        {
-            nodes.push(Arc::new(Node::read(&value["items"][0], &mut texts)));
-        }
-        if nodes.len() == list.count() {
-            return Ok(nodes.into_iter().collect());
+        let mut objects = Objects::default();
+        let are_read = (0..list.count()).all(|at| match list.read(at) {
+            Some((_, Document { value: Some(value), .. })) => objects.read(&value["items"][0]).is_ok(),
+            _ => false,
+        });
+        if are_read {
+            return Ok(objects.nodes());
         }
     }
     let document = Document::read(&raw).map_err(|error| anyhow!("{name}: {error}"))?;
     Nodes::read(&document.value.unwrap_or_default())
-        .map_err(|error| anyhow!("{name}: {error}\nhint: write it with `kubectl get nodes -o json`"))
+        .map_err(|error| anyhow!("{name}: {error}\nhint: write it with `kubectl get nodes -o json`, or `kubectl get nodes,resourceslices -o json`"))
 }

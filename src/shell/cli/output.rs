@@ -7,6 +7,15 @@ use std::os::fd::AsFd;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
+/// The form of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Format {
+    /// For people
+    Text,
+    /// For programs: one JSON object
+    Json,
+}
+
 pub(super) struct Output {
     /// No colours are removed: a manifest may contain escape sequences.
     data: BufWriter<StdoutLock<'static>>,

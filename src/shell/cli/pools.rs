@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
-use crate::core::explain::{SourceKind, Sources};
+use crate::core::explain::{SourceKind, Sources, Text};
 use crate::core::pools::{Pool, pools};
 use crate::shell::policy_sources::PolicySources;
 
 use super::ExitStatus;
 use super::nodes::NodeArguments;
-use super::output::Output;
+use super::output::{Format, Output};
 use super::policy_sources::PolicyArguments;
 
 /// Show the pools of a cluster: their machines, GPUs and devices, and what a pod gets there; and what is wrong
@@ -31,14 +31,6 @@ pub(super) struct Arguments {
     policies: PolicyArguments,
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value = "text")]
     output: Format,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// For people
-    Text,
-    /// For programs
-    Json,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
@@ -65,23 +57,14 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 fn text(pools: &[Pool]) -> String {
     let heads = ["MACHINE", "READY", "GPUS", "DEVICES", "POLICY", "PARAMETERS"].map(str::to_owned);
     let rows: Vec<[String; 6]> = [heads].into_iter().chain(pools.iter().map(row)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..5).map(width).collect();
-    let mut text = String::new();
-    for row in &rows {
-        for (cell, width) in row.iter().zip(&widths) {
-            text.push_str(&format!("{cell:<width$}  "));
-        }
-        text.push_str(&row[5]);
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
+    let mut text = Text::default();
+    text.rows(0, &rows);
     for pool in pools {
         for problem in &pool.problems {
-            text.push_str(&format!("\nwarning: {}: {} ({})\n", machine(pool), problem.message, problem.code));
+            text.section(&format!("warning: {}: {} ({})", machine(pool), problem.message, problem.code));
         }
     }
-    text
+    text.finish()
 }
 
 fn row(pool: &Pool) -> [String; 6] {

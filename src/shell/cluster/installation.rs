@@ -1,6 +1,7 @@
 //! Reads an installation for `check`. An object that cannot be read costs the checks that need it, and no others.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context, anyhow, bail, ensure};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use tokio::time::{Duration, timeout};
 
 use crate::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Read, Release, inspect};
+use crate::core::nodes::Nodes;
 use crate::core::policy_set::PolicySet;
 use crate::core::registration::ca_bundle;
 use crate::shell::builtin;
@@ -21,6 +23,7 @@ use crate::shell::policy_sources::RawPolicies;
 use super::api::{cause, client_of};
 use super::certificate::check;
 use super::dry_run::dry_run;
+use super::nodes::list_nodes;
 
 /// The time within which the API server has to answer each request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -49,12 +52,17 @@ pub(crate) async fn examine(
     let reader = Reader { client: &client, release: Release::find(&webhooks, &deployments, name) };
     let [endpoints, in_use] = reader.of_service().await;
     let policies = reader.policies().await.map_err(|error| format!("{error:#}"));
+    let advice = reader.advice().await;
+    let certificate = reader.certificate(advice.as_ref().ok()).await;
     let facts = Facts {
         endpoints,
         in_use,
         ready: reader.ready().await,
-        guard: reader.guard().await,
-        certificate: reader.certificate().await.map_err(|error| format!("{error:#}")),
+        guard: reader.admission_policy("guard").await,
+        token: reader.admission_policy("token").await,
+        nodes: reader.nodes().await.map_err(|error| format!("{error:#}")),
+        certificate: certificate.map_err(|error| format!("{error:#}")),
+        advice,
         dry_run: reader.dry_run(&namespaces, &policies, probe).await.map_err(|error| format!("{error:#}")),
         policies,
         version,
@@ -113,10 +121,21 @@ impl Reader<'_> {
         format!("/api/v1/namespaces/{namespace}/services/{service}:admin/proxy/{resource}")
     }
 
-    async fn guard(&self) -> [Read; 2] {
+    async fn admission_policy(&self, suffix: &str) -> [Read; 2] {
         let name = self.release.name().unwrap_or_default();
-        let path = |kind: &str| format!("{REGISTRATION}/validatingadmission{kind}/{name}-guard");
+        let path = |kind: &str| format!("{REGISTRATION}/validatingadmission{kind}/{name}-{suffix}");
         [get(self.client, &path("policies")).await, get(self.client, &path("policybindings")).await]
+    }
+
+    async fn advice(&self) -> Read {
+        let name = self.release.name().unwrap_or_default();
+        get(self.client, &format!("{REGISTRATION}/validatingwebhookconfigurations/{name}")).await
+    }
+
+    /// The nodes, if the servers watch them.
+    async fn nodes(&self) -> anyhow::Result<Arc<Nodes>> {
+        let is_watched = self.release.option("--watch-nodes").next().is_some();
+        Ok(Arc::new(if is_watched { list_nodes(self.client).await? } else { Nodes::default() }))
     }
 
     /// The data of a ConfigMap or a Secret.
@@ -146,20 +165,24 @@ impl Reader<'_> {
         RawPolicies::of_server(by_nodes, built_in, files, values)?.compile()
     }
 
-    /// The serving certificate, verified as by an API server.
-    async fn certificate(&self) -> anyhow::Result<Certificate> {
+    /// The serving certificate, verified as by an API server for either webhook.
+    async fn certificate(&self, advice: Option<&Value>) -> anyhow::Result<Certificate> {
         let secret = self.release.secret().context("the Secret with the serving certificate is not known")?;
         let data = self.data("secrets", secret).await?;
         let cert = data.get("tls.crt").with_context(|| format!("the Secret `{secret}` has no `tls.crt`"))?;
         let cert = String::from_utf8(STANDARD.decode(cert)?)?;
         let (service, namespace) = self.release.service().context("the webhook has no Service")?;
-        let trusted = self.release.webhook.and_then(ca_bundle).unwrap_or_default();
         let now = SystemTime::now();
-        let accepted = check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now);
+        let accepted = |webhook: Option<&Value>| {
+            let trusted = webhook.and_then(ca_bundle).unwrap_or_default();
+            check(&trusted, &cert, &format!("{service}.{namespace}.svc"), now)
+                .map_err(|error| format!("{error:#}"))
+        };
         let validity = Validity::of(&format!("the Secret `{secret}`"), cert.as_bytes())?;
         Ok(Certificate {
             secret: secret.to_owned(),
-            accepted: accepted.map_err(|error| format!("{error:#}")),
+            accepted: accepted(self.release.webhook),
+            accepted_for_advice: accepted(advice),
             expires: humantime::format_rfc3339_seconds(validity.not_after).to_string(),
             left: validity.not_after.duration_since(now).unwrap_or_default(),
             duration: validity.duration(),

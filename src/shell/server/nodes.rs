@@ -15,6 +15,11 @@ pub(super) async fn run(watch: NodeWatch, state: Arc<State>) {
         state.metrics.nodes_in_use(name, nodes);
         let watched = Arc::new(watched);
         let before = state.nodes.swap(Arc::clone(&watched));
+        if let Some(error) =
+            watched.slices_error.as_ref().filter(|_| before.slices_error != watched.slices_error)
+        {
+            tracing::warn!(error, "the watch of the ResourceSlices failed");
+        }
         if before.state == watched.state {
             return;
         }
@@ -49,6 +54,13 @@ pub(super) fn lines(watched: &Watched, known: bool) -> String {
         WatchState::Unavailable => ("[!]", "the watch failed, none in use".to_owned()),
         WatchState::Forbidden => ("[!]", "the permission is missing, none in use".to_owned()),
     };
-    let error = watched.error.iter().flat_map(|error| error.lines()).map(|line| format!("    {line}\n"));
-    format!("{mark}nodes: {detail}\n{}", error.collect::<String>())
+    let nodes = format!("{mark}nodes: {detail}\n{}", below(watched.error.as_deref()));
+    match watched.slices_error.as_deref() {
+        None => nodes,
+        error => format!("{nodes}[!]resource-slices: the watch failed\n{}", below(error)),
+    }
+}
+
+fn below(error: Option<&str>) -> String {
+    error.into_iter().flat_map(str::lines).fold(String::new(), |all, line| all + "    " + line + "\n")
 }

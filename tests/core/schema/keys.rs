@@ -44,6 +44,10 @@ pub(crate) fn policy() -> Value {
                 },
                 "links": {
                     "type": "stringList", "description": "Links", "minItems": 1, "maxItems": 2, "default": ["eth1"],
+                    "fromNodes": {"names": "example.com/*"},
+                },
+                "linksPerGPU": {
+                    "type": "number", "description": "Links", "fromNodes": {"namesPerGPU": ["example.com/*"]},
                 },
             },
             "variables": {
@@ -107,7 +111,7 @@ fn properties(pointer: &str) -> BTreeSet<String> {
 }
 
 /// The maps of the language: where the schema has their keys, and where the policy has one.
-pub(crate) const MAPS: [(&str, &str); 17] = [
+pub(crate) const MAPS: [(&str, &str); 19] = [
     ("", ""),
     ("/properties/metadata", "/metadata"),
     ("/$defs/spec", "/spec"),
@@ -125,6 +129,8 @@ pub(crate) const MAPS: [(&str, &str); 17] = [
     ("/$defs/parameter", "/spec/parameters/mode"),
     ("/$defs/parameter/properties/fromNodes", "/spec/parameters/nics/fromNodes"),
     ("/$defs/parameter/properties/fromNodes", "/spec/parameters/mode/fromNodes"),
+    ("/$defs/parameter/properties/fromNodes", "/spec/parameters/links/fromNodes"),
+    ("/$defs/parameter/properties/fromNodes", "/spec/parameters/linksPerGPU/fromNodes"),
 ];
 
 #[test]

@@ -33,7 +33,7 @@ async fn verbose(address: &str, port: u16) -> String {
 }
 
 /// Waits until all servers say this of the nodes, and are ready.
-async fn all_tell(cluster: &Cluster, line: &str) {
+pub(super) async fn all_tell(cluster: &Cluster, line: &str) {
     eventually(line, async || {
         for server in cluster.servers().await {
             let address = server["status"]["podIP"].as_str().unwrap_or_default().to_owned();

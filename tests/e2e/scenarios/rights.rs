@@ -49,7 +49,8 @@ pub(super) async fn servers_may_do_what_they_need_and_nothing_else(cluster: &Clu
         assert!(!may(cluster, verb, secrets, "default", "fabric-injector-tls").await, "{verb}");
     }
     let reads_nodes = |verb: &str, group: &str, resource: &str| {
-        (group, resource) == ("", "nodes") && ["get", "list", "watch"].contains(&verb)
+        [("", "nodes"), ("resource.k8s.io", "resourceslices")].contains(&(group, resource))
+            && ["get", "list", "watch"].contains(&verb)
     };
     // Nothing else at all of any resource as a whole, nor of an object of another name.
     for Resource { group, name: resource, verbs, .. } in resources(&cluster.api).await {

@@ -6,7 +6,7 @@ use crate::core::nodes::{Node, NodeKind, Nodes, scheduling_of};
 use crate::core::policy::node::{LabelsRead, spellings};
 use crate::core::policy::{Definition, Policy, SelectedLabel};
 
-use super::containers::requests;
+use super::containers::{DEVICE_CLASS, requests};
 use crate::core::engine::record::{NODES, Reason, STAMP, malformed};
 
 /// Nodes are told apart up to this number of kinds, and labels up to this number of values. A pod that can be scheduled
@@ -67,19 +67,12 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeK
             all
         }
     };
-    let fabric = &policy.devices().fabric.resources;
-    let looked_for = |name: &str| {
-        let mut parameters = definition.by_node().filter_map(|one| one.from_nodes.as_ref());
-        fabric.iter().any(|pattern| pattern.matches(name))
-            || parameters.any(|from_nodes| from_nodes.looks_for(name))
-    };
     let mut found: Vec<Seen<'_>> = Vec::new();
     for node in candidates {
         let value = |label: &&str| spellings(label).find_map(|label| node.label(label));
-        let gpus = definition.gpu_resources().iter().map(|name| node.count(name)).find(|count| *count > 0);
-        let resources = node.resources().filter(|(name, _)| looked_for(name)).collect();
+        let resources = node.resources().filter(|(name, _)| is_device(policy, name)).collect();
         let seen =
-            Seen { labels: labels.iter().map(value).collect(), gpus: gpus.unwrap_or_default(), resources };
+            Seen { labels: labels.iter().map(value).collect(), gpus: gpus_of(definition, node), resources };
         if !found.contains(&seen) {
             found.push(seen);
         }
@@ -99,6 +92,20 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeK
     kinds.sort_unstable();
     kinds.dedup();
     kinds
+}
+
+/// Returns whether a resource is a device of the policy's fabric, or one that its parameters look for.
+pub(crate) fn is_device(policy: &Policy, name: &str) -> bool {
+    let mut parameters = policy.definition().by_node().filter_map(|one| one.from_nodes.as_ref());
+    policy.devices().fabric.resources.iter().any(|pattern| pattern.matches(name))
+        || parameters.any(|from_nodes| from_nodes.looks_for(name))
+}
+
+/// How many a node has of the first of the policy's GPU resources that it offers. A GPU can be offered by a device plugin
+/// and by a DRA driver, under a name of each.
+fn gpus_of(definition: &Definition, node: &Node) -> i64 {
+    let counts = definition.gpu_resources().iter().map(|name| node.count(name));
+    counts.into_iter().find(|count| *count > 0).unwrap_or_default()
 }
 
 /// What a policy reads of a node.
@@ -134,11 +141,15 @@ fn requested_gpus(definition: &Definition, pod: &Value) -> Vec<i64> {
 fn candidates<'n>(definition: &Definition, pod: &Value, gpus: &[i64], nodes: &'n Nodes) -> Vec<&'n Node> {
     let names = definition.gpu_resources();
     let fits = |node: &&Node| {
-        names.iter().any(|name| node.count(name) > 0)
-            && names.iter().zip(gpus).all(|(name, requested)| node.count(name) >= *requested)
+        // A device class is no resource of a node.
+        let offers = |name: &String| {
+            if name.starts_with(DEVICE_CLASS) { gpus_of(definition, node) } else { node.count(name) }
+        };
+        gpus_of(definition, node) > 0
+            && names.iter().zip(gpus).all(|(name, requested)| offers(name) >= *requested)
     };
-    let with = |tolerated: &dyn Fn(&str) -> bool| -> Vec<&'n Node> {
-        nodes.candidates(pod, tolerated).into_iter().filter(fits).collect()
+    let with = |is_exempt: &dyn Fn(&str) -> bool| -> Vec<&'n Node> {
+        nodes.candidates(pod, is_exempt).into_iter().filter(fits).collect()
     };
     let own = with(&|_| false);
     if own.is_empty() { with(&|taint| definition.tolerates(taint)) } else { own }

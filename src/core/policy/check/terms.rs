@@ -216,7 +216,11 @@ impl<'s, 'd> Terms<'s, 'd> {
             },
             ParameterType::Quantity | ParameterType::Template => texts(term),
             ParameterType::StringList => self.lists(term),
-            ParameterType::Any => parameter.table.values().cloned().collect(),
+            ParameterType::Any => {
+                // Nodes give values that no table has.
+                self.is_partial |= parameter.from_nodes.is_some();
+                parameter.table.values().cloned().collect()
+            }
         };
         if !values.contains(&parameter.default) {
             values.push(parameter.default.clone());

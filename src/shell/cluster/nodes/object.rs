@@ -1,22 +1,23 @@
-//! A Node object, as far as it decides: `managedFields`, the images on the node and the rest are most of its text, and
-//! are not kept while it is read.
+//! A Node or a `ResourceSlice`, as far as it decides: `managedFields`, the images on a node and the rest are most of its
+//! text, and are not kept while it is read.
 
 use std::borrow::Cow;
 
-use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Resource;
+use kube::api::ApiResource;
+use kube::core::DynamicResourceScope;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// What the watcher reads.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "Fields")]
-pub(super) struct NodeObject {
-    /// Only the resource version, with which the watcher goes on.
+pub(super) struct Object {
+    /// Only the name, and the resource version with which the watcher goes on.
     metadata: ObjectMeta,
-    /// The fields that [`crate::core::nodes::Node`] reads.
-    pub(super) node: Value,
+    /// The fields that [`crate::core::nodes`] reads.
+    pub(super) value: Value,
 }
 
 #[derive(Default, Deserialize, Serialize)]
@@ -30,18 +31,23 @@ struct Fields {
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
-    name: Value,
+    name: Option<String>,
     labels: Value,
     #[serde(skip_serializing)]
     resource_version: Option<String>,
 }
 
 #[derive(Default, Deserialize, Serialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Spec {
     #[serde(rename = "providerID")]
     provider_id: Value,
     taints: Value,
+    // Those of a ResourceSlice.
+    driver: Value,
+    node_name: Value,
+    pool: Value,
+    devices: Value,
 }
 
 #[derive(Default, Deserialize, Serialize)]
@@ -51,32 +57,33 @@ struct Status {
     conditions: Value,
 }
 
-impl From<Fields> for NodeObject {
+impl From<Fields> for Object {
     fn from(mut fields: Fields) -> Self {
         let resource_version = fields.metadata.resource_version.take();
-        let metadata = ObjectMeta { resource_version, ..ObjectMeta::default() };
-        Self { metadata, node: serde_json::to_value(fields).unwrap_or_default() }
+        let name = fields.metadata.name.clone();
+        let metadata = ObjectMeta { name, resource_version, ..ObjectMeta::default() };
+        Self { metadata, value: serde_json::to_value(fields).unwrap_or_default() }
     }
 }
 
-impl Resource for NodeObject {
-    type DynamicType = ();
-    type Scope = ClusterResourceScope;
+impl Resource for Object {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
 
-    fn kind((): &()) -> Cow<'_, str> {
-        "Node".into()
+    fn kind(of: &ApiResource) -> Cow<'_, str> {
+        of.kind.as_str().into()
     }
 
-    fn group((): &()) -> Cow<'_, str> {
-        "".into()
+    fn group(of: &ApiResource) -> Cow<'_, str> {
+        of.group.as_str().into()
     }
 
-    fn version((): &()) -> Cow<'_, str> {
-        "v1".into()
+    fn version(of: &ApiResource) -> Cow<'_, str> {
+        of.version.as_str().into()
     }
 
-    fn plural((): &()) -> Cow<'_, str> {
-        "nodes".into()
+    fn plural(of: &ApiResource) -> Cow<'_, str> {
+        of.plural.as_str().into()
     }
 
     fn meta(&self) -> &ObjectMeta {

@@ -59,7 +59,7 @@ fn env(author: &mut Author<'_>, phase: Phase) -> Value {
         match author.dice.below(12) {
             0 => entry["valueFrom"] = author.dice.pick(&value_sources()),
             1 if name == "LD_LIBRARY_PATH" || author.dice.chance(20) => {
-                entry["value"] = edit(author, phase, name)
+                entry["value"] = edit(author, phase, name);
             }
             _ => entry["value"] = author.text_field(phase),
         }
@@ -81,7 +81,7 @@ fn edit(author: &mut Author<'_>, phase: Phase, name: &str) -> Value {
     let mut edit = json!({author.dice.pick(&["$prepend", "$append"]): text});
     // A list has one separator.
     if name != "LD_LIBRARY_PATH" {
-        edit["$separator"] = json!(if name.len() % 2 == 0 { "," } else { " " });
+        edit["$separator"] = json!(if name.len().is_multiple_of(2) { "," } else { " " });
     }
     edit
 }
