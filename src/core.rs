@@ -3,7 +3,6 @@
 //! No module in this folder reads a file or a clock, uses the network, logs or prints. `tests/core/purity.rs` enforces that.
 
 pub mod admission;
-pub mod check;
 mod counted;
 pub mod engine;
 pub mod explain;
@@ -15,6 +14,7 @@ pub mod manifest;
 pub mod nodes;
 mod pointer;
 pub mod policy;
+pub mod policy_check;
 pub mod policy_list;
 pub mod policy_schema;
 pub mod policy_set;

@@ -4,18 +4,18 @@
 //! opened, and results printed, elsewhere.
 
 mod case;
-mod check;
 mod compare;
 mod context;
 mod coverage;
 mod expectation;
 mod path;
+mod run;
 mod strategic;
 mod update;
 
 pub use case::{Case, CaseFile, KIND, Reference, Subject, WithSettings};
-pub use check::{CaseResult, run};
 pub use compare::Difference;
 pub use coverage::{Coverage, Kind, Seen};
 pub(crate) use expectation::OUTCOMES;
+pub use run::{CaseResult, run};
 pub use update::updated;

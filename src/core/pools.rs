@@ -10,7 +10,7 @@ use super::counted;
 use super::engine::{Outcome, is_device, selected_nodes};
 use super::explain::{Explainer, PodParameter, SourceKind, Sources};
 use super::nodes::{Node, Nodes};
-use super::policy::node::{INSTANCE_TYPE, LabelsRead, Selection};
+use super::policy::matcher::node::{INSTANCE_TYPE, LabelsRead, Selection};
 use super::policy::{Origin, PodContext, Policy, resolve};
 use super::policy_set::PolicySet;
 

@@ -6,7 +6,6 @@
 
 #[cfg(test)]
 mod acceptance;
-mod check;
 mod container;
 mod covers;
 #[cfg(test)]
@@ -23,17 +22,18 @@ mod rules;
 mod scheduling;
 mod security;
 mod shapes;
+mod validity;
 mod volumes;
 
 use serde_json::{Map, Value};
 
 use crate::core::pointer::unescape;
 
-pub(crate) use check::{Invalid, check};
 pub(crate) use covers::covers;
 pub(crate) use defaults::{complete, same};
 pub(crate) use format::Format;
 pub(crate) use rules::{can_overcommit, is_extended_resource, resource_amount, resource_pair};
+pub(crate) use validity::{Invalid, check};
 
 /// The type `Pod`.
 pub(crate) fn pod() -> &'static Object {

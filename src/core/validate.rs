@@ -13,11 +13,11 @@ use serde_json::{Map, Value, json};
 
 use crate::core::engine::{Outcome, Reason, analyse, inject};
 use crate::core::pointer::unescape;
-use crate::core::policy::diagnostic::{NOT_IDEMPOTENT, SAMPLE_FAILED};
+use crate::core::policy::definition::keys;
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::interpolation::EvaluationError;
-use crate::core::policy::node::Selection;
-use crate::core::policy::place::keys;
+use crate::core::policy::matcher::Selection;
+use crate::core::policy::source::{NOT_IDEMPOTENT, SAMPLE_FAILED};
 use crate::core::policy::{
     Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
     SourceError, SourceErrors,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::policy::suggestion::suggest;
+use crate::core::policy::source::suggest;
 use crate::core::policy::{Definition, Diagnostic, Setting, SourceError, SourceErrors};
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 

@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
-use crate::core::check::load;
-use crate::core::policy::suggestion::closest;
-use crate::core::policy::{Definition, Foreign, Setting, SourceErrors};
+use crate::core::policy::source::closest;
+use crate::core::policy::{Definition, OtherKind, Setting, SourceErrors};
+use crate::core::policy_check::load;
 use crate::core::policy_list::listed;
 use crate::core::policy_set::PolicySet;
 use crate::core::values::Values;
@@ -117,7 +117,7 @@ impl RawPolicies {
         let mut raw = PolicySources { policies: built_in, by_nodes, ..PolicySources::default() }.read()?;
         let is_policy = |(name, text): &(String, String)| {
             name.rsplit_once('.').is_some_and(|(_, ending)| ["yaml", "yml"].contains(&ending))
-                && Foreign::of(text).is_none()
+                && OtherKind::of(text).is_none()
         };
         raw.policies.extend(folder.into_iter().filter(is_policy));
         Ok(Self { values, ..raw })
@@ -244,7 +244,7 @@ pub(crate) fn policy_texts(name: &str) -> anyhow::Result<Vec<(String, String)>> 
 /// [`policy_texts`], each on its own. The other files of a directory are added to `others`.
 pub(crate) fn each_policy_text(
     name: &str,
-    others: &mut Vec<(String, Foreign)>,
+    others: &mut Vec<(String, OtherKind)>,
 ) -> anyhow::Result<Vec<PolicyText>> {
     read_policies(name, Allowed { pipes: true, ..POLICY }, others)
 }
@@ -252,7 +252,7 @@ pub(crate) fn each_policy_text(
 fn read_policies(
     name: &str,
     allowed: Allowed,
-    others: &mut Vec<(String, Foreign)>,
+    others: &mut Vec<(String, OtherKind)>,
 ) -> anyhow::Result<Vec<PolicyText>> {
     if let Some(policy) = builtin::find_file(name) {
         return Ok(vec![(policy.file.to_owned(), Ok(policy.text.to_owned()))]);
@@ -281,7 +281,7 @@ fn read_policies(
     let mut policies = Vec::new();
     for file in files {
         let text = read_file(&file, allowed);
-        match text.as_ref().ok().and_then(|text| Foreign::of(text)) {
+        match text.as_ref().ok().and_then(|text| OtherKind::of(text)) {
             Some(foreign) => others.push((file, foreign)),
             None => policies.push((file, text)),
         }
@@ -295,12 +295,12 @@ fn read_policies(
 }
 
 /// A note about the files of cases, and one about the other files that are no policies, which are not used or checked.
-pub(crate) fn notes(verb: &str, others: &[(String, Foreign)]) -> Vec<String> {
+pub(crate) fn notes(verb: &str, others: &[(String, OtherKind)]) -> Vec<String> {
     const SHOWN: usize = 5;
     let (cases, others): (Vec<_>, Vec<_>) = others.iter().partition(|(_, foreign)| foreign.is_cases());
-    let listed = |files: &[&(String, Foreign)]| {
+    let listed = |files: &[&(String, OtherKind)]| {
         let kind =
-            |foreign: &Foreign| foreign.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+            |foreign: &OtherKind| foreign.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
         let mut shown: Vec<String> =
             files.iter().take(SHOWN).map(|(file, foreign)| format!("{file}{}", kind(foreign))).collect();
         if files.len() > SHOWN {

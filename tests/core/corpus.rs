@@ -17,7 +17,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fabric_injector::core::check;
+use fabric_injector::core::policy_check;
 use fabric_injector::shell::builtin;
 
 use crate::helpers::root;
@@ -42,7 +42,7 @@ fn check(files: &[&Path]) -> Vec<Finding> {
 }
 
 fn check_texts(files: &[(String, String)]) -> Vec<Finding> {
-    check::check(files, builtin::files().unwrap()).iter().map(Finding::of).collect()
+    policy_check::check(files, builtin::files().unwrap()).iter().map(Finding::of).collect()
 }
 
 /// The differences of what the files of a folder expect and get.

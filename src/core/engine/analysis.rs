@@ -15,8 +15,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::matcher::namespace_of;
-use crate::core::policy::node::Selection;
+use crate::core::policy::matcher::{Selection, namespace_of};
 use crate::core::policy::{PodContext, Policy, ResolvedPolicy};
 use crate::core::schema::{self, Shape};
 

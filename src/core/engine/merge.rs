@@ -17,10 +17,10 @@ mod volumes;
 
 use serde_json::Value;
 
+use crate::core::policy::definition::Settings;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::overlay::Instruction;
-use crate::core::policy::settings::Settings;
 use crate::core::policy::{PodContext, Rule};
 
 use super::analysis::PodAnalysis;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::core::policy::Definition;
-use crate::core::policy::node::current;
+use crate::core::policy::matcher::current;
 use crate::core::values::Values;
 use crate::core::yaml::{self, Content, Entry, Node};
 

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::core::counted;
-use crate::core::policy::node::Selection;
+use crate::core::policy::matcher::Selection;
 use crate::core::policy::{Origin, Parameter, Policy, Resolution, Setting, resolve};
 use crate::core::policy_list::Bounds;
 use crate::core::values::Values;

@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::core::engine::{Mutation, Outcome, ScopeOf, Trace, Warning, each_scope, selected_nodes};
 use crate::core::policy::expression::Expression;
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::node::Selection;
+use crate::core::policy::matcher::Selection;
 use crate::core::policy::{Definition, Parameter, PodContext, Policy, Rule, SelectedLabel};
 use crate::core::policy_set::{PolicySet, mutate_traced};
 

@@ -165,7 +165,7 @@ fn variables(policy: &Policy) -> Vec<VariableFact> {
 }
 
 fn settings(policy: &Policy) -> Vec<SettingsFact> {
-    let fact = |settings: &crate::core::policy::settings::Settings| SettingsFact {
+    let fact = |settings: &crate::core::policy::definition::Settings| SettingsFact {
         name: settings.name.clone(),
         variables: settings.variables.clone(),
         when: settings.when.as_ref().map(source),

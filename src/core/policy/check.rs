@@ -3,38 +3,22 @@
 //! Errors are about types: no pod and no value of a parameter makes them right, so that the policy does not load. A
 //! warning is about what is legal and has no effect, or another one than it seems to have.
 
-mod amounts;
-mod conditions;
-mod environment;
-mod literals;
-mod names;
-mod networks;
+mod expressions;
 mod overlap;
-mod overlays;
-mod samples;
-mod scope;
-mod shadowed;
-mod tables;
-mod terms;
-mod trials;
-mod types;
-mod unused;
-mod volumes;
+mod values;
 
-use super::definition::{Definition, Rule};
-use super::diagnostic::Severity;
-use super::place::Placed;
-use super::source_error::SourceError;
+use crate::core::policy::definition::{Definition, Placed, Rule};
+use crate::core::policy::source::{Severity, SourceError};
 
-use samples::Samples;
-use scope::Scope;
+use expressions::samples::Samples;
+use expressions::scope::Scope;
 
-pub(super) use names::is_slip;
 pub use overlap::overlaps;
+pub(super) use values::names::is_slip;
 
 /// The errors in the types of a policy's expressions.
 pub fn errors(definition: &Definition) -> Vec<SourceError> {
-    let found = types::findings(definition, &Scope::of(definition));
+    let found = expressions::types::findings(definition, &Scope::of(definition));
     let errors = found.into_iter().filter(|finding| finding.severity == Severity::Error);
     errors.map(|finding| definition.error(finding)).collect()
 }
@@ -43,18 +27,18 @@ pub fn errors(definition: &Definition) -> Vec<SourceError> {
 pub fn warnings(definition: &Definition) -> Vec<SourceError> {
     let scope = Scope::of(definition);
     let samples = Samples::of(definition);
-    let mut found = types::findings(definition, &scope);
-    found.extend(literals::findings(definition));
-    found.extend(conditions::findings(definition, &samples, &found));
-    found.extend(unused::findings(definition));
-    found.extend(overlays::findings(definition));
-    found.extend(networks::findings(definition));
-    found.extend(amounts::findings(definition));
-    found.extend(environment::findings(definition, &samples));
-    found.extend(tables::findings(definition));
-    found.extend(names::findings(definition));
-    found.extend(volumes::findings(definition, &samples));
-    found.extend(shadowed::findings(definition, &scope, &samples));
+    let mut found = expressions::types::findings(definition, &scope);
+    found.extend(values::literals::findings(definition));
+    found.extend(expressions::conditions::findings(definition, &samples, &found));
+    found.extend(expressions::unused::findings(definition));
+    found.extend(values::overlays::findings(definition));
+    found.extend(values::networks::findings(definition));
+    found.extend(values::amounts::findings(definition));
+    found.extend(values::environment::findings(definition, &samples));
+    found.extend(values::tables::findings(definition));
+    found.extend(values::names::findings(definition));
+    found.extend(values::volumes::findings(definition, &samples));
+    found.extend(expressions::shadowed::findings(definition, &scope, &samples));
     let warnings = found
         .into_iter()
         .filter(|finding| finding.severity == Severity::Warning && !definition.is_of_base(finding.span));

@@ -1,4 +1,20 @@
 //! A policy whose parameters have values, resolved once for each node that its tables know.
+//!
+//! A [`ResolvedPolicy`] has the rules that can apply with these values, the devices that it knows, and whether its
+//! expressions may read what its rules write. It knows no pod.
+
+mod devices;
+mod known_nodes;
+mod own_names;
+mod own_writes;
+mod parameter_values;
+mod resolved;
+
+pub(crate) use devices::Devices;
+pub(crate) use known_nodes::KnownNodes;
+pub(crate) use own_writes::choice_reads_writes;
+pub(crate) use parameter_values::{ParameterValues, bound};
+pub(crate) use resolved::{Condition, ResolvedPolicy};
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -7,16 +23,12 @@ use std::sync::{Arc, RwLock};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use super::definition::Definition;
-use super::devices::Devices;
-use super::diagnostic::{Diagnostic, NO_VALUE};
-use super::interpolation::EvaluationError;
-use super::known_nodes::KnownNodes;
-use super::node::{LabelsRead, Selection};
-use super::parameter_values::{ParameterValues, computed_of_node};
-use super::resolved::ResolvedPolicy;
-use super::setting::Setting;
-use super::source_error::SourceErrors;
+use crate::core::policy::definition::Definition;
+use crate::core::policy::interpolation::EvaluationError;
+use crate::core::policy::matcher::{LabelsRead, Selection};
+use crate::core::policy::parameter::Setting;
+use crate::core::policy::source::{Diagnostic, NO_VALUE, SourceErrors};
+use parameter_values::computed_of_node;
 
 /// A policy with the values of its parameters.
 #[derive(Debug)]
@@ -41,7 +53,7 @@ const MAX_OTHERS: usize = 256;
 
 impl Policy {
     /// Gives a policy its parameter values. `settings` are the operator's, checked by
-    /// [`Parameter::parse`](super::Parameter::parse) or read from a values file.
+    /// [`Parameter::parse`](crate::core::policy::Parameter::parse) or read from a values file.
     pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceErrors> {
         let nodes = KnownNodes::of(&definition, &settings);
         let reads_nodes = nodes.labels != LabelsRead::none();

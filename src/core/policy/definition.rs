@@ -1,18 +1,25 @@
 //! A policy file, read and compiled, before its parameters have values.
+//!
+//! A [`Definition`] keeps the place of each part of its file. It is made in `file`, checked in `check`, and gets its values
+//! in `compiled`.
+
+mod device_names;
+pub(crate) mod message;
+mod place;
+pub(crate) mod settings;
+
+pub(crate) use device_names::{ClaimedGpus, Fabric, FabricNames, Gpus};
+pub(crate) use message::{ACTIONS, VALUE};
+pub(crate) use place::{At, Placed, entries, field, in_volume, keys, span_in, span_in_rule};
+pub(crate) use settings::{Settings, includes};
 
 use std::collections::BTreeSet;
 
-use super::device_names::{Fabric, Gpus};
-use super::diagnostic::Diagnostic;
-use super::interpolation::{Interpolation, names_in};
-use super::matcher::Matcher;
-use super::overlay::{Element, Instructions, PodOverlay, Write, Written, writes_of_rule};
-use super::parameter::Parameter;
-use super::phase::Names;
-use super::settings::Settings;
-use super::source_error::SourceError;
-use super::source_file::SourceFile;
-use super::variable::{Variable, VariableValue};
+use crate::core::policy::interpolation::{Interpolation, Names, names_in};
+use crate::core::policy::matcher::Matcher;
+use crate::core::policy::overlay::{Element, Instructions, PodOverlay, Write, Written, writes_of_rule};
+use crate::core::policy::parameter::{Parameter, Variable, VariableValue};
+use crate::core::policy::source::{Diagnostic, SourceError, SourceFile};
 use crate::core::yaml::{Node, Span};
 
 /// A policy as its file declares it.

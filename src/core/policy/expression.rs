@@ -1,4 +1,7 @@
 //! CEL. Only this folder knows the library behind it.
+//!
+//! An expression is compiled once, with a bound on what its evaluation costs; what it reads and the types of its values are
+//! found without evaluating it. Which names it can read is for `interpolation` to say.
 
 mod budget;
 mod compared;

@@ -1,23 +1,29 @@
 //! Policy files, and the files that they extend: another policy, and parts of policies.
+//!
+//! `extension` combines the trees of the files, and `parse` turns the result into a `Definition`. The file system is not
+//! known here, and no mistake is looked for that needs more than the text.
+
+mod extension;
+mod other_kind;
+mod parse;
+mod yaml_mistakes;
+
+pub use other_kind::OtherKind;
+pub use parse::is_policy_name;
+pub(crate) use parse::{API_VERSION, KIND, ON_CONFLICT};
 
 use serde_json::json;
 
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
-use super::check::{self, is_slip};
-use super::definition::Definition;
-use super::diagnostic::{
-    DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, UNKNOWN_ANNOTATION, UNUSED_PART,
+use crate::core::policy::check::{self, is_slip};
+use crate::core::policy::definition::Definition;
+use crate::core::policy::source::{
+    Checked, DUPLICATE_KEY, DUPLICATE_NAME, Diagnostic, EXTENSION, MISSING_KEY, Problems, SourceError,
+    SourceErrors, SourceFile, UNKNOWN_ANNOTATION, UNUSED_PART, all, reader, suggest,
 };
-use super::extension::{extend, unknown_keys};
-use super::foreign;
-use super::parse::{self, API_VERSION, Header, KIND};
-use super::problems::{Checked, Problems, all};
-use super::reader;
-use super::slips;
-use super::source_error::{SourceError, SourceErrors};
-use super::source_file::SourceFile;
-use super::suggestion::suggest;
+use extension::{extend, unknown_keys};
+use parse::Header;
 
 /// A policy file before it is combined with the files that it extends.
 #[derive(Debug, Clone)]
@@ -40,13 +46,13 @@ impl PolicyFile {
         let mut source = SourceFile { policy: String::new(), file: file.to_owned(), text: text.to_owned() };
         let read = || {
             let (root, duplicates) =
-                yaml::read_unique(text).map_err(|error| slips::explained(error, text))?;
+                yaml::read_unique(text).map_err(|error| yaml_mistakes::explained(error, text))?;
             let root = root.ok_or_else(|| {
                 Diagnostic::new(Span::default(), "the file is empty")
                     .code(MISSING_KEY)
                     .hint("`fabric-injector policy new` writes a policy to start from")
             })?;
-            foreign::check(&root)?;
+            other_kind::check(&root)?;
             let mut header = Header::read(&root)?;
             let duplicates = duplicates.into_iter().map(|error| {
                 Diagnostic::new(error.span, error.message).code(DUPLICATE_KEY).hint("keep one of them")
@@ -74,10 +80,10 @@ impl PolicyFile {
         Some(self.error(DUPLICATE_NAME, self.name_span, message, hint.to_owned()))
     }
 
-    /// Warnings about slips that YAML accepts, and annotations that are almost those of other policies.
-    pub(crate) fn slips(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
+    /// Warnings about mistakes that YAML accepts, and annotations that are almost those of other policies.
+    pub(crate) fn yaml_mistakes(&self, others: &[Self]) -> impl Iterator<Item = SourceError> {
         let mut warnings = Vec::new();
-        slips::template_braces(&self.spec, &mut warnings);
+        yaml_mistakes::template_braces(&self.spec, &mut warnings);
         let known: Vec<&str> =
             others.iter().flat_map(Self::triggers).map(|entry| entry.key.as_str()).collect();
         for Entry { key, span, .. } in

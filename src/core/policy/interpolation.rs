@@ -1,4 +1,15 @@
 //! Strings with `${…}` in them.
+//!
+//! An interpolation is a text, one expression, or a mixture. `built_in` lists the names that the engine defines, and `phase`
+//! tells when the value of a name is known. What an expression means is known to `expression`.
+
+mod built_in;
+mod invalid_part;
+mod phase;
+
+pub(crate) use built_in::{BUILT_IN, type_of};
+pub(crate) use invalid_part::InvalidPart;
+pub(crate) use phase::{Names, Phase};
 
 use std::sync::Arc;
 
@@ -6,12 +17,10 @@ use serde_json::Value;
 
 use crate::core::yaml::{Node, Span, Text};
 
-use super::diagnostic::{Diagnostic, INVALID_EXPRESSION, TOO_EARLY, UNKNOWN_NAME};
-use super::expression::{Bindings, Expression, find_name};
-use super::invalid_part::InvalidPart;
-use super::phase::{Names, Phase};
-use super::problems::Problems;
-use super::suggestion::suggest;
+use crate::core::policy::expression::{Bindings, Expression, find_name};
+use crate::core::policy::source::{
+    Diagnostic, INVALID_EXPRESSION, Problems, TOO_EARLY, UNKNOWN_NAME, suggest,
+};
 
 /// The longest text, in bytes.
 const MAX_TEXT: usize = 4 << 20;
@@ -108,7 +117,7 @@ impl Interpolation {
         names: &Names,
         phase: Phase,
     ) -> Result<Self, Diagnostic> {
-        let text = super::reader::located(node, what)
+        let text = crate::core::policy::source::located(node, what)
             .map_err(|diagnostic| diagnostic.hint("write a condition as `${…}`"))?;
         let compiled = Self::compile(&text.trim(), names, Some(phase))?;
         match compiled {

@@ -1,4 +1,15 @@
-//! The `match` of a policy.
+//! The `match` of a policy: the pods, and the nodes, that it is for.
+//!
+//! `node` has the labels of nodes that a pod selects, and `pattern` texts with a `*`. The conditions are evaluated by the
+//! engine, and nodes are compared with pods in `core/nodes`.
+
+pub(crate) mod node;
+mod node_match;
+mod pattern;
+
+pub use node::SelectedLabel;
+pub(crate) use node::{LabelsRead, Selection, current, spellings};
+pub(crate) use pattern::Pattern;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +20,10 @@ use crate::core::nodes::Nodes;
 use crate::core::schema::Format;
 use crate::core::yaml::{Node, Span};
 
-use super::diagnostic::{Diagnostic, MISSING_KEY};
-use super::interpolation::Interpolation;
-use super::node_match::NodeMatch;
-use super::phase::{Names, Phase};
-use super::problems::{Checked, all};
-use super::reader::{self, Fields};
+use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, all};
+use node_match::NodeMatch;
 
 /// The `match` of a policy. Every part that is present has to hold.
 #[derive(Debug, Clone, Default)]

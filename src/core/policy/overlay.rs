@@ -6,14 +6,9 @@
 mod accept;
 mod build;
 mod compile;
-mod edit_keys;
-mod edits;
-mod entries;
+mod edit;
 mod fold;
-mod misplaced;
-mod networks;
 mod places;
-mod replace;
 mod source;
 mod template;
 mod values;
@@ -21,18 +16,19 @@ mod writes;
 
 pub(crate) use build::evaluate_key;
 pub(crate) use compile::{Compiler, compile_computed};
-pub(crate) use entries::EntriesEdit;
+pub(crate) use edit::{EntriesEdit, NetworksEdit, can_replace};
 pub(crate) use fold::Fold;
-pub(crate) use networks::NetworksEdit;
 pub(crate) use places::{Wanted, is_list, is_object};
-pub(crate) use replace::can_replace;
 pub(crate) use template::{Element, Template};
 pub(crate) use writes::{Key, Write, Written, writes, writes_of_rule};
 
-use super::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::schema::{Field, Format, Object};
 
 use writes::value_at;
+
+/// The annotation that Multus reads.
+pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
 /// An overlay for a container, or for a pod without its containers and volumes.
 pub(crate) type Instructions = Vec<Instruction>;
@@ -55,7 +51,7 @@ pub(crate) enum Instruction {
     /// A list that takes the place of the pod's.
     Replace { field: &'static Field, list: Template },
     /// Environment variables.
-    Env { field: &'static Field, variables: Vec<Variable> },
+    Env { field: &'static Field, variables: Vec<EnvEntry> },
     /// Volume mounts.
     Mounts { field: &'static Field, mounts: Vec<Element> },
     /// Limits and requests.
@@ -111,7 +107,7 @@ pub(crate) struct ListEdit {
 
 /// An environment variable.
 #[derive(Debug, Clone)]
-pub(crate) enum Variable {
+pub(crate) enum EnvEntry {
     /// A whole entry.
     Entry(Element),
     /// A change to the list that the variable's value holds.

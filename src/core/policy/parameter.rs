@@ -1,4 +1,19 @@
-//! Parameters: values that an operator can set, with tables by labels of nodes.
+//! Parameters: values that an operator can set, with tables by labels of nodes; and variables, which nobody sets.
+//!
+//! A value comes from a `Setting` of the operator, from nodes, from a `Table` or is the default: `resolution` says which.
+//! The values of all parameters together are in `compiled`.
+
+mod from_nodes;
+mod resolution;
+mod setting;
+mod table;
+mod variable;
+
+pub(crate) use from_nodes::FromNodes;
+pub(crate) use resolution::{NoteKind, Origin, Resolution, resolve};
+pub use setting::{Setting, SettingTable};
+pub(crate) use table::{LabelTable, Table};
+pub(crate) use variable::{Variable, VariableValue};
 
 use std::cmp::Ordering;
 
@@ -9,14 +24,10 @@ use crate::core::quantity::Quantity;
 use crate::core::yaml::scalar::{self, Scalar};
 use crate::core::yaml::{Content, Node, Text};
 
-use super::diagnostic::Diagnostic;
-use super::from_nodes::FromNodes;
-use super::interpolation::{Interpolation, text_of};
-use super::phase::{Names, Phase};
-use super::problems::{Checked, Problems};
-use super::reader::{self, Fields};
-use super::suggestion::suggest;
-use super::table::{DEFAULT, Table};
+use crate::core::policy::interpolation::{Interpolation, Names, Phase, text_of};
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{Checked, Diagnostic, Problems, suggest};
+use table::DEFAULT;
 
 /// The type of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

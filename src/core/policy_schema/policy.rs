@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::core::policy::built_in::BUILT_IN;
+use crate::core::policy::interpolation::BUILT_IN;
 use crate::core::policy::{ACTIONS, API_VERSION, KIND, ON_CONFLICT};
 use crate::core::schema::Format;
 

@@ -6,9 +6,8 @@ use serde_json::Value;
 
 use crate::core::engine::{Reason, Warning};
 use crate::core::policy;
-use crate::core::policy::problems::{Checked, Problems, all};
-use crate::core::policy::reader::{self, Fields};
-use crate::core::policy::suggestion::{closest, suggest};
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{Checked, Problems, all, closest, suggest};
 use crate::core::policy::{Definition, Diagnostic, Policy, Setting, SourceError, SourceErrors};
 use crate::core::policy_set::PolicySet;
 use crate::core::schema::{self, Shape};

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use crate::core::nodes::Nodes;
 use crate::core::policy::PodContext;
-use crate::core::policy::problems::{Checked, all};
-use crate::core::policy::reader::{self, Fields};
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{Checked, all};
 use crate::core::yaml::Node;
 
 /// The facts that a case gives.

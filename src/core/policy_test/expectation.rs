@@ -3,9 +3,8 @@
 use serde_json::Value;
 
 use crate::core::policy::Diagnostic;
-use crate::core::policy::problems::{Checked, all};
-use crate::core::policy::reader::{self, Fields};
-use crate::core::policy::suggestion::suggest;
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{Checked, all, suggest};
 use crate::core::schema::{self, Shape};
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Node, Span};

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::core::policy::Diagnostic;
-use crate::core::policy::suggestion::suggest;
+use crate::core::policy::source::suggest;
 use crate::core::schema::{self, ListMerge, Shape};
 use crate::core::yaml::Span;
 

@@ -6,8 +6,8 @@ use crate::core::engine::Reason;
 use crate::core::yaml::{self, Edited};
 
 use super::case::CaseFile;
-use super::check::{Actual, CaseResult};
 use super::expectation::Expectation;
+use super::run::{Actual, CaseResult};
 
 /// The text of a file with the expectations that its cases declare as `results` has them, one for each case. `None` if
 /// nothing changes.

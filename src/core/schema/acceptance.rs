@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::core::pointer::unescape;
 
-use super::check::check_new;
+use super::validity::check_new;
 use super::{Field, Object, Overlay, Shape, pod};
 
 const SAMPLES: &str = include_str!("../../../tests/control-plane/declarations/pods.json");

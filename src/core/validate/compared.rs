@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::core::policy::Definition;
 use crate::core::policy::expression::{Path, Step, Use};
-use crate::core::policy::node::{SelectedLabel, Selection};
+use crate::core::policy::matcher::{SelectedLabel, Selection};
 use crate::core::schema::Format;
 
 /// The number of values that are tried at most.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::core::nodes::{Node, NodeKind, Nodes, scheduling_of};
-use crate::core::policy::node::{LabelsRead, spellings};
+use crate::core::policy::matcher::{LabelsRead, spellings};
 use crate::core::policy::{Definition, Policy, SelectedLabel};
 
 use super::containers::{DEVICE_CLASS, requests};

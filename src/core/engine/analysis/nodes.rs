@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::node::{LabelsRead, Selection, spellings};
+use crate::core::policy::matcher::{LabelsRead, Selection, spellings};
 use crate::core::policy::{PodContext, Policy, SelectedLabel};
 
 use super::containers::{containers, total_gpus};

@@ -7,10 +7,8 @@ use serde_json::Value;
 
 use crate::core::engine::analysis::{Container, PodAnalysis, requests};
 use crate::core::engine::record::{Stop, evaluation_failed};
-use crate::core::policy::built_in::BUILT_IN;
 use crate::core::policy::expression::{Bindings, Computed, Lookup, Resolver};
-use crate::core::policy::interpolation::EvaluationError;
-use crate::core::policy::phase::Phase;
+use crate::core::policy::interpolation::{BUILT_IN, EvaluationError, Phase};
 use crate::core::policy::{ResolvedPolicy, Variable};
 
 /// The values that a scope adds to the one around it.

@@ -5,8 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::core::policy::expression::{Bindings, Resolver};
-use crate::core::policy::interpolation::EvaluationError;
-use crate::core::policy::interpolation::text_of;
+use crate::core::policy::interpolation::{EvaluationError, text_of};
 use crate::core::policy::{About, PolicyWarning, ResolvedPolicy, VALUE};
 
 use super::container::name_of;

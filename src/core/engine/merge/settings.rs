@@ -9,9 +9,9 @@ mod file;
 use serde_json::{Value, json};
 
 use crate::core::policy::OnConflict;
+use crate::core::policy::definition::Settings;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::overlay::{Element, Template};
-use crate::core::policy::settings::Settings;
 use crate::core::schema;
 
 use super::container;

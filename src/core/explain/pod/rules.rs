@@ -6,8 +6,7 @@ use serde_json::Value;
 use crate::core::engine::{ScopeOf, Trace};
 use crate::core::pointer::field_path;
 use crate::core::policy::expression::{Bindings, Expression};
-use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::phase::Phase;
+use crate::core::policy::interpolation::{Interpolation, Phase};
 use crate::core::policy::{About, Definition, VALUE};
 
 use super::condition::{Compiled, ConditionFact, Operand, Read, Reasons};

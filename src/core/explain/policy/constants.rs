@@ -1,7 +1,7 @@
 //! The values of a policy that are the same for every pod with the parameters as they are.
 
 use crate::core::policy::expression::Bindings;
-use crate::core::policy::node::Selection;
+use crate::core::policy::matcher::Selection;
 use crate::core::policy::{ParameterType, Policy, Setting, resolve};
 
 /// Binds the parameters without tables, and the variables that depend on no others. Everything else stays unbound, so

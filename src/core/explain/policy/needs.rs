@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::core::policy::expression::{ReadSet, Step};
-use crate::core::policy::node::LabelsRead;
+use crate::core::policy::matcher::LabelsRead;
 use crate::core::policy::{NETWORKS, Policy};
 
 use super::additions::{AdditionFact, RuleFact};

@@ -1,10 +1,8 @@
 //! Policies that match pods that they should leave to another one.
 
-use crate::core::policy::definition::Definition;
-use crate::core::policy::diagnostic::{Diagnostic, POLICIES_OVERLAP};
+use crate::core::policy::definition::{Definition, entries, field, keys};
 use crate::core::policy::matcher::{ANY_VALUE, Matcher, kind_and_group};
-use crate::core::policy::place::{entries, field, keys};
-use crate::core::policy::source_error::SourceError;
+use crate::core::policy::source::{Diagnostic, POLICIES_OVERLAP, SourceError};
 
 /// A warning for each two policies in use for which one pod is sure to exist that both match. Such a pod is refused.
 pub fn overlaps(definitions: &[&Definition]) -> Vec<SourceError> {

@@ -161,10 +161,10 @@ fn the_work_of_trying_is_bounded() {
     let long = (0..80).map(|at| format!("totalGpus != {at}")).collect::<Vec<_>>().join(" && ");
     let policy = POLICY.replacen(condition, &format!("${{locked && mode == 'fail' && {long}}}"), 1);
     let definition = Definition::read("lab.yaml", &policy).unwrap();
-    let samples = samples::Samples::of(&definition);
+    let samples = Samples::of(&definition);
     let when = definition.rules[0].when.as_ref().unwrap();
     let mut tried = 0;
-    while samples.each(&[when], trials::Parameters::Any, &mut |_| tried += 1) {}
+    while samples.each(&[when], expressions::trials::Parameters::Any, &mut |_| tried += 1) {}
     let bytes = tried * when.source().len();
     assert!((1 << 22..1 << 24).contains(&bytes), "{bytes}");
 }

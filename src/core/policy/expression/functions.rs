@@ -1,6 +1,6 @@
 //! The functions and macros that expressions can call. `docs/functions.md` has an example of each.
 
-use super::super::suggestion::closest;
+use crate::core::policy::source::closest;
 
 pub(super) const NAMES: &[&str] = &[
     "all",

@@ -3,8 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::core::policy::expression::Bindings;
-use crate::core::policy::interpolation::text_of;
-use crate::core::policy::interpolation::{EvaluationError, Interpolation};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation, text_of};
 use crate::core::schema::{Field, Format, Object, Shape, check};
 
 use super::accept::{accept, is_structure};

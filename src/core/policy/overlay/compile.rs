@@ -2,22 +2,22 @@
 
 use serde_json::Value;
 
-use crate::core::policy::diagnostic::{Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, WRONG_TYPE};
-use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::phase::{Names, Phase};
-use crate::core::policy::problems::{Checked, Problems, all};
+use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::source::{
+    Checked, Diagnostic, FIELD_NOT_SETTABLE, MISPLACED_EDIT, Problems, WRONG_TYPE, all,
+};
 use crate::core::schema::{self, Field, ListMerge, Object, Shape, resource_amount, resource_pair};
 use crate::core::yaml::Node;
 
 use super::accept::is_structure;
-use super::edit_keys::REPLACE;
-use super::edits::{annotation, of_variable};
-use super::replace;
+use super::edit::replace;
 use super::source::{Source, SourceContent};
 use super::values::{
     AS_LIST, elements, expected, fields, keyed_values, list, mismatch, missing, once, value,
 };
-use super::{Amount, Element, Instruction, Instructions, NamedContainer, PodOverlay, Template, Variable};
+use super::{Amount, Element, EnvEntry, Instruction, Instructions, NamedContainer, PodOverlay, Template};
+use crate::core::policy::overlay::edit::keys::REPLACE;
+use crate::core::policy::overlay::edit::strings::{annotation, of_variable};
 
 /// Compiles the overlays of a policy.
 pub(crate) struct Compiler<'a> {
@@ -239,24 +239,24 @@ pub(crate) fn compile_computed(
 
 fn env(source: &Source, field: &'static Field, items: &'static Shape) -> Checked<Instruction> {
     let sources = list(source)?;
-    let variables: Vec<Option<Variable>> = all(sources.iter().map(|entry| variable(entry, items)))?;
+    let variables: Vec<Option<EnvEntry>> = all(sources.iter().map(|entry| variable(entry, items)))?;
     let nothing = Element(Template::Constant(Value::Null));
     let elements = variables.iter().map(|variable| match variable {
-        Some(Variable::Entry(element)) => element,
+        Some(EnvEntry::Entry(element)) => element,
         _ => &nothing,
     });
     once(sources, elements, "name")?;
     Ok(Instruction::Env { field, variables: variables.into_iter().flatten().collect() })
 }
 
-fn variable(entry: &Source, items: &'static Shape) -> Checked<Option<Variable>> {
+fn variable(entry: &Source, items: &'static Shape) -> Checked<Option<EnvEntry>> {
     let (Shape::Object(object) | Shape::Atomic(object)) = items else {
         return Err(mismatch(entry, items).into());
     };
     let edit = entry.get("value").filter(|value| matches!(value.content, SourceContent::Map(_)));
     let (Some(edit), Some(name)) = (edit, entry.get("name")) else {
         let element = elements(std::slice::from_ref(entry), items, &["name"])?;
-        return Ok(element.into_iter().map(Variable::Entry).next());
+        return Ok(element.into_iter().map(EnvEntry::Entry).next());
     };
     let mut problems = Problems::default();
     for (other, field) in fields(entry, object, &mut problems)? {
@@ -267,7 +267,7 @@ fn variable(entry: &Source, items: &'static Shape) -> Checked<Option<Variable>> 
     }
     problems.result(())?;
     let Some(shape) = object.field("name").map(|field| field.shape) else { return Ok(None) };
-    Ok(Some(Variable::List { name: value(name, &shape)?, edit: of_variable(edit)? }))
+    Ok(Some(EnvEntry::List { name: value(name, &shape)?, edit: of_variable(edit)? }))
 }
 
 /// Limits and requests by resource, so that the two of one resource are merged together, and claims.

@@ -3,16 +3,15 @@
 use serde_json::Value;
 
 use crate::core::policy::expression::Bindings;
-use crate::core::policy::interpolation::{EvaluationError, Interpolation};
-use crate::core::policy::phase::{Names, Phase};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation, Names, Phase};
 use crate::core::schema::Format;
 
 use super::build::evaluate_key;
 use super::compile::compile_computed;
 use super::values::solidified;
 use super::{
-    Amount, Element, EntriesEdit, Instruction, Instructions, ListEdit, NamedContainer, NetworksEdit,
-    PodOverlay, StringValue, Template, Variable,
+    Amount, Element, EntriesEdit, EnvEntry, Instruction, Instructions, ListEdit, NamedContainer,
+    NetworksEdit, PodOverlay, StringValue, Template,
 };
 
 /// The values of the parameters, and the names of a policy.
@@ -178,12 +177,12 @@ impl Fold<'_, '_, '_> {
         if fixed { edit.constant(self.fixed) } else { Ok(edit.clone()) }
     }
 
-    fn variable(&self, variable: &Variable) -> Folded<Variable> {
+    fn variable(&self, variable: &EnvEntry) -> Folded<EnvEntry> {
         Ok(match variable {
-            Variable::Entry(element) => self.element(element)?.map(Variable::Entry),
-            Variable::List { name, edit } => {
+            EnvEntry::Entry(element) => self.element(element)?.map(EnvEntry::Entry),
+            EnvEntry::List { name, edit } => {
                 let edit = self.list_edit(edit)?;
-                self.template(name)?.map(|name| Variable::List { name, edit })
+                self.template(name)?.map(|name| EnvEntry::List { name, edit })
             }
         })
     }

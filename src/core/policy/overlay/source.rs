@@ -2,15 +2,12 @@
 
 use serde_json::Value;
 
-use crate::core::policy::diagnostic::{Diagnostic, TOO_EARLY};
-use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::phase::{Names, Phase};
-use crate::core::policy::problems::{Checked, Problems, all};
-use crate::core::policy::reader;
+use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::source::{Checked, Diagnostic, Problems, TOO_EARLY, all, reader};
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Node, Span, Text};
 
-use super::edit_keys::REPLACE;
+use crate::core::policy::overlay::edit::keys::REPLACE;
 
 /// A piece of an overlay, before the schema of a Pod is applied to it.
 #[derive(Debug)]
@@ -91,7 +88,7 @@ impl Source {
     }
 
     /// The value of an expression as an overlay; `None` for `null`, which leaves out what it is the value of. The columns
-    /// of the spans number the parts of the value; see [`InvalidPart`](crate::core::policy::invalid_part::InvalidPart).
+    /// of the spans number the parts of the value; see [`InvalidPart`](crate::core::policy::interpolation::InvalidPart).
     pub(super) fn of_value(value: &Value) -> Option<Self> {
         Self::part(value, &mut 0)
     }

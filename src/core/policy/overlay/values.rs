@@ -2,18 +2,17 @@
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::diagnostic::{
-    CONFLICTING_RULES, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, WRONG_TYPE,
-};
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::problems::{Checked, Problems, all};
-use crate::core::policy::suggestion::suggest;
+use crate::core::policy::source::{
+    CONFLICTING_RULES, Checked, Diagnostic, FIELD_NOT_SETTABLE, MISSING_KEY, NOT_A_POD_FIELD, Problems,
+    WRONG_TYPE, all, suggest,
+};
 use crate::core::schema::{Default, Field, Format, Invalid, ListMerge, Object, Overlay, Shape, check};
 
 use super::accept::{accept, describe, is_structure};
-use super::misplaced::refuse_edits;
 use super::source::{Source, SourceContent, SourceEntry};
 use super::template::{Element, Template};
+use crate::core::policy::overlay::edit::misplaced::refuse_edits;
 
 /// Compiles a value that is not merged further.
 pub(super) fn value(source: &Source, shape: &Shape) -> Checked<Template> {

@@ -6,8 +6,8 @@ use crate::core::policy::interpolation::Interpolation;
 use crate::core::schema::{Field, Format, Object};
 
 use super::{
-    Amount, Element, EntriesEdit, Instruction, ListEdit, NetworksEdit, PodOverlay, StringValue, Template,
-    Variable,
+    Amount, Element, EntriesEdit, EnvEntry, Instruction, ListEdit, NetworksEdit, PodOverlay, StringValue,
+    Template,
 };
 
 /// A change that an overlay makes to an object.
@@ -125,8 +125,8 @@ impl<'i> Walk<'i> {
             Instruction::Env { field, variables } => {
                 for variable in variables {
                     match variable {
-                        Variable::Entry(entry) => self.entries(field, &["name"], slice::from_ref(entry)),
-                        Variable::List { name, edit } => {
+                        EnvEntry::Entry(entry) => self.entries(field, &["name"], slice::from_ref(entry)),
+                        EnvEntry::List { name, edit } => {
                             self.add(field, Key::Named(name), Written::ListEdit(edit));
                         }
                     }

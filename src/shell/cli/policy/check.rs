@@ -5,10 +5,10 @@ use std::path::Path;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 
-use crate::core::check::{check, has_errors};
 use crate::core::counted;
-use crate::core::policy::diagnostic::{EXTENSION, UNREADABLE_FILE, WARNINGS};
+use crate::core::policy::source::{EXTENSION, UNREADABLE_FILE, WARNINGS};
 use crate::core::policy::{Diagnostic, Severity, SourceError};
+use crate::core::policy_check::{check, has_errors};
 use crate::core::yaml::Span;
 use crate::shell::builtin;
 use crate::shell::policy_sources::{each_policy_text, notes};

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::core::explain::{self, Explainer, PodFact, Sources, VERSION};
 use crate::core::manifest::{Document, Found, List, RawDocument, find, find_in_item};
 use crate::core::nodes::Nodes;
-use crate::core::policy::Foreign;
+use crate::core::policy::OtherKind;
 use crate::core::policy_set::PolicySet;
 use crate::core::policy_test;
 use crate::core::workload::{self, CheckedPod};
@@ -81,7 +81,7 @@ fn no_manifest(name: &str, policies: &[String]) -> anyhow::Result<()> {
     let path = Path::new(name);
     let text =
         if builtin::find(name).is_none() && path.is_file() { fs::read_to_string(path).ok() } else { None };
-    let Some(foreign) = text.and_then(|text| Foreign::of(&text)) else { return Ok(()) };
+    let Some(foreign) = text.and_then(|text| OtherKind::of(&text)) else { return Ok(()) };
     let kind = foreign.kind.as_deref().unwrap_or("file without a kind");
     if kind == policy_test::KIND {
         bail!("{name} has cases of policies\nhint: `fabric-injector policy test {name}` runs them");

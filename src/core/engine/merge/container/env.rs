@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::core::policy::overlay::{ListEdit, Variable};
+use crate::core::policy::overlay::{EnvEntry, ListEdit};
 use crate::core::schema::{Field, Shape, covers};
 
 use crate::core::engine::merge::rule::Merge;
@@ -14,13 +14,13 @@ pub(in crate::core::engine::merge) fn merge(
     merge: &mut Merge<'_, '_>,
     container: &mut Cursor<'_>,
     field: &'static Field,
-    variables: &[Variable],
+    variables: &[EnvEntry],
 ) -> Result<(), Reason> {
     let Shape::List { items, .. } = &field.shape else { return Ok(()) };
     container.list(field.name, |list| {
         for variable in variables {
             match variable {
-                Variable::Entry(entry) => {
+                EnvEntry::Entry(entry) => {
                     let Some(wanted) = merge.build_element(entry)? else {
                         merge.note_null(list.log(), &[], Some("name"), &entry.0);
                         continue;
@@ -28,7 +28,7 @@ pub(in crate::core::engine::merge) fn merge(
                     note(merge, name_of(&wanted));
                     put(merge, list, wanted, items)?;
                 }
-                Variable::List { name, edit } => {
+                EnvEntry::List { name, edit } => {
                     if let Some(Value::String(name)) = merge.build(name)? {
                         note(merge, Some(&name));
                         add_to_list(merge, list, &name, edit)?;

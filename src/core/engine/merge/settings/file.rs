@@ -8,7 +8,7 @@ use crate::core::engine::merge::container::name_of;
 use crate::core::engine::merge::facts::{FileNames, PodFacts, SettingsFiles};
 use crate::core::engine::merge::volumes::clean_path;
 use crate::core::pointer::at_pointer;
-use crate::core::policy::settings::Settings;
+use crate::core::policy::definition::Settings;
 
 /// The domain of the annotations that hold settings files.
 pub(super) const DOMAIN: &str = "settings.fabric-injector.io";

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::core::policy::interpolation::Interpolation;
-use crate::core::policy::interpolation::text_of;
+use crate::core::policy::interpolation::{Interpolation, text_of};
 use crate::core::policy::overlay::{EntriesEdit, ListEdit, NetworksEdit, StringValue, evaluate_key};
 use crate::core::schema::{Field, Format};
 

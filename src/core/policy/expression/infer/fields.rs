@@ -2,8 +2,7 @@
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue, SelectExpr};
 
-use crate::core::policy::diagnostic::UNKNOWN_TABLE_KEY;
-use crate::core::policy::suggestion::suggest;
+use crate::core::policy::source::{UNKNOWN_TABLE_KEY, suggest};
 
 use super::super::types::{Kind, Member, Texts, Type, is_lower_case};
 use super::Walker;

@@ -2,8 +2,7 @@
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
-use crate::core::policy::diagnostic::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES};
-use crate::core::policy::suggestion::closest;
+use crate::core::policy::source::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest};
 use crate::core::schema::Format;
 
 use super::super::types::{Kind, Texts, Type, is_lower_case};

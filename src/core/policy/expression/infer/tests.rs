@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::core::policy::diagnostic::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNKNOWN_TABLE_KEY, UNLIKE_TYPES};
+use crate::core::policy::source::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNKNOWN_TABLE_KEY, UNLIKE_TYPES};
 use crate::core::schema;
 
 use super::*;

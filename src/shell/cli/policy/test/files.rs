@@ -10,7 +10,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 use crate::core::manifest::Document;
-use crate::core::policy::{Definition, Foreign, PolicyFile, definitions};
+use crate::core::policy::{Definition, OtherKind, PolicyFile, definitions};
 use crate::core::policy_set::PolicySet;
 use crate::core::policy_test::{Case, CaseFile, KIND, Reference, Subject};
 use crate::shell::builtin;
@@ -53,7 +53,7 @@ pub(super) fn load(paths: &[String]) -> anyhow::Result<Tests> {
                 for file in files {
                     let text = fs::read_to_string(&file).with_context(|| format!("{file} cannot be read"))?;
                     // Manifests next to policies have no rules to cover.
-                    if Foreign::of(&text).is_none_or(|foreign| foreign.is_cases()) {
+                    if OtherKind::of(&text).is_none_or(|foreign| foreign.is_cases()) {
                         tests.policies.push(shown(Path::new(&file)));
                     }
                 }

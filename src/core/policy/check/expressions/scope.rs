@@ -1,0 +1,97 @@
+//! The types of the names that the expressions of a policy read.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::core::policy::definition::{Definition, VALUE};
+use crate::core::policy::expression::types::{Kind, Member, Texts, Type};
+use crate::core::policy::interpolation::{BUILT_IN, Interpolation};
+use crate::core::policy::parameter::{Parameter, ParameterType, VariableValue};
+
+/// The types of names.
+pub(in crate::core::policy::check) struct Scope(BTreeMap<String, Type>);
+
+impl Scope {
+    pub(in crate::core::policy::check) fn of(definition: &Definition) -> Self {
+        let built_in =
+            BUILT_IN.iter().map(|known| (known.name.to_owned(), (known.of)(&definition.gpus.resources)));
+        let mut scope = Self(built_in.collect());
+        for parameter in &definition.parameters {
+            scope.0.insert(parameter.name.clone(), of_parameter(parameter));
+        }
+        for variable in &definition.variables {
+            let inferred = scope.of_variable(&variable.value);
+            scope.0.insert(variable.name.clone(), inferred);
+        }
+        scope
+    }
+
+    pub(in crate::core::policy::check) fn get(&self, name: &str) -> Type {
+        match self.0.get(name) {
+            Some(known) => known.clone(),
+            // Of a warning about a variable. No policy with one has another such name.
+            None if name == VALUE => Type::string(),
+            None => Type::Dyn,
+        }
+    }
+
+    /// The type of the value that a string of the policy has.
+    pub(in crate::core::policy::check) fn of_text(&self, text: &Interpolation) -> Type {
+        match text {
+            Interpolation::Literal(text) => Type::text(text),
+            Interpolation::Expression(expression) => expression.infer(&|name| self.get(name)).0,
+            Interpolation::Mixed(_) => {
+                let may_be_null = text.expressions().any(|expression| {
+                    let inferred = expression.infer(&|name| self.get(name)).0;
+                    inferred.may_be(|kind| *kind == Kind::Null)
+                });
+                if may_be_null { Type::string().or(Type::null()) } else { Type::string() }
+            }
+        }
+    }
+
+    fn of_variable(&self, value: &VariableValue) -> Type {
+        match value {
+            VariableValue::Text(text) => self.of_text(text),
+            VariableValue::Scalar(value) => Type::of_value(value),
+            VariableValue::ByNode(parameter, _) => of_parameter(parameter),
+            VariableValue::List(items) => {
+                Type::list(items.iter().map(|item| self.of_variable(item)).fold(Type::NEVER, Type::or))
+            }
+            VariableValue::Map(entries) => {
+                let member = |(key, value): &(String, VariableValue)| Member {
+                    key: key.clone(),
+                    value: self.of_variable(value),
+                    always: true,
+                };
+                Type::of(Kind::Record(entries.iter().map(member).collect()))
+            }
+        }
+    }
+}
+
+/// The values that a parameter can have: an operator can change each of them.
+fn of_parameter(parameter: &Parameter) -> Type {
+    let bound =
+        |bound: &Option<Value>, otherwise: i64| bound.as_ref().and_then(Value::as_i64).unwrap_or(otherwise);
+    let known = match parameter.kind {
+        ParameterType::Integer => {
+            Type::of(Kind::Int(bound(&parameter.minimum, i64::MIN), bound(&parameter.maximum, i64::MAX)))
+        }
+        ParameterType::Number => Type::double(),
+        ParameterType::String => match &parameter.one_of {
+            Some(values) => Type::of(Kind::String(Texts::These(values.iter().cloned().collect()))),
+            None => Type::string(),
+        },
+        ParameterType::Boolean => Type::bool(None),
+        ParameterType::Quantity => Type::string(),
+        ParameterType::StringList => Type::list(Type::string()),
+        // The operator writes the expression.
+        ParameterType::Template => return Type::Dyn,
+        ParameterType::Any => {
+            parameter.table.values().map(Type::of_value).fold(Type::of_value(&parameter.default), Type::or)
+        }
+    };
+    if parameter.default.is_null() { known.or(Type::null()) } else { known }
+}

@@ -1,0 +1,124 @@
+//! Amounts of bytes that are too small to be meant, and capabilities that no kernel has.
+
+use serde_json::Value;
+
+use crate::core::policy::definition::{Definition, Placed, in_volume};
+use crate::core::policy::interpolation::text_of;
+use crate::core::policy::overlay::{Element, Template, Written};
+use crate::core::policy::source::{Diagnostic, TINY_AMOUNT, UNKNOWN_ENUM_VALUE, closest};
+use crate::core::quantity::Quantity;
+use crate::core::yaml::Span;
+
+use crate::core::policy::check::writes;
+
+/// The capabilities of Linux.
+const CAPABILITIES: &[&str] = &[
+    "ALL",
+    "AUDIT_CONTROL",
+    "AUDIT_READ",
+    "AUDIT_WRITE",
+    "BLOCK_SUSPEND",
+    "BPF",
+    "CHECKPOINT_RESTORE",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "KILL",
+    "LEASE",
+    "LINUX_IMMUTABLE",
+    "MAC_ADMIN",
+    "MAC_OVERRIDE",
+    "MKNOD",
+    "NET_ADMIN",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_RAW",
+    "PERFMON",
+    "SETFCAP",
+    "SETGID",
+    "SETPCAP",
+    "SETUID",
+    "SYSLOG",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_CHROOT",
+    "SYS_MODULE",
+    "SYS_NICE",
+    "SYS_PACCT",
+    "SYS_PTRACE",
+    "SYS_RAWIO",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "WAKE_ALARM",
+];
+
+pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for placed in writes(definition) {
+        match placed.write.value {
+            Written::Amount(amount) => {
+                let name = placed.write.name().filter(|name| ["memory", "ephemeral-storage"].contains(name));
+                let tiny = amount.limit.iter().chain(&amount.request).find_map(tiny);
+                if let (Some(name), Some(value)) = (name, tiny) {
+                    found.push(of_amount(name, &value, definition.place_of(&placed)));
+                }
+            }
+            Written::Names(list) => capabilities(definition, &placed, list, &mut found),
+            _ => {}
+        }
+    }
+    for rule in &definition.rules {
+        for Element(volume) in &rule.pod.volumes {
+            let (Some(name), Some(source)) = (volume.literal("name"), volume.field("emptyDir")) else {
+                continue;
+            };
+            let Some(value) = source.field("sizeLimit").as_ref().and_then(tiny) else { continue };
+            let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "sizeLimit"]));
+            found.push(of_amount("sizeLimit", &value, span));
+        }
+    }
+    found
+}
+
+fn of_amount(name: &str, value: &str, span: Span) -> Diagnostic {
+    let message =
+        format!("`{name}: {value}` is less than 1 KiB: a quantity without a unit is a number of bytes");
+    let digits: String = value.chars().take_while(char::is_ascii_digit).collect();
+    let hint = format!("write a unit, such as `{digits}Mi` or `{digits}Gi`");
+    Diagnostic::warning(TINY_AMOUNT, span, message).hint(hint)
+}
+
+/// An amount of less than 1 KiB, as the policy writes it.
+fn tiny(template: &Template) -> Option<String> {
+    let Template::Constant(value @ (Value::String(_) | Value::Number(_))) = template else { return None };
+    let (amount, zero, kibibyte) =
+        (Quantity::from_value(value)?, Quantity::parse("0")?, Quantity::parse("1Ki")?);
+    (amount > zero && amount < kibibyte).then(|| text_of(value))
+}
+
+fn capabilities(definition: &Definition, placed: &Placed<'_>, list: &Template, found: &mut Vec<Diagnostic>) {
+    let names: Vec<&str> = match list {
+        Template::Constant(Value::Array(items)) => items.iter().filter_map(Value::as_str).collect(),
+        Template::List(items) => items.iter().filter_map(|Element(item)| item.as_text()).collect(),
+        _ => return,
+    };
+    for name in names {
+        let upper = name.to_uppercase();
+        let known = upper.strip_prefix("CAP_").unwrap_or(&upper);
+        if CAPABILITIES.contains(&known) {
+            continue;
+        }
+        let message = format!("Linux has no capability `{name}`, so that the container does not start");
+        let hint = match closest(&known.replace('-', "_"), CAPABILITIES.iter().copied()) {
+            Some(closest) => format!("did you mean `{closest}`?"),
+            None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
+        };
+        let span = definition.place_in(placed.rule, &placed.item(name));
+        found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint));
+    }
+}

@@ -1,0 +1,181 @@
+//! Names of resources and of labels of nodes that are almost those that the rest of the policy has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::policy::definition::Definition;
+use crate::core::policy::expression::Part;
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::matcher::current;
+use crate::core::policy::overlay::Written;
+use crate::core::policy::source::{Diagnostic, UNKNOWN_LABEL, UNKNOWN_RESOURCE};
+use crate::core::yaml::Span;
+
+use crate::core::policy::check::writes;
+
+/// The labels that Kubernetes itself gives to nodes.
+pub(in crate::core::policy::check) const WELL_KNOWN: &[&str] = &[
+    "node.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+];
+
+#[derive(Default)]
+struct Seen {
+    /// The places at which expressions look up a key.
+    labels: BTreeMap<String, Vec<Span>>,
+    resources: BTreeMap<String, Vec<Span>>,
+}
+
+pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<Diagnostic> {
+    let mut seen = Seen::default();
+    definition.texts(&mut |text| {
+        for expression in text.expressions() {
+            expression.lookups(&mut |part, span| seen.add(&part, span));
+        }
+    });
+    let mut found = Vec::new();
+    let labels = known_labels(definition);
+    misspelled(&seen.labels, &labels, WELL_KNOWN, &mut |name, known, span| {
+        let message = format!(
+            "the expression reads the label `{name}` of nodes, which no other part of the policy has"
+        );
+        found.push(warning(UNKNOWN_LABEL, span, message, known));
+    });
+    let resources = known_resources(definition);
+    misspelled(&seen.resources, &resources, &["memory", "ephemeral-storage"], &mut |name, known, span| {
+        let message =
+            format!("the expression reads the amount of `{name}`, which no other part of the policy has");
+        found.push(warning(UNKNOWN_RESOURCE, span, message, known));
+    });
+    found
+}
+
+fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diagnostic {
+    Diagnostic::warning(code, span, message).hint(format!("did you mean `{known}`?"))
+}
+
+impl Seen {
+    fn add(&mut self, part: &Part<'_>, span: Span) {
+        let Part::Lookup { operand, key } = part else { return };
+        let steps: Vec<&str> = operand.iter().map(String::as_str).collect();
+        let seen = match steps.as_slice() {
+            ["node"] => &mut self.labels,
+            ["podRequests"] | [.., "resources", "limits" | "requests"] => &mut self.resources,
+            _ => return,
+        };
+        let key = if steps == ["node"] { current(key) } else { key };
+        seen.entry(key.to_owned()).or_default().push(span);
+    }
+}
+
+/// Calls `visit` with each name that is almost a declared one, or is read once where another one is read more often.
+fn misspelled(
+    seen: &BTreeMap<String, Vec<Span>>,
+    declared: &BTreeSet<String>,
+    well_known: &[&str],
+    visit: &mut dyn FnMut(&str, &str, Span),
+) {
+    for (name, spans) in seen {
+        if declared.contains(name) || well_known.contains(&name.as_str()) {
+            continue;
+        }
+        let often =
+            seen.iter().filter(|(_, others)| spans.len() == 1 && others.len() > 1).map(|(other, _)| other);
+        let known = declared.iter().chain(often).map(String::as_str).chain(well_known.iter().copied());
+        if let Some(known) = known.into_iter().find(|known| is_slip(name, known)) {
+            for span in spans {
+                visit(name, known, *span);
+            }
+        }
+    }
+}
+
+/// The labels in tables and in overlays.
+fn known_labels(definition: &Definition) -> BTreeSet<String> {
+    let tables = definition.by_node().flat_map(|parameter| parameter.table.labels());
+    let mut known: BTreeSet<String> = tables.map(|table| table.label.clone()).collect();
+    let selected = writes(definition).filter(|placed| placed.write.field() == "nodeSelector");
+    known.extend(selected.filter_map(|placed| placed.write.name()).map(str::to_owned));
+    known
+}
+
+/// The resources that count as GPUs, and those of overlays and of the fabric.
+fn known_resources(definition: &Definition) -> BTreeSet<String> {
+    let mut known: BTreeSet<String> = definition.gpus.resources.iter().cloned().collect();
+    if let Some(fabric) = &definition.fabric {
+        fabric.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
+    }
+    let amounts = writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
+    known.extend(amounts.filter_map(|placed| placed.write.name()).map(str::to_owned));
+    known
+}
+
+fn literal(text: &Interpolation) -> Option<String> {
+    if let Interpolation::Literal(text) = text { Some(text.clone()) } else { None }
+}
+
+/// Returns whether one name is most likely a misspelling of the other one. Names that differ in a number, such as `net1`
+/// and `net2`, or in a short word, such as `rack` and `rail`, are two names.
+pub(in crate::core::policy) fn is_slip(name: &str, known: &str) -> bool {
+    let separators = ['/', '.', '-', '_'];
+    let joined = |text: &str| text.replace(separators, "").to_lowercase();
+    if name == known {
+        return false;
+    }
+    if joined(name) == joined(known) {
+        return true;
+    }
+    let words = |text: &str| text.split(separators).map(str::to_lowercase).collect::<Vec<_>>();
+    let (words, others) = (words(name), words(known));
+    let mut slips = 0;
+    let fits = words.len() == others.len()
+        && words.iter().zip(&others).all(|(word, other)| {
+            slips += usize::from(word != other);
+            word == other || is_slip_of_word(word, other)
+        });
+    fits && slips == 1
+}
+
+fn is_slip_of_word(word: &str, other: &str) -> bool {
+    let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    if letters(word) == letters(other) || digits(word) != digits(other) {
+        return false;
+    }
+    let at_most = match word.len().min(other.len()) {
+        0..=4 => 0,
+        5..=7 => 1,
+        _ => 2,
+    };
+    strsim::osa_distance(word, other) <= at_most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_a_letter_in_a_long_word_or_another_separator() {
+        for (name, known) in [
+            ("borealis.io/flavour", "borealis.io/flavor"),
+            ("nvidia.com/gpu_product", "nvidia.com/gpu.product"),
+            ("nvidia.com/hostdve", "nvidia.com/hostdev"),
+            ("node.kubernetes.io/instancetype", "node.kubernetes.io/instance-type"),
+        ] {
+            assert!(is_slip(name, known), "{name}");
+        }
+        for (name, known) in [
+            ("example.com/rack", "example.com/rail"),
+            ("example.com/network-1", "example.com/network-2"),
+            ("example.com/rdma-shared-a", "example.com/rdma-shared-b"),
+            ("example.com/pool", "example.org/pool"),
+            ("nvidia.com/gpu", "nvidia.com/gpus"),
+            ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+        ] {
+            assert!(!is_slip(name, known), "{name}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Pieces of overlays that do not go together.
+
+use serde_json::Value;
+
+use crate::core::policy::NETWORKS;
+use crate::core::policy::definition::{At, Definition, in_volume, keys};
+use crate::core::policy::matcher::ANY_VALUE;
+use crate::core::policy::overlay::{Element, Template, Written};
+use crate::core::policy::source::{
+    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT,
+    SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE, closest,
+};
+use crate::core::schema::is_extended_resource;
+use crate::core::yaml::Span;
+
+use crate::core::policy::check::writes;
+
+pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    sidecars(definition, &mut found);
+    devices(definition, &mut found);
+    networks_as_text(definition, &mut found);
+    media(definition, &mut found);
+    owners(definition, &mut found);
+    no_pod(definition, &mut found);
+    found
+}
+
+/// Containers that a rule adds next to those of the pod.
+fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    let owners = &definition.matcher.owner_kinds;
+    let is_job = |owner: &String| owner.split('.').next().is_some_and(|kind| kind.ends_with("Job"));
+    if !owners.is_empty() && !owners.iter().any(is_job) {
+        return;
+    }
+    for (rule, container) in
+        definition.rules.iter().flat_map(|rule| rule.pod.containers.iter().map(move |one| (rule, one)))
+    {
+        let adds = container.list == "containers" && container.image().is_some();
+        let Template::Constant(Value::String(name)) = &container.name else { continue };
+        if adds {
+            let message =
+                format!("a Job completes when all its containers have ended, and `{name}` is one of them");
+            let hint = "write it under `initContainers` with `restartPolicy: Always`, as a native sidecar";
+            let mut path = keys(["pod", "spec", "containers"]);
+            path.push(At::Item("name", name.clone()));
+            let span = definition.place_in(rule, &path);
+            found.push(Diagnostic::warning(SIDECAR_KEEPS_JOB, span, message).hint(hint));
+        }
+    }
+}
+
+/// Devices of a fabric, whose libraries pin memory.
+fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    let mut first: Option<(&str, Span)> = None;
+    let mut may_lock = false;
+    let mut prefixed: Option<Span> = None;
+    for placed in writes(definition) {
+        let write = &placed.write;
+        match (write.value, write.field()) {
+            (Written::Amount(amount), _) => {
+                let Some(name) = write.name() else { continue };
+                let is_device = is_extended_resource(name);
+                if definition.gpus.resources.iter().any(|gpu| gpu == name)
+                    || !(is_device || name.starts_with("hugepages-"))
+                {
+                    continue;
+                }
+                let span = definition.place_of(&placed);
+                if is_device {
+                    first.get_or_insert((name, span));
+                }
+                if amount.limit.is_none() {
+                    let message =
+                        format!("the request of `{name}` has no limit, and Kubernetes wants the two equal");
+                    let hint = "write the same amount under `limits`";
+                    found.push(Diagnostic::warning(REQUEST_WITHOUT_LIMIT, span, message).hint(hint));
+                }
+            }
+            (Written::Names(list), "add") => {
+                let names = texts(list);
+                may_lock |= names.as_ref().is_none_or(|names| names.iter().any(|name| locks_memory(name)));
+                let is_prefixed = |name: &&str| name.eq_ignore_ascii_case("CAP_IPC_LOCK");
+                let name = names.into_iter().flatten().find(is_prefixed);
+                prefixed = prefixed.or(name.map(|name| definition.place_in(placed.rule, &placed.item(name))));
+            }
+            (Written::Value(_), "privileged")
+            | (Written::Computed { .. }, "securityContext" | "capabilities") => may_lock = true,
+            _ => {}
+        }
+    }
+    if may_lock {
+        return;
+    }
+    if let Some((device, span)) = first {
+        let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
+        let hint = match prefixed {
+            Some(_) => "write `IPC_LOCK`: Kubernetes names capabilities without `CAP_`",
+            None => {
+                "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the \
+                 nodes set no limit for locked memory"
+            }
+        };
+        let span = prefixed.unwrap_or(span);
+        found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
+    }
+}
+
+/// The names in a list; `None` if an expression may yield some.
+fn texts(list: &Template) -> Option<Vec<&str>> {
+    match list {
+        Template::Constant(Value::Array(items)) => items.iter().map(Value::as_str).collect(),
+        Template::List(items) => items.iter().map(|Element(item)| item.as_text()).collect(),
+        _ => None,
+    }
+}
+
+/// Returns whether a name is that of the capability, or a misspelling of it, which has a warning of its own.
+fn locks_memory(name: &str) -> bool {
+    let name = name.to_uppercase().replace('-', "_");
+    name == "ALL" || closest(&name, ["IPC_LOCK"]).is_some()
+}
+
+/// Networks that are not added to those of the pod.
+fn networks_as_text(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    for placed in writes(definition) {
+        let write = &placed.write;
+        if write.field() == "annotations"
+            && write.name() == Some(NETWORKS)
+            && matches!(write.value, Written::Value(_))
+        {
+            let message =
+                format!("`{NETWORKS}` is set as one text, so that a pod with networks does not get both");
+            let hint = "attach networks by `$append`, which adds to those of the pod";
+            let span = definition.place_of(&placed);
+            found.push(Diagnostic::warning(NETWORKS_AS_TEXT, span, message).hint(hint));
+        }
+    }
+}
+
+/// Media of volumes that no kubelet knows. The API server accepts any.
+fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    for (rule, Element(volume)) in
+        definition.rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one)))
+    {
+        let Some(source) = volume.field("emptyDir") else { continue };
+        let Some(medium) = source.literal("medium") else { continue };
+        if !["", "Memory", "HugePages"].contains(&medium) && !medium.starts_with("HugePages-") {
+            let message = format!("no kubelet knows the medium `{medium}`, so that the pod does not start");
+            let hint = "write `Memory`, or `HugePages`";
+            let name = volume.literal("name").unwrap_or_default();
+            let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "medium"]));
+            found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint));
+        }
+    }
+}
+
+/// A policy that leaves every pod alone that has one of its triggers.
+fn no_pod(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    let matcher = &definition.matcher;
+    let excepted = |(key, value): &(String, String)| {
+        matcher
+            .except_annotation
+            .iter()
+            .any(|(known, seen)| known == key && (seen == ANY_VALUE || seen == value))
+    };
+    if !matcher.any_annotation.is_empty() && matcher.any_annotation.iter().all(excepted) {
+        let message =
+            "`exceptAnnotation` has each annotation of `anyAnnotation`, so that no pod matches".to_owned();
+        let hint = "remove it from one of the two";
+        let span = definition.place(&keys(["match", "exceptAnnotation"]));
+        found.push(Diagnostic::warning(ALWAYS_FALSE, span, message).hint(hint));
+    }
+}
+
+/// Kinds of owners in lower case, as resources are written.
+fn owners(definition: &Definition, found: &mut Vec<Diagnostic>) {
+    for owner in &definition.matcher.owner_kinds {
+        if !owner.starts_with(|first: char| first.is_ascii_lowercase()) {
+            continue;
+        }
+        let message = format!("no owner has the kind `{owner}`: a kind begins with a capital letter");
+        let mut kind = owner.clone();
+        kind[..1].make_ascii_uppercase();
+        let hint = format!("write the kind as a manifest has it, such as `{kind}`");
+        let mut path = keys(["match", "ownerKinds"]);
+        path.push(At::Item("", owner.clone()));
+        found.push(Diagnostic::warning(ALWAYS_FALSE, definition.place(&path), message).hint(hint));
+    }
+}

@@ -1,0 +1,150 @@
+//! The nodes that the tables of a policy know, and the part of a selection on which a policy depends.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::core::nodes::NodeKind;
+use crate::core::policy::definition::Definition;
+use crate::core::policy::matcher::{LabelsRead, Pattern, SelectedLabel, Selection};
+use crate::core::policy::parameter::{LabelTable, Setting};
+
+/// The labels that a policy reads, and the values of them that its tables know.
+#[derive(Debug)]
+pub(crate) struct KnownNodes {
+    /// The labels that tables and expressions read.
+    pub(crate) labels: LabelsRead,
+    labels_of_expressions: LabelsRead,
+    /// By label, the keys of its tables, and the numbers of GPUs on which the entry depends.
+    keys: BTreeMap<String, BTreeMap<String, (Pattern, BTreeSet<i64>)>>,
+    pub(crate) tables_read_gpus: bool,
+    /// True if a parameter takes its value from nodes.
+    reads_resources: bool,
+    /// The first entry of the first table.
+    pub(crate) first: Option<Selection>,
+}
+
+/// A value that represents all those of a label that no table knows. No label has it.
+const UNKNOWN: &str = "?";
+
+impl KnownNodes {
+    pub(crate) fn of(definition: &Definition, settings: &BTreeMap<String, Setting>) -> Self {
+        let labels_of_expressions = labels_of_expressions(definition);
+        let mut known = Self {
+            labels: labels_of_expressions.clone(),
+            labels_of_expressions,
+            keys: BTreeMap::new(),
+            tables_read_gpus: false,
+            reads_resources: definition.by_node().any(|one| one.from_nodes.is_some()),
+            first: None,
+        };
+        for table in tables(definition, settings) {
+            known.labels.add(&table.label);
+            known.tables_read_gpus |= table.reads_gpus();
+            let keys = known.keys.entry(table.label.clone()).or_default();
+            for (key, counts) in table.known() {
+                let first = || selection(&table.label, &key.to_string(), counts.first().copied().flatten());
+                known.first.get_or_insert_with(first);
+                let entry = keys.entry(key.to_string()).or_insert_with(|| (key.clone(), BTreeSet::new()));
+                entry.1.extend(counts.into_iter().flatten());
+            }
+        }
+        known
+    }
+
+    /// Each value of each label, without GPUs and with each number of GPUs on which an entry depends. A pattern stands
+    /// for the values that it matches: no other pattern that matches its own text precedes it.
+    pub(crate) fn selections(&self) -> impl Iterator<Item = Selection> {
+        self.keys.iter().flat_map(move |(label, keys)| {
+            keys.keys().flat_map(move |value| {
+                let counts: BTreeSet<i64> = self.counts(label, value).flatten().copied().collect();
+                let counts = [None].into_iter().chain(counts.into_iter().map(Some));
+                counts.map(move |gpus| selection(label, value, gpus))
+            })
+        })
+    }
+
+    /// Returns whether an expression reads a label of the selection.
+    pub(crate) fn expressions_read(&self, selection: &Selection) -> bool {
+        selection.labels.iter().any(|selected| self.labels_of_expressions.contains(&selected.label))
+    }
+
+    /// The numbers of GPUs on which entries for a value depend, by entry.
+    fn counts<'k>(&'k self, label: &str, value: &'k str) -> impl Iterator<Item = &'k BTreeSet<i64>> {
+        let keys = self.keys.get(label).into_iter().flat_map(BTreeMap::values);
+        keys.filter(move |(key, _)| key.matches(value)).map(|(_, counts)| counts)
+    }
+
+    fn is_known(&self, label: &str, value: &str) -> bool {
+        self.counts(label, value).next().is_some()
+    }
+
+    /// The part of a selection on which the resolved policy depends.
+    pub(crate) fn key<'s>(&self, selection: &'s Selection) -> Cow<'s, Selection> {
+        let depends_on_gpus = selection.labels.iter().any(|selected| {
+            let mut counts = selected.values.iter().flat_map(|value| self.counts(&selected.label, value));
+            counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)))
+        });
+        let is_whole = |selected: &SelectedLabel| {
+            self.labels_of_expressions.contains(&selected.label)
+                || selected.values.iter().all(|value| self.is_known(&selected.label, value))
+        };
+        let kinds = self.kinds(selection);
+        let is_own = kinds.len() == selection.kinds.len() && kinds == selection.kinds;
+        if is_own && (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
+            return Cow::Borrowed(selection);
+        }
+        let labels = selection.labels.iter().filter_map(|selected| {
+            if is_whole(selected) { Some(selected.clone()) } else { self.with_unknown(selected) }
+        });
+        let gpus = selection.gpus.filter(|_| depends_on_gpus);
+        Cow::Owned(Selection { labels: labels.collect(), kinds, gpus })
+    }
+
+    /// What parameters read of the nodes. The labels are part of the selection.
+    fn kinds(&self, selection: &Selection) -> Vec<NodeKind> {
+        let mut kinds = Vec::new();
+        for kind in selection.kinds.iter().filter(|_| self.reads_resources) {
+            let kind = NodeKind { labels: BTreeMap::new(), ..kind.clone() };
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        kinds
+    }
+
+    /// The label with one value for all that no table knows; `None` if no table knows any of them.
+    fn with_unknown(&self, selected: &SelectedLabel) -> Option<SelectedLabel> {
+        let mut values: Vec<String> = Vec::new();
+        for value in &selected.values {
+            let value = if self.is_known(&selected.label, value) { value } else { UNKNOWN };
+            if !values.iter().any(|known| known == value) {
+                values.push(value.to_owned());
+            }
+        }
+        (values != [UNKNOWN]).then(|| SelectedLabel { label: selected.label.clone(), values })
+    }
+}
+
+/// The tables of all parameters and variables, the operator's before the policy's.
+fn tables<'p>(
+    definition: &'p Definition,
+    settings: &'p BTreeMap<String, Setting>,
+) -> impl Iterator<Item = &'p LabelTable> {
+    definition.by_node().flat_map(|parameter| {
+        let own = settings.get(&parameter.name).and_then(Setting::table);
+        own.into_iter().chain([&parameter.table]).flat_map(crate::core::policy::parameter::Table::labels)
+    })
+}
+
+fn selection(label: &str, value: &str, gpus: Option<i64>) -> Selection {
+    let selected = SelectedLabel { label: label.to_owned(), values: vec![value.to_owned()] };
+    Selection { labels: vec![selected], gpus, ..Selection::default() }
+}
+
+fn labels_of_expressions(definition: &Definition) -> LabelsRead {
+    let mut labels = LabelsRead::none();
+    definition.texts(&mut |text| {
+        text.expressions().for_each(|expression| labels.extend(expression.reads_of_node()));
+    });
+    labels
+}

@@ -1,0 +1,176 @@
+//! The names under which the rules of a policy add devices. A pod that has them may have them from the policy, so that
+//! they do not count as a fabric of its own.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::core::schema::{Field, Object};
+
+use crate::core::policy::definition::{FabricNames, OnConflict, Rule};
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::{EvaluationError, Interpolation, Names, Phase};
+use crate::core::policy::overlay::{
+    Element, Instruction, Key, NETWORKS, Template, Written, compile_computed, writes,
+};
+
+/// The message for a device whose name is not known when the policy is loaded.
+const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, and `ownFabric` needs the names that this \
+                              policy adds: use parameters only";
+
+/// The names that the rules of a policy write.
+#[derive(Debug, Default)]
+pub(crate) struct OwnNames {
+    pub(crate) resources: BTreeSet<String>,
+    /// Texts of the networks annotation.
+    pub(crate) networks: Vec<String>,
+    /// Names of claims and of templates, of claims without a constant name within the pod.
+    pub(crate) claims: BTreeSet<String>,
+    /// The names of the claims within the pod.
+    pub(crate) claim_entries: BTreeSet<String>,
+    /// True if a rule may remove networks from the annotation of a pod.
+    pub(crate) replaces_networks: bool,
+}
+
+/// Collects the names of rules that are folded.
+pub(crate) struct Collector<'a, 'p, 'v> {
+    pub(crate) names: &'a Names,
+    pub(crate) fixed: &'a Bindings<'p, 'v>,
+    pub(crate) fabric: &'a FabricNames,
+}
+
+impl Collector<'_, '_, '_> {
+    pub(crate) fn collect(&self, rules: &[Rule]) -> Result<OwnNames, EvaluationError> {
+        let mut own = OwnNames::default();
+        for rule in rules {
+            if !self.fabric.resources.is_empty() {
+                self.resources(&rule.container, &mut own)?;
+                for named in &rule.pod.containers {
+                    self.resources(&named.instructions, &mut own)?;
+                }
+            }
+            if !self.fabric.claims.is_empty() {
+                self.claims(&rule.pod.claims, &mut own)?;
+            }
+            if !self.fabric.networks.is_empty() {
+                let replaces = rule.on_conflict == OnConflict::Replace;
+                self.annotations(&rule.pod.instructions, replaces, &mut own)?;
+            }
+        }
+        Ok(own)
+    }
+
+    fn resources(&self, instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
+        for write in writes(instructions) {
+            match write.value {
+                Written::Amount(amount) => match &amount.resource {
+                    Interpolation::Literal(name) => _ = own.resources.insert(name.clone()),
+                    computed => return Err(computed.failed(DEPENDS_ON_POD)),
+                },
+                Written::Computed { object, field, expression }
+                    if ["resources", "limits", "requests"].contains(&field.name) =>
+                {
+                    self.resources(&self.computed(object, field, expression)?, own)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn claims(&self, instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
+        for write in writes(instructions) {
+            match write.value {
+                Written::Entry(entry) => claim(entry, own)?,
+                Written::Computed { object, field, expression } => {
+                    self.claims(&self.computed(object, field, expression)?, own)?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn annotations(
+        &self,
+        instructions: &[Instruction],
+        replaces: bool,
+        own: &mut OwnNames,
+    ) -> Result<(), EvaluationError> {
+        for write in writes(instructions) {
+            match (write.key, write.value) {
+                (_, Written::Computed { object, field, expression })
+                    if ["metadata", "annotations"].contains(&field.name) =>
+                {
+                    self.annotations(&self.computed(object, field, expression)?, replaces, own)?;
+                }
+                (Key::Of(key, _), value) if write.field() == "annotations" => {
+                    match key {
+                        Interpolation::Literal(key) if key != NETWORKS => continue,
+                        Interpolation::Literal(_) => {}
+                        computed => return Err(computed.failed(DEPENDS_ON_POD)),
+                    }
+                    own.replaces_networks |= replaces && !matches!(value, Written::Networks(_));
+                    own.networks.push(self.networks(value)?);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The networks that a value of the annotation names, as the text of one.
+    fn networks(&self, value: Written<'_>) -> Result<String, EvaluationError> {
+        let mut all_known = Ok(());
+        let mut check = |text: &Interpolation| {
+            if all_known.is_ok() && text.phase(self.names) != Phase::Fixed {
+                all_known = Err(text.failed(DEPENDS_ON_POD));
+            }
+        };
+        match value {
+            Written::Value(Template::Constant(Value::String(text))) => Ok(text.clone()),
+            Written::Networks(edit) => {
+                edit.name_texts(&mut check);
+                all_known?;
+                Ok(edit.all(self.fixed)?.join(","))
+            }
+            Written::Entries(edit) => {
+                edit.texts(&mut check);
+                all_known?;
+                let entries = edit.evaluate(self.fixed)?.into_iter().map(Value::Object).collect();
+                Ok(Value::Array(entries).to_string())
+            }
+            other => Err(EvaluationError::about(|visit| other.texts(visit), DEPENDS_ON_POD)),
+        }
+    }
+
+    /// The instruction that an expression over parameters yields.
+    fn computed(
+        &self,
+        object: &'static Object,
+        field: &'static Field,
+        expression: &Interpolation,
+    ) -> Result<Vec<Instruction>, EvaluationError> {
+        if expression.phase(self.names) != Phase::Fixed {
+            return Err(expression.failed(DEPENDS_ON_POD));
+        }
+        let value = expression.evaluate(self.fixed)?;
+        let compiled = compile_computed(&value, field, object);
+        Ok(compiled.map_err(|error| expression.invalid(&value, error))?.into_iter().collect())
+    }
+}
+
+/// Adds the name of a claim within the pod, or without a constant one, that of the claim or template. A claim of the
+/// pod's own can refer to the same template under another name.
+fn claim(entry: &Element, own: &mut OwnNames) -> Result<(), EvaluationError> {
+    if let Some(name) = entry.0.literal("name") {
+        own.claim_entries.insert(name.to_owned());
+        return Ok(());
+    }
+    let fields = ["resourceClaimName", "resourceClaimTemplateName"];
+    let Some(target) = fields.into_iter().find_map(|field| entry.0.literal(field)) else {
+        return Err(EvaluationError::about(|visit| entry.0.texts(visit), DEPENDS_ON_POD));
+    };
+    own.claims.insert(target.to_owned());
+    Ok(())
+}

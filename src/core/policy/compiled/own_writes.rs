@@ -1,0 +1,260 @@
+//! Policies that read what they write.
+//!
+//! The API server may call a webhook again for a pod that it has changed. Where no expression reads a place that an
+//! overlay changes, every expression has the same value in that second call, so that it changes nothing. Where one may,
+//! the result is injected again, and has to stay as it is.
+
+use std::collections::BTreeSet;
+
+use super::devices::Devices;
+use crate::core::policy::definition::{Definition, OnConflict, Rule, Settings};
+use crate::core::policy::expression::{Path, ReadSet, Step};
+use crate::core::policy::interpolation::{Interpolation, names_in};
+use crate::core::policy::overlay::{
+    self, Instructions, Key, NETWORKS, PodOverlay, Write, Written, writes_of_rule,
+};
+use crate::core::policy::parameter::Variable;
+
+/// Returns whether an expression of a rule, of settings or of a variable that they read may read a place that the policy
+/// writes.
+pub(crate) fn rules_read_writes(
+    rules: &[Rule],
+    variables: &[&Variable],
+    settings: &[Settings],
+    devices: &Devices,
+) -> bool {
+    let mut written = BTreeSet::new();
+    for rule in rules {
+        writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
+    }
+    if !settings.is_empty() {
+        written.extend(of_settings_files());
+    }
+    let mut reads = Reads::of(variables, |visit| {
+        for rule in rules {
+            rule.texts(visit);
+        }
+        for settings in settings {
+            settings.texts(visit);
+        }
+    });
+    reads.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
+    edits_differ(rules) || written.iter().any(|path| reads.include(path, devices))
+}
+
+/// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes.
+pub(crate) fn choice_reads_writes(policies: &[(&Definition, &Devices)], annotations: &[&str]) -> bool {
+    let of = |map: &str, key: &str| vec![field("metadata"), field(map), field(key)];
+    let mut written: BTreeSet<Path> = annotations.iter().map(|key| of("annotations", key)).collect();
+    for rule in policies.iter().flat_map(|(definition, _)| &definition.rules) {
+        writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
+    }
+    policies.iter().any(|(definition, devices)| {
+        let matcher = &definition.matcher;
+        let variables: Vec<_> = definition.variables.iter().collect();
+        let mut reads = Reads::of(&variables, |visit| matcher.when.iter().for_each(visit));
+        reads.built_in = matcher.when.is_some();
+        let annotations = matcher.any_annotation.iter().chain(&matcher.except_annotation);
+        let keys = annotations.map(|(key, _)| of("annotations", key));
+        let keys = keys.chain(matcher.labels.iter().map(|(key, _)| of("labels", key)));
+        reads.paths.extend(&ReadSet::Paths(keys.collect()));
+        written.iter().any(|path| reads.include(path, devices))
+    })
+}
+
+/// Returns whether rules edit the list in a string in different ways: with another separator, one may take for a single
+/// entry what another one made of two, and a rule that insists on a value replaces the list.
+fn edits_differ(rules: &[Rule]) -> bool {
+    let mut writes: Vec<(Write<'_>, bool)> = Vec::new();
+    for rule in rules {
+        let insists = rule.on_conflict != OnConflict::Keep;
+        let of_strings = writes_of_rule(&rule.container, &rule.pod).filter(|write| {
+            matches!(write.value, Written::Replacement(_) | Written::Computed { .. }) || write.is_of_strings()
+        });
+        writes.extend(of_strings.map(|write| (write, insists)));
+    }
+    let edits = writes.iter().filter_map(|(write, _)| Some((write.name(), write.separator()?)));
+    edits.into_iter().any(|(name, separator)| {
+        writes.iter().any(|(other, insists)| {
+            let may_be_the_same = name.is_none() || other.name().is_none_or(|other| Some(other) == name);
+            let differs = other.separator().is_some_and(|other| other != separator);
+            (differs || *insists) && may_be_the_same
+        })
+    })
+}
+
+/// The places of a pod that expressions read.
+struct Reads {
+    /// From the pod.
+    paths: ReadSet,
+    /// The built-in names among what is read.
+    names: BTreeSet<String>,
+    /// True if a rule chooses containers by an expression of its own.
+    chooses_containers: bool,
+    /// True if the values of built-in names matter, such as the nodes by which parameters get their values.
+    built_in: bool,
+}
+
+impl Reads {
+    fn of(variables: &[&Variable], texts: impl FnOnce(&mut dyn FnMut(&Interpolation))) -> Self {
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        let mut names = BTreeSet::new();
+        let mut note = |text: &Interpolation, names: &mut BTreeSet<String>| {
+            names.extend(names_in(text));
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        };
+        texts(&mut |text| note(text, &mut names));
+        for variable in variables.iter().rev() {
+            if names.contains(&variable.name) {
+                variable.value.texts(&mut |text| note(text, &mut names));
+            }
+        }
+        if let ReadSet::Paths(paths) = &container {
+            let of_every = |list: &str, path: &Path| {
+                let entry = [field("spec"), field(list), Step::Every];
+                ReadSet::Paths(BTreeSet::from([entry.into_iter().chain(path.iter().cloned()).collect()]))
+            };
+            for path in paths {
+                pod.extend(&of_every("containers", path));
+                pod.extend(&of_every("initContainers", path));
+            }
+        } else {
+            pod = ReadSet::Whole;
+        }
+        Self { paths: pod, names, chooses_containers: false, built_in: true }
+    }
+
+    /// Returns whether a change at this place may change the value of an expression.
+    fn include(&self, written: &Path, devices: &Devices) -> bool {
+        let ReadSet::Paths(paths) = &self.paths else { return true };
+        paths.iter().any(|read| overlap(read, written))
+            || self.built_in && self.includes_built_in(written, devices)
+    }
+
+    fn includes_built_in(&self, written: &Path, devices: &Devices) -> bool {
+        // No pattern below is longer than seven steps, except for its rest.
+        let mut names = [""; 8];
+        for (name, step) in names.iter_mut().zip(written) {
+            *name = if let Step::Field(name) = step { name } else { "*" };
+        }
+        match &names[..written.len().min(names.len())] {
+            ["spec", "nodeSelector", ..]
+            | ["spec", "affinity"]
+            | ["spec", "affinity", "nodeAffinity", ..] => true,
+            // Rules see the pod in the network into which one of them brings it.
+            ["spec", "hostNetwork"] => self.names.contains("hostNetwork"),
+            // A rule that chooses containers may choose the new one.
+            ["spec", "containers" | "initContainers"] => self.chooses_containers,
+            ["spec", "containers" | "initContainers", "*", "restartPolicy"] => {
+                self.names.contains("totalGpus")
+            }
+            ["spec", "containers" | "initContainers", "*", "resources"] => true,
+            ["spec", "containers" | "initContainers", "*", "resources", "limits" | "requests", rest @ ..] => {
+                rest.first().is_none_or(|resource| devices.gpu_resources.iter().any(|gpu| gpu == *resource))
+            }
+            ["spec", "containers" | "initContainers", "*", "resources", "claims"] => {
+                devices.gpu_claims.is_some()
+            }
+            ["spec", "resourceClaims"] => devices.gpu_claims.is_some() || self.names.contains("claimNames"),
+            // The devices that a rule adds are none of the pod's own; those that it removes were.
+            ["metadata"] | ["metadata", "annotations"] | ["metadata", "annotations", NETWORKS] => {
+                devices.own.replaces_networks && self.names.contains("ownFabric")
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Calls `visit` with every place that the overlays of a rule may change.
+fn writes(container: &Instructions, pod: &PodOverlay, visit: &mut dyn FnMut(Path)) {
+    let mut of = |instructions: &Instructions, place: &[Step]| {
+        for write in overlay::writes(instructions) {
+            places(&write, place, visit);
+        }
+    };
+    let every = |list: &str| [field("spec"), field(list), Step::Every];
+    of(container, &every("containers"));
+    of(container, &every("initContainers"));
+    of(&pod.claims, &[]);
+    of(&pod.instructions, &[]);
+    pod.containers.iter().for_each(|named| of(&named.instructions, &every(named.list)));
+    if !pod.volumes.is_empty() {
+        visit(vec![field("spec"), field("volumes")]);
+    }
+    pod.containers.iter().for_each(|named| visit(vec![field("spec"), field(named.list)]));
+}
+
+/// Calls `visit` with every place that a write to the object at `place` may change: the whole map if a key is computed.
+fn places(write: &Write<'_>, place: &[Step], visit: &mut dyn FnMut(Path)) {
+    let mut at = |list: Option<&str>| {
+        let names = write.path.iter().copied().chain(list);
+        let key = if matches!(write.key, Key::Of(..)) { write.name() } else { None };
+        visit(place.iter().cloned().chain(names.chain(key).map(field)).collect());
+    };
+    match write.value {
+        Written::Empty => {}
+        // A limit is a request, too.
+        Written::Amount(_) => ["limits", "requests"].into_iter().for_each(|list| at(Some(list))),
+        _ => at(None),
+    }
+}
+
+/// The places that change for a settings file.
+fn of_settings_files() -> impl Iterator<Item = Path> {
+    let mounts = |list| vec![field("spec"), field(list), Step::Every, field("volumeMounts")];
+    [
+        vec![field("metadata"), field("annotations")],
+        vec![field("spec"), field("volumes")],
+        mounts("containers"),
+        mounts("initContainers"),
+    ]
+    .into_iter()
+}
+
+fn field(name: &str) -> Step {
+    Step::Field(name.to_owned())
+}
+
+/// Returns whether a change of what is written may change what is read.
+fn overlap(read: &Path, written: &Path) -> bool {
+    let mut in_entry = false;
+    for (read, written) in read.iter().zip(written) {
+        match (read, written) {
+            (Step::Field(read), Step::Field(written)) if read != written => return false,
+            // The entries of lists are not added by a change within one of them.
+            (Step::Exists, _) if in_entry => return false,
+            _ => {}
+        }
+        in_entry = *written == Step::Every;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_within_an_entry_of_a_list_does_not_add_an_entry() {
+        let path = |text: &str| -> Path {
+            text.split('/')
+                .map(|step| match step {
+                    "*" => Step::Every,
+                    "." => Step::Exists,
+                    name => field(name),
+                })
+                .collect()
+        };
+        let overlaps = |read: &str, written: &str| overlap(&path(read), &path(written));
+        assert!(!overlaps("spec/containers/*/.", "spec/containers/*/env"));
+        assert!(overlaps("spec/containers/*/.", "spec/containers"));
+        assert!(overlaps("spec/containers/*/env/*/name", "spec/containers/*/env"));
+        assert!(!overlaps("spec/containers/*/name", "spec/containers/*/env"));
+        // The entry of a map is added with what is within it.
+        assert!(overlaps("spec/*/.", "spec/affinity/nodeAffinity"));
+        assert!(overlaps("metadata/labels/*/.", "metadata/labels/a"));
+    }
+}

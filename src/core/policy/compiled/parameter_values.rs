@@ -1,0 +1,108 @@
+//! The values of parameters and fixed variables for one kind of node.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::core::policy::definition::Definition;
+use crate::core::policy::expression::Bindings;
+use crate::core::policy::interpolation::{EvaluationError, Phase, names_in};
+use crate::core::policy::matcher::Selection;
+use crate::core::policy::parameter::{
+    NoteKind, ParameterType, Resolution, Setting, Variable, VariableValue, resolve,
+};
+
+/// A remark about the value of a parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Note {
+    pub(crate) parameter: String,
+    pub(crate) value: Value,
+    pub(crate) kind: NoteKind,
+}
+
+/// The values of the parameters and of the variables by node, and remarks about them.
+#[derive(Debug, PartialEq)]
+pub(crate) struct ParameterValues {
+    pub(crate) values: Vec<Value>,
+    pub(crate) notes: Vec<Note>,
+}
+
+impl ParameterValues {
+    pub(crate) fn resolve(
+        definition: &Definition,
+        settings: &BTreeMap<String, Setting>,
+        selection: &Selection,
+    ) -> Self {
+        let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
+        for parameter in definition.by_node() {
+            let Resolution { value, notes, .. } =
+                resolve(parameter, settings.get(&parameter.name), selection);
+            // What no operator can set, no report is about.
+            for kind in notes.into_iter().filter(|_| parameter.kind != ParameterType::Any) {
+                let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());
+                resolved.notes.push(Note { parameter, value, kind });
+            }
+            resolved.values.push(value.into_owned());
+        }
+        resolved
+    }
+}
+
+/// Binds the values that do not depend on the pod: `node`, the parameters and the fixed variables.
+pub(crate) fn bound(
+    definition: &Definition,
+    values: &[Value],
+    selection: &Selection,
+) -> Result<Bindings<'static, 'static>, Vec<EvaluationError>> {
+    let mut bindings = Bindings::new();
+    bindings.set("node", &selection.node());
+    for (parameter, value) in definition.by_node().zip(values) {
+        match (parameter.kind, value.as_f64()) {
+            (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
+            // Its value depends on the pod.
+            (ParameterType::Template, _) if value.is_string() => {}
+            _ => bindings.set(&parameter.name, value),
+        }
+    }
+    let mut errors = Vec::new();
+    let mut without_value: BTreeSet<&str> = BTreeSet::new();
+    let computed = |variable: &&Variable| {
+        variable.phase == Phase::Fixed && !matches!(variable.value, VariableValue::ByNode(..))
+    };
+    for variable in definition.variables.iter().filter(computed) {
+        let mut is_known = true;
+        variable.value.names(&mut |name| is_known &= !without_value.contains(name));
+        match variable.value.evaluate(&bindings) {
+            Ok(value) => bindings.set(&variable.name, &value),
+            Err(error) => {
+                without_value.insert(&variable.name);
+                // An error for what only reads a variable without a value would say nothing more.
+                errors.extend(is_known.then_some(error));
+            }
+        }
+    }
+    if errors.is_empty() { Ok(bindings) } else { Err(errors) }
+}
+
+/// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
+pub(crate) fn computed_of_node(
+    definition: &Definition,
+    ParameterValues { values, .. }: &ParameterValues,
+    selection: &Selection,
+) -> Result<Option<Vec<Value>>, Vec<EvaluationError>> {
+    let mut read = BTreeSet::new();
+    definition.texts(&mut |text| {
+        if text.phase(&definition.names) != Phase::Fixed {
+            read.extend(names_in(text));
+        }
+    });
+    definition.texts_outside_of_variables(&mut |text| read.extend(names_in(text)));
+    if read.contains("node") {
+        return Ok(None);
+    }
+    let bindings = bound(definition, values, selection)?;
+    let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
+    let read = fixed.filter(|variable| read.contains(&variable.name));
+    let values = read.map(|variable| variable.value.evaluate(&bindings)).collect::<Result<_, _>>();
+    values.map(Some).map_err(|error| vec![error])
+}

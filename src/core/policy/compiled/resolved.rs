@@ -1,0 +1,224 @@
+//! A policy whose parameters have the values for one kind of node, with everything evaluated that does not depend on
+//! the pod.
+
+mod fold;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::devices::Devices;
+use super::own_writes::rules_read_writes;
+use super::parameter_values::{Note, ParameterValues, bound};
+use crate::core::policy::definition::{Definition, PolicyWarning, Rule, Settings};
+use crate::core::policy::expression::{Bindings, ReadSet};
+use crate::core::policy::interpolation::{EvaluationError, Fault, Interpolation, Phase, names_in};
+use crate::core::policy::matcher::Selection;
+use crate::core::policy::parameter::{ParameterType, Variable, VariableValue, template};
+
+/// A policy for pods that select the same nodes.
+#[derive(Debug)]
+pub(crate) struct ResolvedPolicy {
+    /// The values of the parameters, in the order of the policy.
+    pub(crate) values: Vec<Value>,
+    /// Parameters and fixed variables.
+    pub(crate) bindings: Bindings<'static, 'static>,
+    pub(crate) pod_variables: Vec<Variable>,
+    pub(crate) container_variables: Vec<Variable>,
+    pub(crate) injected_variables: Vec<Variable>,
+    pub(crate) rules: Vec<Rule>,
+    pub(crate) warnings: Vec<PolicyWarning>,
+    pub(crate) settings: Vec<Settings>,
+    pub(crate) condition: Condition,
+    /// The parameters on which `match.when` depends.
+    pub(crate) parameters_of_condition: BTreeSet<String>,
+    /// Remarks about the sources of the parameter values.
+    pub(crate) notes: Vec<Note>,
+    /// True if an expression may read a place that the policy writes.
+    pub(crate) reads_own_writes: bool,
+    pub(crate) devices: Devices,
+    /// The names that some expression reads.
+    reads: BTreeSet<String>,
+    pub(crate) reads_of_pod: ReadSet,
+    pub(crate) reads_of_container: ReadSet,
+}
+
+/// The `match.when` of a policy.
+#[derive(Debug)]
+pub(crate) enum Condition {
+    /// The same for all pods.
+    Fixed(bool),
+    OfPod(Interpolation),
+}
+
+impl ResolvedPolicy {
+    pub(crate) fn new(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, Vec<EvaluationError>> {
+        let mut policy = Self::folded(definition, parameters, selection)?;
+        policy.drop_unread_variables();
+        policy.collect_reads();
+        Ok(policy)
+    }
+
+    /// The policy with everything that its file has, whether or not these parameters need it.
+    pub(crate) fn whole(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, Vec<EvaluationError>> {
+        let mut policy = Self::folded(definition, parameters, selection)?;
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        definition.texts(&mut |text| {
+            policy.reads.extend(names_in(text));
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        });
+        policy.rules.clone_from(&definition.rules);
+        policy.warnings.clone_from(&definition.warnings);
+        policy.settings.clone_from(&definition.settings);
+        policy.collect_reads();
+        policy.reads_of_pod.extend(&pod);
+        policy.reads_of_container.extend(&container);
+        Ok(policy)
+    }
+
+    fn folded(
+        definition: &Definition,
+        parameters: ParameterValues,
+        selection: &Selection,
+    ) -> Result<Self, Vec<EvaluationError>> {
+        let ParameterValues { values, notes } = parameters;
+        let bindings = bound(definition, &values, selection)?;
+        let mut policy = Self {
+            values: values.clone(),
+            bindings,
+            pod_variables: Vec::new(),
+            container_variables: Vec::new(),
+            injected_variables: Vec::new(),
+            rules: Vec::new(),
+            warnings: Vec::new(),
+            settings: Vec::new(),
+            condition: Condition::Fixed(true),
+            parameters_of_condition: BTreeSet::new(),
+            notes,
+            reads_own_writes: false,
+            devices: Devices::default(),
+            reads: BTreeSet::new(),
+            reads_of_pod: ReadSet::default(),
+            reads_of_container: ReadSet::default(),
+        };
+        let one = |error| vec![error];
+        policy.bind_templates(definition, &values).map_err(one)?;
+        policy.bind_variables(definition);
+        let mut errors = policy.fold_rules(definition);
+        errors.extend(policy.fold_settings(definition).err());
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        policy.devices = policy.devices(definition).map_err(one)?;
+        let variables: Vec<_> = policy.variables().collect();
+        policy.reads_own_writes =
+            rules_read_writes(&policy.rules, &variables, &policy.settings, &policy.devices);
+        policy.fold_warnings(definition).map_err(one)?;
+        policy.fold_condition(definition).map_err(one)?;
+        Ok(policy)
+    }
+
+    /// Makes variables of the pod from the templates that have a value.
+    fn bind_templates(&mut self, definition: &Definition, values: &[Value]) -> Result<(), EvaluationError> {
+        for (parameter, value) in definition.parameters.iter().zip(values) {
+            let (ParameterType::Template, Value::String(text)) = (parameter.kind, value) else { continue };
+            let compiled = template(text).map_err(|diagnostic| EvaluationError {
+                expression: text.clone(),
+                message: diagnostic.message,
+                fault: Fault::default(),
+            })?;
+            let value = VariableValue::Text(compiled);
+            self.pod_variables.push(Variable { name: parameter.name.clone(), value, phase: Phase::Pod });
+        }
+        Ok(())
+    }
+
+    fn bind_variables(&mut self, definition: &Definition) {
+        for variable in &definition.variables {
+            let target = match variable.phase {
+                Phase::Fixed => continue,
+                Phase::Pod => &mut self.pod_variables,
+                Phase::Container => &mut self.container_variables,
+                Phase::Injected => &mut self.injected_variables,
+            };
+            target.push(variable.clone());
+        }
+    }
+
+    fn devices(&self, definition: &Definition) -> Result<Devices, EvaluationError> {
+        let mut read = self.reads.clone();
+        for variable in self.variables().rev() {
+            if read.contains(&variable.name) {
+                variable.value.names(&mut |name| {
+                    read.insert(name.to_owned());
+                });
+            }
+        }
+        let devices = Devices::of(definition, &self.bindings, &self.rules)?;
+        Ok(Devices { rules_read_own_fabric: read.contains("ownFabric"), ..devices })
+    }
+
+    /// Drops the variables that no expression reads, directly or through another variable.
+    fn drop_unread_variables(&mut self) {
+        // A variable reads those before it.
+        for variables in
+            [&mut self.injected_variables, &mut self.container_variables, &mut self.pod_variables]
+        {
+            for at in (0..variables.len()).rev() {
+                if self.reads.contains(&variables[at].name) {
+                    variables[at].value.names(&mut |name| {
+                        self.reads.insert(name.to_owned());
+                    });
+                } else {
+                    variables.remove(at);
+                }
+            }
+        }
+    }
+
+    /// Returns whether an expression reads this name.
+    pub(crate) fn reads(&self, name: &str) -> bool {
+        self.reads.contains(name)
+    }
+
+    fn collect_reads(&mut self) {
+        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
+        self.texts(&mut |text| {
+            for expression in text.expressions() {
+                pod.extend(expression.reads_of_pod());
+                container.extend(expression.reads_of_container());
+            }
+        });
+        (self.reads_of_pod, self.reads_of_container) = (pod, container);
+    }
+
+    /// Calls `visit` with every variable that depends on the pod.
+    pub(crate) fn variables(&self) -> impl DoubleEndedIterator<Item = &Variable> {
+        self.pod_variables.iter().chain(&self.container_variables).chain(&self.injected_variables)
+    }
+
+    /// Calls `visit` with every interpolation that is evaluated for a pod.
+    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.variables().for_each(|variable| variable.value.texts(visit));
+        self.rules.iter().for_each(|rule| rule.texts(visit));
+        for warning in &self.warnings {
+            visit(&warning.when);
+            visit(&warning.message);
+        }
+        self.settings.iter().for_each(|settings| settings.texts(visit));
+        if let Condition::OfPod(when) = &self.condition {
+            visit(when);
+        }
+    }
+}

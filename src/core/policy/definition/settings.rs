@@ -1,0 +1,142 @@
+//! Settings of libraries: environment variables that processes need which a container does not start itself.
+//!
+//! A rank that `mpirun` starts over ssh does not inherit the environment of its container. It reads the files that its
+//! libraries read.
+
+use crate::core::schema::Format;
+use crate::core::yaml::Node;
+
+use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{Checked, DUPLICATE_NAME, Diagnostic, Problems, all};
+
+/// Variables of one library.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    pub(crate) name: String,
+    /// Names, or beginnings of names that end in `*`.
+    pub(crate) variables: Vec<String>,
+    pub(crate) when: Option<Interpolation>,
+    /// The containers; without it, those with GPUs.
+    pub(crate) containers: Option<Interpolation>,
+    /// The path at which the library reads a file of `NAME=VALUE` lines.
+    pub(crate) path: String,
+    /// The longest value that the library reads, in bytes.
+    pub(crate) max_value: usize,
+    /// Variables that name another file.
+    pub(crate) except: Vec<String>,
+}
+
+/// The settings' names become parts of annotations and volumes.
+const MAX_NAME: usize = 40;
+
+impl Settings {
+    /// Calls `visit` with every interpolation.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        self.when.iter().chain(&self.containers).for_each(visit);
+    }
+
+    /// Names, or beginnings of names that end in `*`.
+    pub(crate) fn patterns(&self) -> &[String] {
+        &self.variables
+    }
+
+    /// Returns whether a variable is one of these settings.
+    pub(crate) fn include(&self, variable: &str) -> bool {
+        self.variables.iter().any(|pattern| includes(pattern, variable))
+    }
+}
+
+/// Returns whether a variable is one of those that a pattern names.
+pub(crate) fn includes(pattern: &str, variable: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(beginning) => variable.starts_with(beginning),
+        None => variable == pattern,
+    }
+}
+
+/// Reads the list `settings`.
+pub(crate) fn read(node: &Node, names: &Names) -> Checked<Vec<Settings>> {
+    let mut known: Vec<String> = Vec::new();
+    all(reader::items(node, "`settings`")?.iter().map(|item| {
+        let read = one(item, names)?;
+        if known.contains(&read.name) {
+            let message = format!("two settings are called `{}`", read.name);
+            return Err(Problems::from(Diagnostic::new(item.span, message).code(DUPLICATE_NAME)));
+        }
+        known.push(read.name.clone());
+        Ok(read)
+    }))
+}
+
+fn one(node: &Node, names: &Names) -> Checked<Settings> {
+    let mut fields = Fields::of(node, "an entry of `settings`")?;
+    let name = fields.required("name", self::name);
+    let variables =
+        fields.required("variables", |node| all(reader::items(node, "`variables`")?.iter().map(pattern)));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
+    let containers = fields.optional("containers", |node| {
+        Interpolation::condition(node, "`containers`", names, Phase::Container)
+    });
+    let file = fields.required("file", file);
+    fields.finish()?;
+    let (path, max_value, except) = file?;
+    Ok(Settings {
+        name: name?,
+        variables: variables?,
+        when: when?,
+        containers: containers?,
+        path,
+        max_value,
+        except,
+    })
+}
+
+fn name(node: &Node) -> Result<String, Diagnostic> {
+    let name = reader::text(node, "the name of settings")?;
+    if Format::DnsLabel.check(name).is_ok() && name.len() <= MAX_NAME {
+        return Ok(name.to_owned());
+    }
+    Err(Diagnostic::new(node.span, format!("the name of settings is `{name}`"))
+        .hint(format!("use lower-case letters, digits and hyphens, at most {MAX_NAME}")))
+}
+
+fn pattern(node: &Node) -> Result<String, Diagnostic> {
+    let text = reader::text(node, "the name of a variable")?;
+    let name = text.strip_suffix('*').unwrap_or(text);
+    let fits = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if fits {
+        return Ok(text.to_owned());
+    }
+    Err(Diagnostic::new(node.span, format!("`{text}` is not the name of a variable"))
+        .hint("write a name such as `NCCL_DEBUG`, or its beginning and `*`"))
+}
+
+fn file(node: &Node) -> Checked<(String, usize, Vec<String>)> {
+    let mut fields = Fields::of(node, "`file`")?;
+    let path = fields.required("path", path);
+    let except = fields.optional("exceptVariables", |node| reader::texts(node, "`exceptVariables`"));
+    let max_value = fields.optional("maxValue", max_value);
+    fields.finish()?;
+    Ok((path?, max_value?.unwrap_or(usize::MAX), except?.unwrap_or_default()))
+}
+
+fn path(node: &Node) -> Result<String, Diagnostic> {
+    let path = reader::text(node, "the path of a settings file")?;
+    let clean = path.starts_with('/')
+        && path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."))
+        && !path.contains([':', ','])
+        && Format::FilePath.check(path.rsplit('/').next().unwrap_or_default()).is_ok();
+    if clean {
+        return Ok(path.to_owned());
+    }
+    Err(Diagnostic::new(node.span, format!("the path of a settings file is `{path}`"))
+        .hint("write the absolute path that the library reads, such as `/etc/nccl.conf`"))
+}
+
+fn max_value(node: &Node) -> Result<usize, Diagnostic> {
+    let number = node.to_value().as_u64().and_then(|number| usize::try_from(number).ok());
+    number.filter(|number| *number > 0).ok_or_else(|| {
+        reader::expected(node, "`maxValue` to be a number of bytes").hint("write a whole number above 0")
+    })
+}

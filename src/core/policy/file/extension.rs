@@ -1,0 +1,235 @@
+//! The combination of a policy file with the files that it extends, as trees, so that one parser reads them all.
+
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{Content, Entry, Node, Span};
+
+use crate::core::policy::parameter::Parameter;
+use crate::core::policy::source::{
+    Checked, DUPLICATE_NAME, Diagnostic, EXTENSION, Problems, SourceFile, UNKNOWN_KEY, all, at_line, closest,
+    reader, suggest,
+};
+
+/// The combination of a key of `spec` with that of a base.
+#[derive(Debug, Clone, Copy)]
+enum Combine {
+    /// The value replaces the base's.
+    Replace,
+    /// One file has it; of a map, one file has each key.
+    Once,
+    /// Each key of the map replaces that of the base's.
+    Keys,
+    /// The keys are added to the base's map, and the entries of tables to its tables.
+    Variables,
+    /// The items, named by this field, are added to the base's list.
+    NewItems(&'static str, &'static str),
+    Parameters,
+}
+
+const KEYS: &[(&str, Combine)] = &[
+    ("provider", Combine::Once),
+    ("description", Combine::Replace),
+    ("gpus", Combine::Once),
+    ("fabric", Combine::Once),
+    ("match", Combine::Keys),
+    ("parameters", Combine::Parameters),
+    ("variables", Combine::Variables),
+    ("warnings", Combine::NewItems("code", "a warning")),
+    ("rules", Combine::NewItems("name", "a rule")),
+    ("settings", Combine::NewItems("name", "an entry of `settings`")),
+];
+
+/// Adds the `spec` of a file to that of the files before it, whose lines count on from one to the next.
+pub(crate) fn extend(spec: &mut Node, own: &Node, bases: &[SourceFile]) -> Checked<()> {
+    all(reader::entries(own, "`spec`")?.iter().map(|entry| {
+        let combine = KEYS.iter().find(|(key, _)| *key == entry.key);
+        if let (Some(known), Some((_, combine))) = (entry_of(spec, &entry.key), combine) {
+            return combine.apply(known, entry, bases);
+        }
+        // Of a key that no policy has, the parser says so.
+        push(spec, entry);
+        Ok(())
+    }))
+}
+
+/// Errors for the keys that no `spec` has: those of a part that no policy takes are not read otherwise.
+pub(crate) fn unknown_keys(spec: &Node) -> impl Iterator<Item = Diagnostic> {
+    let entries = if let Content::Map(entries) = &spec.content { entries.as_slice() } else { &[] };
+    let known = || KEYS.iter().map(|(key, _)| *key).chain(["extends"]);
+    entries.iter().filter(move |entry| !known().any(|key| key == entry.key)).map(move |entry| {
+        Diagnostic::new(entry.span, format!("`spec` has no field `{}`", entry.key))
+            .code(UNKNOWN_KEY)
+            .hint(suggest(&entry.key, known()))
+    })
+}
+
+impl Combine {
+    fn apply(self, base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
+        let mut problems = Problems::default();
+        let what = format!("`{}`", own.key);
+        match self {
+            Self::Replace => base.clone_from(own),
+            Self::Once => {
+                let mut taken = |span, key: &str, base| {
+                    let name = owner(bases, base);
+                    let message = format!("an extension has the `{key}` of its base `{name}`");
+                    let hint = format!("remove it, or copy `{name}` instead of extending it");
+                    problems.add(Diagnostic::new(span, message).code(EXTENSION).hint(hint));
+                };
+                let Content::Map(entries) = &own.value.content else {
+                    taken(own.span, &own.key, base.span);
+                    return problems.result(());
+                };
+                for entry in entries {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) => taken(entry.span, &format!("{}.{}", own.key, entry.key), known.span),
+                        None => push(&mut base.value, entry),
+                    }
+                }
+            }
+            Self::Keys => {
+                for entry in reader::entries(&own.value, &what)? {
+                    put(&mut base.value, entry);
+                }
+            }
+            Self::Variables => {
+                for entry in reader::entries(&own.value, &what)? {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) if is_map(&known.value) && is_map(&entry.value) => {
+                            merge(&mut base.value, entry);
+                        }
+                        Some(known) => {
+                            problems.add(taken(
+                                entry.span,
+                                owner(bases, known.span),
+                                "a variable",
+                                &entry.key,
+                            ));
+                        }
+                        None => push(&mut base.value, entry),
+                    }
+                }
+            }
+            Self::NewItems(key, kind) => {
+                let items = reader::items(&own.value, &what)?;
+                let Content::List(known) = &mut base.value.content else { return Ok(()) };
+                let mut added = Vec::new();
+                for item in items {
+                    let same = name_of(item, key).and_then(|name| {
+                        Some((name, known.iter().find(|known| name_of(known, key) == Some(name))?))
+                    });
+                    match same {
+                        Some((name, known)) => {
+                            problems.add(taken(item.span, owner(bases, known.span), kind, name));
+                        }
+                        None => added.push(item.clone()),
+                    }
+                }
+                known.extend(added);
+            }
+            Self::Parameters => {
+                for entry in reader::entries(&own.value, &what)? {
+                    match entry_of(&mut base.value, &entry.key) {
+                        Some(known) => _ = problems.take(parameter(known, entry, bases)),
+                        None => match misspelled(&base.value, entry) {
+                            Some(problem) => problems.add(problem),
+                            None => push(&mut base.value, entry),
+                        },
+                    }
+                }
+            }
+        }
+        problems.result(())
+    }
+}
+
+/// The name of the file that has a place.
+fn owner(bases: &[SourceFile], span: Span) -> &str {
+    bases.get(at_line(bases, span.line).0).map_or("", |base| base.policy.as_str())
+}
+
+/// An error for a parameter without a type that is almost called as one of the base.
+fn misspelled(parameters: &Node, own: &Entry<Node>) -> Option<Diagnostic> {
+    let (Content::Map(known), Content::Map(fields)) = (&parameters.content, &own.value.content) else {
+        return None;
+    };
+    let known = closest(&own.key, known.iter().map(|entry| entry.key.as_str()))?;
+    let message = format!("no base has a parameter `{}`", own.key);
+    let problem =
+        || Diagnostic::new(own.span, message).code(EXTENSION).hint(format!("did you mean `{known}`?"));
+    (!fields.iter().any(|field| field.key == "type")).then(problem)
+}
+
+fn taken(span: Span, base: &str, what: &str, name: &str) -> Diagnostic {
+    Diagnostic::new(span, format!("the base `{base}` has {what} `{name}`"))
+        .code(DUPLICATE_NAME)
+        .hint("an extension adds to its base; choose another name")
+}
+
+/// Changes the values of a parameter of a base. Its type stays, and its bounds become narrower only.
+fn parameter(base: &mut Entry<Node>, own: &Entry<Node>, bases: &[SourceFile]) -> Checked<()> {
+    let name = owner(bases, base.span);
+    let before = Parameter::read(&base.key, &base.value)?;
+    for entry in reader::entries(&own.value, "a parameter")? {
+        if entry.key == "type" {
+            let message = format!("an extension has the `type` of the parameter `{}` of its base", base.key);
+            return Err(Diagnostic::new(entry.span, message)
+                .code(EXTENSION)
+                .hint(format!("remove it: `{name}` declares it"))
+                .into());
+        }
+        merge(&mut base.value, entry);
+    }
+    let after = Parameter::read(&base.key, &base.value)?;
+    let Some(bound) = after.wider_bound(&before) else { return Ok(()) };
+    let span = entry_of(&mut base.value, bound).map_or(own.span, |entry| entry.value.span);
+    let message = format!("`{bound}` of `{}` allows values that the base `{name}` does not", base.key);
+    Err(Diagnostic::new(span, message)
+        .code(EXTENSION)
+        .hint("an extension can narrow the bounds of a parameter")
+        .into())
+}
+
+/// Sets a field. A map is merged into the base's map at any depth, so that a table keeps its other entries.
+fn merge(base: &mut Node, own: &Entry<Node>) {
+    if let Some(known) = entry_of(base, &own.key)
+        && let (Content::Map(_), Content::Map(entries)) = (&known.value.content, &own.value.content)
+    {
+        for entry in entries {
+            merge(&mut known.value, entry);
+        }
+        return;
+    }
+    put(base, own);
+}
+
+fn entry_of<'n>(node: &'n mut Node, key: &str) -> Option<&'n mut Entry<Node>> {
+    match &mut node.content {
+        Content::Map(entries) => entries.iter_mut().find(|entry| entry.key == key),
+        _ => None,
+    }
+}
+
+fn push(node: &mut Node, entry: &Entry<Node>) {
+    if let Content::Map(entries) = &mut node.content {
+        entries.push(entry.clone());
+    }
+}
+
+fn put(node: &mut Node, entry: &Entry<Node>) {
+    match entry_of(node, &entry.key) {
+        Some(known) => known.clone_from(entry),
+        None => push(node, entry),
+    }
+}
+
+fn name_of<'n>(item: &'n Node, key: &str) -> Option<&'n str> {
+    let Content::Map(entries) = &item.content else { return None };
+    match &entries.iter().find(|entry| entry.key == key)?.value.content {
+        Content::Scalar { value: Scalar::String(text), .. } => Some(text),
+        _ => None,
+    }
+}
+
+fn is_map(node: &Node) -> bool {
+    matches!(node.content, Content::Map(_))
+}

@@ -1,0 +1,364 @@
+//! From the YAML of a policy file to its [`Definition`].
+
+use std::collections::BTreeSet;
+
+use crate::core::schema::Format;
+use crate::core::yaml::{Entry, Node, Span};
+
+use crate::core::policy::definition::{
+    At, Definition, Fabric, Gpus, OnConflict, Placed, Rule, in_volume, message, settings, span_in,
+    span_in_rule,
+};
+use crate::core::policy::interpolation::{Interpolation, Names, Phase};
+use crate::core::policy::matcher::Matcher;
+use crate::core::policy::overlay::{Compiler, Element, Written};
+use crate::core::policy::parameter::{Parameter, ParameterType, Variable};
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{
+    CONFLICTING_RULES, Checked, DUPLICATE_NAME, Diagnostic, MISSING_KEY, Problems, SourceFile, all, closest,
+};
+
+pub(crate) const API_VERSION: &str = "fabric-injector.io/v1alpha1";
+pub(crate) const KIND: &str = "FabricPolicy";
+
+/// The head of a policy file, and the problems in it, which do not hide those of the `spec`.
+pub(crate) struct Header {
+    /// Empty if it is invalid.
+    pub(crate) name: String,
+    /// The place of the name.
+    pub(crate) name_span: Span,
+    pub(crate) spec: Option<Node>,
+    pub(crate) problems: Problems,
+}
+
+impl Header {
+    pub(crate) fn read(root: &Node) -> Checked<Self> {
+        let mut fields = Fields::of(root, "a policy")?;
+        let _ = fields.required("apiVersion", |node| constant(node, "apiVersion", API_VERSION));
+        let _ = fields.required("kind", |node| constant(node, "kind", KIND));
+        let name = fields.required("metadata", |node| {
+            let mut metadata = Fields::of(node, "`metadata`")?;
+            let name = metadata.required("name", |node| {
+                dns_label(node, "the name of a policy").map(|name| (name, node.span))
+            });
+            metadata.finish()?;
+            Ok::<_, Problems>(name?)
+        });
+        let spec = fields.required("spec", |node| Ok::<_, Diagnostic>(node.clone()));
+        let problems = fields.finish().err().unwrap_or_default();
+        let (name, name_span) = name.unwrap_or_default();
+        Ok(Self { name, name_span, spec: spec.ok(), problems })
+    }
+}
+
+/// Reads a `spec`, that of an extension together with its base's. With problems, the result lacks what they are about.
+pub(crate) fn definition(
+    node: Node,
+    own: SourceFile,
+    bases: Vec<SourceFile>,
+    extends: Option<(String, Span)>,
+) -> (Option<Definition>, Problems) {
+    let mut spec = match Fields::of(&node, "`spec`") {
+        Ok(spec) => spec,
+        Err(problems) => return (None, problems),
+    };
+    // Read before, and known to the hint for a misspelled key.
+    spec.node("extends");
+    let provider = spec.required("provider", |node| dns_label(node, "the provider"));
+    let description =
+        spec.required("description", |node| reader::text(node, "the description").map(str::to_owned));
+    let mut names = Names::built_in();
+    let parameters = spec.optional("parameters", |node| parameters(node, &mut names));
+    let variables = spec.optional("variables", |node| variables(node, &mut names));
+    if spec.misspells("parameters") || spec.misspells("variables") {
+        names.add_unknown();
+    }
+    let mut gpus = Gpus::default();
+    let _ = spec.required("gpus", |node| gpus.read(node, &names));
+    let fabric = spec.optional("fabric", |node| Fabric::read(node, &names));
+    let matcher = spec.required("match", |node| Matcher::read(node, &names));
+    let warnings = spec.optional("warnings", |node| message::read(node, &names));
+    let mut read_rules = Vec::new();
+    let _ = spec.required("rules", |node| {
+        let (read, problems) = rules(node, &names);
+        read_rules = read;
+        problems.result(())
+    });
+    let settings = spec.optional("settings", |node| settings::read(node, &names));
+    let problems = spec.finish().err().unwrap_or_default();
+    let SourceFile { policy: name, file, text } = own;
+    let (extends, extends_span) = extends.unzip();
+    let mut definition = Definition {
+        file,
+        text,
+        bases,
+        extends,
+        extends_span: extends_span.unwrap_or_default(),
+        name,
+        provider: provider.unwrap_or_default(),
+        description: description.unwrap_or_default(),
+        parameters: parameters.ok().flatten().unwrap_or_default(),
+        gpus,
+        fabric: fabric.ok().flatten(),
+        matcher: matcher.unwrap_or_default(),
+        variables: variables.ok().flatten().unwrap_or_default(),
+        warnings: warnings.ok().flatten().unwrap_or_default(),
+        rules: read_rules,
+        settings: settings.ok().flatten().unwrap_or_default(),
+        names,
+        spec: node,
+    };
+    definition.find_parameters_of_rules();
+    (Some(definition), problems)
+}
+
+fn constant(node: &Node, field: &str, wanted: &str) -> Result<(), Diagnostic> {
+    let seen = reader::text(node, field)?;
+    if seen == wanted {
+        return Ok(());
+    }
+    let hint = match closest(seen, [wanted]) {
+        Some(_) => format!("did you mean `{field}: {wanted}`?"),
+        None => format!("a policy has `{field}: {wanted}`"),
+    };
+    Err(Diagnostic::new(node.span, format!("`{field}` is `{seen}`")).hint(hint))
+}
+
+/// Returns whether a text can be the name of a policy or of a provider: a DNS label.
+pub fn is_policy_name(text: &str) -> bool {
+    Format::DnsLabel.check(text).is_ok()
+}
+
+/// A DNS label: it becomes part of an annotation.
+fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
+    let text = reader::text(node, what)?;
+    if is_policy_name(text) {
+        return Ok(text.to_owned());
+    }
+    let message = format!("{what} is `{text}`");
+    Err(Diagnostic::new(node.span, message).hint("use lower-case letters, digits and hyphens, at most 63"))
+}
+
+/// A name that an expression can read.
+fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
+    let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if fits {
+        return Ok(());
+    }
+    let message = format!("`{name}` cannot be a name in an expression");
+    Err(Diagnostic::new(span, message).hint("use letters, digits and `_`, a letter first"))
+}
+
+fn parameters(node: &Node, names: &mut Names) -> Checked<Vec<Parameter>> {
+    let entries = reader::entries(node, "`parameters`").inspect_err(|_| names.add_unknown())?;
+    all(entries.iter().map(|entry| {
+        identifier(&entry.key, entry.span)?;
+        let parameter = Parameter::read(&entry.key, &entry.value);
+        let is_template = |known: &Parameter| known.kind == ParameterType::Template;
+        let phase = if parameter.as_ref().is_ok_and(is_template) { Phase::Pod } else { Phase::Fixed };
+        // `enabled` is a key of the provider's block in a values file.
+        if entry.key == "enabled" || !names.add(&entry.key, phase) {
+            return Err(taken(entry).into());
+        }
+        parameter
+    }))
+}
+
+fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
+    let entries = reader::entries(node, "`variables`").inspect_err(|_| names.add_unknown())?;
+    for entry in entries {
+        names.announce(&entry.key);
+    }
+    all(entries.iter().map(|entry| {
+        identifier(&entry.key, entry.span)?;
+        let variable = Variable::read(&entry.key, &entry.value, names);
+        // A variable with a problem can be read, so that its problem is the only one.
+        let phase = variable.as_ref().map_or(Phase::Fixed, |variable| variable.phase);
+        if !names.add(&entry.key, phase) {
+            return Err(taken(entry).into());
+        }
+        variable
+    }))
+}
+
+fn taken(entry: &Entry<Node>) -> Diagnostic {
+    Diagnostic::new(entry.span, format!("the name `{}` is taken", entry.key)).code(DUPLICATE_NAME)
+}
+
+/// The rules without problems, and the problems of the others.
+fn rules(node: &Node, names: &Names) -> (Vec<Rule>, Problems) {
+    let mut problems = Problems::default();
+    let mut rules: Vec<Rule> = Vec::new();
+    let items = problems.take(reader::items(node, "`rules`")).unwrap_or_default();
+    for item in items {
+        let Some(rule) = problems.take(rule(item, names)) else { continue };
+        if rules.iter().any(|known| known.name == rule.name) {
+            let message = format!("two rules are called `{}`", rule.name);
+            problems.add(Diagnostic::new(item.span, message).code(DUPLICATE_NAME));
+        }
+        rules.push(rule);
+    }
+    if rules.is_empty() && problems.is_empty() {
+        problems
+            .add(Diagnostic::new(node.span, "a policy needs at least one rule").hint("see docs/policy.md"));
+    }
+    for combined in [same_volumes, edits_and_insists, other_separators, additions_and_replacements] {
+        problems.take(combined(node, &rules));
+    }
+    (rules, problems)
+}
+
+/// Two rules can declare a volume of one name if it is the same volume.
+fn same_volumes(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let mut known: Vec<(&str, &Element)> = Vec::new();
+    for (rule, volume) in rules.iter().flat_map(|rule| rule.pod.volumes.iter().map(move |one| (rule, one))) {
+        let Some(name) = volume.0.literal("name") else { continue };
+        match known.iter().find(|(other, _)| *other == name) {
+            Some((_, other)) if *other != volume => {
+                let message = format!("two rules have different volumes `{name}`");
+                let path = in_volume(name, &[]);
+                return Err(contradiction(node, rule, &path, message, "give one of them another name"));
+            }
+            Some(_) => {}
+            None => known.push((name, volume)),
+        }
+    }
+    Ok(())
+}
+
+/// An error at a value of a rule.
+fn contradiction(rules: &Node, rule: &Rule, path: &[At], message: String, hint: &str) -> Diagnostic {
+    Diagnostic::new(span_in_rule(rules, rule, path), message).code(CONFLICTING_RULES).hint(hint)
+}
+
+/// A rule that replaces or refuses other values of a variable or annotation, and another rule that edits it, undo each
+/// other.
+fn edits_and_insists(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let (mut edited, mut set) = (Vec::new(), Vec::new());
+    for rule in rules {
+        for placed in rule.writes().filter(|placed| placed.write.is_of_strings()) {
+            let Some(name) = placed.write.name() else { continue };
+            if placed.write.is_edit() {
+                edited.push((name, placed));
+            } else if rule.on_conflict != OnConflict::Keep {
+                set.push((name, &rule.name));
+            }
+        }
+    }
+    for (name, placed) in &edited {
+        if let Some((_, setter)) = set.iter().find(|(other, _)| other == name) {
+            let rule = placed.rule;
+            let message = format!(
+                "rule `{}` edits `{name}`, of which rule `{setter}` allows one value only",
+                rule.name
+            );
+            return Err(contradiction(
+                node,
+                rule,
+                &placed.path(),
+                message,
+                "set the whole value in one rule",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A list in a string has one separator: by another one, an edit takes several entries for one.
+fn other_separators(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let mut known: Vec<(Placed<'_>, &str)> = Vec::new();
+    for placed in rules.iter().flat_map(Rule::writes) {
+        let (Some(name), Some(separator)) = (placed.write.name(), placed.write.separator()) else { continue };
+        let same = |other: &&(Placed<'_>, &str)| {
+            (other.0.write.field(), other.0.write.name()) == (placed.write.field(), Some(name))
+        };
+        match known.iter().find(same) {
+            Some((other, before)) if *before != separator => {
+                let message = format!(
+                    "rule `{}` separates the entries of `{name}` by `{separator}`, and rule `{}` by `{before}`",
+                    placed.rule.name, other.rule.name
+                );
+                let hint = "use the same `$separator` in both";
+                return Err(contradiction(node, placed.rule, &placed.path(), message, hint));
+            }
+            Some(_) => {}
+            None => known.push((placed, separator)),
+        }
+    }
+    Ok(())
+}
+
+/// A rule that replaces a list would remove what another rule adds to it.
+fn additions_and_replacements(node: &Node, rules: &[Rule]) -> Result<(), Diagnostic> {
+    let (mut added, mut replaced) = (Vec::new(), Vec::new());
+    for placed in rules.iter().flat_map(Rule::writes) {
+        match placed.write.value {
+            Written::Replacement(_) => replaced.push(placed),
+            Written::Entry(_) | Written::Computed { .. } => added.push(placed),
+            _ => {}
+        }
+    }
+    for list in &replaced {
+        // Any two containers of a pod can be the same one.
+        let meets = |other: &&Placed<'_>| {
+            other.is_of_container() == list.is_of_container()
+                && list.write.path.starts_with(&other.write.path)
+        };
+        if let Some(adder) = added.iter().find(meets) {
+            let message = format!(
+                "rule `{}` replaces `{}`, to which rule `{}` adds",
+                list.rule.name,
+                list.write.field(),
+                adder.rule.name
+            );
+            let hint = "write all entries into `$replace`";
+            return Err(contradiction(node, list.rule, &list.path(), message, hint));
+        }
+    }
+    Ok(())
+}
+
+fn rule(node: &Node, names: &Names) -> Checked<Rule> {
+    let mut fields = Fields::of(node, "a rule")?;
+    let name = fields.required("name", |node| dns_label(node, "the name of a rule"));
+    let when = fields.optional("when", |node| Interpolation::condition(node, "`when`", names, Phase::Pod));
+    let containers = fields.optional("containers", |node| {
+        Interpolation::condition(node, "`containers`", names, Phase::Container)
+    });
+    let on_conflict = fields.optional("onConflict", |node| reader::one_of(node, "onConflict", &ON_CONFLICT));
+    let compiler = Compiler { names };
+    let container = fields.optional("container", |node| compiler.container(node));
+    let pod = fields.optional("pod", |node| compiler.pod(node));
+    fields.finish()?;
+    let (container, pod) = (container?, pod?);
+    let adds_nothing = container.is_none() && pod.is_none();
+    let rule = Rule {
+        span: node.span,
+        name: name?,
+        when: when?,
+        containers: containers?,
+        on_conflict: on_conflict?.unwrap_or_default(),
+        container: container.unwrap_or_default(),
+        pod: pod.unwrap_or_default(),
+        parameters: BTreeSet::new(),
+    };
+    let name = &rule.name;
+    if adds_nothing {
+        return Err(Diagnostic::new(node.span, format!("the rule `{name}` adds nothing"))
+            .code(MISSING_KEY)
+            .hint("give it `container`, `pod` or both")
+            .into());
+    }
+    let replacement = rule.writes().find(|placed| matches!(placed.write.value, Written::Replacement(_)));
+    if let Some(placed) = replacement.filter(|_| rule.on_conflict == OnConflict::Refuse) {
+        let message = format!("the rule `{name}` replaces a list, and refuses pods with another one");
+        let diagnostic = Diagnostic::new(span_in(node, &placed.path()), message).code(CONFLICTING_RULES);
+        return Err(diagnostic.hint("write two rules").into());
+    }
+    Ok(rule)
+}
+
+/// The values of `onConflict`.
+pub(crate) const ON_CONFLICT: [(&str, OnConflict); 3] =
+    [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];

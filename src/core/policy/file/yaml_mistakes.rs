@@ -1,0 +1,77 @@
+//! Mistakes in YAML: those that the parser reports by their consequences, and those that it accepts.
+
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{self, Content, Node, Span};
+
+use crate::core::policy::source::{Diagnostic, TEMPLATE_BRACES, YAML_SYNTAX};
+
+const ONE_POLICY: &str = "write each policy in a file of its own, without a `---` after it";
+const EXPRESSION: &str = "an expression is written as `${…}`, not as `{{ … }}`";
+
+/// The error with a hint for its most likely cause, which the line shows.
+pub(crate) fn explained(error: yaml::Error, text: &str) -> Diagnostic {
+    let lines: Vec<&str> = text.lines().take(error.span.line + 1).collect();
+    let (upto, after) = lines.split_at(error.span.line.min(lines.len()));
+    // The parser notices some slips on the next line, and a tab on the line before.
+    let near = upto.iter().rev().filter(|line| !line.trim().is_empty()).take(2);
+    let next = after.first().copied().and_then(|line| Some((line, tab(line)?)));
+    let second = error.message.contains("second document").then_some(ONE_POLICY);
+    let hint = second.or_else(|| near.copied().find_map(hint)).or(next.map(|(_, hint)| hint));
+    let mut diagnostic = Diagnostic::from(error).code(YAML_SYNTAX);
+    if let Some((line, _)) = next.filter(|(_, blank)| hint == Some(*blank)) {
+        let blanks = line.chars().take_while(|blank| *blank == ' ').count();
+        diagnostic.span = Span { line: diagnostic.span.line + 1, column: blanks + 1, length: 1 };
+    }
+    match hint {
+        Some(hint) => diagnostic.hint(hint),
+        None => diagnostic,
+    }
+}
+
+fn hint(line: &str) -> Option<&'static str> {
+    let value = line.split_once(": ").or_else(|| line.split_once("- ")).map_or(line, |(_, value)| value);
+    let value = value.trim_start();
+    let bare = value.match_indices("${").find(|(at, _)| !value[..*at].ends_with(['"', '\'']));
+    let cut_off = bare.is_some_and(|(at, _)| {
+        let rest = &value[at..];
+        value.starts_with(['{', '[']) || rest.contains(": ") || rest.contains(" #") || !rest.contains('}')
+    });
+    if let Some(tab) = tab(line) {
+        Some(tab)
+    } else if line.contains("{{") {
+        Some(EXPRESSION)
+    } else if cut_off {
+        Some("put a value with an expression in quotes, or on the line below `>-`")
+    } else if value.starts_with(['@', '%', '`', '*', '&', '!', '|', '>']) {
+        Some("put a value in quotes that begins with a character of YAML")
+    } else if value.contains(": ") && !value.starts_with(['"', '\'', '{', '[']) {
+        Some("put a text with a colon in quotes")
+    } else {
+        None
+    }
+}
+
+fn tab(line: &str) -> Option<&'static str> {
+    let indent = &line[..line.len() - line.trim_start().len()];
+    if indent.contains('\t') {
+        return Some("indent with spaces: YAML allows no tabs there");
+    }
+    let is_space = indent.chars().all(|space| space == ' ');
+    (!is_space).then_some("indent with spaces: this line begins with another kind of blank, such as U+00A0")
+}
+
+/// A warning for each string with `{{ … }}` and without an expression.
+pub(crate) fn template_braces(node: &Node, warnings: &mut Vec<Diagnostic>) {
+    match &node.content {
+        Content::Scalar { value: Scalar::String(text), .. } => {
+            let open = text.find("{{").filter(|at| text[*at..].contains("}}"));
+            if open.is_some() && !text.contains("${") {
+                let message = "`{{ … }}` is text, and no expression";
+                warnings.push(Diagnostic::warning(TEMPLATE_BRACES, node.span, message).hint(EXPRESSION));
+            }
+        }
+        Content::Scalar { .. } => {}
+        Content::List(items) => items.iter().for_each(|item| template_braces(item, warnings)),
+        Content::Map(entries) => entries.iter().for_each(|entry| template_braces(&entry.value, warnings)),
+    }
+}

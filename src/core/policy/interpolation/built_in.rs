@@ -1,0 +1,74 @@
+//! The names that the engine defines for expressions. `engine/evaluate/scope.rs` gives them their values, and
+//! `docs/policy.md` describes them.
+
+use crate::core::schema::{self, Format};
+
+use super::phase::{Names, Phase};
+use crate::core::policy::expression::types::{Kind, Member, Texts, Type};
+
+/// A name that the engine defines.
+#[derive(Debug)]
+pub(crate) struct BuiltIn {
+    pub(crate) name: &'static str,
+    pub(crate) phase: Phase,
+    /// The type of its value, for a policy with these resources of GPUs.
+    pub(crate) of: fn(&[String]) -> Type,
+}
+
+const fn new(name: &'static str, phase: Phase, of: fn(&[String]) -> Type) -> BuiltIn {
+    BuiltIn { name, phase, of }
+}
+
+pub(crate) const BUILT_IN: &[BuiltIn] = &[
+    new("node", Phase::Fixed, |_| Type::map(Type::of(Kind::String(Texts::LowerCase)))),
+    new("pod", Phase::Pod, |_| Type::object(schema::pod())),
+    // Not `namespace`, which is a reserved word of CEL.
+    new("podNamespace", Phase::Pod, |_| Type::formatted(Format::DnsLabel)),
+    new("hostNetwork", Phase::Pod, |_| Type::bool(None)),
+    new("totalGpus", Phase::Pod, |_| Type::count()),
+    new("claimNames", Phase::Pod, |_| Type::list(Type::string())),
+    new("ownFabric", Phase::Pod, |_| Type::bool(None)),
+    new("gpus", Phase::Container, |_| Type::count()),
+    new("gpuCounts", Phase::Container, gpu_counts),
+    new("container", Phase::Container, |_| Type::object(schema::container())),
+    new("podRequests", Phase::Injected, |_| Type::map(Type::count())),
+];
+
+fn gpu_counts(gpu_resources: &[String]) -> Type {
+    let counts = gpu_resources.iter().map(String::as_str).chain(["claims"]);
+    let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::count(), always: true });
+    Type::of(Kind::Record(counts.collect()))
+}
+
+/// The type of a built-in name, for a policy with these resources of GPUs.
+pub(crate) fn type_of(name: &str, gpu_resources: &[String]) -> Option<Type> {
+    BUILT_IN.iter().find(|known| known.name == name).map(|known| (known.of)(gpu_resources))
+}
+
+impl Names {
+    pub(crate) fn built_in() -> Self {
+        Self::of(BUILT_IN.iter().map(|known| (known.name.to_owned(), known.phase)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_has_a_row_for_each_name() {
+        let page = include_str!("../../../../docs/policy.md");
+        let (_, table) = page.split_once("| name | in | value |\n|---|---|---|\n").unwrap();
+        let rows: Vec<&str> = table.lines().take_while(|line| line.starts_with('|')).collect();
+        // The first row is that of parameters and variables, the last one that of a function.
+        for (row, known) in rows[1..rows.len() - 1].iter().zip(BUILT_IN) {
+            let place = match known.phase {
+                Phase::Fixed | Phase::Pod => "everywhere",
+                Phase::Container => "`containers`, `container`",
+                Phase::Injected => "`pod` except for its containers, volumes and resourceClaims; `warnings`",
+            };
+            assert!(row.starts_with(&format!("| `{}` | {place} | ", known.name)), "{row}");
+        }
+        assert_eq!(rows.len() - 2, BUILT_IN.len());
+    }
+}

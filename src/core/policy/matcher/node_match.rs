@@ -1,0 +1,47 @@
+//! `match.nodes` of a policy: the nodes that it is for.
+
+use crate::core::nodes;
+use crate::core::yaml::Node;
+
+use super::pattern::Pattern;
+use crate::core::policy::source::reader::{self, Fields};
+use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, all};
+
+/// The nodes that a policy is for. A node is one of them by its `spec.providerID`, or by a label.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeMatch {
+    provider_ids: Vec<Pattern>,
+    labels: Vec<(String, Pattern)>,
+}
+
+impl NodeMatch {
+    pub(crate) fn read(node: &Node) -> Checked<Self> {
+        let mut fields = Fields::of(node, "`nodes`")?;
+        let provider_ids = fields.optional("providerIDs", |node| reader::texts(node, "`providerIDs`"));
+        let labels = fields.optional("labels", |node| {
+            all(reader::entries(node, "`labels`")?.iter().map(|entry| {
+                let value = reader::text(&entry.value, "the value of a label")?;
+                Ok::<_, Diagnostic>((entry.key.clone(), Pattern::new(value)))
+            }))
+        });
+        fields.finish()?;
+        let (provider_ids, labels) = (provider_ids?, labels?);
+        let is_empty = provider_ids.as_ref().is_some_and(Vec::is_empty);
+        let (provider_ids, labels): (Vec<String>, Vec<(String, Pattern)>) =
+            (provider_ids.unwrap_or_default(), labels.unwrap_or_default());
+        if is_empty || provider_ids.is_empty() && labels.is_empty() {
+            return Err(Diagnostic::new(node.span, "`nodes` matches no node")
+                .code(MISSING_KEY)
+                .hint("give `providerIDs` or `labels`, or leave `nodes` out")
+                .into());
+        }
+        Ok(Self { provider_ids: provider_ids.iter().map(|text| Pattern::new(text)).collect(), labels })
+    }
+
+    pub(crate) fn matches(&self, node: &nodes::Node) -> bool {
+        let has =
+            |(label, value): &(String, Pattern)| node.label(label).is_some_and(|seen| value.matches(seen));
+        self.provider_ids.iter().any(|pattern| pattern.matches(node.provider_id()))
+            || self.labels.iter().any(has)
+    }
+}

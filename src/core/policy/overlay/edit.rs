@@ -1,0 +1,13 @@
+//! Edits: maps with keys such as `$append`, in place of a value. What an edit makes of the value of a pod is known to the
+//! engine.
+
+pub(super) mod entries;
+pub(super) mod keys;
+pub(super) mod misplaced;
+pub(super) mod networks;
+pub(super) mod replace;
+pub(super) mod strings;
+
+pub(crate) use entries::EntriesEdit;
+pub(crate) use networks::NetworksEdit;
+pub(crate) use replace::can_replace;

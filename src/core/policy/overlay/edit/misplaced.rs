@@ -1,0 +1,36 @@
+//! Errors for edits in places that take none.
+
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::source::{Diagnostic, MISPLACED_EDIT};
+
+use super::keys::{COUNT, KEY, KEYS, REPLACE};
+use crate::core::policy::overlay::source::{Source, SourceContent};
+
+/// An edit of annotations where there is none.
+pub(in crate::core::policy::overlay) fn of_an_annotation(source: &Source, key: &str) -> Diagnostic {
+    let span = source.get(key).map_or(source.span, |edit| edit.span);
+    Diagnostic::new(span, format!("`{key}` edits the text of an annotation, and this is none"))
+        .code(MISPLACED_EDIT)
+        .hint("write it as the value of a key of `pod.metadata.annotations`")
+}
+
+/// Fails for an edit in a place that takes none.
+pub(in crate::core::policy::overlay) fn refuse_edits(source: &Source) -> Result<(), Diagnostic> {
+    let SourceContent::Map(entries) = &source.content else { return Ok(()) };
+    let named = |key: &&str| {
+        entries.iter().any(|entry| matches!(&entry.key, Interpolation::Literal(name) if name == key))
+    };
+    let Some(key) = KEYS.into_iter().chain([REPLACE]).find(named) else { return Ok(()) };
+    if let Some(key) = [KEY, COUNT].into_iter().find(|key| source.get(key).is_some()) {
+        return Err(of_an_annotation(source, key));
+    }
+    let span = source.get(key).map_or(source.span, |edit| edit.span);
+    Err(match key {
+        REPLACE => Diagnostic::new(span, "`$replace` cannot be used here: it replaces a list that is merged")
+            .code(MISPLACED_EDIT)
+            .hint("write it as the value of a field that holds a list; a value within a list is one value"),
+        _ => Diagnostic::new(span, format!("`{key}` edits a list in a string, and this is none"))
+            .code(MISPLACED_EDIT)
+            .hint("write it as the `value` of a variable in `env`, or of an annotation"),
+    })
+}

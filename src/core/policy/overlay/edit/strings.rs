@@ -1,0 +1,107 @@
+//! Edits: maps with keys such as `$append`, in place of a value.
+
+use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::overlay::{ListEdit, NETWORKS, StringValue};
+use crate::core::policy::source::{Checked, Diagnostic, MISPLACED_EDIT, MISSING_KEY, suggest};
+use crate::core::schema::{Format, Shape};
+
+use super::entries::EntriesEdit;
+use super::keys::{COUNT, KEY, KEYS};
+use super::misplaced::of_an_annotation;
+use super::networks::NetworksEdit;
+use crate::core::policy::overlay::source::{Source, SourceContent, SourceEntry};
+use crate::core::policy::overlay::values::{mismatch, text, value};
+
+const FORMS: &str = "an edit is `$prepend` or `$append`, with or without `$separator`; `$append` with or without `$count` in the \
+                     annotation of Multus; or `$append` with `$key` for a list of maps";
+
+/// Compiles the value of an annotation, or an edit of it.
+pub(in crate::core::policy::overlay) fn annotation(
+    entry: &SourceEntry,
+    shape: &Shape,
+) -> Checked<StringValue> {
+    let source = &entry.value;
+    if !matches!(source.content, SourceContent::Map(_)) {
+        return value(source, shape).map(StringValue::Text);
+    }
+    let (side, value) = side(source)?;
+    match () {
+        () if source.get(KEY).is_some() => {
+            only(source, &["$append", KEY])?;
+            EntriesEdit::read(source, value).map(StringValue::Entries)
+        }
+        () if entry.key.source() == NETWORKS => {
+            only(source, &["$append", COUNT])?;
+            NetworksEdit::read(source, value).map(StringValue::Networks)
+        }
+        () => list_edit(source, side, value).map(StringValue::List),
+    }
+}
+
+/// Compiles an edit of the list that a variable holds.
+pub(in crate::core::policy::overlay) fn of_variable(source: &Source) -> Checked<ListEdit> {
+    let (side, value) = side(source)?;
+    match [KEY, COUNT].into_iter().find(|key| source.get(key).is_some()) {
+        Some(key) => Err(of_an_annotation(source, key).into()),
+        None => list_edit(source, side, value),
+    }
+}
+
+/// The side on which an edit adds, and what it adds.
+fn side(source: &Source) -> Checked<(&'static str, &Source)> {
+    source.readable()?;
+    let SourceContent::Map(entries) = &source.content else {
+        return Err(mismatch(source, &Shape::Text(Format::Any)).into());
+    };
+    for entry in entries {
+        let key = entry.key.source();
+        if !KEYS.contains(&key.as_str()) {
+            let message = format!("expected a string or an edit of one, and `{key}` is no edit");
+            return Err(Diagnostic::new(entry.span, message)
+                .code(MISPLACED_EDIT)
+                .hint(suggest(&key, KEYS))
+                .into());
+        }
+    }
+    match (source.get("$prepend"), source.get("$append")) {
+        (Some(_), Some(append)) => {
+            Err(Diagnostic::new(append.span, "one edit adds one entry, in front or at the end")
+                .code(MISPLACED_EDIT)
+                .hint("write two rules for two entries")
+                .into())
+        }
+        (Some(value), None) => Ok(("$prepend", value)),
+        (None, Some(value)) => Ok(("$append", value)),
+        (None, None) => Err(Diagnostic::new(source.span, "this edit adds nothing").hint(FORMS).into()),
+    }
+}
+
+/// Fails for an edit with a key that does not go with these.
+fn only(source: &Source, keys: &[&str]) -> Result<(), Diagnostic> {
+    let other =
+        KEYS.into_iter().filter(|key| !keys.contains(key)).find_map(|key| Some((key, source.get(key)?)));
+    other.map_or(Ok(()), |(key, value)| {
+        let known: Vec<String> = keys.iter().map(|key| format!("`{key}`")).collect();
+        let message = format!("`{key}` does not go with {}", known.join(" and "));
+        Err(Diagnostic::new(value.span, message).code(MISPLACED_EDIT).hint(FORMS))
+    })
+}
+
+fn list_edit(source: &Source, side: &'static str, entry: &Source) -> Checked<ListEdit> {
+    only(source, &[side, "$separator"])?;
+    if matches!(entry.content, SourceContent::List(_)) {
+        let message = "a list needs `$key`, the field by which its entries are known";
+        return Err(Diagnostic::new(entry.span, message).code(MISSING_KEY).hint(FORMS).into());
+    }
+    let entry = text(entry)?;
+    let separator = match source.get("$separator").map(text).transpose()? {
+        None => ":".to_owned(),
+        Some(Interpolation::Literal(text)) if !text.is_empty() => text,
+        Some(_) => {
+            let span = source.get("$separator").map_or(source.span, |source| source.span);
+            let message = "a separator is a string without expressions, and not empty";
+            return Err(Diagnostic::new(span, message).into());
+        }
+    };
+    Ok(ListEdit { entry, separator, prepend: side == "$prepend" })
+}

@@ -1,0 +1,135 @@
+//! Variables: named values, computed or constant.
+
+use serde_json::{Map, Value};
+
+use crate::core::yaml::scalar::Scalar;
+use crate::core::yaml::{Content, Node};
+
+use crate::core::policy::expression::{Bindings, Expression};
+use crate::core::policy::interpolation::{EvaluationError, Interpolation, Names, Phase};
+use crate::core::policy::parameter::Parameter;
+use crate::core::policy::source::{Checked, Diagnostic, all, reader};
+
+/// The keys of a variable whose value depends on the nodes.
+const BY_NODE: [&str; 2] = ["byNode", "fromNodes"];
+
+/// A variable of a policy.
+#[derive(Debug, Clone)]
+pub(crate) struct Variable {
+    pub(crate) name: String,
+    pub(crate) value: VariableValue,
+    pub(crate) phase: Phase,
+}
+
+/// The value of a variable. A map or a list is a table, which expressions look up.
+#[derive(Debug, Clone)]
+pub(crate) enum VariableValue {
+    Text(Interpolation),
+    /// A number, a boolean or `null`.
+    Scalar(Value),
+    List(Vec<VariableValue>),
+    Map(Vec<(String, VariableValue)>),
+    /// Tables by the labels of nodes. The value is bound with those of the parameters, and read by its name.
+    ByNode(Box<Parameter>, Interpolation),
+}
+
+impl Variable {
+    /// Reads a variable that can read the names before it.
+    pub(crate) fn read(name: &str, node: &Node, names: &Names) -> Checked<Self> {
+        let value = match &node.content {
+            Content::Map(entries) if entries.iter().any(|entry| BY_NODE.contains(&entry.key.as_str())) => {
+                let itself =
+                    Expression::compile(name).map_err(|error| Diagnostic::new(node.span, error.message))?;
+                let parameter = Parameter::of_variable(name, node)?;
+                VariableValue::ByNode(parameter.into(), Interpolation::Expression(itself.into()))
+            }
+            _ => VariableValue::read(node, names)?,
+        };
+        one_phase(&value, names)?;
+        let phase = value.phase(names);
+        Ok(Self { name: name.to_owned(), value, phase })
+    }
+}
+
+impl VariableValue {
+    fn read(node: &Node, names: &Names) -> Checked<Self> {
+        Ok(match &node.content {
+            Content::Scalar { value: Scalar::String(_), .. } => {
+                Self::Text(Interpolation::compile(&reader::located(node, "a variable")?, names, None)?)
+            }
+            Content::Scalar { .. } => {
+                reader::unambiguous(node)?;
+                Self::Scalar(node.to_value())
+            }
+            Content::List(items) => Self::List(all(items.iter().map(|item| Self::read(item, names)))?),
+            Content::Map(_) => {
+                let entries = reader::entries(node, "a variable")?.iter();
+                let entry = |entry: &crate::core::yaml::Entry<Node>| {
+                    Self::read(&entry.value, names).map(|value| (entry.key.clone(), value))
+                };
+                Self::Map(all(entries.map(entry))?)
+            }
+        })
+    }
+
+    /// Calls `visit` with every interpolation.
+    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
+        match self {
+            Self::Text(text) => visit(text),
+            Self::Scalar(_) | Self::ByNode(..) => {}
+            Self::List(items) => items.iter().for_each(|item| item.texts(visit)),
+            Self::Map(entries) => entries.iter().for_each(|(_, value)| value.texts(visit)),
+        }
+    }
+
+    /// Calls `visit` with every name that its expressions read.
+    pub(crate) fn names(&self, visit: &mut dyn FnMut(&str)) {
+        self.texts(&mut |text| {
+            text.expressions().flat_map(Expression::names).for_each(|name| visit(name));
+        });
+    }
+
+    fn phase(&self, names: &Names) -> Phase {
+        let mut phase = Phase::Fixed;
+        self.texts(&mut |text| phase = phase.max(text.phase(names)));
+        phase
+    }
+
+    pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
+        match self {
+            Self::Text(text) | Self::ByNode(_, text) => text.evaluate(bindings),
+            Self::Scalar(value) => Ok(value.clone()),
+            Self::List(items) => {
+                items.iter().map(|item| item.evaluate(bindings)).collect::<Result<_, _>>().map(Value::Array)
+            }
+            Self::Map(entries) => {
+                let entry = |(key, value): &(String, Self)| Ok((key.clone(), value.evaluate(bindings)?));
+                entries.iter().map(entry).collect::<Result<Map<_, _>, _>>().map(Value::Object)
+            }
+        }
+    }
+}
+
+/// A variable belongs to a container or to the pod after injection, but not to both.
+fn one_phase(value: &VariableValue, names: &Names) -> Result<(), Diagnostic> {
+    let (mut container, mut injected) = (None, None);
+    value.texts(&mut |text| {
+        for (expression, name) in
+            text.expressions().flat_map(|one| one.names().iter().map(move |name| (one, name)))
+        {
+            let found = match names.get(name) {
+                Some(Phase::Container) => &mut container,
+                Some(Phase::Injected) => &mut injected,
+                _ => continue,
+            };
+            found.get_or_insert_with(|| (name.clone(), expression.span_of_name(name)));
+        }
+    });
+    let (Some((container, span)), Some((injected, _))) = (container, injected) else { return Ok(()) };
+    let message = format!(
+        "`{container}` is known {} only, and `{injected}` {} only",
+        Phase::Container.describe(),
+        Phase::Injected.describe()
+    );
+    Err(Diagnostic::new(span, message).hint("docs/policy.md says where each name can be used"))
+}
