@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::core::policy::definition::{Definition, VALUE};
 use crate::core::policy::expression::types::{Kind, Member, Texts, Type};
 use crate::core::policy::interpolation::{BUILT_IN, Interpolation};
-use crate::core::policy::parameter::{Parameter, ParameterType, VariableValue};
+use crate::core::policy::parameter::{FromNodes, Parameter, ParameterType, VariableValue};
 
 /// The types of names.
 pub(in crate::core::policy::check) struct Scope(BTreeMap<String, Type>);
@@ -90,7 +90,14 @@ fn of_parameter(parameter: &Parameter) -> Type {
         // The operator writes the expression.
         ParameterType::Template => return Type::Dyn,
         ParameterType::Any => {
-            parameter.table.values().map(Type::of_value).fold(Type::of_value(&parameter.default), Type::or)
+            let offered = match parameter.from_nodes.as_ref().map(FromNodes::key) {
+                None => Type::NEVER,
+                Some("name") => Type::string(),
+                Some("names") => Type::list(Type::string()),
+                Some(_) => Type::int().or(Type::double()),
+            };
+            let known = parameter.table.values().chain([&parameter.default]);
+            known.map(Type::of_value).fold(offered, Type::or)
         }
     };
     if parameter.default.is_null() { known.or(Type::null()) } else { known }
