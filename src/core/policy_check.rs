@@ -1,5 +1,7 @@
 //! Checking policy files: every error and warning in them.
 
+mod ignored;
+
 use std::collections::BTreeMap;
 
 use crate::core::policy::check::{overlaps, warnings};
@@ -32,7 +34,7 @@ pub fn check(files: &[(String, String)], others: &[PolicyFile]) -> Vec<SourceErr
         found.extend(warnings(&definition));
         found.extend(checked(definition, BTreeMap::new()).err().into_iter().flatten());
     }
-    let mut found: Vec<SourceError> = SourceErrors::new(found).into_iter().collect();
+    let mut found = ignored::without_ignored(files, SourceErrors::new(found).into_iter().collect());
     let position = |error: &SourceError| files.iter().position(|(file, _)| **file == *error.file);
     found.sort_by_key(|error| {
         let Span { line, column, .. } = error.diagnostic.span;

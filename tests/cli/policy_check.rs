@@ -59,6 +59,35 @@ fn an_unused_name_is_marked_where_it_is_declared() {
 }
 
 #[test]
+fn a_comment_suppresses_a_warning_at_its_place() {
+    let unused = "  parameters:\n    spare: {type: string, description: d}\n";
+    let policy = POLICY.replacen("  parameters:\n", unused, 1);
+    let with = |right: &str, wrong: &str| codes(&policy.replacen(right, wrong, 1));
+    let line = "    spare: {type: string, description: d}\n";
+    let code = |found: Vec<(String, u64)>| found.into_iter().map(|(code, _)| code).collect::<Vec<_>>();
+    let none = Vec::<String>::new();
+    assert_eq!(code(codes(&policy)), ["unused_parameter"]);
+    let mark = "# fabric-injector: ignore unused_parameter";
+    assert_eq!(code(with(line, &line.replace('\n', &format!("    {mark}\n")))), none);
+    assert_eq!(code(with(line, &format!("    {mark}\n    # as the next cluster reads it\n{line}"))), none);
+    assert_eq!(code(with("apiVersion", &format!("{mark}\napiVersion"))), none);
+    // Elsewhere, it suppresses nothing, and neither does another code.
+    let both = ["unused_parameter", "unused_suppression"];
+    let sorted = |found| {
+        let mut codes = code(found);
+        codes.sort();
+        codes
+    };
+    assert_eq!(sorted(with("  rules:", &format!("  rules:    {mark}"))), both);
+    assert_eq!(sorted(with("apiVersion", "# fabric-injector: ignore unused_paramter\napiVersion")), both);
+    let two = with("apiVersion", &format!("{mark}, always_true\napiVersion"));
+    assert_eq!(two, [("unused_suppression".to_owned(), 1)]);
+    // No comment suppresses an error.
+    let error = POLICY.replacen("  parameters:", "# fabric-injector: ignore unknown_key\n  paramters:", 1);
+    assert!(code(codes(&error)).contains(&"unknown_key".to_owned()));
+}
+
+#[test]
 fn an_error_in_one_rule_does_not_hide_the_types_in_another() {
     let rules = "  rules:\n    - {name: other, contaner: {}}\n    - {name: third, when: \"${totalGpus >= '8'}\", container: {env: [{name: A, value: b}]}}";
     let policy = POLICY.replacen("  rules:", rules, 1);

@@ -49,6 +49,7 @@ codes! {
     QUANTITY_AS_TEXT = "quantity_as_text",
     UNUSED_PARAMETER = "unused_parameter",
     UNUSED_VARIABLE = "unused_variable",
+    UNUSED_SUPPRESSION = "unused_suppression",
     UNUSED_PART = "unused_part",
     UNKNOWN_SETTING_VARIABLE = "unknown_setting_variable",
     SHADOWED_VALUE = "shadowed_value",
