@@ -1,7 +1,7 @@
 //! Comments that suppress warnings: `# fabric-injector: ignore CODE`, at the end of a line, on the lines above it, or in the
 //! head of a file for all of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::core::policy::source::{UNUSED_SUPPRESSION, suggest};
 use crate::core::policy::{Diagnostic, Severity, SourceError, WARNINGS};
@@ -39,7 +39,14 @@ pub(super) fn without_ignored(files: &[(String, String)], found: Vec<SourceError
         }
         false
     });
-    for ((file, text), codes) in files.iter().zip(comments) {
+    // The warnings of a file with errors are not all known.
+    let broken: HashSet<Box<str>> = kept
+        .iter()
+        .filter(|error| error.diagnostic.severity == Severity::Error)
+        .map(|error| error.file.clone())
+        .collect();
+    for ((file, text), codes) in files.iter().zip(comments).filter(|((file, _), _)| !broken.contains(&**file))
+    {
         for ((_, code), ignored) in codes.into_iter().filter(|(_, ignored)| !ignored.is_used) {
             let message = format!("there is no warning `{code}` to ignore here");
             let diagnostic = Diagnostic::warning(UNUSED_SUPPRESSION, ignored.span, message);
