@@ -11,7 +11,7 @@ pub use slices::Slice;
 pub(crate) use candidates::scheduling_of;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use serde_json::Value;
 
@@ -25,8 +25,8 @@ pub struct Nodes {
     list: Vec<Arc<Node>>,
     /// The kinds of nodes that pods fit.
     pub(crate) kinds: Known<Vec<NodeKind>>,
-    /// The policies that name the nodes which pods fit.
-    pub(crate) named: Known<Vec<bool>>,
+    /// Whether there are nodes that pods fit, and the policies that name them.
+    pub(crate) named: Known<(bool, Vec<bool>)>,
 }
 
 /// Nodes that are alike in everything that a policy reads of them.
@@ -41,9 +41,9 @@ pub(crate) struct NodeKind {
 }
 
 /// What was found about these nodes, by what decides it. Looking at thousands of nodes takes longer than an injection,
-/// and the pods of a job look for the same ones.
+/// and the pods of a job look for the same ones: one looks, and the others wait for it.
 #[derive(Debug)]
-pub(crate) struct Known<T>(RwLock<HashMap<String, T>>);
+pub(crate) struct Known<T>(RwLock<HashMap<String, Arc<OnceLock<T>>>>);
 
 impl<T> Default for Known<T> {
     fn default() -> Self {
@@ -56,16 +56,16 @@ impl<T: Clone> Known<T> {
     const MOST: usize = 256;
 
     pub(crate) fn of(&self, key: String, find: impl FnOnce() -> T) -> T {
-        if let Some(known) = self.0.read().ok().and_then(|known| known.get(&key).cloned()) {
-            return known;
+        let known = self.0.read().ok().and_then(|known| known.get(&key).cloned());
+        match known.or_else(|| self.place(key)) {
+            Some(place) => place.get_or_init(find).clone(),
+            None => find(),
         }
-        let found = find();
-        if let Ok(mut known) = self.0.write()
-            && known.len() < Self::MOST
-        {
-            known.insert(key, found.clone());
-        }
-        found
+    }
+
+    fn place(&self, key: String) -> Option<Arc<OnceLock<T>>> {
+        let mut known = self.0.write().ok()?;
+        (known.len() < Self::MOST).then(|| Arc::clone(known.entry(key).or_default()))
     }
 }
 

@@ -25,7 +25,8 @@ pub(super) fn for_nodes<'p>(
     }
     let nodes = context.nodes.as_deref().filter(|nodes| !nodes.is_empty()).ok_or(Reason::NodesUnknown)?;
     let stamps: Vec<&str> = policies.iter().map(|policy| policy.stamp()).collect();
-    let named = nodes.named.of(format!("{stamps:?} {}", scheduling_of(pod)), || named(&policies, pod, nodes));
+    let (fits_now, named) =
+        nodes.named.of(format!("{stamps:?} {}", scheduling_of(pod)), || named(&policies, pod, nodes));
     let any = named.contains(&true);
     let mut named = named.into_iter();
     policies.retain(|policy| {
@@ -37,32 +38,35 @@ pub(super) fn for_nodes<'p>(
     if any && providers.len() > 1 {
         return Err(Reason::SeveralProviders {
             providers: providers.into_iter().map(str::to_owned).collect(),
+            fits_now,
         });
     }
     Ok(policies)
 }
 
-/// Whether each of the policies names a node that a pod fits.
-fn named(policies: &[&Policy], pod: &Value, nodes: &Nodes) -> Vec<bool> {
-    let nodes = fitting(policies, pod, nodes);
+/// Whether there are nodes with GPUs that a pod fits now, and whether each of the policies names one of those, or of the
+/// nodes that stand in for them.
+fn named(policies: &[&Policy], pod: &Value, nodes: &Nodes) -> (bool, Vec<bool>) {
+    let (fits_now, nodes) = fitting(policies, pod, nodes);
     let is_named = |policy: &&Policy| {
         let wanted = policy.definition().matcher.nodes.as_ref();
         wanted.is_some_and(|wanted| nodes.iter().any(|node| wanted.matches(node)))
     };
-    policies.iter().map(is_named).collect()
+    (fits_now, policies.iter().map(is_named).collect())
 }
 
 /// The nodes that a pod can be scheduled to and that have GPUs of any policy; if there is none now, all with GPUs, or
 /// all: a pool that scales from zero has the provider of the others.
-fn fitting<'n>(policies: &[&Policy], pod: &Value, nodes: &'n Nodes) -> Vec<&'n Node> {
+fn fitting<'n>(policies: &[&Policy], pod: &Value, nodes: &'n Nodes) -> (bool, Vec<&'n Node>) {
     let has_gpus = |node: &&Node| {
         let mut gpus = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
         gpus.any(|gpu| node.count(gpu) > 0)
     };
     let mut candidates = nodes.candidates(pod, &|_| false);
     candidates.retain(has_gpus);
-    if candidates.is_empty() {
+    let fits_now = !candidates.is_empty();
+    if !fits_now {
         candidates = nodes.iter().filter(has_gpus).collect();
     }
-    if candidates.is_empty() { nodes.iter().collect() } else { candidates }
+    (fits_now, if candidates.is_empty() { nodes.iter().collect() } else { candidates })
 }

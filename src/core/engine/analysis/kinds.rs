@@ -1,5 +1,7 @@
 //! The nodes that a pod can be scheduled to, by what a policy reads of them.
 
+use std::collections::HashMap;
+
 use serde_json::{Value, json};
 
 use crate::core::nodes::{Node, NodeKind, Nodes, scheduling_of};
@@ -68,9 +70,12 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeK
         }
     };
     let mut found: Vec<Seen<'_>> = Vec::new();
+    // Thousands of nodes have the same few resources.
+    let mut devices: HashMap<&str, bool> = HashMap::new();
     for node in candidates {
         let value = |label: &&str| spellings(label).find_map(|label| node.label(label));
-        let resources = node.resources().filter(|(name, _)| is_device(policy, name)).collect();
+        let mut is_device = |name| *devices.entry(name).or_insert_with(|| is_device(policy, name));
+        let resources = node.resources().filter(|(name, _)| is_device(name)).collect();
         let seen =
             Seen { labels: labels.iter().map(value).collect(), gpus: gpus_of(definition, node), resources };
         if !found.contains(&seen) {

@@ -45,8 +45,8 @@ pub enum Reason {
     NodesUnknown,
     /// The nodes that the pod can be scheduled to are those of a provider for which no policy is in use.
     OtherProvider,
-    /// The pod can be scheduled to nodes of several providers.
-    SeveralProviders { providers: Vec<String> },
+    /// The pod can be scheduled to nodes of several providers, or to none now in a cluster with those.
+    SeveralProviders { providers: Vec<String>, fits_now: bool },
     /// With the additions of the policy, the annotations would exceed the API server's limit.
     AnnotationLimit { key: String },
     /// The additions of the policy alone are larger than the objects that the API server accepts.
@@ -154,11 +154,18 @@ impl fmt::Display for Reason {
                     "no policy is for the nodes that the pod can be scheduled to, by their `spec.providerID`"
                 )
             }
-            Self::SeveralProviders { providers } => write!(
-                f,
-                "there are nodes of the providers `{}` for the pod: select those of one",
-                providers.join("`, `")
-            ),
+            Self::SeveralProviders { providers, fits_now } => {
+                let providers = providers.join("`, `");
+                if *fits_now {
+                    write!(f, "the pod fits nodes of the providers `{providers}`: select those of one")
+                } else {
+                    write!(
+                        f,
+                        "no node with GPUs fits the pod now, and the cluster has nodes of the providers `{providers}`: \
+                         keep a node in the pod's pool, or enable only its provider"
+                    )
+                }
+            }
             Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
             Self::ConditionFalse { policies } => match policies.as_slice() {
                 [policy] => {
