@@ -37,7 +37,7 @@ fn run(command: &str) -> String {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_fabric-injector"));
     let command = command.replace("cargo run --release --", "fabric-injector");
     let path = format!("{}:/usr/bin:/bin", binary.parent().unwrap().display());
-    let shell = format!("{command} 2>&1");
+    let shell = format!("{{ {command}; }} 2>&1");
     let output =
         Command::new("sh").args(["-c", &shell]).env_clear().env("PATH", path).current_dir(root()).output();
     String::from_utf8(output.unwrap().stdout).unwrap()
