@@ -73,8 +73,10 @@ impl<T: Clone> Known<T> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     name: Arc<str>,
-    /// Sorted.
-    labels: Arc<[(Arc<str>, Arc<str>)]>,
+    /// The keys of the labels, sorted.
+    label_keys: Arc<[Arc<str>]>,
+    /// Their values, in the same order.
+    label_values: Arc<[Arc<str>]>,
     /// The extended resources of `status.capacity` and the devices of `ResourceSlices`, sorted. An unhealthy device lowers
     /// `status.allocatable`, and must not raise a ratio.
     resources: Vec<(Arc<str>, i64)>,
@@ -90,23 +92,36 @@ struct Taint {
     effect: Arc<str>,
 }
 
-/// Texts that many nodes have in common, each stored once.
+/// Texts that many nodes have in common, and the keys of the labels that each of them has, each stored once.
 #[derive(Debug, Default)]
-pub struct Texts(HashSet<Arc<str>>);
+pub struct Texts {
+    texts: HashSet<Arc<str>>,
+    lists: HashSet<Arc<[Arc<str>]>>,
+}
 
 impl Texts {
     fn shared(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.0.get(text) {
+        if let Some(known) = self.texts.get(text) {
             return Arc::clone(known);
         }
         let new: Arc<str> = text.into();
-        self.0.insert(Arc::clone(&new));
+        self.texts.insert(Arc::clone(&new));
+        new
+    }
+
+    fn shared_list(&mut self, list: &[Arc<str>]) -> Arc<[Arc<str>]> {
+        if let Some(known) = self.lists.get(list) {
+            return Arc::clone(known);
+        }
+        let new: Arc<[Arc<str>]> = list.into();
+        self.lists.insert(Arc::clone(&new));
         new
     }
 
     /// Drops the texts that no node has any more.
     pub fn drop_unused(&mut self) {
-        self.0.retain(|text| Arc::strong_count(text) > 1);
+        self.lists.retain(|list| Arc::strong_count(list) > 1);
+        self.texts.retain(|text| Arc::strong_count(text) > 1);
     }
 }
 
@@ -194,6 +209,7 @@ impl Node {
             .map(|(key, value)| (texts.shared(key), texts.shared(value.as_str().unwrap_or_default())))
             .collect();
         labels.sort_unstable();
+        let (keys, values): (Vec<_>, Vec<_>) = labels.into_iter().unzip();
         let resources = status["capacity"].as_object().into_iter().flatten();
         let mut resources: Vec<_> = resources
             .filter(|(name, _)| name.contains('/'))
@@ -206,7 +222,8 @@ impl Node {
             .into_iter()
             .flatten()
             .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-        Self { name, labels: labels.into(), resources, taints, provider_id, is_ready }
+        let (label_keys, label_values) = (texts.shared_list(&keys), values.into());
+        Self { name, label_keys, label_values, resources, taints, provider_id, is_ready }
     }
 
     /// The node with devices that its capacity does not have.
@@ -232,13 +249,13 @@ impl Node {
     }
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.labels.iter().map(|(key, value)| (&**key, &**value))
+        self.label_keys.iter().zip(&*self.label_values).map(|(key, value)| (&**key, &**value))
     }
 
     /// The value of a label.
     pub(crate) fn label(&self, key: &str) -> Option<&str> {
-        let at = self.labels.binary_search_by(|(known, _)| (**known).cmp(key)).ok()?;
-        Some(&self.labels[at].1)
+        let at = self.label_keys.binary_search_by(|known| (**known).cmp(key)).ok()?;
+        Some(&self.label_values[at])
     }
 
     /// The extended resources that the node has, and how many of each.
