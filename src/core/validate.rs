@@ -141,7 +141,7 @@ fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) ->
     // A value without an expression has no place of its own.
     let written = || definition.place_of_written(&expression).unwrap_or_default();
     let span = if fault.span.line > 0 { fault.span } else { written() };
-    definition.error_of(&fault, Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
+    definition.error(Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
 }
 
 /// An error at the expression that reads what changes, or else at the rule that writes it.

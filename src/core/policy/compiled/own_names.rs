@@ -156,7 +156,7 @@ impl Collector<'_, '_, '_> {
         }
         let value = expression.evaluate(self.fixed)?;
         let compiled = compile_computed(&value, field, object);
-        Ok(compiled.map_err(|error| expression.invalid(&value, error))?.into_iter().collect())
+        Ok(compiled.map_err(|error| expression.invalid(error))?.into_iter().collect())
     }
 }
 
