@@ -5,7 +5,6 @@
 
 mod calls;
 mod fields;
-mod lookups;
 mod operators;
 mod place;
 mod samples;
@@ -15,8 +14,6 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use super::Expression;
 use super::environment::TYPE_NAMES;
 use super::types::{Kind, Member, Texts, Type};
-
-pub(crate) use lookups::Part;
 
 /// A mistake in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]

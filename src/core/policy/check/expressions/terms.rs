@@ -84,6 +84,9 @@ impl<'s, 'd> Terms<'s, 'd> {
 
     fn add(&mut self, used: Use) {
         let Use { root, path, how, values } = used;
+        if how == How::Counted {
+            return;
+        }
         if let Some(at) = self.samples.variables.get(root.as_str()) {
             return self.read_variable(*at, &path, how, values);
         }

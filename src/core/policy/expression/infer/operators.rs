@@ -2,7 +2,9 @@
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
-use crate::core::policy::source::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest};
+use crate::core::policy::source::{
+    ALWAYS_FALSE, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest,
+};
 use crate::core::schema::Format;
 
 use super::super::types::{Kind, Texts, Type, is_lower_case};
@@ -169,6 +171,16 @@ impl Walker<'_> {
     ) -> Type {
         let (one, other) = (self.of(left), self.of(right));
         self.checked_call(expression, call, None, &[one.clone(), other.clone()]);
+        let is_text = |inferred: &Type| {
+            matches!(inferred.kinds(), Some([Kind::String(_)] | [Kind::Null, Kind::String(_)]))
+        };
+        if is_text(&one) && is_text(&other) {
+            let (left, right) = (self.quoted(left), self.quoted(right));
+            let message =
+                format!("{left} and {right} are compared as texts, so that `9Gi` is more than `64Gi`");
+            let hint = "compare with `==` or `in`, or use a parameter of the type `integer` or `number`";
+            self.warn(expression, QUANTITY_AS_TEXT, message, Some(hint.to_owned()));
+        }
         let (Some([Kind::Int(low, high)]), Some([Kind::Int(other_low, other_high)])) =
             (one.kinds(), other.kinds())
         else {
