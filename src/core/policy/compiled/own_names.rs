@@ -104,7 +104,7 @@ impl Collector<'_, '_, '_> {
                 {
                     self.annotations(&self.computed(object, field, expression)?, replaces, own)?;
                 }
-                (Key::Of(key, _), value) if write.field() == "annotations" => {
+                (Key::Of(key), value) if write.field() == "annotations" => {
                     match key {
                         Interpolation::Literal(key) if key != NETWORKS => continue,
                         Interpolation::Literal(_) => {}

@@ -159,11 +159,11 @@ impl Placed<'_> {
         let mut path = self.start.clone();
         path.extend(keys(self.write.path.iter().copied()));
         match (self.write.key, self.write.value) {
-            (Key::Of(key, _), Written::Amount(amount)) => {
+            (Key::Of(key), Written::Amount(amount)) => {
                 let list = if amount.limit.is_some() { "limits" } else { "requests" };
                 path.extend(keys([list, &key.source()]));
             }
-            (Key::Of(key, _), _) => path.push(At::Key(key.source())),
+            (Key::Of(key), _) => path.push(At::Key(key.source())),
             (Key::Named(name), _) => path.extend(key_of(name).map(|name| At::Item("name", name))),
             (Key::Fields([key, ..]), Written::Entry(entry)) => {
                 path.extend(entry.0.field(key).as_ref().and_then(key_of).map(|name| At::Item(key, name)));
