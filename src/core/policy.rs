@@ -13,14 +13,14 @@ pub mod source;
 
 pub use compiled::Policy;
 pub(crate) use compiled::{Condition, Devices, ResolvedPolicy, choice_reads_writes};
-pub(crate) use definition::{ACTIONS, About, PolicyWarning, Rule, VALUE};
+pub(crate) use definition::{About, PolicyWarning, Rule, VALUE};
 pub use definition::{Definition, OnConflict};
-pub(crate) use file::{API_VERSION, KIND, ON_CONFLICT, composed, untaken};
+pub(crate) use file::{KIND, composed, untaken};
 pub use file::{OtherKind, PolicyFile, composed_text, definitions, is_policy_name};
 pub use interpolation::Fault;
 pub(crate) use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
 pub use matcher::{PodContext, SelectedLabel};
 pub(crate) use overlay::NETWORKS;
-pub(crate) use parameter::{FromNodes, NoteKind, Origin, Resolution, Variable, resolve};
+pub(crate) use parameter::{NoteKind, Origin, Resolution, Variable, resolve};
 pub use parameter::{Parameter, ParameterType, Setting, SettingTable};
 pub use source::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, SourceFile, WARNINGS};

@@ -16,6 +16,5 @@ mod update;
 pub use case::{Case, CaseFile, KIND, Reference, Subject, WithSettings};
 pub use compare::Difference;
 pub use coverage::{Coverage, Kind, Seen};
-pub(crate) use expectation::OUTCOMES;
 pub use run::{CaseResult, run};
 pub use update::updated;

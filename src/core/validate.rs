@@ -4,14 +4,12 @@
 //! happens with a sample pod is an error at its line, before any real pod comes.
 
 mod compared;
-mod failures;
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::core::engine::{Outcome, Reason, analyse, inject};
+use crate::core::engine::{Mutated, Outcome, Reason, analyse, inject};
 use crate::core::pointer::unescape;
 use crate::core::policy::definition::keys;
 use crate::core::policy::expression::{ReadSet, Step};
@@ -24,28 +22,11 @@ use crate::core::policy::{
 };
 use crate::core::yaml::Span;
 
-/// Tries a policy.
+/// Tries a policy. What fails first for each sample is an error.
 pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
     let context = context(policy);
-    let mut errors = Vec::new();
-    let mut known = BTreeSet::new();
-    for (what, pod) in samples(policy) {
-        let Err(first) = try_sample(policy, &what, pod.clone(), &context) else { continue };
-        let goes_on = first.diagnostic.code == SAMPLE_FAILED
-            && errors.len() < MAX_ERRORS
-            && holds(policy, &pod, &context);
-        let failures = if goes_on { failures::all(policy, &pod, &context) } else { Vec::new() };
-        let others = failures.into_iter().map(|(place, error)| {
-            let key = (place.clone(), error.expression.clone());
-            (key, failed(policy, &what, &place, error))
-        });
-        let others: Vec<_> = others.collect();
-        let is_first = |other: &SourceError| other.diagnostic.span == first.diagnostic.span;
-        if !others.iter().any(|(_, other)| is_first(other)) {
-            errors.push(first);
-        }
-        errors.extend(others.into_iter().filter_map(|(key, other)| known.insert(key).then_some(other)));
-    }
+    let tried = samples(policy).filter_map(|(what, pod)| try_sample(policy, &what, pod, &context).err());
+    let errors: Vec<SourceError> = tried.collect();
     if errors.is_empty() { Ok(()) } else { Err(SourceErrors::first_at_each_place(errors)) }
 }
 
@@ -53,9 +34,6 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
 fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
     analyse(policy, pod, context).is_ok_and(|analysis| analysis.is_some())
 }
-
-/// After so many errors, only the first one of each further sample is reported.
-const MAX_ERRORS: usize = 200;
 
 /// The work for all samples. One costs the square of the number of rules and variables, since a rule can read every
 /// variable and add to the same list as every other one.
@@ -72,17 +50,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     let reads_own_writes = analysis.policy.reads_own_writes;
     let pod = match inject(policy, analysis, pod, context, None).outcome {
         Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
-            let message = format!(
-                "the policy is not idempotent: an expression has another value after a sample pod ({what}) was \
-                 injected, which changes the pod again"
-            );
-            let operations = mutated.operations();
-            let pointers = operations.list.iter().map(|operation| operation.pointer);
-            let changed: Vec<&str> = pointers.flat_map(|pointer| pointer.split('/')).collect();
-            let last =
-                operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
-            let name = last.and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
-            return Err(not_idempotent(policy, message, &changed, name.as_deref()));
+            return Err(changes_again(policy, what, &mutated));
         }
         Outcome::Mutated(mutated) => mutated.pod,
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
@@ -97,21 +65,24 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         return Err(not_idempotent_at(policy, policy.definition().place(&when), message));
     };
     match inject(policy, analysis, pod, context, None).outcome {
-        Outcome::Mutated(again) => {
-            let operations = again.operations();
-            let pointers = operations.list.iter().map(|operation| operation.pointer);
-            let changed: Vec<&str> = pointers.flat_map(|pointer| pointer.split('/')).collect();
-            let name =
-                operations.list.first().and_then(|first| Some(named_in_policy(first.pointer, first.value?)));
-            let first = again.patch().0.first().map(ToString::to_string).unwrap_or_default();
-            let message = format!(
-                "the policy is not idempotent: injecting a sample pod ({what}) again changes it: {first}"
-            );
-            Err(not_idempotent(policy, message, &changed, name.as_deref()))
-        }
+        Outcome::Mutated(again) => Err(changes_again(policy, what, &again)),
         Outcome::Refused { reason } => refused(policy, what, reason),
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => Ok(()),
     }
+}
+
+/// An error for a sample that an injection changes again.
+fn changes_again(policy: &Policy, what: &str, mutated: &Mutated) -> SourceError {
+    let operations = mutated.operations();
+    let changed: Vec<&str> =
+        operations.list.iter().flat_map(|operation| operation.pointer.split('/')).collect();
+    let last = operations.list.iter().rev().find(|operation| !operation.pointer.contains("annotations"));
+    let name =
+        last.or(operations.list.first()).and_then(|last| Some(named_in_policy(last.pointer, last.value?)));
+    let message = format!(
+        "the policy is not idempotent: an injected sample pod ({what}) changes when it is injected again"
+    );
+    not_idempotent(policy, message, &changed, name.as_deref())
 }
 
 /// An error for a refusal that is the policy's fault. A rule with `onConflict: refuse` may refuse a sample.
@@ -141,7 +112,7 @@ fn failed(policy: &Policy, what: &str, place: &str, failure: EvaluationError) ->
     // A value without an expression has no place of its own.
     let written = || definition.place_of_written(&expression).unwrap_or_default();
     let span = if fault.span.line > 0 { fault.span } else { written() };
-    definition.error_of(&fault, Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
+    definition.error(Diagnostic::new(span, message).code(SAMPLE_FAILED).hint(hint))
 }
 
 /// An error at the expression that reads what changes, or else at the rule that writes it.

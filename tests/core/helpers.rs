@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fabric_injector::core::engine::{Mutation, Outcome, Warning};
 use fabric_injector::core::policy::{Definition, PodContext};
+use fabric_injector::core::policy_schema;
 use fabric_injector::core::policy_set::{PolicySet, mutate};
 use fabric_injector::core::quantity::Quantity;
 use fabric_injector::shell::builtin;
@@ -20,6 +21,16 @@ pub(crate) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 /// The folder of the project.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The JSON Schema of policy files.
+pub(crate) fn policy_schema() -> Value {
+    serde_json::from_str(policy_schema::POLICY).unwrap()
+}
+
+/// The JSON Schema of files of cases.
+pub(crate) fn cases_schema() -> Value {
+    serde_json::from_str(policy_schema::CASES).unwrap()
 }
 
 /// The text of a policy around the parts that a test is about.

@@ -59,7 +59,7 @@ impl Policy {
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
             let located = |error: &EvaluationError| {
-                definition.error_of(&error.fault, without_value(error, reads_nodes.then_some(selection)))
+                definition.error(without_value(error, reads_nodes.then_some(selection)))
             };
             errors.iter().map(located).collect::<Vec<_>>()
         };
@@ -224,11 +224,6 @@ fn first(errors: Vec<EvaluationError>) -> EvaluationError {
 
 /// An error for an expression without a value: for pods that select these nodes, or for all.
 fn without_value(error: &EvaluationError, nodes: Option<&Selection>) -> Diagnostic {
-    if error.fault.part.is_some() {
-        let message = format!("the value of `{}` is not valid: {}", error.expression, error.message);
-        let hint = error.fault.hint.as_deref().unwrap_or("look at the variables that it reads");
-        return Diagnostic::new(error.fault.span, message).code(NO_VALUE).hint(hint);
-    }
     let Some(nodes) = nodes else {
         let message = format!("`{}` cannot be evaluated: {}", error.expression, error.message);
         let hint = error.fault.hint.as_deref().unwrap_or("docs/functions.md has the functions with examples");

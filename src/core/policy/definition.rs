@@ -9,7 +9,7 @@ mod place;
 pub(crate) mod settings;
 
 pub(crate) use device_names::{ClaimedGpus, Fabric, FabricNames, Gpus};
-pub(crate) use message::{ACTIONS, VALUE};
+pub(crate) use message::VALUE;
 pub(crate) use place::{At, Placed, entries, field, in_volume, keys, span_in, span_in_rule};
 pub(crate) use settings::{Settings, includes};
 

@@ -25,13 +25,13 @@ use crate::core::yaml::{SourceMap, Span};
 
 pub(crate) use compared::{How, Use};
 pub(crate) use failure::Failure;
-pub(crate) use infer::{Part, TypeFinding};
+pub(crate) use infer::TypeFinding;
 pub(crate) use reads::{Path, ReadSet, Step};
 pub(crate) use values::{Computed, Lookup, Resolver};
 
 use budget::Counting;
 use environment::{ENV, is_operator};
-use reads::Reader;
+use reads::ROOTS;
 use values::{from_json, to_json};
 
 /// A compiled expression.
@@ -124,8 +124,6 @@ impl Expression {
             let message = format!("an expression has {depth} levels, more than {MAX_DEPTH}");
             return Err(CompileError { hint, ..whole(message) });
         }
-        let mut reader = Reader::default();
-        reader.expression(program.expression());
         for function in program.references().functions() {
             if !is_operator(function) && !functions::is_known(function) {
                 let at = source.find(function).unwrap_or(0);
@@ -134,7 +132,13 @@ impl Expression {
                 return Err(CompileError { message, at, length: function.len(), hint });
             }
         }
-        let (names, reads) = (reader.names, Box::new(reader.reads));
+        let used = compared::uses(program.expression(), &[], &|_| Vec::new()).list;
+        let names = used.iter().map(|used| used.root.clone()).collect();
+        let reads = Box::new(ROOTS.map(|root| {
+            let mut reads = ReadSet::default();
+            used.iter().filter(|used| used.root == root).for_each(|used| reads.insert(used.path.clone()));
+            reads
+        }));
         let counting = Counting::of(program.expression());
         Ok(Self { program, counting, source: source.to_owned(), map: SourceMap::default(), names, reads })
     }

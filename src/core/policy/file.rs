@@ -9,8 +9,9 @@ mod parse;
 mod yaml_mistakes;
 
 pub use other_kind::OtherKind;
+use parse::API_VERSION;
+pub(crate) use parse::KIND;
 pub use parse::is_policy_name;
-pub(crate) use parse::{API_VERSION, KIND, ON_CONFLICT};
 
 use serde_json::json;
 

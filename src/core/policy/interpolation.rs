@@ -4,11 +4,9 @@
 //! tells when the value of a name is known. What an expression means is known to `expression`.
 
 mod built_in;
-mod invalid_part;
 mod phase;
 
 pub(crate) use built_in::{BUILT_IN, type_of};
-pub(crate) use invalid_part::InvalidPart;
 pub(crate) use phase::{Names, Phase};
 
 use std::sync::Arc;
@@ -82,8 +80,6 @@ pub struct Fault {
     /// Line 0 for an expression that is in no file.
     pub span: Span,
     pub hint: Option<String>,
-    /// The part of the value that is not valid.
-    pub(crate) part: Option<Box<InvalidPart>>,
 }
 
 impl Interpolation {
@@ -182,16 +178,15 @@ impl Interpolation {
         EvaluationError {
             expression: self.source(),
             message: message.into(),
-            fault: Fault { span: self.span(), hint: None, part: None },
+            fault: Fault { span: self.span(), hint: None },
         }
     }
 
     /// An error about its value, which is not valid where it is written.
-    pub(crate) fn invalid(&self, value: &Value, problems: Problems) -> EvaluationError {
+    pub(crate) fn invalid(&self, problems: Problems) -> EvaluationError {
         let Some(first) = problems.into_iter().next() else { return self.failed("") };
-        let part = InvalidPart::of(value, &first).map(Box::new);
         let failed = self.failed(first.message);
-        EvaluationError { fault: Fault { hint: first.hint, part, ..failed.fault }, ..failed }
+        EvaluationError { fault: Fault { hint: first.hint, ..failed.fault }, ..failed }
     }
 
     /// The place of its first expression; line 0 without one.
@@ -235,7 +230,7 @@ pub(super) fn names_in(text: &Interpolation) -> impl Iterator<Item = String> {
 fn run(expression: &Expression, bindings: &Bindings<'_, '_>) -> Result<Value, EvaluationError> {
     expression.evaluate(bindings).map_err(|failure| EvaluationError {
         expression: format!("${{{}}}", expression.source()),
-        fault: Fault { span: expression.span_of_failure(&failure), hint: failure.hint, part: None },
+        fault: Fault { span: expression.span_of_failure(&failure), hint: failure.hint },
         message: failure.message,
     })
 }

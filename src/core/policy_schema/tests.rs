@@ -1,10 +1,12 @@
-//! The keys of the schema against those that the parser knows and the documentation describes.
+//! The keys of the schemas against those that the parser knows and the documentation describes, and against the fields of
+//! a Pod.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
 use crate::core::policy::{PolicyFile, SourceError, definitions};
+use crate::core::schema::{Object, Overlay, Shape, container, pod};
 
 const HEAD: &str = "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {name: lab}\n";
 const BASE: &str = "spec: {provider: lab, description: d, gpus: {resources: [lab/gpu]}, match: {labels: {a: b}}, rules: [{name: r, \
@@ -58,7 +60,7 @@ fn of_page(heading: &str) -> BTreeSet<String> {
 
 #[test]
 fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
-    let schema = super::policy();
+    let schema: Value = serde_json::from_str(super::POLICY).unwrap();
     let definition = |name: &str| schema["$defs"][name].clone();
     let of_spec = |key: &str| schema["$defs"]["spec"]["properties"][key].clone();
     // Without `provider` and `match` it would be a part of policies, which is not read alone.
@@ -100,4 +102,63 @@ fn the_parser_and_the_documentation_have_the_keys_of_the_schema() {
             assert_eq!(described, keys, "{heading}");
         }
     }
+}
+
+/// The schemas of the value under a key, in all forms that a schema allows for a map.
+fn under<'s>(schema: &'s Value, document: &'s Value, key: &str, found: &mut Vec<&'s Value>) {
+    if let Some(pointer) = schema["$ref"].as_str() {
+        under(document.pointer(&pointer[1..]).unwrap_or_else(|| panic!("{pointer}")), document, key, found);
+    }
+    found.extend(schema["properties"].get(key));
+    for form in schema["anyOf"].as_array().into_iter().flatten() {
+        under(form, document, key, found);
+    }
+}
+
+/// Compares the fields of an object that `allowed` has with the keys that a schema has for it.
+fn compare(
+    object: &'static Object,
+    schemas: &[&Value],
+    document: &Value,
+    allowed: &dyn Fn(&str, &Overlay) -> bool,
+    seen: &mut BTreeSet<String>,
+) {
+    let place = |field: &str| format!("{} {field} {schemas:?}", object.name);
+    if !seen.insert(place("")) {
+        return;
+    }
+    for field in object.fields {
+        let mut found = Vec::new();
+        schemas.iter().for_each(|schema| under(schema, document, field.name, &mut found));
+        found.retain(|schema| **schema != Value::Bool(false));
+        assert_eq!(!found.is_empty(), allowed(field.name, &field.overlay), "{}", place(field.name));
+        let inner = |shape: &Shape| match shape {
+            Shape::List { items, .. } => **items,
+            other => *other,
+        };
+        if let Shape::Object(object) | Shape::Atomic(object) = inner(&field.shape)
+            && !found.is_empty()
+        {
+            let items = found.iter().filter_map(|schema| schema.get("items"));
+            let schemas: Vec<&Value> = found.iter().copied().chain(items).collect();
+            compare(object, &schemas, document, allowed, seen);
+        }
+    }
+}
+
+#[test]
+fn the_schemas_have_the_fields_of_a_pod() {
+    let document: Value = serde_json::from_str(super::POLICY).unwrap();
+    let settable = |_: &str, overlay: &Overlay| !matches!(overlay, Overlay::Refused(_));
+    let mut seen = BTreeSet::new();
+    compare(pod(), &[&document["$defs"]["PodOverlay"]], &document, &settable, &mut seen);
+    let selected = |name: &str, overlay: &Overlay| name != "name" && settable(name, overlay);
+    let overlay = &document["$defs"]["ContainerOverlay"];
+    for field in container().fields.iter().filter(|field| selected(field.name, &field.overlay)) {
+        assert!(overlay["properties"].get(field.name).is_some(), "{}", field.name);
+    }
+    assert_eq!(overlay["properties"].get("name"), None);
+    let document: Value = serde_json::from_str(super::CASES).unwrap();
+    compare(pod(), &[&document["$defs"]["Pod"]], &document, &|_, _| true, &mut seen);
+    assert!(seen.len() > 150, "{}", seen.len());
 }

@@ -40,7 +40,7 @@ impl Code {
     }
 }
 
-pub(crate) const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
+const OUTCOMES: [&str; 4] = ["mutated", "unchanged", "skipped", "refused"];
 
 pub(super) fn expectation(node: &Node) -> Checked<Expectation> {
     if !matches!(node.content, Content::Map(_)) {

@@ -1,15 +1,15 @@
 //! The JSON Schema of policies accepts every policy that loads.
 
 use fabric_injector::core::policy::Definition;
-use fabric_injector::core::policy_schema;
 
 use super::generator::{Dice, policies};
+use crate::helpers::policy_schema;
 
 const POLICIES: u64 = 1_000;
 
 #[test]
 fn the_schema_accepts_every_generated_policy_that_loads() {
-    let validator = jsonschema::draft202012::new(&policy_schema::policy()).unwrap();
+    let validator = jsonschema::draft202012::new(&policy_schema()).unwrap();
     let mut loaded = 0;
     for seed in 0..POLICIES {
         let policy = policies::policy(&mut Dice::new(seed));

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use fabric_injector::core::policy_schema;
 use fabric_injector::core::policy_test::CaseFile;
 use serde_json::{Value, json};
 
 use super::files::blocks;
 use super::keys::{UNKNOWN, listed};
 use super::{errors, files_below, root, validator, value};
+use crate::helpers::cases_schema;
 
 /// A file of cases with every map of the format in it.
 fn sample() -> Value {
@@ -57,12 +57,12 @@ const MAPS: [(&str, &str); 5] = [
 #[test]
 fn the_sample_is_read_and_valid() {
     read(&sample()).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(errors(&validator(&policy_schema::cases()), &sample()), "");
+    assert_eq!(errors(&validator(&cases_schema()), &sample()), "");
 }
 
 #[test]
 fn every_map_has_the_keys_that_the_parser_knows() {
-    let schema = policy_schema::cases();
+    let schema = cases_schema();
     let documented = fs::read_to_string(root().join("docs/testing-policies.md")).unwrap();
     for (part, place) in MAPS {
         let mut file = sample();
@@ -108,7 +108,7 @@ fn what_the_schema_refuses_the_parser_refuses() {
         ("/cases/0/expect/document", json!(0)),
         ("/cases/1/expect", Value::Null),
     ];
-    let validator = validator(&policy_schema::cases());
+    let validator = validator(&cases_schema());
     for (place, value) in wrong {
         let mut file = sample();
         let (map, key) = place.rsplit_once('/').unwrap();
@@ -121,7 +121,7 @@ fn what_the_schema_refuses_the_parser_refuses() {
 
 #[test]
 fn every_file_of_cases_is_valid() {
-    let validator = validator(&policy_schema::cases());
+    let validator = validator(&cases_schema());
     let mut checked = 0;
     for path in ["policies", "tests"].into_iter().flat_map(|folder| files_below(folder, ".yaml")) {
         let text = fs::read_to_string(&path).unwrap();

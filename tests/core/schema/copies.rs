@@ -1,35 +1,13 @@
-//! The copies of the schemas in the repository, and the lines by which editors find them.
+//! The files of the schemas, and the lines by which editors find them.
 
 use std::fs;
 
-use fabric_injector::core::policy_schema;
 use serde_json::Value;
 
 use super::root;
+use crate::helpers::{cases_schema, policy_schema};
 
 const MARK: &str = "# yaml-language-server: $schema=";
-
-/// Compares a schema with its copy; `UPDATE_SCHEMA=1` writes it.
-fn compare(path: &str, schema: &Value) {
-    let path = root().join(path);
-    let text = format!("{schema:#}\n");
-    if std::env::var_os("UPDATE_SCHEMA").is_some() {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, &text).unwrap();
-    }
-    let copy = fs::read_to_string(&path).unwrap_or_default();
-    assert!(copy == text, "{} is not current: UPDATE_SCHEMA=1 cargo test --test core schema", path.display());
-}
-
-#[test]
-fn the_copy_of_the_schema_of_policies_is_current() {
-    compare("schemas/policy.json", &policy_schema::policy());
-}
-
-#[test]
-fn the_copy_of_the_schema_of_cases_is_current() {
-    compare("schemas/cases.json", &policy_schema::cases());
-}
 
 /// The editor of somebody who opens a file finds its schema.
 fn every_file_names(folder: &str, copy: &str) {
@@ -57,7 +35,7 @@ fn every_file_of_cases_of_the_repository_names_its_schema() {
 
 #[test]
 fn the_schemas_are_small() {
-    for schema in [policy_schema::policy(), policy_schema::cases()] {
+    for schema in [policy_schema(), cases_schema()] {
         let length = schema.to_string().len();
         assert!(length < 128 * 1024, "{length} bytes");
     }
@@ -82,13 +60,13 @@ fn each_pattern_has_its_form_in_words() {
         }
     }
     let mut seen = 0;
-    patterns(&policy_schema::policy(), &mut seen);
+    patterns(&policy_schema(), &mut seen);
     assert!(seen > 100, "{seen}");
 }
 
 /// An editor offers the keys of the schema that a file without `extends` has to match.
 #[test]
 fn a_policy_without_extends_is_offered_the_key() {
-    let schema = policy_schema::policy();
+    let schema = policy_schema();
     assert!(schema["properties"]["spec"]["properties"]["extends"].is_object());
 }

@@ -2,10 +2,10 @@
 
 use std::fs;
 
-use fabric_injector::core::policy_schema;
 use fabric_injector::core::yaml::read_value;
 
 use super::{files_below, validator};
+use crate::helpers::policy_schema;
 
 /// The mistakes that a schema cannot find: the reason, and how the names of their files begin.
 const NOT_FOUND: [(&str, &[&str]); 4] = [
@@ -92,7 +92,7 @@ fn corpus() -> Vec<(String, bool, String)> {
 
 #[test]
 fn the_schema_refuses_what_a_schema_can_refuse() {
-    let validator = validator(&policy_schema::policy());
+    let validator = validator(&policy_schema());
     let known: Vec<&str> = NOT_FOUND.iter().flat_map(|(_, names)| *names).copied().collect();
     let (mut refused, mut accepted) = (0, Vec::new());
     for (name, fails, text) in corpus() {

@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use fabric_injector::core::policy_schema;
 use serde_json::{Value, json};
 
 use super::{errors, files_below, root, validator, validator_of, value};
+use crate::helpers::{cases_schema, policy_schema};
 
 const KIND: &str = "kind: FabricPolicy";
 
 #[test]
 fn every_policy_file_is_valid() {
-    let validator = validator(&policy_schema::policy());
+    let validator = validator(&policy_schema());
     let mut checked = 0;
     for folder in ["policies", "docs", "deploy", "tests/trial", "tests/cli"] {
         for path in files_below(folder, ".yaml") {
@@ -43,7 +43,7 @@ pub(crate) fn blocks(text: &str) -> Vec<String> {
 
 #[test]
 fn every_policy_of_the_documentation_is_valid() {
-    let whole = validator(&policy_schema::policy());
+    let whole = validator(&policy_schema());
     let (mut policies, mut parts) = (0, 0);
     for path in files_below("docs", ".md").into_iter().chain([root().join("README.md")]) {
         let is_reference = path.ends_with("policy.md");
@@ -68,7 +68,7 @@ fn every_policy_of_the_documentation_is_valid() {
 
 /// The validator of a map that has only some of the keys of one of these types.
 fn part(document: &Value) -> jsonschema::Validator {
-    let schema = policy_schema::policy();
+    let schema = policy_schema();
     let types = ["/$defs/spec", "/$defs/ContainerOverlay", "/$defs/ObjectMeta"];
     let has_all = |part: &&&str| {
         document
@@ -105,7 +105,7 @@ fn each_schema(schema: &Value, pointer: &str, visit: &mut dyn FnMut(&str, &Value
 
 #[test]
 fn every_example_is_valid() {
-    for (whole, least) in [(policy_schema::policy(), 25), (policy_schema::cases(), 5)] {
+    for (whole, least) in [(policy_schema(), 25), (cases_schema(), 5)] {
         let mut examples = 0;
         each_schema(&whole, "", &mut |pointer, schema| {
             let validator = validator_of(&whole, pointer);

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use fabric_injector::core::policy::{Definition, PolicyFile, definitions};
-use fabric_injector::core::policy_schema;
 use serde_json::{Value, json};
 
 use super::{errors, root, validator};
+use crate::helpers::policy_schema;
 
 /// A key or value that is like none of the language.
 pub(crate) const UNKNOWN: &str = "zzzzzzzzzzzzzzzz";
@@ -105,7 +105,7 @@ fn known(policy: &Value, place: &str) -> BTreeSet<String> {
 
 /// The keys of the schema at a pointer.
 fn properties(pointer: &str) -> BTreeSet<String> {
-    let schema = policy_schema::policy();
+    let schema = policy_schema();
     let part = schema.pointer(pointer).unwrap_or_else(|| panic!("the schema has no {pointer}"));
     part["properties"].as_object().unwrap().keys().cloned().collect()
 }
@@ -136,7 +136,7 @@ pub(crate) const MAPS: [(&str, &str); 19] = [
 #[test]
 fn the_sample_loads_and_is_valid() {
     load(&policy()).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(errors(&validator(&policy_schema::policy()), &policy()), "");
+    assert_eq!(errors(&validator(&policy_schema()), &policy()), "");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn the_sample_has_every_key() {
 
 #[test]
 fn a_parameter_has_the_keys_that_the_parser_knows_for_its_type() {
-    let schema = policy_schema::policy();
+    let schema = policy_schema();
     let all = properties("/$defs/parameter");
     let mut types = BTreeSet::new();
     for of_type in schema["$defs"]["parameter"]["allOf"].as_array().unwrap() {
@@ -185,7 +185,7 @@ fn a_parameter_has_the_keys_that_the_parser_knows_for_its_type() {
 /// Values that are one of a few words are those that the parser lists for another one.
 #[test]
 fn words_are_those_that_the_parser_knows() {
-    let schema = policy_schema::policy();
+    let schema = policy_schema();
     let words = [
         ("/$defs/parameter/properties/type", "/spec/parameters/mode/type"),
         ("/$defs/rule/properties/onConflict", "/spec/rules/0/onConflict"),

@@ -1,10 +1,10 @@
 //! What the schema refuses: every policy here is refused by the parser, too.
 
-use fabric_injector::core::policy_schema;
 use serde_json::{Value, json};
 
 use super::keys::{MAPS, load, policy};
 use super::{errors, validator};
+use crate::helpers::policy_schema;
 
 /// The sample with the value at a JSON Pointer replaced.
 fn with(place: &str, value: Value) -> Value {
@@ -27,7 +27,7 @@ fn without(place: &str, key: &str) -> Value {
 
 #[test]
 fn unknown_keys() {
-    let validator = validator(&policy_schema::policy());
+    let validator = validator(&policy_schema());
     for (_, place) in MAPS {
         let policy = with(&format!("{place}/descriptions"), "x".into());
         assert!(load(&policy).is_err() && !validator.is_valid(&policy), "{place}");
@@ -36,7 +36,7 @@ fn unknown_keys() {
 
 #[test]
 fn missing_keys() {
-    let schema = policy_schema::policy();
+    let schema = policy_schema();
     let validator = validator(&schema);
     let mut checked = 0;
     for (part, place) in MAPS {
@@ -167,7 +167,7 @@ fn wrong_overlays() -> Vec<(String, Value)> {
 
 #[test]
 fn wrong_values_are_refused() {
-    let validator = validator(&policy_schema::policy());
+    let validator = validator(&policy_schema());
     for (place, value) in wrong_values().into_iter().chain(wrong_overlays()) {
         let shown = format!("{place}: {value}");
         let policy = with(&place, value);
@@ -179,7 +179,7 @@ fn wrong_values_are_refused() {
 /// Unusual values that are right.
 #[test]
 fn right_values_are_accepted() {
-    let validator = validator(&policy_schema::policy());
+    let validator = validator(&policy_schema());
     let at = |place: &str, value: Value| (place.to_owned(), value);
     let container = |field: &str, value: Value| (format!("{CONTAINER}/{field}"), value);
     let right = [

@@ -85,7 +85,7 @@ impl<'a, 'p> Merge<'a, 'p> {
     ) -> Result<Option<Instruction>, Reason> {
         let value = self.evaluated(expression.evaluate(self.bindings))?;
         let compiled = compile_computed(&value, field, object);
-        self.evaluated(compiled.map_err(|error| expression.invalid(&value, error)))
+        self.evaluated(compiled.map_err(|error| expression.invalid(error)))
     }
 
     /// Decides about a field of which the pod has another value, and reports the decision.

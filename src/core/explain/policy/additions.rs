@@ -108,7 +108,7 @@ impl Additions<'_, '_, '_> {
             at.push_str(if at.is_empty() { "" } else { "." });
             at.push_str(field);
         }
-        if let Key::Of(key, _) = write.key
+        if let Key::Of(key) = write.key
             && !matches!(write.value, Written::Amount(_))
         {
             at.push_str(&format!("[{}]", self.key(key)));

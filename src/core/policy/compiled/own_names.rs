@@ -104,7 +104,7 @@ impl Collector<'_, '_, '_> {
                 {
                     self.annotations(&self.computed(object, field, expression)?, replaces, own)?;
                 }
-                (Key::Of(key, _), value) if write.field() == "annotations" => {
+                (Key::Of(key), value) if write.field() == "annotations" => {
                     match key {
                         Interpolation::Literal(key) if key != NETWORKS => continue,
                         Interpolation::Literal(_) => {}
@@ -156,7 +156,7 @@ impl Collector<'_, '_, '_> {
         }
         let value = expression.evaluate(self.fixed)?;
         let compiled = compile_computed(&value, field, object);
-        Ok(compiled.map_err(|error| expression.invalid(&value, error))?.into_iter().collect())
+        Ok(compiled.map_err(|error| expression.invalid(error))?.into_iter().collect())
     }
 }
 

@@ -1,9 +1,9 @@
 //! The places of what a policy says, in the tree that its parser read.
 
 use crate::core::policy::definition::{Definition, Rule};
-use crate::core::policy::interpolation::{Fault, text_of};
+use crate::core::policy::interpolation::text_of;
 use crate::core::policy::overlay::{Instruction, Key, Template, Write, Written, writes};
-use crate::core::policy::source::{Diagnostic, SourceError, SourceFile};
+use crate::core::policy::source::SourceFile;
 use crate::core::yaml::scalar::Scalar;
 use crate::core::yaml::{Content, Entry, Node, Span};
 
@@ -119,19 +119,6 @@ impl Definition {
         field(&self.spec, "rules").map_or(rule.span, |rules| span_in_rule(rules, rule, path))
     }
 
-    /// The error of an expression without a value: at the part of a variable that is not valid, if a variable has that.
-    pub(crate) fn error_of(&self, fault: &Fault, mut diagnostic: Diagnostic) -> SourceError {
-        let part = fault.part.as_ref().and_then(|part| {
-            let variables = entries(field(&self.spec, "variables")).iter().rev();
-            Some((part.code, variables.map(|entry| &entry.value).find_map(|node| part.place_in(node))?))
-        });
-        if let Some((code, span)) = part {
-            (diagnostic.code, diagnostic.span) = (code, span);
-            diagnostic.hint.clone_from(&fault.hint);
-        }
-        self.error(diagnostic)
-    }
-
     /// Returns whether a place is in the file of a policy that this one extends.
     pub(crate) fn is_of_base(&self, span: Span) -> bool {
         (1..=self.bases.iter().map(SourceFile::lines).sum()).contains(&span.line)
@@ -172,11 +159,11 @@ impl Placed<'_> {
         let mut path = self.start.clone();
         path.extend(keys(self.write.path.iter().copied()));
         match (self.write.key, self.write.value) {
-            (Key::Of(key, _), Written::Amount(amount)) => {
+            (Key::Of(key), Written::Amount(amount)) => {
                 let list = if amount.limit.is_some() { "limits" } else { "requests" };
                 path.extend(keys([list, &key.source()]));
             }
-            (Key::Of(key, _), _) => path.push(At::Key(key.source())),
+            (Key::Of(key), _) => path.push(At::Key(key.source())),
             (Key::Named(name), _) => path.extend(key_of(name).map(|name| At::Item("name", name))),
             (Key::Fields([key, ..]), Written::Entry(entry)) => {
                 path.extend(entry.0.field(key).as_ref().and_then(key_of).map(|name| At::Item(key, name)));

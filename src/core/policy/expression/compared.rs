@@ -1,6 +1,7 @@
 //! The values that an expression reads, and the literals with which it compares each of them.
 //!
-//! Policies are tried on samples that have these values, see `validate` and `check`.
+//! What is known of an expression without its evaluation comes from this walk: the names that it reads, the parts of the
+//! pod, and the samples on which `validate` and `check` try it.
 
 use std::sync::LazyLock;
 
@@ -31,6 +32,8 @@ pub(crate) enum How {
     Present,
     /// The expression asks whether the literals are among its entries or keys.
     Contains,
+    /// A macro goes through its entries, so that their number counts.
+    Counted,
 }
 
 /// What an expression reads.
@@ -44,10 +47,15 @@ pub(crate) struct Uses {
 impl Expression {
     /// What the expression reads. Its own value is compared with `wanted`; `keys` has the keys of a table.
     pub(crate) fn uses(&self, wanted: &[Value], keys: &dyn Fn(&str) -> Vec<Value>) -> Uses {
-        let mut walker = Walker { keys, locals: Vec::new(), uses: Uses::default() };
-        walker.value(self.program.expression(), wanted);
-        walker.uses
+        uses(self.program.expression(), wanted, keys)
     }
+}
+
+/// What an expression reads. Its own value is compared with `wanted`; `keys` has the keys of a table.
+pub(super) fn uses(expression: &IdedExpr, wanted: &[Value], keys: &dyn Fn(&str) -> Vec<Value>) -> Uses {
+    let mut walker = Walker { keys, locals: Vec::new(), uses: Uses::default() };
+    walker.value(expression, wanted);
+    walker.uses
 }
 
 static BOTH: LazyLock<[Value; 2]> = LazyLock::new(|| [Value::Bool(true), Value::Bool(false)]);
@@ -61,13 +69,18 @@ struct Walker<'k> {
 
 impl Walker<'_> {
     fn value(&mut self, expression: &IdedExpr, wanted: &[Value]) {
-        if let Some((root, path)) = self.place(expression) {
-            self.uses.is_partial |= wanted.is_empty();
-            self.read(root, path, How::Compared, wanted);
-            return;
+        let place = self.place(expression);
+        match (&expression.expr, place) {
+            (Expr::Select(select), Some((root, path))) if select.test => {
+                return self.read(root, path, How::Present, &[]);
+            }
+            (_, Some((root, path))) => {
+                self.uses.is_partial |= wanted.is_empty();
+                return self.read(root, path, How::Compared, wanted);
+            }
+            (_, None) => {}
         }
         match &expression.expr {
-            Expr::Select(select) if select.test => self.present(expression),
             Expr::Call(call) => self.call(call, wanted),
             Expr::Comprehension(comprehension) => self.comprehension(comprehension),
             Expr::List(list) => list.elements.iter().for_each(|element| self.value(element, wanted)),
@@ -77,9 +90,6 @@ impl Walker<'_> {
 
     /// The value that an expression selects. Notes the keys that it computes on the way.
     fn place(&mut self, expression: &IdedExpr) -> Option<(String, Path)> {
-        if matches!(&expression.expr, Expr::Select(select) if select.test) {
-            return None;
-        }
         let selected = selection(expression)?;
         let (name, path) = (selected.name, selected.path);
         let local = self.locals.iter().rev().find(|(known, _)| known == name).map(|(_, place)| place.clone());
@@ -97,15 +107,6 @@ impl Walker<'_> {
     fn read(&mut self, root: String, path: Path, how: How, values: &[Value]) {
         let values = values.to_vec();
         self.uses.list.push(Use { root, path, how, values });
-    }
-
-    fn present(&mut self, expression: &IdedExpr) {
-        let selected = selection(expression).map(|selected| (selected.name.to_owned(), selected.path));
-        let is_local = |name: &str| self.locals.iter().any(|(known, _)| known == name);
-        match selected {
-            Some((root, path)) if !is_local(&root) => self.read(root, path, How::Present, &[]),
-            _ => self.rest(parts(&expression.expr)),
-        }
     }
 
     fn call(&mut self, call: &CallExpr, wanted: &[Value]) {
@@ -184,6 +185,8 @@ impl Walker<'_> {
         let entry = match self.place(&comprehension.iter_range) {
             Some((root, mut path)) if comprehension.iter_var2.is_none() => {
                 path.push(Step::Every);
+                let counted = path.iter().cloned().chain([Step::Exists]).collect();
+                self.read(root.clone(), counted, How::Counted, &[]);
                 Some((root, path))
             }
             _ => {
@@ -199,6 +202,12 @@ impl Walker<'_> {
         self.locals.extend(comprehension.iter_var2.clone().map(|name| (name, None)));
         self.locals.push((comprehension.accu_var.clone(), None));
         self.value(&comprehension.loop_step, &*BOTH);
+        let known = self.uses.list.len();
+        for part in [&comprehension.accu_init, &comprehension.loop_cond, &comprehension.result] {
+            self.value(part, &*BOTH);
+        }
+        // These parts of the macros of conditions read nothing of their own.
+        self.uses.is_partial |= self.uses.list.len() > known;
         self.locals.truncate(before);
     }
 }

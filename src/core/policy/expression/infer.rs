@@ -5,7 +5,6 @@
 
 mod calls;
 mod fields;
-mod lookups;
 mod operators;
 mod place;
 mod samples;
@@ -15,8 +14,6 @@ use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, L
 use super::Expression;
 use super::environment::TYPE_NAMES;
 use super::types::{Kind, Member, Texts, Type};
-
-pub(crate) use lookups::Part;
 
 /// A mistake in an expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -171,16 +168,13 @@ impl Walker<'_> {
 
     fn call(&mut self, expression: &IdedExpr, call: &CallExpr) -> Type {
         match (call.func_name.as_str(), call.args.as_slice()) {
-            ("_&&_", [left, right]) => self.both(left, right),
-            ("_||_", [left, right]) => self.either(left, right),
-            ("!_", [inner]) => self.not(inner),
+            ("_&&_" | "_||_" | "!_", parts) => self.condition(parts),
             ("@not_strictly_false", [inner]) => {
                 self.of(inner);
-                Type::bool(None)
+                Type::bool()
             }
             ("_?_:_", [condition, then, other]) => self.choice(condition, then, other),
-            ("_==_", [left, right]) => self.equality(left, right, true),
-            ("_!=_", [left, right]) => self.equality(left, right, false),
+            ("_==_" | "_!=_", [left, right]) => self.equality(left, right),
             ("@in", [entry, list]) => self.membership(expression, call, entry, list),
             ("_<_" | "_<=_" | "_>_" | "_>=_", [left, right]) => {
                 self.comparison(expression, call, left, right)
@@ -227,7 +221,7 @@ fn value_of(inferred: Type) -> Type {
 
 fn of_literal(literal: &LiteralValue) -> Type {
     match literal {
-        LiteralValue::Boolean(value) => Type::bool(Some(*value.inner())),
+        LiteralValue::Boolean(_) => Type::bool(),
         LiteralValue::Double(_) => Type::double(),
         LiteralValue::Int(value) => Type::of(Kind::Int(*value.inner(), *value.inner())),
         LiteralValue::Null => Type::null(),

@@ -27,8 +27,7 @@ pub(crate) enum Type {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Kind {
     Null,
-    /// `Some` if the value is known.
-    Bool(Option<bool>),
+    Bool,
     /// A whole number from the first to the second.
     Int(i64, i64),
     Double,
@@ -64,8 +63,8 @@ impl Type {
         Self::of(Kind::Null)
     }
 
-    pub(crate) fn bool(value: Option<bool>) -> Self {
-        Self::of(Kind::Bool(value))
+    pub(crate) fn bool() -> Self {
+        Self::of(Kind::Bool)
     }
 
     pub(crate) fn int() -> Self {
@@ -124,7 +123,7 @@ impl Type {
             Shape::List { items, .. } => Self::list(Self::of_shape(items)),
             Shape::Text(format) => Self::formatted(*format),
             Shape::Integer(..) => Self::int(),
-            Shape::Boolean => Self::bool(None),
+            Shape::Boolean => Self::bool(),
             Shape::Quantity => Self::int().or(Self::double()).or(Self::string()),
             Shape::PortNumberOrName => Self::int().or(Self::string()),
             Shape::Opaque => Self::Dyn,
@@ -135,7 +134,7 @@ impl Type {
     pub(crate) fn of_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::null(),
-            Value::Bool(value) => Self::bool(Some(*value)),
+            Value::Bool(_) => Self::bool(),
             Value::Number(number) => match number.as_i64() {
                 Some(whole) => Self::of(Kind::Int(whole, whole)),
                 None => Self::double(),
@@ -177,7 +176,6 @@ impl Type {
     pub(crate) fn widened(self) -> Self {
         let Self::OneOf(kinds) = self else { return Self::Dyn };
         let widened = |kind| match kind {
-            Kind::Bool(_) => Kind::Bool(None),
             Kind::Int(..) => Kind::Int(i64::MIN, i64::MAX),
             Kind::String(_) => Kind::String(Texts::Any),
             Kind::List(items) => Kind::List(Box::new(items.widened())),
@@ -201,21 +199,13 @@ impl Type {
     pub(crate) fn may_be(&self, fits: impl Fn(&Kind) -> bool) -> bool {
         self.kinds().is_none_or(|kinds| kinds.is_empty() || kinds.iter().any(fits))
     }
-
-    /// Returns whether the value is a boolean in every case, and which one if that is known.
-    pub(crate) fn truth(&self) -> Option<bool> {
-        match self.kinds()? {
-            [Kind::Bool(value)] => *value,
-            _ => None,
-        }
-    }
 }
 
 impl Kind {
     fn rank(&self) -> u8 {
         match self {
             Self::Null => 0,
-            Self::Bool(_) => 1,
+            Self::Bool => 1,
             Self::Int(..) => 2,
             Self::Double => 3,
             Self::String(_) => 4,
@@ -229,7 +219,6 @@ impl Kind {
     /// The values of either kind, of one rank; `None` if nothing is known of them.
     fn or(self, other: Self) -> Option<Self> {
         Some(match (self, other) {
-            (Self::Bool(one), Self::Bool(other)) => Self::Bool(one.filter(|one| Some(*one) == other)),
             (Self::Int(low, high), Self::Int(other_low, other_high)) => {
                 Self::Int(low.min(other_low), high.max(other_high))
             }
@@ -243,7 +232,7 @@ impl Kind {
                 Self::Map(Box::new(all))
             }
             (Self::Object(one), Self::Object(other)) if std::ptr::eq(one, other) => Self::Object(one),
-            (same @ (Self::Null | Self::Double), _) => same,
+            (same @ (Self::Null | Self::Bool | Self::Double), _) => same,
             _ => return None,
         })
     }
@@ -286,7 +275,7 @@ impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Null => f.write_str("`null`"),
-            Self::Bool(_) => f.write_str("a boolean"),
+            Self::Bool => f.write_str("a boolean"),
             Self::Int(..) => f.write_str("an integer"),
             Self::Double => f.write_str("a number"),
             Self::String(_) => f.write_str("a string"),
@@ -313,7 +302,6 @@ mod tests {
     fn the_union_of_types_keeps_what_is_known_of_both() {
         let of = |value| Type::of_value(&value);
         assert_eq!(of(json!(3)).or(of(json!(8))), Type::of(Kind::Int(3, 8)));
-        assert_eq!(of(json!(true)).or(of(json!(false))), Type::bool(None));
         assert_eq!(of(json!("a")).or(of(json!(null))).to_string(), "`null` or a string");
         assert_eq!(of(json!([])).or(of(json!([1, 2]))), Type::list(Type::of(Kind::Int(1, 2))));
         assert_eq!(of(json!("a")).or(Type::Dyn), Type::Dyn);
@@ -321,7 +309,7 @@ mod tests {
         let Some([Kind::Record(members)]) = record.kinds() else { panic!("{record:?}") };
         let always: Vec<_> = members.iter().map(|member| (member.key.as_str(), member.always)).collect();
         assert_eq!(always, [("a", true), ("b", false)]);
-        let mixed = record.or(Type::map(Type::bool(None)));
-        assert_eq!(mixed, Type::map(Type::bool(None).or(Type::of(Kind::Int(1, 2))).or(Type::text("x"))));
+        let mixed = record.or(Type::map(Type::bool()));
+        assert_eq!(mixed, Type::map(Type::bool().or(Type::of(Kind::Int(1, 2))).or(Type::text("x"))));
     }
 }

@@ -360,5 +360,5 @@ fn rule(node: &Node, names: &Names) -> Checked<Rule> {
 }
 
 /// The values of `onConflict`.
-pub(crate) const ON_CONFLICT: [(&str, OnConflict); 3] =
+const ON_CONFLICT: [(&str, OnConflict); 3] =
     [("keep", OnConflict::Keep), ("replace", OnConflict::Replace), ("refuse", OnConflict::Refuse)];

@@ -24,10 +24,10 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
     new("pod", Phase::Pod, |_| Type::object(schema::pod())),
     // Not `namespace`, which is a reserved word of CEL.
     new("podNamespace", Phase::Pod, |_| Type::formatted(Format::DnsLabel)),
-    new("hostNetwork", Phase::Pod, |_| Type::bool(None)),
+    new("hostNetwork", Phase::Pod, |_| Type::bool()),
     new("totalGpus", Phase::Pod, |_| Type::count()),
     new("claimNames", Phase::Pod, |_| Type::list(Type::string())),
-    new("ownFabric", Phase::Pod, |_| Type::bool(None)),
+    new("ownFabric", Phase::Pod, |_| Type::bool()),
     new("gpus", Phase::Container, |_| Type::count()),
     new("gpuCounts", Phase::Container, gpu_counts),
     new("container", Phase::Container, |_| Type::object(schema::container())),

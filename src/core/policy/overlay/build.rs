@@ -99,7 +99,7 @@ fn evaluate(
         return accept(&value, shape).map_err(|message| text.failed(message));
     }
     let Some(source) = Source::of_value(&value) else { return Ok(None) };
-    let template = values::value(&source, shape).map_err(|error| text.invalid(&value, error))?;
+    let template = values::value(&source, shape).map_err(|error| text.invalid(error))?;
     template.build(bindings)
 }
 

@@ -10,4 +10,3 @@ pub(super) mod strings;
 
 pub(crate) use entries::EntriesEdit;
 pub(crate) use networks::NetworksEdit;
-pub(crate) use replace::can_replace;

@@ -99,7 +99,7 @@ impl Fold<'_, '_, '_> {
                 }
                 let value = expression.evaluate(self.fixed)?;
                 let compiled = compile_computed(&value, field, object);
-                return compiled.map_err(|error| expression.invalid(&value, error));
+                return compiled.map_err(|error| expression.invalid(error));
             }
         }))
     }

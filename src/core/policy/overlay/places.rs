@@ -42,7 +42,7 @@ impl Write<'_> {
     /// Calls `visit` with every interpolation.
     pub(crate) fn places(&self, visit: Visit<'_>) {
         match self.key {
-            Key::Of(key, _) => visit(key, Wanted::Text),
+            Key::Of(key) => visit(key, Wanted::Text),
             Key::Named(name) => name.places(visit),
             Key::Whole | Key::Fields(_) => {}
         }

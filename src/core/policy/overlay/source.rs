@@ -87,31 +87,22 @@ impl Source {
         }
     }
 
-    /// The value of an expression as an overlay; `None` for `null`, which leaves out what it is the value of. The columns
-    /// of the spans number the parts of the value; see [`InvalidPart`](crate::core::policy::interpolation::InvalidPart).
+    /// The value of an expression as an overlay; `None` for `null`, which leaves out what it is the value of.
     pub(super) fn of_value(value: &Value) -> Option<Self> {
-        Self::part(value, &mut 0)
-    }
-
-    fn part(value: &Value, parts: &mut usize) -> Option<Self> {
-        *parts += 1;
-        let span = Span { line: 0, column: *parts, length: 0 };
         let content = match value {
             Value::Null => return None,
             Value::Bool(_) | Value::Number(_) => SourceContent::Scalar(value.clone()),
             Value::String(text) => SourceContent::Text(Interpolation::Literal(text.clone())),
-            Value::Array(items) => {
-                SourceContent::List(items.iter().filter_map(|item| Self::part(item, parts)).collect())
-            }
+            Value::Array(items) => SourceContent::List(items.iter().filter_map(Self::of_value).collect()),
             Value::Object(map) => {
                 let entry = |(key, value): (&String, &Value)| {
-                    let value = Self::part(value, parts)?;
-                    Some(SourceEntry { key: Interpolation::Literal(key.clone()), span: value.span, value })
+                    let (key, value) = (Interpolation::Literal(key.clone()), Self::of_value(value)?);
+                    Some(SourceEntry { key, span: value.span, value })
                 };
                 SourceContent::Map(map.iter().filter_map(entry).collect())
             }
         };
-        Some(Self { span, content })
+        Some(Self { span: Span::default(), content })
     }
 
     /// Fails if an expression reads a name that is not known in the phase.

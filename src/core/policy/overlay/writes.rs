@@ -3,7 +3,7 @@
 use std::slice;
 
 use crate::core::policy::interpolation::Interpolation;
-use crate::core::schema::{Field, Format, Object};
+use crate::core::schema::{Field, Object};
 
 use super::{
     Amount, Element, EntriesEdit, EnvEntry, Instruction, ListEdit, NetworksEdit, PodOverlay, StringValue,
@@ -25,7 +25,7 @@ pub(crate) enum Key<'i> {
     /// The whole field changes.
     Whole,
     /// The entry of a map.
-    Of(&'i Interpolation, Format),
+    Of(&'i Interpolation),
     /// The entry of a list that has this name.
     Named(&'i Template),
     /// The entry of a list that has the values of these fields; without fields, that is the value itself.
@@ -108,14 +108,14 @@ impl<'i> Walk<'i> {
             }
             Instruction::Value { field, template } => self.add(field, Key::Whole, Written::Value(template)),
             Instruction::Replace { field, list } => self.add(field, Key::Whole, Written::Replacement(list)),
-            Instruction::Entries { field, keys, entries } => {
+            Instruction::Entries { field, entries, .. } => {
                 for (key, template) in entries {
-                    self.add(field, Key::Of(key, *keys), Written::Value(template));
+                    self.add(field, Key::Of(key), Written::Value(template));
                 }
             }
-            Instruction::Annotations { field, keys, entries } => {
+            Instruction::Annotations { field, entries, .. } => {
                 for (key, value) in entries {
-                    self.add(field, Key::Of(key, *keys), Written::string(value));
+                    self.add(field, Key::Of(key), Written::string(value));
                 }
             }
             Instruction::Keyed { field, keys, entries } => self.entries(field, keys, entries),
@@ -134,7 +134,7 @@ impl<'i> Walk<'i> {
             }
             Instruction::Amounts(amounts) => {
                 for amount in amounts {
-                    let key = Key::Of(&amount.resource, Format::ResourceName);
+                    let key = Key::Of(&amount.resource);
                     self.writes.push(Write { path: self.path.clone(), key, value: Written::Amount(amount) });
                 }
             }
@@ -178,7 +178,7 @@ impl<'i> Write<'i> {
     /// The name of the entry that changes; `None` if it is computed.
     pub(crate) fn name(&self) -> Option<&'i str> {
         match (self.key, self.value) {
-            (Key::Of(Interpolation::Literal(key), _), _) => Some(key),
+            (Key::Of(Interpolation::Literal(key)), _) => Some(key),
             (Key::Named(name), _) => name.as_text(),
             (Key::Fields([key, ..]), Written::Entry(entry)) => entry.0.literal(key),
             _ => None,

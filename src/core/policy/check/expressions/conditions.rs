@@ -71,17 +71,6 @@ pub(in crate::core::policy::check) fn findings(
             found.push(finding(expression.source(), condition.span(), value, &seen));
         }
     });
-    definition.texts(&mut |text| {
-        for expression in text.expressions().filter(|expression| !is_known(expression)) {
-            for (condition, span) in expression.choices() {
-                let source = condition.source().to_owned();
-                let condition = Interpolation::Expression(condition.into());
-                if let Some((value, seen)) = constant(samples, &condition, &[]) {
-                    found.push(finding(&source, span, value, &seen));
-                }
-            }
-        }
-    });
     found
 }
 

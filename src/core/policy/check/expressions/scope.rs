@@ -84,7 +84,7 @@ fn of_parameter(parameter: &Parameter) -> Type {
             Some(values) => Type::of(Kind::String(Texts::These(values.iter().cloned().collect()))),
             None => Type::string(),
         },
-        ParameterType::Boolean => Type::bool(None),
+        ParameterType::Boolean => Type::bool(),
         ParameterType::Quantity => Type::string(),
         ParameterType::StringList => Type::list(Type::string()),
         // The operator writes the expression.

@@ -207,10 +207,10 @@ fn values<'d>(placed: &Placed<'d>) -> Vec<Written<'d>> {
     };
     let path = placed.path();
     match (placed.write.key, placed.write.value) {
-        (Key::Whole | Key::Of(Interpolation::Literal(_), _), overlay::Written::Value(value)) => {
+        (Key::Whole | Key::Of(Interpolation::Literal(_)), overlay::Written::Value(value)) => {
             vec![own(path, None, value)]
         }
-        (Key::Of(Interpolation::Literal(name), _), overlay::Written::Amount(amount)) => {
+        (Key::Of(Interpolation::Literal(name)), overlay::Written::Amount(amount)) => {
             let lists = [("limits", &amount.limit), ("requests", &amount.request)].into_iter();
             let written = lists.filter_map(|(list, value)| Some((list, value.as_ref()?)));
             let resources = &path[..path.len() - 2];

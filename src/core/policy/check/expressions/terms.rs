@@ -84,6 +84,9 @@ impl<'s, 'd> Terms<'s, 'd> {
 
     fn add(&mut self, used: Use) {
         let Use { root, path, how, values } = used;
+        if how == How::Counted {
+            return;
+        }
         if let Some(at) = self.samples.variables.get(root.as_str()) {
             return self.read_variable(*at, &path, how, values);
         }
@@ -195,11 +198,15 @@ impl<'s, 'd> Terms<'s, 'd> {
     /// Values of a type with one kind.
     fn of_type(&mut self, known: &Type, term: &Term) -> Vec<Value> {
         match known.kinds() {
-            Some([Kind::Bool(_)]) => vec![true.into(), false.into()],
+            Some([Kind::Bool]) => vec![true.into(), false.into()],
             Some([Kind::Int(..)]) => counts(term),
             Some([Kind::String(Texts::LowerCase)]) => {
                 let lower = |value: Value| value.as_str().map(str::to_lowercase).map(Value::from);
                 texts(term).into_iter().filter_map(lower).collect()
+            }
+            Some([Kind::String(Texts::Of(format))]) => {
+                let fits = |value: &Value| value.as_str().is_some_and(|text| format.check(text).is_ok());
+                texts(term).into_iter().filter(fits).collect()
             }
             Some([Kind::String(_)]) => texts(term),
             Some([Kind::List(_)]) => self.lists(term),

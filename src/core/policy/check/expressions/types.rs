@@ -37,7 +37,7 @@ impl Checker<'_> {
     fn condition(&mut self, text: &Interpolation) {
         let Interpolation::Expression(expression) = text else { return };
         let Some(inferred) = self.text(text) else { return };
-        if !inferred.may_be(|kind| matches!(kind, Kind::Bool(_))) {
+        if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
             let message = format!("the expression is {inferred} where a condition needs `true` or `false`");
             self.unfit(expression, message, "compare it, as in `totalGpus > 0`");
         }
@@ -122,7 +122,7 @@ fn remedy(wanted: &Wanted, inferred: &Type) -> &'static str {
 /// Returns whether a value of this kind may be right in a place. `null` leaves it out.
 fn fits(kind: &Kind, wanted: &Wanted) -> bool {
     let is_text = |inferred: &Type| inferred.may_be(|kind| matches!(kind, Kind::String(_) | Kind::Null));
-    let is_scalar = matches!(kind, Kind::Bool(_) | Kind::Int(..) | Kind::Double | Kind::String(_));
+    let is_scalar = matches!(kind, Kind::Bool | Kind::Int(..) | Kind::Double | Kind::String(_));
     let is_map = matches!(kind, Kind::Map(_) | Kind::Record(_) | Kind::Object(_));
     match (wanted, kind) {
         (_, Kind::Null) => true,
@@ -146,7 +146,7 @@ fn fits(kind: &Kind, wanted: &Wanted) -> bool {
         (Wanted::Field(Shape::Integer(..) | Shape::PortNumberOrName), _) => {
             matches!(kind, Kind::Int(..) | Kind::String(_))
         }
-        (Wanted::Field(Shape::Boolean), _) => matches!(kind, Kind::Bool(_)),
+        (Wanted::Field(Shape::Boolean), _) => matches!(kind, Kind::Bool),
         (Wanted::Field(Shape::Quantity), _) => matches!(kind, Kind::Int(..) | Kind::Double | Kind::String(_)),
         (Wanted::Field(_), _) => true,
     }

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use crate::core::policy::definition::Definition;
-use crate::core::policy::expression::Part;
+use crate::core::policy::expression::{Expression, Step, Use};
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::current;
 use crate::core::policy::overlay::Written;
@@ -33,7 +35,7 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
     let mut seen = Seen::default();
     definition.texts(&mut |text| {
         for expression in text.expressions() {
-            expression.lookups(&mut |part, span| seen.add(&part, span));
+            seen.add(expression);
         }
     });
     let mut found = Vec::new();
@@ -58,16 +60,22 @@ fn warning(code: &'static str, span: Span, message: String, known: &str) -> Diag
 }
 
 impl Seen {
-    fn add(&mut self, part: &Part<'_>, span: Span) {
-        let Part::Lookup { operand, key } = part else { return };
-        let steps: Vec<&str> = operand.iter().map(String::as_str).collect();
-        let seen = match steps.as_slice() {
-            ["node"] => &mut self.labels,
-            ["podRequests"] | [.., "resources", "limits" | "requests"] => &mut self.resources,
-            _ => return,
-        };
-        let key = if steps == ["node"] { current(key) } else { key };
-        seen.entry(key.to_owned()).or_default().push(span);
+    fn add(&mut self, expression: &Expression) {
+        for Use { root, path, values, .. } in expression.uses(&[], &|_| Vec::new()).list {
+            let fields = path
+                .iter()
+                .filter_map(|step| if let Step::Field(name) = step { Some(&**name) } else { None });
+            let asked = values.iter().filter_map(Value::as_str);
+            let steps: Vec<&str> = [&*root].into_iter().chain(fields).chain(asked).collect();
+            let (seen, key) = match steps.as_slice() {
+                ["node", label, ..] => (&mut self.labels, current(label)),
+                ["podRequests", name, ..] | [.., "resources", "limits" | "requests", name] => {
+                    (&mut self.resources, *name)
+                }
+                _ => continue,
+            };
+            seen.entry(key.to_owned()).or_default().push(expression.span_of_name(key));
+        }
     }
 }
 

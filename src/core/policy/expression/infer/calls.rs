@@ -22,9 +22,6 @@ impl Walker<'_> {
             return known;
         }
         let result = self.checked_call(expression, call, target.as_ref(), &args);
-        if let Some(known) = target.as_ref().and_then(|target| self.part_of_text(call, target)) {
-            return known;
-        }
         let on = target.as_ref().or(args.first());
         match (call.func_name.as_str(), on) {
             ("size" | "devices", _) => Type::count(),
@@ -74,10 +71,10 @@ impl Walker<'_> {
             return Some(Type::Dyn);
         }
         if target.kinds().is_none() {
-            return Some(if name == "hasValue" { Type::bool(None) } else { Type::Dyn });
+            return Some(if name == "hasValue" { Type::bool() } else { Type::Dyn });
         }
         Some(match (name, args) {
-            ("hasValue", _) => Type::bool(None),
+            ("hasValue", _) => Type::bool(),
             ("or", [other]) => target.clone().or(other.clone()),
             ("orValue", [other]) => value_of(target.clone()).or(other.clone()),
             _ => value_of(target.clone()),

@@ -22,7 +22,7 @@ impl Walker<'_> {
         let operand = self.of(&select.operand);
         let key = Type::text(&select.field);
         let value = self.lookup(expression, &select.operand, &operand, &key, select.test);
-        if select.test { Type::bool(None) } else { value }
+        if select.test { Type::bool() } else { value }
     }
 
     /// `operand[key]`, and with `optional`, `operand[?key]` and `operand.?key`.
@@ -136,7 +136,7 @@ fn look_up(kind: &Kind, key: &Type) -> Found {
         (Kind::Record(members), Some(texts)) => of_record(members, texts),
         (Kind::Record(members), None) => Found::Value(all(members)),
         (Kind::Object(_) | Kind::Optional(_), _) => Found::Value(Type::Dyn),
-        (Kind::Null | Kind::Bool(_) | Kind::Int(..) | Kind::Double | Kind::String(_), _) => Found::NoKeys,
+        (Kind::Null | Kind::Bool | Kind::Int(..) | Kind::Double | Kind::String(_), _) => Found::NoKeys,
     }
 }
 

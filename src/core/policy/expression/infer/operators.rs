@@ -2,61 +2,39 @@
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr};
 
-use crate::core::policy::source::{ALWAYS_FALSE, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest};
-use crate::core::schema::Format;
+use crate::core::policy::source::{
+    ALWAYS_FALSE, QUANTITY_AS_TEXT, UNKNOWN_ENUM_VALUE, UNLIKE_TYPES, closest,
+};
 
-use super::super::types::{Kind, Texts, Type, is_lower_case};
+use super::super::types::{Kind, Texts, Type};
 use super::Walker;
 use super::fields::literal_text;
 
 impl Walker<'_> {
-    pub(super) fn both(&mut self, left: &IdedExpr, right: &IdedExpr) -> Type {
-        let (left, right) = (self.truth_of(left), self.truth_of(right));
-        Type::bool(match (left, right) {
-            (Some(false), _) | (_, Some(false)) => Some(false),
-            (Some(true), Some(true)) => Some(true),
-            _ => None,
-        })
-    }
-
-    pub(super) fn either(&mut self, left: &IdedExpr, right: &IdedExpr) -> Type {
-        let (left, right) = (self.truth_of(left), self.truth_of(right));
-        Type::bool(match (left, right) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            _ => None,
-        })
-    }
-
-    pub(super) fn not(&mut self, inner: &IdedExpr) -> Type {
-        Type::bool(self.truth_of(inner).map(|value| !value))
+    /// `&&`, `||` and `!`.
+    pub(super) fn condition(&mut self, parts: &[IdedExpr]) -> Type {
+        parts.iter().for_each(|part| self.boolean(part));
+        Type::bool()
     }
 
     pub(super) fn choice(&mut self, condition: &IdedExpr, then: &IdedExpr, other: &IdedExpr) -> Type {
-        let truth = self.truth_of(condition);
-        let (then, other) = (self.of(then), self.of(other));
-        match truth {
-            Some(true) => then,
-            Some(false) => other,
-            None => then.or(other),
-        }
+        self.boolean(condition);
+        self.of(then).or(self.of(other))
     }
 
-    /// The value of a part that has to be a boolean, if it is known.
-    fn truth_of(&mut self, expression: &IdedExpr) -> Option<bool> {
+    fn boolean(&mut self, expression: &IdedExpr) {
         let inferred = self.of(expression);
-        if !inferred.may_be(|kind| matches!(kind, Kind::Bool(_))) {
+        if !inferred.may_be(|kind| matches!(kind, Kind::Bool)) {
             let message = format!("{} is {inferred} where a boolean is needed", self.quoted(expression));
             self.error(expression, message, Some("compare it, as in `totalGpus > 0`".to_owned()));
         }
-        inferred.truth()
     }
 
-    /// `==`, and `!=` if `equal` is false.
-    pub(super) fn equality(&mut self, left: &IdedExpr, right: &IdedExpr, equal: bool) -> Type {
+    /// `==` and `!=`.
+    pub(super) fn equality(&mut self, left: &IdedExpr, right: &IdedExpr) -> Type {
         let (one, other) = (self.of(left), self.of(right));
-        let same = self.compare(left, right, &one, &other);
-        Type::bool(same.map(|same| same == equal))
+        self.compare(left, right, &one, &other);
+        Type::bool()
     }
 
     /// `entry in list`
@@ -71,23 +49,21 @@ impl Walker<'_> {
         if let Expr::List(written) = &list.expr
             && written.optional_indices.is_empty()
         {
-            let mut never = true;
             for element in &written.elements {
                 let other = self.of(element);
-                never &= self.compare(entry, element, &one, &other) == Some(false);
+                self.compare(entry, element, &one, &other);
             }
-            return Type::bool(never.then_some(false));
+        } else {
+            let other = self.of(list);
+            self.checked_call(expression, call, None, &[one, other]);
         }
-        let other = self.of(list);
-        self.checked_call(expression, call, None, &[one.clone(), other.clone()]);
-        let Some([Kind::List(items)]) = other.kinds() else { return Type::bool(None) };
-        Type::bool(if meet(&one, items) { None } else { Some(false) })
+        Type::bool()
     }
 
-    /// Returns whether two values are equal, if that is the same for all. Reports what is most likely a mistake.
-    fn compare(&mut self, left: &IdedExpr, right: &IdedExpr, one: &Type, other: &Type) -> Option<bool> {
+    /// Reports two values that are never equal, which is most likely a mistake.
+    fn compare(&mut self, left: &IdedExpr, right: &IdedExpr, one: &Type, other: &Type) {
         if meet(one, other) {
-            return known_equal(one, other).then_some(true);
+            return;
         }
         if let Some(text) = literal_text(right) {
             self.unequal(right, text, left, one);
@@ -101,7 +77,6 @@ impl Walker<'_> {
             );
             self.warn(right, UNLIKE_TYPES, message, None);
         }
-        Some(false)
     }
 
     /// Reports a text that a value never equals.
@@ -115,8 +90,8 @@ impl Walker<'_> {
         match texts {
             None => {
                 let hint = match kinds {
-                    [Kind::Bool(_)] if text == "true" => Some(format!("write {name} alone")),
-                    [Kind::Bool(_)] if text == "false" => Some(format!("write `!` and {name}")),
+                    [Kind::Bool] if text == "true" => Some(format!("write {name} alone")),
+                    [Kind::Bool] if text == "false" => Some(format!("write `!` and {name}")),
                     [Kind::Int(..)] if text.parse::<i64>().is_ok() => {
                         Some(format!("write `{text}` without quotes"))
                     }
@@ -159,7 +134,7 @@ impl Walker<'_> {
         }
     }
 
-    /// The type of a comparison of two numbers, of which the bounds may be known.
+    /// `<` and its like.
     pub(super) fn comparison(
         &mut self,
         expression: &IdedExpr,
@@ -169,99 +144,28 @@ impl Walker<'_> {
     ) -> Type {
         let (one, other) = (self.of(left), self.of(right));
         self.checked_call(expression, call, None, &[one.clone(), other.clone()]);
-        let (Some([Kind::Int(low, high)]), Some([Kind::Int(other_low, other_high)])) =
-            (one.kinds(), other.kinds())
-        else {
-            return Type::bool(None);
+        let is_text = |inferred: &Type| {
+            matches!(inferred.kinds(), Some([Kind::String(_)] | [Kind::Null, Kind::String(_)]))
         };
-        let less = |always: bool, never: bool| if always { Some(true) } else { never.then_some(false) };
-        Type::bool(match call.func_name.as_str() {
-            "_<_" => less(high < other_low, low >= other_high),
-            "_<=_" => less(high <= other_low, low > other_high),
-            "_>_" => less(low > other_high, high <= other_low),
-            _ => less(low >= other_high, high < other_low),
-        })
-    }
-
-    /// `startsWith` and its like, of a text of which something is known.
-    pub(super) fn part_of_text(&mut self, call: &CallExpr, target: &Type) -> Option<Type> {
-        let name = call.func_name.as_str();
-        let holds: fn(&str, &str) -> bool = match name {
-            "startsWith" => |text, part| text.starts_with(part),
-            "endsWith" => |text, part| text.ends_with(part),
-            "contains" => |text, part| text.contains(part),
-            _ => return None,
-        };
-        let [argument] = call.args.as_slice() else { return None };
-        let part = literal_text(argument)?;
-        let Some([Kind::String(texts)]) = target.kinds() else { return None };
-        let known = match texts {
-            Texts::Any => None,
-            Texts::LowerCase => (!is_lower_case(part)).then_some(false),
-            Texts::Of(format) => (!may_be_part_of(*format, part)).then_some(false),
-            Texts::These(texts) => {
-                let mut results = texts.iter().map(|text| holds(text, part));
-                let first = results.next()?;
-                results.all(|other| other == first).then_some(first)
-            }
-        };
-        if known == Some(false) && *texts == Texts::LowerCase {
-            let receiver = call.target.as_deref().map(|target| self.quoted(target)).unwrap_or_default();
-            let message = format!(
-                "{receiver} is in lower case, as values of labels of nodes are, so that `{name}('{part}')` is never true"
-            );
-            self.warn(argument, ALWAYS_FALSE, message, Some(format!("write `'{}'`", part.to_lowercase())));
+        if is_text(&one) && is_text(&other) {
+            let (left, right) = (self.quoted(left), self.quoted(right));
+            let message =
+                format!("{left} and {right} are compared as texts, so that `9Gi` is more than `64Gi`");
+            let hint = "compare with `==` or `in`, or use a parameter of the type `integer` or `number`";
+            self.warn(expression, QUANTITY_AS_TEXT, message, Some(hint.to_owned()));
         }
-        if let (Some(false), Texts::Of(_)) = (known, texts) {
-            let receiver = call.target.as_deref().map(|target| self.quoted(target)).unwrap_or_default();
-            let message = format!("`{name}('{part}')` is never true: {receiver} has no such characters");
-            self.warn(
-                argument,
-                ALWAYS_FALSE,
-                message,
-                Some("compare with a part of a value that occurs".to_owned()),
-            );
-        }
-        Some(Type::bool(known))
+        Type::bool()
     }
-}
-
-/// Returns whether a text of a form may have a part.
-fn may_be_part_of(format: Format, part: &str) -> bool {
-    let is_label = format == Format::LabelValue;
-    let may_be_in = |c: char| match c {
-        'a'..='z' | '0'..='9' | '-' => true,
-        '.' => format != Format::DnsLabel,
-        'A'..='Z' | '_' => is_label,
-        _ => false,
-    };
-    part.chars().all(may_be_in)
 }
 
 fn is_null(inferred: &Type) -> bool {
     matches!(inferred.kinds(), Some([Kind::Null]))
 }
 
-/// Returns whether both are the same known value.
-fn known_equal(one: &Type, other: &Type) -> bool {
-    match (one.kinds(), other.kinds()) {
-        (Some([Kind::Null]), Some([Kind::Null])) => true,
-        (Some([Kind::Bool(Some(one))]), Some([Kind::Bool(Some(other))])) => one == other,
-        (Some([Kind::Int(low, high)]), Some([Kind::Int(other_low, other_high)])) => {
-            low == high && other_low == other_high && low == other_low
-        }
-        (Some([Kind::String(one)]), Some([Kind::String(other)])) => {
-            one.one().is_some() && one.one() == other.one()
-        }
-        _ => false,
-    }
-}
-
 /// Returns whether a value may be of both types.
 fn meet(one: &Type, other: &Type) -> bool {
     let (Some(one), Some(other)) = (one.kinds(), other.kinds()) else { return true };
     let may_equal = |one: &Kind, other: &Kind| match (one, other) {
-        (Kind::Bool(Some(one)), Kind::Bool(Some(other))) => one == other,
         (Kind::Int(low, high), Kind::Int(other_low, other_high)) => low <= other_high && other_low <= high,
         (Kind::String(one), Kind::String(other)) => one.meet(other),
         (one, other) => class(one) == class(other),
@@ -281,7 +185,7 @@ fn unlike(one: &Type, other: &Type) -> bool {
 fn class(kind: &Kind) -> u8 {
     match kind {
         Kind::Null => 0,
-        Kind::Bool(_) => 1,
+        Kind::Bool => 1,
         Kind::Int(..) | Kind::Double => 2,
         Kind::String(_) => 3,
         Kind::List(_) => 4,

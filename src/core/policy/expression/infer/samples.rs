@@ -88,7 +88,7 @@ fn plain_samples(inferred: &Type) -> Option<Vec<Value>> {
     for kind in inferred.kinds()? {
         match kind {
             Kind::Null => values.push(Value::Null),
-            Kind::Bool(_) => values.push(json!(true)),
+            Kind::Bool => values.push(json!(true)),
             Kind::Int(..) => values.push(json!(1)),
             Kind::Double => values.push(json!(1.5)),
             Kind::String(texts) => values.push(json!(texts.one().unwrap_or("1"))),
