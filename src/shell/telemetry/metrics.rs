@@ -29,6 +29,9 @@ const BUCKETS: &[f64] = &[
 /// A label value that the program or a policy defines.
 type Label = Cow<'static, str>;
 
+/// Labels whose values the program defines, by name.
+type Labels<const N: usize> = [(&'static str, &'static str); N];
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct ReviewLabels {
     policy: Label,
@@ -40,37 +43,6 @@ struct ReviewLabels {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CodeLabel {
     code: Label,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReasonLabel {
-    reason: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ReloadLabels {
-    what: &'static str,
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct WhatLabel {
-    what: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ObjectLabel {
-    object: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct StateLabel {
-    state: &'static str,
 }
 
 /// The states of the watch of the nodes.
@@ -165,21 +137,21 @@ pub struct Metrics {
     in_flight: Gauge,
     operations: Counter,
     warnings: Family<CodeLabel, Counter>,
-    rejected: Family<ReasonLabel, Counter>,
-    shed: Family<ReasonLabel, Counter>,
+    rejected: Family<Labels<1>, Counter>,
+    shed: Family<Labels<1>, Counter>,
     handshakes: Counter,
-    handshake_failures: Family<ReasonLabel, Counter>,
+    handshake_failures: Family<Labels<1>, Counter>,
     connections: Gauge,
-    closed: Family<ReasonLabel, Counter>,
+    closed: Family<Labels<1>, Counter>,
     certificate_expiry: Gauge<f64, AtomicU64>,
-    reloads: Family<ReloadLabels, Counter>,
-    last_reload: Family<WhatLabel, Gauge>,
+    reloads: Family<Labels<2>, Counter>,
+    last_reload: Family<Labels<1>, Gauge>,
     policies: Family<PolicyLabels, Gauge>,
-    registration_changes: Family<ObjectLabel, Counter>,
+    registration_changes: Family<Labels<1>, Counter>,
     registration_failures: Counter,
-    events: Family<ResultLabel, Counter>,
+    events: Family<Labels<1>, Counter>,
     nodes: Gauge,
-    node_watch: Family<StateLabel, Gauge>,
+    node_watch: Family<Labels<1>, Gauge>,
 }
 
 impl Metrics {
@@ -273,28 +245,28 @@ impl Metrics {
             drop(self.warnings.get_or_create(&CodeLabel { code: Label::Borrowed(code) }));
         }
         for reason in REJECTED {
-            drop(self.rejected.get_or_create(&ReasonLabel { reason }));
+            drop(self.rejected.get_or_create(&[("reason", reason)]));
         }
         for shed in Shed::ALL {
-            drop(self.shed.get_or_create(&ReasonLabel { reason: shed.name() }));
+            drop(self.shed.get_or_create(&[("reason", shed.name())]));
         }
         for reason in HANDSHAKE_FAILURES {
-            drop(self.handshake_failures.get_or_create(&ReasonLabel { reason }));
+            drop(self.handshake_failures.get_or_create(&[("reason", reason)]));
         }
         for reason in CONNECTIONS_CLOSED {
-            drop(self.closed.get_or_create(&ReasonLabel { reason }));
+            drop(self.closed.get_or_create(&[("reason", reason)]));
         }
         for what in Reloaded::ALL.map(Reloaded::name) {
             for result in ["success", "failure"] {
-                drop(self.reloads.get_or_create(&ReloadLabels { what, result }));
+                drop(self.reloads.get_or_create(&[("what", what), ("result", result)]));
             }
-            self.last_reload.get_or_create(&WhatLabel { what }).set(1);
+            self.last_reload.get_or_create(&[("what", what)]).set(1);
         }
         for result in EVENTS {
-            drop(self.events.get_or_create(&ResultLabel { result }));
+            drop(self.events.get_or_create(&[("result", result)]));
         }
         for object in REGISTERED {
-            drop(self.registration_changes.get_or_create(&ObjectLabel { object }));
+            drop(self.registration_changes.get_or_create(&[("object", object)]));
         }
         self.nodes_in_use("off", 0);
     }
@@ -370,12 +342,12 @@ impl Metrics {
 
     /// Counts a rejected request.
     pub(crate) fn rejected(&self, reason: Answered) {
-        self.rejected.get_or_create(&ReasonLabel { reason }).inc();
+        self.rejected.get_or_create(&[("reason", reason)]).inc();
     }
 
     /// Counts a review that was answered without evaluation.
     pub(crate) fn shed(&self, why: Shed) {
-        self.shed.get_or_create(&ReasonLabel { reason: why.name() }).inc();
+        self.shed.get_or_create(&[("reason", why.name())]).inc();
     }
 
     /// Counts a request as in flight until the guard is dropped.
@@ -397,12 +369,12 @@ impl Metrics {
 
     /// Counts a failed TLS handshake.
     pub(crate) fn handshake_failed(&self, reason: &'static str) {
-        self.handshake_failures.get_or_create(&ReasonLabel { reason }).inc();
+        self.handshake_failures.get_or_create(&[("reason", reason)]).inc();
     }
 
     /// Counts a connection that the server closes.
     pub(crate) fn closed(&self, reason: &'static str) {
-        self.closed.get_or_create(&ReasonLabel { reason }).inc();
+        self.closed.get_or_create(&[("reason", reason)]).inc();
     }
 
     /// Records the expiry of the serving certificate, in seconds since the epoch.
@@ -413,18 +385,18 @@ impl Metrics {
     /// Counts a reload.
     pub(crate) fn reloaded(&self, what: Reloaded, success: bool) {
         let (what, result) = (what.name(), if success { "success" } else { "failure" });
-        self.reloads.get_or_create(&ReloadLabels { what, result }).inc();
-        self.last_reload.get_or_create(&WhatLabel { what }).set(i64::from(success));
+        self.reloads.get_or_create(&[("what", what), ("result", result)]).inc();
+        self.last_reload.get_or_create(&[("what", what)]).set(i64::from(success));
     }
 
     /// Counts a change to an object.
     pub(crate) fn registration_changed(&self, object: &'static str) {
-        self.registration_changes.get_or_create(&ObjectLabel { object }).inc();
+        self.registration_changes.get_or_create(&[("object", object)]).inc();
     }
 
     /// Counts an event on the owner of a pod.
     pub(crate) fn event(&self, result: &'static str) {
-        self.events.get_or_create(&ResultLabel { result }).inc();
+        self.events.get_or_create(&[("result", result)]).inc();
     }
 
     /// Counts a failed reconciliation.
@@ -436,7 +408,7 @@ impl Metrics {
     pub(crate) fn nodes_in_use(&self, now: &str, nodes: usize) {
         self.nodes.set(i64::try_from(nodes).unwrap_or(i64::MAX));
         for state in NODE_WATCH {
-            self.node_watch.get_or_create(&StateLabel { state }).set(i64::from(*state == now));
+            self.node_watch.get_or_create(&[("state", state)]).set(i64::from(*state == now));
         }
     }
 
