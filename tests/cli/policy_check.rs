@@ -46,8 +46,7 @@ fn an_error_within_a_block_of_text_is_at_its_own_line_and_column() {
 #[test]
 fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
     let block = ">-\n              ${gpus > 0\n              ? pod.metadata.labels.team : ''}";
-    shown(&with_value(block), "labels.team")
-        .says(&["write `pod.metadata.?labels.?team.orValue(…)`", "(one container with GPUs)"]);
+    shown(&with_value(block), "labels.team").says(&["read it as `.?labels`", "(one container with GPUs)"]);
 }
 
 #[test]

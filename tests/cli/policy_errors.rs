@@ -113,7 +113,8 @@ fn an_expression_without_a_value_on_some_nodes_is_shown_with_these() {
         policy.replacen("spec:\n", &spec, 1)
     };
     let unguarded = "${node.pool}";
-    shown(&with(unguarded), "pool}").says(&["for a pod that selects no nodes", "`node[?'pool'].orValue(…)`"]);
+    shown(&with(unguarded), "pool}")
+        .says(&["for a pod that selects no nodes", "`[?'pool']`, and end with `.orValue(…)`"]);
     let unguarded = "${int(node[?'pool'].orValue('1'))}";
     shown(&with(unguarded), &unguarded[2..]).says(&["for a pod that selects `pool: a`"]);
 }
