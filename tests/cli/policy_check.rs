@@ -119,7 +119,7 @@ fn every_rule_and_variable_without_a_value_is_reported() {
 #[test]
 fn an_expression_over_unlike_types_names_both() {
     shown(&with_value("\"${string(gpus * 1.5)}\""), "gpus * 1.5")
-        .says(&["`gpus` is an integer, and `1.5` is a number", "`devices(gpus, 1.5)`"]);
+        .says(&["`gpus` is an integer, and `1.5` is a number", "`devices(gpus, ratio)`"]);
 }
 
 #[test]

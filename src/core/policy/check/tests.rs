@@ -108,7 +108,10 @@ fn an_expression_under_a_condition_that_no_sample_meets_is_checked() {
         error.diagnostic.message.contains("`profile.pairs` is a string, and `gpus` is an integer"),
         "{error}"
     );
-    assert_eq!(error.diagnostic.hint.as_deref(), Some("write `string(gpus)`"));
+    assert_eq!(
+        error.diagnostic.hint.as_deref(),
+        Some("convert one of them with `int(…)`, `double(…)` or `string(…)`")
+    );
 }
 
 #[test]

@@ -134,15 +134,23 @@ fn overload(function: &str, types: &[String]) -> Failure {
     };
     let named: Vec<String> = types.iter().map(|name| format!("`{name}`")).collect();
     let message = format!("`{operator}` does not take {}", named.join(" and "));
+    let hint = Some(remedy(operator, types).to_owned());
+    Failure { message, hint, name: Some(function.to_owned()) }
+}
+
+/// The remedy for a value that `.?` reads, in place of the value that is in it.
+pub(super) const OPTIONAL: &str = "a value that `.?` or `[?…]` reads needs `.orValue(…)`";
+
+/// The remedy for an operator that does not take values of these types.
+pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
     let has = |name: &str| types.iter().any(|known| known.starts_with(name));
-    let hint = if has("null") {
+    if has("null") {
         "guard a value that is `null`: `x == null ? … : …`"
     } else if has("optional") {
-        "a value that `.?` or `[?…]` reads needs `.orValue(…)`"
+        OPTIONAL
     } else if operator == "*" && has("double") && has("int") {
-        "write `devices(gpus, ratio)` for a count, or convert with `double(…)`"
+        "use `devices(gpus, ratio)`, which rounds up, or convert with `double(…)`"
     } else {
         "convert one of them with `int(…)`, `double(…)` or `string(…)`"
-    };
-    Failure { message, hint: Some(hint.to_owned()), name: Some(function.to_owned()) }
+    }
 }

@@ -202,7 +202,8 @@ impl Type {
 }
 
 impl Kind {
-    fn rank(&self) -> u8 {
+    /// The same number for kinds whose values cannot be told apart by the kind.
+    pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Null => 0,
             Self::Bool => 1,
