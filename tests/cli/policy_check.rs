@@ -46,8 +46,7 @@ fn an_error_within_a_block_of_text_is_at_its_own_line_and_column() {
 #[test]
 fn an_expression_that_fails_for_a_sample_is_at_the_name_that_is_missing() {
     let block = ">-\n              ${gpus > 0\n              ? pod.metadata.labels.team : ''}";
-    shown(&with_value(block), "labels.team")
-        .says(&["write `pod.metadata.?labels.?team.orValue(…)`", "(one container with GPUs)"]);
+    shown(&with_value(block), "labels.team").says(&["read it as `.?labels`", "(one container with GPUs)"]);
 }
 
 #[test]
@@ -120,7 +119,7 @@ fn every_rule_and_variable_without_a_value_is_reported() {
 #[test]
 fn an_expression_over_unlike_types_names_both() {
     shown(&with_value("\"${string(gpus * 1.5)}\""), "gpus * 1.5")
-        .says(&["`gpus` is an integer, and `1.5` is a number", "`devices(gpus, 1.5)`"]);
+        .says(&["`gpus` is an integer, and `1.5` is a number", "`devices(gpus, ratio)`"]);
 }
 
 #[test]

@@ -73,16 +73,6 @@ fn an_unknown_parameter_in_a_block_of_text_is_shown_on_its_own_line() {
 }
 
 #[test]
-fn a_name_that_the_language_no_longer_has_comes_with_the_new_one() {
-    hinted("      minimum: 0", "      byInstanceType: {small: 1}", "byInstanceType").says(&["`byNode:`"]);
-    let wrong = "  nodeLabels: {pool: {stripPrefixes: [team-]}}\n  match:";
-    hinted("  match:", wrong, "nodeLabels").says(&["byNode: {pool: {'*h100'"]);
-    let wrong = "- name: nics\n      when: ${instanceType == 'a'}";
-    hinted("- name: nics", wrong, "instanceType")
-        .says(&["node[?'node.kubernetes.io/instance-type'].orValue('')"]);
-}
-
-#[test]
 fn a_mistake_in_a_table_is_shown_in_its_entry() {
     let table = |text: &str| format!("      minimum: 0\n      byNode: {text}");
     let shown = |text: &str, mark: &str| hinted("      minimum: 0", &table(text), mark);
@@ -113,7 +103,8 @@ fn an_expression_without_a_value_on_some_nodes_is_shown_with_these() {
         policy.replacen("spec:\n", &spec, 1)
     };
     let unguarded = "${node.pool}";
-    shown(&with(unguarded), "pool}").says(&["for a pod that selects no nodes", "`node[?'pool'].orValue(…)`"]);
+    shown(&with(unguarded), "pool}")
+        .says(&["for a pod that selects no nodes", "`[?'pool']`, and end with `.orValue(…)`"]);
     let unguarded = "${int(node[?'pool'].orValue('1'))}";
     shown(&with(unguarded), &unguarded[2..]).says(&["for a pod that selects `pool: a`"]);
 }

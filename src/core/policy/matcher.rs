@@ -204,11 +204,12 @@ fn read_owner_kinds(node: &Node) -> Checked<Vec<String>> {
     all(reader::items(node, "`ownerKinds`")?.iter().map(|item| {
         let text = reader::text(item, "an owner kind")?;
         let (kind, group) = kind_and_group(text);
-        let is_kind = kind.starts_with(|c: char| c.is_ascii_alphabetic())
+        let is_kind = kind.starts_with(|c: char| c.is_ascii_uppercase())
             && kind.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if !is_kind || group.is_some_and(|group| Format::DnsSubdomain.check(group).is_err()) {
-            return Err(Diagnostic::new(item.span, format!("`{text}` is not the kind of an owner"))
-                .hint("write `Job`, or `Job.batch` with the API group"));
+            return Err(Diagnostic::new(item.span, format!("`{text}` is not the kind of an owner")).hint(
+                "write the kind as a manifest has it, such as `Job`, or `Job.batch` with the API group",
+            ));
         }
         Ok(text.to_owned())
     }))

@@ -5,14 +5,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::core::schema::{Field, Object};
-
 use crate::core::policy::definition::{FabricNames, OnConflict, Rule};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, Names, Phase};
-use crate::core::policy::overlay::{
-    Element, Instruction, Key, NETWORKS, Template, Written, compile_computed, writes,
-};
+use crate::core::policy::overlay::{Element, Instruction, Key, NETWORKS, Template, Written, writes};
 
 /// The message for a device whose name is not known when the policy is loaded.
 const DEPENDS_ON_POD: &str = "it names a device and depends on the pod, and `ownFabric` needs the names that this \
@@ -32,7 +28,7 @@ pub(crate) struct OwnNames {
     pub(crate) replaces_networks: bool,
 }
 
-/// Collects the names of rules that are folded.
+/// Collects the names of rules that are folded: what an expression yields there depends on the pod.
 pub(crate) struct Collector<'a, 'p, 'v> {
     pub(crate) names: &'a Names,
     pub(crate) fixed: &'a Bindings<'p, 'v>,
@@ -67,10 +63,10 @@ impl Collector<'_, '_, '_> {
                     Interpolation::Literal(name) => _ = own.resources.insert(name.clone()),
                     computed => return Err(computed.failed(DEPENDS_ON_POD)),
                 },
-                Written::Computed { object, field, expression }
+                Written::Computed { field, expression, .. }
                     if ["resources", "limits", "requests"].contains(&field.name) =>
                 {
-                    self.resources(&self.computed(object, field, expression)?, own)?;
+                    return Err(expression.failed(DEPENDS_ON_POD));
                 }
                 _ => {}
             }
@@ -82,9 +78,7 @@ impl Collector<'_, '_, '_> {
         for write in writes(instructions) {
             match write.value {
                 Written::Entry(entry) => claim(entry, own)?,
-                Written::Computed { object, field, expression } => {
-                    self.claims(&self.computed(object, field, expression)?, own)?;
-                }
+                Written::Computed { expression, .. } => return Err(expression.failed(DEPENDS_ON_POD)),
                 _ => {}
             }
         }
@@ -99,10 +93,10 @@ impl Collector<'_, '_, '_> {
     ) -> Result<(), EvaluationError> {
         for write in writes(instructions) {
             match (write.key, write.value) {
-                (_, Written::Computed { object, field, expression })
+                (_, Written::Computed { field, expression, .. })
                     if ["metadata", "annotations"].contains(&field.name) =>
                 {
-                    self.annotations(&self.computed(object, field, expression)?, replaces, own)?;
+                    return Err(expression.failed(DEPENDS_ON_POD));
                 }
                 (Key::Of(key), value) if write.field() == "annotations" => {
                     match key {
@@ -142,21 +136,6 @@ impl Collector<'_, '_, '_> {
             }
             other => Err(EvaluationError::about(|visit| other.texts(visit), DEPENDS_ON_POD)),
         }
-    }
-
-    /// The instruction that an expression over parameters yields.
-    fn computed(
-        &self,
-        object: &'static Object,
-        field: &'static Field,
-        expression: &Interpolation,
-    ) -> Result<Vec<Instruction>, EvaluationError> {
-        if expression.phase(self.names) != Phase::Fixed {
-            return Err(expression.failed(DEPENDS_ON_POD));
-        }
-        let value = expression.evaluate(self.fixed)?;
-        let compiled = compile_computed(&value, field, object);
-        Ok(compiled.map_err(|error| expression.invalid(error))?.into_iter().collect())
     }
 }
 

@@ -112,11 +112,6 @@ impl GpuClaims {
         Ok(Self { names: list?, gpus: gpus? })
     }
 
-    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        self.names.texts(visit);
-        visit(&self.gpus);
-    }
-
     /// Calls `visit` with every interpolation, and the value that is needed in its place.
     pub(crate) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
         self.names.places(visit);
@@ -163,12 +158,6 @@ impl Fabric {
         Ok(fabric)
     }
 
-    pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        for list in [&self.resources, &self.networks, &self.claims] {
-            list.texts(visit);
-        }
-    }
-
     /// Calls `visit` with every interpolation, and the value that is needed in its place.
     pub(crate) fn places(&self, visit: &mut dyn FnMut(&Interpolation, Wanted)) {
         for list in [&self.resources, &self.networks, &self.claims] {
@@ -198,13 +187,6 @@ impl NameList {
                 _ => Err(reader::expected(node, &wanted).into()),
             },
             _ => Err(reader::expected(node, &wanted).into()),
-        }
-    }
-
-    fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
-        match self {
-            Self::Written(names) => names.iter().for_each(visit),
-            Self::Computed(text) => visit(text),
         }
     }
 

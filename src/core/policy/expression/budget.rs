@@ -21,7 +21,7 @@ use super::tree::{levels, operands, operands_mut, parts_mut};
 /// The values that one evaluation may handle, in bytes: ten times the largest object that an API server accepts.
 const BUDGET: u64 = 32 << 20;
 /// The largest result, in bytes. No pod can hold it.
-const MAX_RESULT: u64 = 4 << 20;
+const MAX_RESULT: usize = 4 << 20;
 /// The size of a number, a boolean, or the head of a text, a list or a map, and the cost of one step of a loop.
 const SCALAR: u64 = 16;
 /// The largest computed text that `replace` and `join` insert, in bytes.
@@ -140,18 +140,12 @@ fn size_of(value: &dyn Val, most: u64) -> u64 {
 
 /// Returns whether a result has a size that a pod could hold.
 pub(super) fn fits(result: &Value) -> bool {
-    fn size_of(value: &Value) -> u64 {
-        match value {
-            Value::String(text) => SCALAR + text.len() as u64,
-            Value::Array(items) => items.iter().map(size_of).sum::<u64>() + SCALAR,
-            Value::Object(map) => {
-                let entry = |(key, value): (&String, &Value)| SCALAR + key.len() as u64 + size_of(value);
-                map.iter().map(entry).sum::<u64>() + SCALAR
-            }
-            Value::Null | Value::Bool(_) | Value::Number(_) => SCALAR,
-        }
-    }
-    size_of(result) <= MAX_RESULT
+    let size = match result {
+        Value::String(text) => text.len(),
+        Value::Array(_) | Value::Object(_) => result.to_string().len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    };
+    size < MAX_RESULT
 }
 
 /// An expression that counts what it handles.

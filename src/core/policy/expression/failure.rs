@@ -1,7 +1,5 @@
 //! The reasons for which an expression is not valid, or has no value.
 
-use std::sync::Arc;
-
 use cel::ExecutionError;
 
 use super::CompileError;
@@ -69,42 +67,11 @@ impl Failure {
     pub(super) fn too_large() -> Self {
         Self::from("its value has more than 4 MiB, which no pod can hold".to_owned())
     }
-
-    /// The failure with the remedy for the expression: the guard of a missing key is written out.
-    pub(super) fn of(error: ExecutionError, source: &str) -> Self {
-        let key = if let ExecutionError::NoSuchKey(key) = &error { Some(Arc::clone(key)) } else { None };
-        let failure = Self::from(error);
-        let Some(key) = key else { return failure };
-        let read = [format!(".{key}"), format!("['{key}']"), format!("[\"{key}\"]")];
-        let found = read.iter().find_map(|read| Some((source.find(read.as_str())?, read.len())));
-        let hint = match found {
-            Some((at, length)) => guard(operand(&source[..at]), &key, &source[at + length..]),
-            None => guard("", &key, ""),
-        };
-        Self { hint: Some(hint), ..failure }
-    }
 }
 
-/// The operand at the end of a part of an expression, of which a key is read.
-fn operand(before: &str) -> &str {
-    let is_operand = |c: char| c.is_alphanumeric() || "_.?'\"[]-/".contains(c);
-    &before[before.trim_end_matches(is_operand).len()..]
-}
-
-/// How to read a key that may be missing, and the fields of its value that the expression reads after it.
-fn guard(object: &str, key: &str, after: &str) -> String {
-    let is_name = key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-    let is_name = is_name && !key.starts_with(|c: char| c.is_ascii_digit());
-    // A pod may have neither the map nor the key.
-    let object = ["annotations", "labels", "nodeSelector"]
-        .iter()
-        .find_map(|map| Some(format!("{}.?{map}", object.strip_suffix(map)?.strip_suffix('.')?)))
-        .unwrap_or_else(|| object.to_owned());
-    let read = if is_name && object != "node" { format!(".?{key}") } else { format!("[?'{key}']") };
-    let fields: String = after.chars().take_while(|c| c.is_alphanumeric() || "_.".contains(*c)).collect();
-    let call = after[fields.len()..].starts_with('(');
-    let fields = if call { fields.rsplit_once('.').map_or("", |(fields, _)| fields) } else { &fields };
-    format!("write `{object}{read}{}.orValue(…)`", fields.replace('.', ".?"))
+/// How to read a key that may be missing.
+fn guard(key: &str) -> String {
+    format!("read it as `.?{key}` or `[?'{key}']`, and end with `.orValue(…)`")
 }
 
 impl From<String> for Failure {
@@ -117,11 +84,9 @@ impl From<ExecutionError> for Failure {
     fn from(error: ExecutionError) -> Self {
         let of = |message: String, hint: &str| Self { message, hint: Some(hint.to_owned()), name: None };
         match &error {
-            ExecutionError::NoSuchKey(key) => Self {
-                message: error.to_string(),
-                hint: Some(guard("", key, "")),
-                name: Some(key.to_string()),
-            },
+            ExecutionError::NoSuchKey(key) => {
+                Self { message: error.to_string(), hint: Some(guard(key)), name: Some(key.to_string()) }
+            }
             ExecutionError::NoSuchOverload(call) => overload(call.function(), call.argument_types()),
             ExecutionError::UnsupportedBinaryOperator(operator, left, right) => {
                 overload(operator, &[left, right].map(type_name))
@@ -169,15 +134,23 @@ fn overload(function: &str, types: &[String]) -> Failure {
     };
     let named: Vec<String> = types.iter().map(|name| format!("`{name}`")).collect();
     let message = format!("`{operator}` does not take {}", named.join(" and "));
+    let hint = Some(remedy(operator, types).to_owned());
+    Failure { message, hint, name: Some(function.to_owned()) }
+}
+
+/// The remedy for a value that `.?` reads, in place of the value that is in it.
+pub(super) const OPTIONAL: &str = "a value that `.?` or `[?…]` reads needs `.orValue(…)`";
+
+/// The remedy for an operator that does not take values of these types.
+pub(super) fn remedy(operator: &str, types: &[String]) -> &'static str {
     let has = |name: &str| types.iter().any(|known| known.starts_with(name));
-    let hint = if has("null") {
+    if has("null") {
         "guard a value that is `null`: `x == null ? … : …`"
     } else if has("optional") {
-        "a value that `.?` or `[?…]` reads needs `.orValue(…)`"
+        OPTIONAL
     } else if operator == "*" && has("double") && has("int") {
-        "write `devices(gpus, ratio)` for a count, or convert with `double(…)`"
+        "use `devices(gpus, ratio)`, which rounds up, or convert with `double(…)`"
     } else {
         "convert one of them with `int(…)`, `double(…)` or `string(…)`"
-    };
-    Failure { message, hint: Some(hint.to_owned()), name: Some(function.to_owned()) }
+    }
 }

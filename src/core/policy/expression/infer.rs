@@ -97,7 +97,7 @@ impl Walker<'_> {
             let value = if entry.optional { value_of(value) } else { value };
             if let Expr::Literal(LiteralValue::String(key)) = &entry.key.expr {
                 let key = key.inner().to_owned();
-                members.push(Member { key, value: value.clone(), always: !entry.optional });
+                members.push(Member { key, value: value.clone() });
             } else {
                 self.of(&entry.key);
                 has_constant_keys = false;

@@ -47,8 +47,6 @@ pub(crate) enum Kind {
 pub(crate) struct Member {
     pub(crate) key: String,
     pub(crate) value: Type,
-    /// False if the record may lack it.
-    pub(crate) always: bool,
 }
 
 impl Type {
@@ -144,11 +142,7 @@ impl Type {
             Value::Object(entries) => Self::of(Kind::Record(
                 entries
                     .iter()
-                    .map(|(key, value)| Member {
-                        key: key.clone(),
-                        value: Self::of_value(value),
-                        always: true,
-                    })
+                    .map(|(key, value)| Member { key: key.clone(), value: Self::of_value(value) })
                     .collect(),
             )),
         }
@@ -202,7 +196,8 @@ impl Type {
 }
 
 impl Kind {
-    fn rank(&self) -> u8 {
+    /// The same number for kinds whose values cannot be told apart by the kind.
+    pub(super) fn rank(&self) -> u8 {
         match self {
             Self::Null => 0,
             Self::Bool => 1,
@@ -239,13 +234,10 @@ impl Kind {
 }
 
 fn members(mut one: Vec<Member>, other: Vec<Member>) -> Vec<Member> {
-    for member in &mut one {
-        member.always &= other.iter().any(|known| known.key == member.key && known.always);
-    }
     for member in other {
         match one.iter_mut().find(|known| known.key == member.key) {
             Some(known) => known.value = std::mem::replace(&mut known.value, Type::NEVER).or(member.value),
-            None => one.push(Member { always: false, ..member }),
+            None => one.push(member),
         }
     }
     one
@@ -307,8 +299,8 @@ mod tests {
         assert_eq!(of(json!("a")).or(Type::Dyn), Type::Dyn);
         let record = of(json!({"a": 1, "b": "x"})).or(of(json!({"a": 2})));
         let Some([Kind::Record(members)]) = record.kinds() else { panic!("{record:?}") };
-        let always: Vec<_> = members.iter().map(|member| (member.key.as_str(), member.always)).collect();
-        assert_eq!(always, [("a", true), ("b", false)]);
+        let keys: Vec<_> = members.iter().map(|member| member.key.as_str()).collect();
+        assert_eq!(keys, ["a", "b"]);
         let mixed = record.or(Type::map(Type::bool()));
         assert_eq!(mixed, Type::map(Type::bool().or(Type::of(Kind::Int(1, 2))).or(Type::text("x"))));
     }

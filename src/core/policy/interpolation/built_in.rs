@@ -36,7 +36,7 @@ pub(crate) const BUILT_IN: &[BuiltIn] = &[
 
 fn gpu_counts(gpu_resources: &[String]) -> Type {
     let counts = gpu_resources.iter().map(String::as_str).chain(["claims"]);
-    let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::count(), always: true });
+    let counts = counts.map(|key| Member { key: key.to_owned(), value: Type::count() });
     Type::of(Kind::Record(counts.collect()))
 }
 

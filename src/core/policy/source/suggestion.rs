@@ -12,23 +12,9 @@ pub(crate) fn closest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// Names that the language had, the names that replaced them, and how to write those.
-const REMOVED: &[(&str, &str, &str)] = &[
-    ("byInstanceType", "byNode", "`byNode:` with the table under `node.kubernetes.io/instance-type:`"),
-    ("gpuResources", "gpus", "`gpus: {resources: […]}`"),
-    ("gpuClaims", "gpus", "`gpus: {claims: {names: […], gpus: …}}`"),
-    ("requiresPodNetwork", "when", "`when: ${!hostNetwork}`"),
-    ("refusals", "warnings", "the entry into `warnings`, with `action: refuse`"),
-    ("nodeLabels", "match", "a `*` in the values of the tables, as in `byNode: {pool: {'*h100': …}}`"),
-    ("instanceType", "node", "`node[?'node.kubernetes.io/instance-type'].orValue('')`"),
-];
-
 /// A hint with the nearest known name, or with all known names.
 pub(crate) fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     let mut known: Vec<&str> = known.into_iter().collect();
-    if let Some((_, _, how)) = REMOVED.iter().find(|(old, new, _)| *old == name && known.contains(new)) {
-        return format!("write {how}");
-    }
     if let Some(closest) = closest(name, known.iter().copied()) {
         return format!("did you mean `{closest}`?");
     }

@@ -63,7 +63,6 @@ impl Scope {
                 let member = |(key, value): &(String, VariableValue)| Member {
                     key: key.clone(),
                     value: self.of_variable(value),
-                    always: true,
                 };
                 Type::of(Kind::Record(entries.iter().map(member).collect()))
             }

@@ -114,7 +114,7 @@ fn known_labels(definition: &Definition) -> BTreeSet<String> {
 fn known_resources(definition: &Definition) -> BTreeSet<String> {
     let mut known: BTreeSet<String> = definition.gpus.resources.iter().cloned().collect();
     if let Some(fabric) = &definition.fabric {
-        fabric.texts(&mut |text| known.extend(literal(text).filter(|name| !name.contains('*'))));
+        fabric.places(&mut |text, _| known.extend(literal(text).filter(|name| !name.contains('*'))));
     }
     let amounts = writes(definition).filter(|placed| matches!(placed.write.value, Written::Amount(_)));
     known.extend(amounts.filter_map(|placed| placed.write.name()).map(str::to_owned));

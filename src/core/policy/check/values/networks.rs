@@ -1,4 +1,4 @@
-//! Lists of networks of which some are never attached, or that are longer or shorter than the number of devices.
+//! Rules that attach another number of networks than of devices.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +40,8 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
             may_hold(definition.matcher.when.as_ref(), &row.1) && may_hold(rule.when.as_ref(), &row.1)
         };
         let rows: Vec<_> = rows.iter().filter(applies).collect();
-        for (message, key) in [left_out(edit, &rows), other_number(rule, edit, &rows)].into_iter().flatten() {
-            let path = ["pod", "metadata", "annotations", NETWORKS, key];
+        if let Some(message) = other_number(rule, edit, &rows) {
+            let path = ["pod", "metadata", "annotations", NETWORKS, "$append"];
             let span = definition.place_in(rule, &keys(path));
             let diagnostic = Diagnostic::warning(NETWORKS_AND_COUNT_DIFFER, span, message);
             found.push(diagnostic.hint("attach one network for each device"));
@@ -52,19 +52,8 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
 
 type Row<'r> = &'r (Selection, Bindings<'static, 'static>);
 
-/// A list that is longer than the number of networks that are attached on any node.
-fn left_out(edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(String, &'static str)> {
-    let counts =
-        rows.iter().map(|(_, bindings)| Some((edit.all(bindings).ok()?.len(), attached(edit, bindings)?)));
-    let counts: Vec<(usize, usize)> = counts.collect::<Option<_>>()?;
-    let (listed, attached) = *counts.iter().max_by_key(|(_, attached)| attached)?;
-    let always = counts.iter().all(|(listed, attached)| attached < listed);
-    always
-        .then(|| (format!("the list has {listed} networks, of which `$count` attaches {attached}"), "$count"))
-}
-
 /// Another number of networks than of the devices that the rule adds.
-fn other_number(rule: &Rule, edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(String, &'static str)> {
+fn other_number(rule: &Rule, edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<String> {
     let amounts = writes(&rule.container).into_iter().filter_map(|write| match write.value {
         Written::Amount(amount) => device(amount).map(|_| amount),
         _ => None,
@@ -84,8 +73,7 @@ fn other_number(rule: &Rule, edit: &NetworksEdit, rows: &[Row<'_>]) -> Option<(S
         let some = |count: u64, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
         let attached = some(attached as u64, "network");
         let added = some(count, "device");
-        let message = format!("rule `{}` adds {added} `{device}` and attaches {attached}{on}", rule.name);
-        Some((message, "$append"))
+        Some(format!("rule `{}` adds {added} `{device}` and attaches {attached}{on}", rule.name))
     })
 }
 

@@ -4,11 +4,10 @@ use serde_json::Value;
 
 use crate::core::policy::NETWORKS;
 use crate::core::policy::definition::{At, Definition, in_volume, keys};
-use crate::core::policy::matcher::ANY_VALUE;
 use crate::core::policy::overlay::{Element, Template, Written};
 use crate::core::policy::source::{
-    ALWAYS_FALSE, DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT,
-    SIDECAR_KEEPS_JOB, UNKNOWN_ENUM_VALUE, closest,
+    DEVICE_WITHOUT_IPC_LOCK, Diagnostic, NETWORKS_AS_TEXT, REQUEST_WITHOUT_LIMIT, SIDECAR_KEEPS_JOB,
+    UNKNOWN_ENUM_VALUE, closest,
 };
 use crate::core::schema::is_extended_resource;
 use crate::core::yaml::Span;
@@ -21,8 +20,6 @@ pub(in crate::core::policy::check) fn findings(definition: &Definition) -> Vec<D
     devices(definition, &mut found);
     networks_as_text(definition, &mut found);
     media(definition, &mut found);
-    owners(definition, &mut found);
-    no_pod(definition, &mut found);
     found
 }
 
@@ -152,39 +149,5 @@ fn media(definition: &Definition, found: &mut Vec<Diagnostic>) {
             let span = definition.place_in(rule, &in_volume(name, &["emptyDir", "medium"]));
             found.push(Diagnostic::warning(UNKNOWN_ENUM_VALUE, span, message).hint(hint));
         }
-    }
-}
-
-/// A policy that leaves every pod alone that has one of its triggers.
-fn no_pod(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    let matcher = &definition.matcher;
-    let excepted = |(key, value): &(String, String)| {
-        matcher
-            .except_annotation
-            .iter()
-            .any(|(known, seen)| known == key && (seen == ANY_VALUE || seen == value))
-    };
-    if !matcher.any_annotation.is_empty() && matcher.any_annotation.iter().all(excepted) {
-        let message =
-            "`exceptAnnotation` has each annotation of `anyAnnotation`, so that no pod matches".to_owned();
-        let hint = "remove it from one of the two";
-        let span = definition.place(&keys(["match", "exceptAnnotation"]));
-        found.push(Diagnostic::warning(ALWAYS_FALSE, span, message).hint(hint));
-    }
-}
-
-/// Kinds of owners in lower case, as resources are written.
-fn owners(definition: &Definition, found: &mut Vec<Diagnostic>) {
-    for owner in &definition.matcher.owner_kinds {
-        if !owner.starts_with(|first: char| first.is_ascii_lowercase()) {
-            continue;
-        }
-        let message = format!("no owner has the kind `{owner}`: a kind begins with a capital letter");
-        let mut kind = owner.clone();
-        kind[..1].make_ascii_uppercase();
-        let hint = format!("write the kind as a manifest has it, such as `{kind}`");
-        let mut path = keys(["match", "ownerKinds"]);
-        path.push(At::Item("", owner.clone()));
-        found.push(Diagnostic::warning(ALWAYS_FALSE, definition.place(&path), message).hint(hint));
     }
 }

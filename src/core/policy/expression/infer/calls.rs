@@ -2,6 +2,7 @@
 
 use cel::common::ast::{CallExpr, IdedExpr};
 
+use super::super::failure::{OPTIONAL, remedy};
 use super::super::tree::is_namespace;
 use super::super::types::{Kind, Texts, Type};
 use super::samples::{Answer, Sample, ask, samples};
@@ -139,7 +140,8 @@ impl Walker<'_> {
                 described(left, one),
                 described(right, other)
             );
-            return (message, self.remedy(operator, (left, one), (right, other)));
+            let names: Vec<String> = type_names(one).chain(type_names(other)).collect();
+            return (message, Some(remedy(operator, &names).to_owned()));
         }
         let name = match operator(&call.func_name) {
             Some(operator) => operator,
@@ -154,51 +156,22 @@ impl Walker<'_> {
         };
         let is_optional = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Optional(_)]));
         let optional = target.into_iter().chain(args).any(is_optional);
-        (message, optional.then(|| "a value that `.?` or `[?…]` reads needs `.orValue(…)`".to_owned()))
+        (message, optional.then(|| OPTIONAL.to_owned()))
     }
+}
 
-    fn remedy(
-        &self,
-        operator: &str,
-        (left, one): (&IdedExpr, &Type),
-        (right, other): (&IdedExpr, &Type),
-    ) -> Option<String> {
-        let is_int = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Int(..)]));
-        let is_text = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::String(_)]));
-        let may_be_double = |inferred: &Type| {
-            inferred.kinds().is_some_and(|kinds| kinds.iter().any(|kind| matches!(kind, Kind::Double)))
-        };
-        let text = |expression: &IdedExpr| self.quoted(expression).trim_matches('`').to_owned();
-        if operator == "*" && is_int(one) && may_be_double(other) {
-            return Some(format!("use `devices({}, {})`, which rounds up", text(left), text(right)));
-        }
-        if operator == "*" && is_int(other) && may_be_double(one) {
-            return Some(format!("use `devices({}, {})`, which rounds up", text(right), text(left)));
-        }
-        let number = |inferred: &Type| match inferred.kinds() {
-            Some([Kind::String(texts)]) => {
-                texts.one().filter(|text| text.parse::<i64>().is_ok()).map(str::to_owned)
-            }
-            _ => None,
-        };
-        if let Some(number) = number(other).filter(|_| is_int(one)).or(number(one).filter(|_| is_int(other)))
-        {
-            return Some(format!("write `{number}` without quotes"));
-        }
-        let is_optional = |inferred: &Type| matches!(inferred.kinds(), Some([Kind::Optional(_)]));
-        if is_optional(one) || is_optional(other) {
-            return Some("a value that `.?` or `[?…]` reads needs `.orValue(…)`".to_owned());
-        }
-        match operator {
-            "+" if is_text(one) => Some(format!("write `string({})`", text(right))),
-            "+" if is_text(other) => Some(format!("write `string({})`", text(left))),
-            _ if is_int(one) && may_be_double(other) => Some(format!("write `double({})`", text(left))),
-            _ if is_int(other) && may_be_double(one) => Some(format!("write `double({})`", text(right))),
-            _ if is_text(one) && is_int(other) => Some(format!("write `int({})`", text(left))),
-            _ if is_text(other) && is_int(one) => Some(format!("write `int({})`", text(right))),
-            _ => None,
-        }
-    }
+/// The names of CEL for the kinds of a value, apart from `null` if it can be another one.
+fn type_names(inferred: &Type) -> impl Iterator<Item = String> {
+    let kinds = inferred.kinds().unwrap_or_default();
+    let name = move |kind: &Kind| match kind {
+        Kind::Null if kinds.len() > 1 => None,
+        Kind::Null => Some("null"),
+        Kind::Int(..) => Some("int"),
+        Kind::Double => Some("double"),
+        Kind::Optional(_) => Some("optional"),
+        _ => None,
+    };
+    kinds.iter().filter_map(name).map(str::to_owned)
 }
 
 /// The sum of lists, or of texts that are known.

@@ -98,7 +98,7 @@ fn an_operation_that_no_value_makes_right_is_an_error_at_its_place() {
         ("text.startsWith(3)", "text.startsWith(3)", "`text` is a string, `3` is an integer"),
         ("devices('x', ratio)", "devices('x', ratio)", "`devices` does not take these arguments"),
         ("size(gpus) > 1", "size(gpus)", "`gpus` is an integer"),
-        ("string(gpus) + gpus", "string(gpus) + gpus", "write `string(gpus)`"),
+        ("string(gpus) + gpus", "string(gpus) + gpus", "`string(…)`"),
         ("gpus && flag", "gpus", "`gpus` is an integer where a boolean is needed"),
         ("!text", "text", "where a boolean is needed"),
         ("gpus ? 1 : 2", "gpus", "where a boolean is needed"),
@@ -112,7 +112,7 @@ fn an_operation_that_no_value_makes_right_is_an_error_at_its_place() {
         ),
         ("profiles['h200'].pairs", "profiles['h200']", "`profiles` has no key `h200`"),
         ("profiles[text].pears", "profiles[text].pears", "did you mean `pairs`?"),
-        ("text > 3", "text > 3", "write `int(text)`"),
+        ("text > 3", "text > 3", "convert one of them"),
         ("links.join(3)", "links.join(3)", "`join` does not take"),
         ("gpus in 3", "gpus in 3", "`in` does not take"),
     ] {
