@@ -21,7 +21,6 @@ use crate::core::policy::matcher::Selection;
 use crate::core::policy::{Definition, Parameter, PodContext, Policy, Rule, SelectedLabel};
 use crate::core::policy_set::{PolicySet, mutate_traced};
 
-use super::lines::Files;
 use super::parameters::{self, Sources, ValueFact};
 use condition::Reasons;
 pub use condition::{ConditionFact, Read};
@@ -113,14 +112,11 @@ pub struct WarningFact {
 pub struct Explainer<'a> {
     policies: &'a PolicySet,
     sources: Sources<'a>,
-    /// The files of each policy.
-    files: Vec<Files<'a>>,
 }
 
 impl<'a> Explainer<'a> {
     pub fn new(policies: &'a PolicySet, sources: Sources<'a>) -> Self {
-        let files = policies.policies().iter().map(|policy| Files::of(policy.definition())).collect();
-        Self { policies, sources, files }
+        Self { policies, sources }
     }
 
     /// The injection of a pod, and the facts about it.
@@ -131,10 +127,10 @@ impl<'a> Explainer<'a> {
         fact.fields = of_result(pod, &mutation, trace.as_ref());
         fact.policies = policies.iter().map(|policy| self.match_of(policy, pod, context)).collect();
         let mut messages = Vec::new();
-        let at = policies.iter().position(|policy| Some(policy.name()) == mutation.policy.as_deref());
-        if let (Some(at), Some(trace)) = (at, &trace) {
+        let chosen = policies.iter().find(|policy| Some(policy.name()) == mutation.policy.as_deref());
+        if let (Some(policy), Some(trace)) = (chosen, &trace) {
             let injected = mutation.outcome.changed().map_or(pod, |changed| &changed.pod);
-            messages = self.evaluate(&mut fact, at, [pod, injected], trace, context);
+            messages = self.evaluate(&mut fact, policy, [pod, injected], trace, context);
         }
         if let Some(reason) = &mut fact.reason {
             let is_own = |message: &&MessageResult| message.code == reason.code;
@@ -149,22 +145,21 @@ impl<'a> Explainer<'a> {
     fn evaluate(
         &self,
         fact: &mut PodFact,
-        at: usize,
+        policy: &Policy,
         [pod, injected]: [&Value; 2],
         trace: &Trace,
         context: &PodContext,
     ) -> Vec<MessageResult> {
-        let (policy, files) = (&self.policies.policies()[at], &self.files[at]);
         let definition = policy.definition();
         let selection = selected_nodes(policy, pod, context).unwrap_or_default();
         fact.nodes = nodes(&selection);
         let used = used_names(definition, trace);
         let value = |parameter: &Parameter| PodParameter {
-            value: parameters::value(policy, parameter, &selection, files, &self.sources),
+            value: parameters::value(policy, parameter, &selection, &self.sources),
             used: used.contains(&parameter.name),
         };
         fact.parameters = definition.parameters.iter().map(value).collect();
-        let mut evaluation = Evaluation::new(definition, pod, trace, files);
+        let mut evaluation = Evaluation::new(definition, pod, trace);
         // A pod that cannot be evaluated has that as the reason of its outcome.
         let _ = each_scope(policy, pod, injected, context, &mut |scope, _, bindings| {
             if let ScopeOf::Container { list, index, gpus } = scope {

@@ -10,7 +10,7 @@ use crate::core::policy::interpolation::{Interpolation, Phase};
 use crate::core::policy::{About, Definition, VALUE};
 
 use super::condition::{ConditionFact, Read, Reasons};
-use crate::core::explain::lines::{FileLine, Files};
+use crate::core::explain::lines::{FileLine, item};
 use crate::core::explain::text::GPU_CONTAINERS;
 
 /// A rule, or settings, for a pod.
@@ -71,10 +71,10 @@ pub(super) struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    pub(super) fn new(definition: &'a Definition, pod: &'a Value, trace: &Trace, files: &Files<'_>) -> Self {
+    pub(super) fn new(definition: &'a Definition, pod: &'a Value, trace: &Trace) -> Self {
         let result = |list: &str, name: &str| RuleResult {
             name: name.to_owned(),
-            place: files.item(list, "name", name),
+            place: item(definition, list, "name", name),
             applied: list == "rules" && trace.applied.iter().any(|applied| applied.rule == name),
             when: None,
             containers: Vec::new(),
