@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::core::engine::record::{Author, ChangeLog, Cursor, Part, Reason, WarningKind};
+use crate::core::engine::record::{Author, ChangeLog, Cursor, Reason, WarningKind};
 use crate::core::schema::{self, Shape, covers};
 
 /// Names of volumes are DNS labels.
@@ -131,7 +131,7 @@ impl PolicyVolumes {
 
     /// Notes the outcome for those that are not added.
     fn note_others(&self, log: &mut ChangeLog) {
-        log.go_to(Part::Pod);
+        log.go_to_pod();
         for volume in self.list.iter().filter(|volume| volume.in_pod || !volume.used) {
             log.written_by(|| volume.author.clone());
             let path = ["spec", "volumes", volume.value["name"].as_str().unwrap_or_default()];
