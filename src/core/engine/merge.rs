@@ -43,10 +43,8 @@ pub(super) fn merge(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    let mut facts = PodFacts::take(pod, stamp)?;
-    let merged = Injection { rules, analysis, context, facts: &mut facts, log: &mut *log }.merge(pod);
-    facts.give_back_volumes(pod);
-    merged?;
+    let mut facts = PodFacts::of(pod, stamp)?;
+    Injection { rules, analysis, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
     container::warn_without_root(pod, facts.capabilities, log);
     Ok(())
