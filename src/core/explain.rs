@@ -12,8 +12,8 @@ mod text;
 pub use lines::FileLine;
 pub use parameters::{ParameterFact, SourceKind, Sources, ValueFact};
 pub use pod::{
-    ConditionFact, ContainerCondition, ContainerFact, Explainer, FieldFact, MatchFact, NodeFact, Operand,
-    PartFact, PodFact, PodParameter, Read, ReasonFact, RuleResult, VariableValue, WarningFact, pod_text,
+    ConditionFact, ContainerCondition, ContainerFact, Explainer, FieldFact, MatchFact, NodeFact, PartFact,
+    PodFact, PodParameter, Read, ReasonFact, RuleResult, VariableValue, WarningFact, pod_text,
 };
 pub use policy::{
     AdditionFact, FabricFact, GpuFact, MessageFact, NeedFact, NeedKind, PolicyFact, RuleFact, SettingsFact,

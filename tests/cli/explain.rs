@@ -113,7 +113,7 @@ fn a_pod_that_no_policy_matches_has_the_part_of_match_that_fails_and_its_value()
 }
 
 #[test]
-fn a_rule_names_the_operand_that_decided_and_the_values_that_it_reads() {
+fn a_rule_names_the_values_that_its_condition_reads_itself_and_through_variables() {
     let policy = POLICY.replace(
         "  rules:\n    - name: nics\n",
         "  variables:\n    wide: ${nicsPerGPU > 1.0 || totalGpus > 64}\n  \
@@ -124,9 +124,9 @@ fn a_rule_names_the_operand_that_decided_and_the_values_that_it_reads() {
     let rule = named(&pod["rules"], "nics");
     assert_eq!((&rule["applied"], &rule["when"]["value"]), (&json!(false), &json!(false)));
     assert_eq!(
-        rule["when"]["decidedBy"],
-        json!([{"expression": "nicsPerGPU > 1.0", "value": true, "through": ["wide"],
-            "reads": [{"name": "nicsPerGPU", "value": 2.0}]}])
+        rule["when"]["reads"],
+        json!([{"name": "podNamespace", "value": "default"}, {"name": "wide", "value": true},
+            {"name": "nicsPerGPU", "value": 2.0}, {"name": "totalGpus", "value": 8}])
     );
     assert_eq!(pod["reason"]["code"], "no_rule_applies");
 }
@@ -208,7 +208,7 @@ fn a_renamed_volume_and_a_refusal_have_their_reasons() {
     assert!(
         run.text().starts_with(
             "stdin: document 1: Pod/trainer: refused: too few (too_small)\n  since  true: \
-        `totalGpus < 8` is true with totalGpus = 4\n"
+        `totalGpus < 8` with totalGpus = 4\n"
         ),
         "{}",
         run.text()

@@ -3,7 +3,7 @@
 use super::{POD, mutate};
 
 #[test]
-fn one_sentence_has_the_values_that_stay_the_stamps_and_the_remedy() {
+fn one_sentence_has_the_stamps_and_the_remedy_and_another_each_value_that_stays() {
     let first = mutate(&["--policy", "aws-efa", "--set", "efaDevicesPerGPU=1"], POD).exits(0);
     let stamp = |text: &str| {
         let at = text.find("mutated by ").unwrap() + "mutated by ".len();
@@ -15,8 +15,10 @@ fn one_sentence_has_the_values_that_stay_the_stamps_and_the_remedy() {
     let line = second.stderr.lines().find(|line| line.ends_with("(restamped)")).unwrap();
     let wanted = format!(
         "  warning: inject the original manifest again for the values of `{after}`, which is the stamp now: the pod came \
-         with the stamp `{before}`, and `spec.containers[main].resources.limits[vpc.amazonaws.com/efa]` stays `8`"
+         with the stamp `{before}`, and the values that it has stay"
     );
     assert!(line.starts_with(&wanted), "{line}");
+    let kept = "`spec.containers[main].resources.limits[vpc.amazonaws.com/efa]` stays `8`";
+    assert!(second.stderr.contains(kept), "{}", second.stderr);
     assert!(second.text().contains(&format!("fabric-injector.io/injected: {after}")), "{}", second.text());
 }

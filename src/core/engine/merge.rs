@@ -25,7 +25,7 @@ use crate::core::policy::{PodContext, Rule};
 
 use super::analysis::PodAnalysis;
 use super::evaluate::{Row, Rules, Scope, go_on};
-use super::record::{Author, ChangeLog, Cursor, Part, Reason, Stop};
+use super::record::{Author, ChangeLog, Cursor, Reason, Stop};
 
 use apply::apply_rule;
 use facts::PodFacts;
@@ -43,10 +43,8 @@ pub(super) fn merge(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
-    let mut facts = PodFacts::take(pod, stamp)?;
-    let merged = Injection { rules, analysis, context, facts: &mut facts, log: &mut *log }.merge(pod);
-    facts.give_back_volumes(pod);
-    merged?;
+    let mut facts = PodFacts::of(pod, stamp)?;
+    Injection { rules, analysis, context, facts: &mut facts, log: &mut *log }.merge(pod)?;
     volumes::add_missing(pod, std::mem::take(&mut facts.volumes), log)?;
     container::warn_without_root(pod, facts.capabilities, log);
     Ok(())
@@ -97,7 +95,7 @@ impl<'a> Injection<'a> {
                     self.facts.volumes.declare(&rule.name, value);
                 } else {
                     let merge = Merge::new(rule, bindings, self.analysis, self.facts);
-                    self.log.go_to(Part::Pod);
+                    self.log.go_to_pod();
                     self.log.written_by(|| Author::Rule(rule.name.clone()));
                     merge.note_null(self.log, &["spec", "volumes"], Some("name"), &volume.0);
                 }

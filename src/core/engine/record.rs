@@ -15,7 +15,7 @@ mod trace;
 mod warnings;
 
 pub(super) use cursor::{Cursor, ListCursor, add_container, malformed, shorten};
-pub(super) use log::{ChangeLog, Part};
+pub(super) use log::ChangeLog;
 pub use operations::{Operation, Operations};
 pub use outcome::{Mutated, Mutation, Outcome};
 pub use report::{Kept, Reason, Warning, WarningKind};

@@ -11,7 +11,7 @@ use crate::core::policy::{Origin, Parameter, Policy, Resolution, Setting, resolv
 use crate::core::policy_list::Bounds;
 use crate::core::values::Values;
 
-use super::lines::{FileLine, Files, Within};
+use super::lines::{self, FileLine, Within};
 
 /// The files and options from which an operator's values come.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +94,7 @@ impl SourceKind {
 }
 
 /// The declarations of all parameters of a policy.
-pub(super) fn declared(policy: &Policy, files: &Files<'_>, sources: &Sources<'_>) -> Vec<ParameterFact> {
+pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterFact> {
     let fact = |parameter: &Parameter| ParameterFact {
         name: parameter.name.clone(),
         kind: parameter.kind.name(),
@@ -103,7 +103,7 @@ pub(super) fn declared(policy: &Policy, files: &Files<'_>, sources: &Sources<'_>
         bounds: Bounds::of(parameter),
         by_node: parameter.table.to_json(),
         setting: policy.settings().get(&parameter.name).map(Setting::to_json),
-        value: value(policy, parameter, &Selection::default(), files, sources),
+        value: value(policy, parameter, &Selection::default(), sources),
     };
     policy.definition().parameters.iter().map(fact).collect()
 }
@@ -113,13 +113,13 @@ pub(super) fn value(
     policy: &Policy,
     parameter: &Parameter,
     selection: &Selection,
-    files: &Files<'_>,
     sources: &Sources<'_>,
 ) -> ValueFact {
-    let name = &parameter.name;
+    let (name, definition) = (&parameter.name, policy.definition());
     let Resolution { value, origin, .. } = resolve(parameter, policy.settings().get(name), selection);
-    let in_values =
-        |within: &Within<'_>| sources.values.and_then(|values| files.setting(values, name, within));
+    let in_values = |within: &Within<'_>| {
+        sources.values.and_then(|values| lines::setting(definition, values, name, within))
+    };
     let selected = |label: &str| format!("{label}: {}", selection.values(label).join(" | "));
     let (source, detail, place) = match &origin {
         Origin::Setting => match sources.sets.get(name) {
@@ -133,17 +133,20 @@ pub(super) fn value(
             (SourceKind::ValuesTable, Some(selected(label)), place)
         }
         Origin::Nodes => {
-            let place = files.parameter(name, Some("fromNodes"));
+            let place = lines::parameter(definition, name, Some("fromNodes"));
             (SourceKind::Nodes, Some(of_nodes(parameter, selection)), place)
         }
         Origin::PolicyTable(label) => {
-            let place = files.table(name, label, &parameter.table.deciding(label, selection));
+            let place = lines::table(definition, name, label, &parameter.table.deciding(label, selection));
             (SourceKind::ByNode, Some(selected(label)), place)
         }
         Origin::SettingDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),
-        Origin::PolicyDefault if value.is_null() => (SourceKind::None, None, files.parameter(name, None)),
+        Origin::PolicyDefault if value.is_null() => {
+            (SourceKind::None, None, lines::parameter(definition, name, None))
+        }
         Origin::PolicyDefault => {
-            let place = files.parameter(name, Some("default")).or_else(|| files.parameter(name, None));
+            let place = lines::parameter(definition, name, Some("default"))
+                .or_else(|| lines::parameter(definition, name, None));
             (SourceKind::Default, None, place)
         }
     };

@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::{About, Definition, Policy};
 
-use super::lines::{FileLine, Files};
+use super::lines::{FileLine, item};
 use super::parameters::{ParameterFact, Sources, declared};
 use super::text::{GPU_CONTAINERS, source};
 use additions::rules;
@@ -113,9 +113,8 @@ pub struct MessageFact {
 /// The facts about a policy with the values of its parameters.
 pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
     let definition = policy.definition();
-    let files = Files::of(definition);
     let (devices, matcher) = (policy.devices(), &definition.matcher);
-    let rules = rules(policy, &files);
+    let rules = rules(policy);
     let gpu_claims = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
     let strings = |list: &[_]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     PolicyFact {
@@ -142,10 +141,10 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
             networks: strings(&devices.fabric.networks),
             claims: devices.fabric.claims.iter().map(ToString::to_string).collect(),
         },
-        parameters: declared(policy, &files, sources),
+        parameters: declared(policy, sources),
         variables: variables(policy),
         settings: settings(policy),
-        warnings: messages(definition, &files),
+        warnings: messages(definition),
         needs: needs(policy, &rules),
         rules,
     }
@@ -175,11 +174,11 @@ fn settings(policy: &Policy) -> Vec<SettingsFact> {
     policy.definition().settings.iter().map(fact).collect()
 }
 
-fn messages(definition: &Definition, files: &Files<'_>) -> Vec<MessageFact> {
+fn messages(definition: &Definition) -> Vec<MessageFact> {
     let fact = |message: &crate::core::policy::PolicyWarning| MessageFact {
         code: message.code.clone(),
         action: if message.refuses { "refuse" } else { "warn" },
-        place: files.item("warnings", "code", &message.code),
+        place: item(definition, "warnings", "code", &message.code),
         when: source(&message.when),
         about: match &message.about {
             About::Pod => "pod".to_owned(),

@@ -10,7 +10,7 @@ pub(crate) mod settings;
 
 pub(crate) use device_names::{ClaimedGpus, Fabric, FabricNames, Gpus};
 pub(crate) use message::VALUE;
-pub(crate) use place::{At, Placed, entries, field, in_volume, keys, span_in, span_in_rule};
+pub(crate) use place::{At, Placed, entries, entry_of, field, in_volume, keys, span_in, span_in_rule};
 pub(crate) use settings::{Settings, includes};
 
 use std::collections::BTreeSet;

@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use cel::common::ast::{Expr, IdedExpr};
 use cel::{Context, Program};
 use serde_json::Value;
 
@@ -76,6 +77,12 @@ impl<'v> Bindings<'_, 'v> {
     /// Values that this scope works out when they are read.
     pub(crate) fn resolve_by(&mut self, resolver: &'v Resolver<'v>) {
         self.0.set_variable_resolver(resolver);
+    }
+
+    /// The value of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<Value> {
+        let name = IdedExpr { id: 0, expr: Expr::Ident(name.to_owned()) };
+        to_json(&cel::Value::resolve(&name, &self.0).ok()?).ok()
     }
 
     /// Binds a JSON value.

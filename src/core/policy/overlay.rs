@@ -44,22 +44,16 @@ pub(crate) enum Instruction {
     Entries { field: &'static Field, keys: Format, entries: Vec<(Interpolation, Template)> },
     /// Entries of the pod's annotations.
     Annotations { field: &'static Field, keys: Format, entries: Vec<(Interpolation, StringValue)> },
-    /// Entries of a list, each of which is known by some of its fields.
+    /// Entries of a list, each of which is known by some of its fields, or else by its value.
     Keyed { field: &'static Field, keys: &'static [&'static str], entries: Vec<Element> },
-    /// Entries of a list without keys.
-    Set { field: &'static Field, entries: Vec<Element> },
     /// A list that takes the place of the pod's.
     Replace { field: &'static Field, list: Template },
     /// Environment variables.
     Env { field: &'static Field, variables: Vec<EnvEntry> },
-    /// Volume mounts.
-    Mounts { field: &'static Field, mounts: Vec<Element> },
     /// Limits and requests.
     Amounts(Vec<Amount>),
     /// Capabilities to `add` and to `drop`.
     Capabilities { field: &'static Field, lists: Vec<(&'static Field, Template)> },
-    /// Claims of the pod that a container uses.
-    Claims { field: &'static Field, entries: Vec<Element> },
     /// A field whose whole value, a map or a list, one expression yields. The engine compiles that value like an
     /// overlay that is written out.
     Computed { object: &'static Object, field: &'static Field, expression: Interpolation },

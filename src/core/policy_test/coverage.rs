@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use crate::core::engine::{Mutation, Outcome, Reason, ScopeOf, Trace, each_scope};
+use crate::core::policy::definition::{At, keys};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::{About, Definition, PodContext, Policy, PolicyWarning, VALUE};
 use crate::core::policy_set::PolicySet;
-use crate::core::yaml;
 
 /// The values that the cases have seen of the rules and conditions of policies.
 #[derive(Debug, Default)]
@@ -154,34 +154,23 @@ impl Coverage {
     }
 }
 
-/// The parts that a file of a policy has itself, apart from those of the policy that it extends.
-struct Own(Option<Value>);
-
-impl Own {
-    fn of(definition: &Definition) -> Self {
-        let text = definition.extends.as_ref().map(|_| &definition.text);
-        Self(text.and_then(|text| yaml::read_value(text).ok()?.root))
-    }
-
-    fn has(&self, kind: Kind, name: &str) -> bool {
-        let Some(root) = &self.0 else { return true };
-        let (list, key) = match kind {
-            Kind::Match => return !root["spec"]["match"]["when"].is_null(),
-            Kind::Rule | Kind::When | Kind::Containers => ("rules", "name"),
-            Kind::SettingsWhen | Kind::SettingsContainers => ("settings", "name"),
-            Kind::Warning => ("warnings", "code"),
-        };
-        let items = root["spec"][list].as_array();
-        items.is_some_and(|items| items.iter().any(|item| item[key] == name))
-    }
+/// Returns whether the file of a policy has a part itself, apart from what the policy has that it extends.
+fn is_own(definition: &Definition, kind: Kind, name: &str) -> bool {
+    let of = |list, key| vec![At::Key(list), At::Item(key, name.to_owned())];
+    let path = match kind {
+        Kind::Match => keys(["match", "when"]),
+        Kind::Rule | Kind::When | Kind::Containers => of("rules".to_owned(), "name"),
+        Kind::SettingsWhen | Kind::SettingsContainers => of("settings".to_owned(), "name"),
+        Kind::Warning => of("warnings".to_owned(), "code"),
+    };
+    definition.extends.is_none() || !definition.is_of_base(definition.place(&path))
 }
 
 impl PolicyCoverage {
     fn new(definition: &Definition) -> Self {
         let mut seen = Vec::new();
-        let own = Own::of(definition);
         let mut add = |kind, name: &str, is_there: bool| {
-            if is_there && own.has(kind, name) {
+            if is_there && is_own(definition, kind, name) {
                 seen.push(Seen::new(kind, name));
             }
         };

@@ -111,7 +111,7 @@ fn check_fields(case: &Case, outcome: &Outcome, fact: &PodFact, counts: &mut Cou
 /// The rules that apply are those whose conditions hold.
 fn check_conditions(case: &Case, fact: &PodFact, counts: &mut Counts) {
     let holds = |condition: &ConditionFact| {
-        assert!(!condition.decided_by.is_empty(), "{}: {}", case.name(), condition.expression);
+        assert!(!condition.reads.is_empty(), "{}: {}", case.name(), condition.expression);
         condition.value.unwrap_or_else(|| panic!("{}: {condition:?}", case.name()))
     };
     for rule in &fact.rules {

@@ -49,17 +49,17 @@ fn apply_one(
         Instruction::Entries { field, keys, entries } => {
             fields::entries(merge, cursor, field, *keys, entries)
         }
+        Instruction::Keyed { field, entries, .. } if field.name == "volumeMounts" => {
+            container::mounts(merge, cursor, field, entries)
+        }
         Instruction::Keyed { field, keys, entries } => fields::keyed(merge, cursor, field, keys, entries),
-        Instruction::Set { field, entries } => fields::set(merge, cursor, field, entries),
         Instruction::Replace { field, list } => fields::replace(merge, cursor, field, list),
         Instruction::Annotations { field, keys, entries } => {
             text::annotations(merge, cursor, field, *keys, entries)
         }
         Instruction::Env { field, variables } => container::env(merge, cursor, field, variables),
-        Instruction::Mounts { field, mounts } => container::mounts(merge, cursor, field, mounts),
         Instruction::Amounts(amounts) => container::amounts(merge, cursor, amounts),
         Instruction::Capabilities { field, lists } => container::capabilities(merge, cursor, field, lists),
-        Instruction::Claims { field, entries } => container::claims(merge, cursor, field, entries),
         Instruction::Computed { object, field, expression } => {
             let computed = merge.compiled(object, field, expression)?;
             computed.map_or(Ok(()), |instruction| apply_one(merge, cursor, &instruction))

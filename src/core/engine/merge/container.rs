@@ -9,5 +9,5 @@ mod security;
 
 pub(super) use env::{merge as env, name_of};
 pub(super) use mounts::merge as mounts;
-pub(super) use resources::{claims, merge as amounts};
+pub(super) use resources::merge as amounts;
 pub(super) use security::{merge as capabilities, warn_without_root};

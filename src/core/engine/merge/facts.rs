@@ -49,8 +49,8 @@ pub(super) struct FileNames {
 }
 
 impl PodFacts {
-    /// Collects the facts about a pod. Takes the volumes out of it; [`Self::give_back_volumes`] puts them back.
-    pub(super) fn take(pod: &mut Value, stamp: &str) -> Result<Self, Reason> {
+    /// Collects the facts about a pod.
+    pub(super) fn of(pod: &Value, stamp: &str) -> Result<Self, Reason> {
         let annotations = pod["metadata"]["annotations"].as_object();
         let size = |(key, value): (&String, &Value)| key.len() + value.as_str().map_or(0, str::len);
         // The stamp, which is added last, needs room too.
@@ -69,18 +69,15 @@ impl PodFacts {
             ..Self::default()
         };
         facts.note_outside(pod);
-        facts.own_volumes = match pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
-            Some(Value::Array(volumes)) => OwnVolumes::new(std::mem::take(volumes)),
-            None | Some(Value::Null) => OwnVolumes::default(),
-            Some(other) => return Err(malformed("spec.volumes", "a list", other)),
+        let volumes = match &pod["spec"]["volumes"] {
+            Value::Array(volumes) => volumes.as_slice(),
+            Value::Null => &[],
+            other => return Err(malformed("spec.volumes", "a list", other)),
         };
+        // Of several with one name, the first one counts.
+        let named = volumes.iter().rev().filter_map(|volume| Some((volume["name"].as_str()?, volume)));
+        facts.own_volumes = named.map(|(name, volume)| (name.to_owned(), volume.clone())).collect();
         Ok(facts)
-    }
-
-    pub(super) fn give_back_volumes(&mut self, pod: &mut Value) {
-        if let Some(Value::Array(volumes)) = pod.get_mut("spec").and_then(|spec| spec.get_mut("volumes")) {
-            *volumes = std::mem::take(&mut self.own_volumes).into_list();
-        }
     }
 
     /// A volume of the pod, or of the policy under the name that it has in the pod.

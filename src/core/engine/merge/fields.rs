@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::core::policy::OnConflict;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::overlay::{Element, Template, evaluate_key};
-use crate::core::schema::{Default, Field, Format, Shape, same};
+use crate::core::schema::{Default, Field, Format, Shape, covers, same};
 
 use super::rule::{Merge, Settled, brief};
 use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
@@ -121,7 +121,7 @@ pub(super) fn entries(
     })
 }
 
-/// Merges entries of a list that are known by some of their fields.
+/// Merges entries of a list that are known by some of their fields, or else by their value.
 pub(super) fn keyed(
     merge: &mut Merge<'_, '_>,
     cursor: &mut Cursor<'_>,
@@ -138,8 +138,15 @@ pub(super) fn keyed(
         if merge.is_excluded(cursor, field, &wanted) {
             continue;
         }
+        if let Some(claim) = claim_without_pod_claim(merge, &wanted, field) {
+            cursor.warn(field.name, WarningKind::ClaimWithoutPodClaim { claim }, merge.rule);
+            continue;
+        }
         cursor.list(field.name, |list| {
-            let known = |existing: &Value| keys.iter().all(|key| same_field(existing, &wanted, key, items));
+            let known = |existing: &Value| match keys {
+                [] => same(existing, &wanted, items),
+                keys => keys.iter().all(|key| same_field(existing, &wanted, key, items)),
+            };
             let at = list.entries().iter().position(known);
             if let Some(name) = port_name_of_another(list.entries(), at, &wanted, field) {
                 let setting = format!("{}: {}", field.name, brief(&wanted));
@@ -147,10 +154,26 @@ pub(super) fn keyed(
                 list.warn_here(WarningKind::Excluded { setting, against }, merge.rule);
                 return Ok(());
             }
-            merge.put_entry(list, at, wanted, items)
+            match at {
+                Some(at) if keys.is_empty() || covers(&list.entries()[at], &wanted, items) => {
+                    list.log().present_entry(at);
+                    Ok(())
+                }
+                Some(at) => merge.settle_entry(list, at, wanted, Kept::Field),
+                None => {
+                    list.push(wanted);
+                    Ok(())
+                }
+            }
         })?;
     }
     Ok(())
+}
+
+/// The name of a claim that a container is to use, if the pod has no claim of that name.
+fn claim_without_pod_claim(merge: &Merge<'_, '_>, wanted: &Value, field: &Field) -> Option<String> {
+    let name = wanted["name"].as_str().filter(|_| field.name == "claims")?;
+    (!merge.pod.claims.contains(name)).then(|| name.to_owned())
 }
 
 /// The name of a port, if another port of the container has it: names are unique in a container.
@@ -173,31 +196,4 @@ fn same_field(existing: &Value, wanted: &Value, key: &str, entry: &Shape) -> boo
         value => value.clone(),
     };
     same(&completed(existing), &completed(wanted), &field.shape)
-}
-
-/// Merges entries of a list without keys.
-pub(super) fn set(
-    merge: &mut Merge<'_, '_>,
-    cursor: &mut Cursor<'_>,
-    field: &'static Field,
-    entries: &[Element],
-) -> Result<(), Reason> {
-    let Shape::List { items, .. } = &field.shape else { return Ok(()) };
-    for entry in entries {
-        let Some(wanted) = merge.build_element(entry)? else {
-            merge.note_null(cursor.log(), &[field.name], None, &entry.0);
-            continue;
-        };
-        if merge.is_excluded(cursor, field, &wanted) {
-            continue;
-        }
-        cursor.list(field.name, |list| {
-            match list.entries().iter().position(|existing| same(existing, &wanted, items)) {
-                Some(at) => list.log().present_entry(at),
-                None => list.push(wanted),
-            }
-            Ok(())
-        })?;
-    }
-    Ok(())
 }

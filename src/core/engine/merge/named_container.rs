@@ -7,9 +7,7 @@ use crate::core::policy::overlay::NamedContainer;
 
 use super::apply::apply_rule;
 use super::rule::{Merge, brief};
-use crate::core::engine::record::{
-    Author, ChangeLog, Cursor, Kept, Part, Reason, WarningKind, add_container,
-};
+use crate::core::engine::record::{Author, ChangeLog, Cursor, Kept, Reason, WarningKind, add_container};
 
 /// Merges a container of an overlay into the pod's container of that name, or adds it.
 pub(super) fn inject_named(
@@ -21,7 +19,7 @@ pub(super) fn inject_named(
     merge.pod.note_outside(pod);
     log.written_by(|| Author::Rule(merge.rule.to_owned()));
     let Some(Value::String(name)) = merge.build(&container.name)? else {
-        log.go_to(Part::Pod);
+        log.go_to_pod();
         merge.note_null(log, &["spec", container.list], None, &container.name);
         return Ok(());
     };

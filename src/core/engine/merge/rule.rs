@@ -6,7 +6,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation, text_of};
 use crate::core::policy::overlay::{Element, Instruction, Template, compile_computed};
 use crate::core::policy::{OnConflict, Rule};
-use crate::core::schema::{Field, Object, Shape, covers};
+use crate::core::schema::{Field, Object};
 
 use super::facts::PodFacts;
 use crate::core::engine::analysis::PodAnalysis;
@@ -100,27 +100,6 @@ impl<'a, 'p> Merge<'a, 'p> {
         let (kind, settled) = self.decision(seen, wanted, what, || cursor.pointer_to(key))?;
         cursor.warn(key, kind, self.rule);
         Ok(settled)
-    }
-
-    /// Merges an entry into a list in which `at` is the entry that it belongs to: one that has everything stays.
-    pub(super) fn put_entry(
-        &self,
-        list: &mut ListCursor<'_>,
-        at: Option<usize>,
-        wanted: Value,
-        shape: &Shape,
-    ) -> Result<(), Reason> {
-        match at {
-            Some(at) if covers(&list.entries()[at], &wanted, shape) => {
-                list.log().present_entry(at);
-                Ok(())
-            }
-            Some(at) => self.settle_entry(list, at, wanted, Kept::Field),
-            None => {
-                list.push(wanted);
-                Ok(())
-            }
-        }
     }
 
     /// Decides about an entry of a list of which the pod has another value. Replaces it if the rule says so.

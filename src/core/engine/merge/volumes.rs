@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::core::engine::record::{Author, ChangeLog, Cursor, Part, Reason, WarningKind};
+use crate::core::engine::record::{Author, ChangeLog, Cursor, Reason, WarningKind};
 use crate::core::schema::{self, Shape, covers};
 
 /// Names of volumes are DNS labels.
@@ -26,32 +26,8 @@ pub(super) struct PolicyVolume {
     used: bool,
 }
 
-/// The volumes that the pod came with.
-#[derive(Debug, Default)]
-pub(super) struct OwnVolumes {
-    list: Vec<Value>,
-    by_name: HashMap<String, usize>,
-}
-
-impl OwnVolumes {
-    pub(super) fn new(list: Vec<Value>) -> Self {
-        let mut by_name = HashMap::with_capacity(list.len());
-        for (at, volume) in list.iter().enumerate() {
-            if let Some(name) = volume["name"].as_str() {
-                by_name.entry(name.to_owned()).or_insert(at);
-            }
-        }
-        Self { list, by_name }
-    }
-
-    pub(super) fn get(&self, name: &str) -> Option<&Value> {
-        self.by_name.get(name).map(|at| &self.list[*at])
-    }
-
-    pub(super) fn into_list(self) -> Vec<Value> {
-        self.list
-    }
-}
+/// The volumes that the pod came with, by name.
+pub(super) type OwnVolumes = HashMap<String, Value>;
 
 /// All volumes of the applied rules and of their settings.
 #[derive(Debug, Default)]
@@ -131,7 +107,7 @@ impl PolicyVolumes {
 
     /// Notes the outcome for those that are not added.
     fn note_others(&self, log: &mut ChangeLog) {
-        log.go_to(Part::Pod);
+        log.go_to_pod();
         for volume in self.list.iter().filter(|volume| volume.in_pod || !volume.used) {
             log.written_by(|| volume.author.clone());
             let path = ["spec", "volumes", volume.value["name"].as_str().unwrap_or_default()];
@@ -236,7 +212,7 @@ mod tests {
     }
 
     fn pod(volumes: &[Value]) -> OwnVolumes {
-        OwnVolumes::new(volumes.to_vec())
+        volumes.iter().map(|volume| (volume["name"].as_str().unwrap().to_owned(), volume.clone())).collect()
     }
 
     #[test]

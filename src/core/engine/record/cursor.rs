@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::core::pointer::push_token;
 
-use super::log::{ChangeLog, Part};
+use super::log::ChangeLog;
 use super::report::{Reason, WarningKind};
 use super::trace::Author;
 
@@ -25,7 +25,7 @@ pub(in crate::core::engine) struct ListCursor<'a> {
 impl<'a> Cursor<'a> {
     /// The pod itself.
     pub(in crate::core::engine) fn pod(pod: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
-        log.go_to(Part::Pod);
+        log.go_to_pod();
         match pod {
             Value::Object(map) => Ok(Self { map, log }),
             other => Err(malformed("", "a map", other)),
@@ -39,7 +39,7 @@ impl<'a> Cursor<'a> {
         list: &'static str,
         index: usize,
     ) -> Result<Self, Reason> {
-        log.go_to(Part::Container(list, index));
+        log.go_to_container(list, index);
         match &mut pod["spec"][list][index] {
             Value::Object(map) => Ok(Self { map, log }),
             other => Err(malformed(log.pointer(), "a map", other)),

@@ -16,52 +16,20 @@ const MAX_WRITTEN: usize = 3 * 1024 * 1024;
 /// One change that was made to the pod.
 #[derive(Debug, Clone, PartialEq)]
 struct Change {
-    /// The number of changes before it, in all parts.
-    order: usize,
     /// JSON Pointer (RFC 6901) from the pod's root.
     pointer: String,
     /// The value that was replaced or removed; `None` where there was none.
     before: Option<Value>,
 }
 
-/// Something that was added, so that a change within it is part of the addition.
-#[derive(Debug, Clone, PartialEq)]
-enum Added {
-    /// The value at this pointer.
-    Value(String),
-    /// The entries of the list at this pointer, from this index on.
-    Entries(String, usize),
-}
-
-/// The part of the pod in which a change is made. Each part has its own changes, so that a lookup does not search those
-/// of every other container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(in crate::core::engine) enum Part {
-    /// Everything outside of containers.
-    Pod,
-    /// A container, by list and index.
-    Container(&'static str, usize),
-}
-
-/// The changes to one part, in order: at most as many as the policy has fields and settings files.
-#[derive(Debug, Default)]
-struct PartLog {
-    changes: Vec<Change>,
-    added: Vec<Added>,
-}
-
 /// The changes made to one pod, and the warnings about it.
 #[derive(Debug, Default)]
 pub(in crate::core::engine) struct ChangeLog {
-    /// The part outside of containers.
-    pod: PartLog,
-    containers: Vec<PartLog>,
-    /// The indexes in `containers`.
-    places: HashMap<(&'static str, usize), usize>,
-    /// Index of the current part in `containers`; none outside of containers.
-    container: Option<usize>,
-    /// The number of changes so far.
-    changes: usize,
+    changes: Vec<Change>,
+    /// The values in `changes`, each with whether the pod came without it.
+    changed: HashMap<String, bool>,
+    /// Maps, lists and entries of lists that were added: a change within them is part of the addition.
+    added: HashSet<String>,
     /// The size of the values that were written, in bytes.
     written: usize,
     /// JSON Pointer to the current value.
@@ -78,46 +46,22 @@ pub(in crate::core::engine) struct ChangeLog {
 }
 
 impl ChangeLog {
-    /// Goes to the root of a part.
-    pub(in crate::core::engine) fn go_to(&mut self, part: Part) {
+    /// Goes to the root of the pod.
+    pub(in crate::core::engine) fn go_to_pod(&mut self) {
         self.pointer.clear();
-        let Part::Container(list, index) = part else {
-            self.container = None;
-            return;
-        };
-        self.container = Some(*self.places.entry((list, index)).or_insert_with(|| {
-            self.containers.push(PartLog::default());
-            self.containers.len() - 1
-        }));
+    }
+
+    /// Goes to a container.
+    pub(in crate::core::engine) fn go_to_container(&mut self, list: &str, index: usize) {
+        self.pointer.clear();
         self.pointer.push_str("/spec/");
         self.pointer.push_str(list);
         self.enter_index(index);
     }
 
-    fn part(&self) -> &PartLog {
-        self.container.map_or(&self.pod, |at| &self.containers[at])
-    }
-
-    fn part_mut(&mut self) -> &mut PartLog {
-        match self.container {
-            Some(at) => &mut self.containers[at],
-            None => &mut self.pod,
-        }
-    }
-
     fn record(&mut self, before: Option<Value>) {
-        let change = Change { order: self.changes, pointer: self.pointer.clone(), before };
-        self.changes += 1;
-        self.part_mut().changes.push(change);
-    }
-
-    /// All changes, in order.
-    fn take_changes(&mut self) -> Vec<Change> {
-        let containers = self.containers.iter_mut().map(|part| &mut part.changes);
-        let mut changes = std::mem::take(&mut self.pod.changes);
-        changes.extend(containers.flat_map(std::mem::take));
-        changes.sort_unstable_by_key(|change| change.order);
-        changes
+        self.changed.insert(self.pointer.clone(), before.is_none());
+        self.changes.push(Change { pointer: self.pointer.clone(), before });
     }
 
     /// JSON Pointer to the current value.
@@ -172,12 +116,11 @@ impl ChangeLog {
             return;
         }
         // The first record of a value has what the pod came with.
-        if before.is_some() && self.part().changes.iter().any(|change| change.pointer == self.pointer) {
+        if self.changed.contains_key(&self.pointer) {
             return;
         }
         if may_grow {
-            let pointer = self.pointer.clone();
-            self.part_mut().added.push(Added::Value(pointer));
+            self.added.insert(self.pointer.clone());
         }
         self.record(before);
     }
@@ -185,11 +128,13 @@ impl ChangeLog {
     /// Records that the current value was removed.
     pub(in crate::core::engine) fn removed(&mut self, before: Value) {
         self.trace_write();
-        let recorded = self.part().changes.iter().position(|change| change.pointer == self.pointer);
-        match recorded {
+        match self.changed.get(&self.pointer) {
             // What the policy itself added is not in the pod that the patch starts from.
-            Some(at) if self.part().changes[at].before.is_none() => drop(self.part_mut().changes.remove(at)),
-            Some(_) => {}
+            Some(true) => {
+                self.changed.remove(&self.pointer);
+                self.changes.retain(|change| change.pointer != self.pointer);
+            }
+            Some(false) => {}
             None if self.is_added() => {}
             None => self.record(Some(before)),
         }
@@ -201,12 +146,7 @@ impl ChangeLog {
         self.enter_index(index);
         self.trace_write();
         if !self.is_added() {
-            let of_list = &self.pointer[..list];
-            let known = |added: &Added| matches!(added, Added::Entries(pointer, _) if pointer == of_list);
-            if !self.part().added.iter().any(known) {
-                let entries = Added::Entries(of_list.to_owned(), index);
-                self.part_mut().added.push(entries);
-            }
+            self.added.insert(self.pointer.clone());
             self.record(None);
         }
         self.leave(list);
@@ -214,20 +154,21 @@ impl ChangeLog {
 
     /// Returns whether the current value is within something that was added.
     pub(in crate::core::engine) fn is_added(&self) -> bool {
-        let within = |part: &PartLog| part.added.iter().any(|added| added.contains(&self.pointer));
-        self.building > 0 || within(self.part()) || within(&self.pod)
+        self.building > 0 || self.is_within_added(&self.pointer)
+    }
+
+    fn is_within_added(&self, pointer: &str) -> bool {
+        pointer.match_indices('/').any(|(end, _)| self.added.contains(&pointer[..end]))
     }
 
     /// Returns whether the policy added the container at this pointer.
     pub(in crate::core::engine) fn added_container(&self, pointer: &str) -> bool {
-        let within = format!("{pointer}/");
-        self.pod.added.iter().any(|added| added.contains(&within))
+        self.added.contains(pointer) || self.is_within_added(pointer)
     }
 
     /// Returns whether the current value, or what it is in, was added.
     pub(in crate::core::engine) fn was_added(&self) -> bool {
-        let added = |change: &Change| change.before.is_none() && change.pointer == self.pointer;
-        self.is_added() || self.part().changes.iter().any(added)
+        self.is_added() || self.changed.get(&self.pointer) == Some(&true)
     }
 
     /// Adds a warning about the current value.
@@ -239,7 +180,7 @@ impl ChangeLog {
     }
 
     pub(in crate::core::engine) fn is_empty(&self) -> bool {
-        self.pod.changes.is_empty() && self.containers.iter().all(|part| part.changes.is_empty())
+        self.changes.is_empty()
     }
 
     /// Attributes the writes that follow to a part of the policy.
@@ -280,29 +221,21 @@ impl ChangeLog {
     pub(in crate::core::engine) fn drop_reverted(&mut self, pod: &mut Value) {
         let emptied = self.emptied;
         let mut reverted: HashSet<String> = HashSet::new();
-        let parts = std::iter::once(&mut self.pod).chain(&mut self.containers);
-        for part in parts {
-            part.changes.retain_mut(|change| {
-                if emptied && is_emptied(change, pod) {
-                    match change.before.take() {
-                        Some(before) => {
-                            *pod.pointer_mut(&change.pointer).unwrap_or(&mut Value::Null) = before;
-                        }
-                        None => remove(pod, &change.pointer),
-                    }
-                    return false;
+        self.changes.retain_mut(|change| {
+            let kept = if emptied && is_emptied(change, pod) {
+                match change.before.take() {
+                    Some(before) => *pod.pointer_mut(&change.pointer).unwrap_or(&mut Value::Null) = before,
+                    None => remove(pod, &change.pointer),
                 }
-                let Some(before) = &change.before else { return true };
-                let Some(now) = pod.pointer_mut(&change.pointer) else { return true };
-                let shape = shape_at(&change.pointer).unwrap_or(Shape::Opaque);
-                if before.is_null() || !same(before, now, &shape) {
-                    return true;
-                }
-                now.clone_from(before);
-                reverted.insert(std::mem::take(&mut change.pointer));
                 false
-            });
-        }
+            } else {
+                !is_reverted(change, pod, &mut reverted)
+            };
+            if !kept {
+                self.changed.remove(&change.pointer);
+            }
+            kept
+        });
         self.warnings.retain(|warning| {
             !matches!(warning.kind, WarningKind::Replaced { .. }) || !reverted.contains(&warning.path)
         });
@@ -310,7 +243,7 @@ impl ChangeLog {
 
     /// Reverts all changes, the last one first.
     pub(in crate::core::engine) fn undo(&mut self, pod: &mut Value) {
-        for change in self.take_changes().into_iter().rev() {
+        for change in std::mem::take(&mut self.changes).into_iter().rev() {
             match change.before {
                 Some(before) => {
                     if let Some(value) = pod.pointer_mut(&change.pointer) {
@@ -328,8 +261,8 @@ impl ChangeLog {
 
     /// The changes as they are reported and sent.
     pub(in crate::core::engine) fn finish(&mut self) -> (Changes, Vec<Warning>) {
-        let operations =
-            self.take_changes().into_iter().map(|change| (change.pointer, change.before.is_some()));
+        let changes = std::mem::take(&mut self.changes).into_iter();
+        let operations = changes.map(|change| (change.pointer, change.before.is_some()));
         (Changes(operations.collect()), std::mem::take(&mut self.warnings))
     }
 }
@@ -359,23 +292,17 @@ fn is_emptied(change: &Change, pod: &Value) -> bool {
     was_absent && is_empty() && matches!(shape_at(&change.pointer), Some(Shape::List { .. }))
 }
 
-impl Added {
-    fn contains(&self, pointer: &str) -> bool {
-        match self {
-            Self::Value(added) => {
-                pointer.strip_prefix(added.as_str()).is_some_and(|rest| rest.starts_with('/'))
-            }
-            Self::Entries(list, first) => {
-                let Some(rest) = pointer.strip_prefix(list.as_str()).and_then(|rest| rest.strip_prefix('/'))
-                else {
-                    return false;
-                };
-                rest.split_once('/')
-                    .and_then(|(index, _)| index.parse::<usize>().ok())
-                    .is_some_and(|index| index >= *first)
-            }
-        }
+/// Returns whether later changes gave a value back that the pod came with, and restores its spelling.
+fn is_reverted(change: &Change, pod: &mut Value, reverted: &mut HashSet<String>) -> bool {
+    let Some(before) = change.before.as_ref().filter(|before| !before.is_null()) else { return false };
+    let Some(now) = pod.pointer_mut(&change.pointer) else { return false };
+    let shape = shape_at(&change.pointer).unwrap_or(Shape::Opaque);
+    let is_same = same(before, now, &shape);
+    if is_same {
+        now.clone_from(before);
+        reverted.insert(change.pointer.clone());
     }
+    is_same
 }
 
 /// The pointers of the changed values, each with whether it replaced another value.

@@ -24,33 +24,27 @@ pub struct Operations<'a> {
     pub list: Vec<Operation<'a>>,
 }
 
-impl Operations<'_> {
+impl<'a> Operations<'a> {
     /// The JSON Patch as text, without copying the values first.
     pub fn to_json(&self) -> Vec<u8> {
         #[derive(Serialize)]
-        struct Line<'a> {
+        struct Line<'l> {
             op: &'static str,
-            path: &'a str,
+            path: &'l str,
             #[serde(skip_serializing_if = "Option::is_none")]
-            value: Option<&'a Value>,
+            value: Option<&'l Value>,
         }
-        let mut text = Vec::with_capacity(160 * self.list.len() + 2);
-        text.push(b'[');
-        for (index, operation) in self.list.iter().enumerate() {
-            if index > 0 {
-                text.push(b',');
-            }
-            let op = match operation.value {
+        let line = |operation: &Operation<'a>| Line {
+            op: match operation.value {
                 None => "remove",
                 Some(_) if operation.replaces => "replace",
                 Some(_) => "add",
-            };
-            let line = Line { op, path: operation.pointer, value: operation.value };
-            // Serialising a `Value` into memory cannot fail.
-            let _ = serde_json::to_writer(&mut text, &line);
-        }
-        text.push(b']');
-        text
+            },
+            path: operation.pointer,
+            value: operation.value,
+        };
+        // Serialising a `Value` into memory cannot fail.
+        serde_json::to_vec(&self.list.iter().map(line).collect::<Vec<_>>()).unwrap_or_default()
     }
 
     /// The additions in words: one line for each container that was changed, and one for the pod.

@@ -296,8 +296,6 @@ pub enum WarningKind {
         before: String,
         /// The stamp that it has now.
         after: String,
-        /// The values that stay, as `path` and `value`.
-        kept: Vec<(String, String)>,
     },
     /// A pod that is skipped has the stamp of an earlier injection.
     InjectedBefore { stamp: String },
@@ -416,7 +414,11 @@ impl fmt::Display for Warning {
                 f,
                 "`{path}`: the claim `{claim}` of rule `{rule}` is left out, since the pod has no claim of that name"
             ),
-            WarningKind::Restamped { before, after, kept } => restamped(f, before, after, kept),
+            WarningKind::Restamped { before, after } => write!(
+                f,
+                "inject the original manifest again for the values of `{after}`, which is the stamp now: the pod came \
+                 with the stamp `{before}`, and the values that it has stay"
+            ),
             WarningKind::InjectedBefore { stamp } => write!(
                 f,
                 "to remove what `{stamp}` added, start from the original manifest: the pod came with that stamp, and is \
@@ -450,9 +452,6 @@ impl fmt::Display for Warning {
     }
 }
 
-/// The values that an injection keeps for a sentence. The others are counted.
-const MAX_KEPT: usize = 3;
-
 fn no_node_fits(f: &mut fmt::Formatter<'_>, resource: &str, requested: i64, most: i64) -> fmt::Result {
     if most == 0 {
         return write!(
@@ -466,35 +465,6 @@ fn no_node_fits(f: &mut fmt::Formatter<'_>, resource: &str, requested: i64, most
         "the pod requests {requested} of `{resource}`, and the nodes that it fits have at most {most}: request fewer, or \
          select other nodes"
     )
-}
-
-/// One sentence for a pod with the stamp of another injection, the remedy first.
-fn restamped(
-    f: &mut fmt::Formatter<'_>,
-    before: &str,
-    after: &str,
-    kept: &[(String, String)],
-) -> fmt::Result {
-    if kept.is_empty() {
-        return write!(
-            f,
-            "inject the original manifest again to remove what only `{before}` added: the pod came with that stamp and \
-             has `{after}` now, and no value of it differs from that policy's"
-        );
-    }
-    write!(
-        f,
-        "inject the original manifest again for the values of `{after}`, which is the stamp now: the pod came with the \
-         stamp `{before}`, and "
-    )?;
-    for (at, (path, value)) in kept.iter().take(MAX_KEPT).enumerate() {
-        let comma = if at == 0 { "" } else { ", " };
-        write!(f, "{comma}`{path}` stays `{value}`")?;
-    }
-    match kept.len().saturating_sub(MAX_KEPT) {
-        0 => Ok(()),
-        more => write!(f, ", and {more} more values stay"),
-    }
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ pub(in crate::core::engine) fn stamp(
                 before => {
                     if let Some(before) = before {
                         let after = stamp.to_owned();
-                        let kind = WarningKind::Restamped { before, after, kept: Vec::new() };
+                        let kind = WarningKind::Restamped { before, after };
                         annotations.warn(STAMP, kind, "");
                     }
                     annotations.put(STAMP, Value::from(stamp));

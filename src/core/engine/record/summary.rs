@@ -118,7 +118,7 @@ pub(in crate::core::engine) fn summarize(operations: &Operations<'_>) -> Vec<Str
                 if rest.is_empty() {
                     pod.push(Kind::Container, line.holder.unwrap_or_default());
                 } else {
-                    in_container(rest, value, operations.pod, place, line);
+                    in_container(rest, value, container(operations.pod, place), line);
                 }
             }
             ["spec", "containers" | "initContainers"] => pod.push_names(Kind::Container, value, "name"),
@@ -140,72 +140,37 @@ fn container<'a>(pod: &'a Value, (list, index): (&str, &str)) -> &'a Value {
     index.and_then(|index| pod["spec"][list].get(index)).unwrap_or(&Value::Null)
 }
 
-fn in_container<'a>(
-    tokens: &[&'a str],
-    value: &'a Value,
-    pod: &'a Value,
-    place: (&str, &str),
-    line: &mut Line<'a>,
-) {
+fn in_container<'a>(tokens: &[&'a str], value: &'a Value, container: &'a Value, line: &mut Line<'a>) {
     match tokens {
         ["env", index, "value"] => {
-            let entry = index.parse::<usize>().ok().and_then(|index| container(pod, place)["env"].get(index));
+            let entry = index.parse::<usize>().ok().and_then(|index| container["env"].get(index));
             line.push_names(Kind::Env, entry.unwrap_or(&Value::Null), "name");
         }
         ["env", ..] => line.push_names(Kind::Env, value, "name"),
         ["volumeMounts", ..] => line.push_names(Kind::Mount, value, "mountPath"),
-        ["resources"] => {
-            amounts(&value["limits"], line);
-            requests(&value["requests"], container(pod, place), line);
-            line.push_names(Kind::Claim, &value["claims"], "name");
-        }
         ["resources", "claims", ..] => line.push_names(Kind::Claim, value, "name"),
-        ["resources", "limits"] => amounts(value, line),
-        ["resources", "limits", name] => amount(&unescape(name), value, line),
-        ["resources", "requests"] => requests(value, container(pod, place), line),
-        ["resources", "requests", name] => request(&unescape(name), value, container(pod, place), line),
-        ["securityContext"] => {
-            capabilities(&value["capabilities"]["add"], line);
-            let keys = value.as_object().into_iter().flat_map(Map::keys);
-            for key in keys.filter(|key| *key != "capabilities") {
-                line.push(Kind::Field, format!("securityContext.{key}"));
+        ["resources", list @ ("limits" | "requests"), name] => {
+            let name = unescape(name);
+            let amount = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            if *list == "limits" {
+                line.push(Kind::Device, format!("{name} {amount}"));
+            } else if container["resources"]["limits"][&*name] != *value {
+                // Most requests repeat the limit.
+                line.push(Kind::Device, format!("requests.{name} {amount}"));
             }
         }
-        ["securityContext", "capabilities"] => capabilities(&value["add"], line),
-        ["securityContext", "capabilities", "add", ..] => capabilities(value, line),
+        ["securityContext", "capabilities", "add", ..] => {
+            let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+            names.iter().filter_map(Value::as_str).for_each(|name| line.push(Kind::Capability, name));
+        }
+        ["resources"]
+        | ["resources", "limits" | "requests"]
+        | ["securityContext"]
+        | ["securityContext", "capabilities"] => {
+            for (key, child) in value.as_object().into_iter().flatten() {
+                in_container(&[tokens, &[key]].concat(), child, container, line);
+            }
+        }
         other => line.push(Kind::Field, other.join(".")),
-    }
-}
-
-fn amounts<'a>(limits: &'a Value, line: &mut Line<'a>) {
-    for (name, value) in limits.as_object().into_iter().flatten() {
-        amount(name, value, line);
-    }
-}
-
-fn amount(name: &str, value: &Value, line: &mut Line<'_>) {
-    match value.as_str() {
-        Some(text) => line.push(Kind::Device, format!("{name} {text}")),
-        None => line.push(Kind::Device, format!("{name} {value}")),
-    }
-}
-
-fn requests<'a>(requests: &'a Value, container: &Value, line: &mut Line<'a>) {
-    for (name, value) in requests.as_object().into_iter().flatten() {
-        request(name, value, container, line);
-    }
-}
-
-/// A request, unless it repeats the limit.
-fn request(name: &str, value: &Value, container: &Value, line: &mut Line<'_>) {
-    if container["resources"]["limits"][name] != *value {
-        amount(&format!("requests.{name}"), value, line);
-    }
-}
-
-fn capabilities<'a>(value: &'a Value, line: &mut Line<'a>) {
-    let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
-    for name in names.iter().filter_map(Value::as_str) {
-        line.push(Kind::Capability, name);
     }
 }

@@ -21,9 +21,7 @@ pub(in crate::core::engine) fn with_field_paths(mut warnings: Vec<Warning>, pod:
 
 /// The warnings of a pod that was injected.
 pub(in crate::core::engine) fn of_injected(warnings: Vec<Warning>, pod: &Value) -> Vec<Warning> {
-    let mut warnings = with_field_paths(reconciled(warnings), pod);
-    name_kept_values(&mut warnings);
-    warnings
+    with_field_paths(reconciled(warnings), pod)
 }
 
 /// The warnings with one for each value that rules replace: other rules may have kept it before, or replace it again.
@@ -54,18 +52,4 @@ fn reconciled(warnings: Vec<Warning>) -> Vec<Warning> {
         _ => true,
     });
     result
-}
-
-/// Adds the values that the pod keeps to the warning about its earlier stamp.
-fn name_kept_values(warnings: &mut [Warning]) {
-    let values = warnings.iter().filter_map(|warning| match &warning.kind {
-        WarningKind::Kept { seen, .. } => Some((warning.path.clone(), seen.clone())),
-        _ => None,
-    });
-    let values: Vec<(String, String)> = values.collect();
-    for warning in warnings {
-        if let WarningKind::Restamped { kept, .. } = &mut warning.kind {
-            kept.clone_from(&values);
-        }
-    }
 }

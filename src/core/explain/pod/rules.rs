@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::core::engine::{ScopeOf, Trace};
 use crate::core::pointer::field_path;
-use crate::core::policy::expression::{Bindings, Expression};
+use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{Interpolation, Phase};
 use crate::core::policy::{About, Definition, VALUE};
 
-use super::condition::{Compiled, ConditionFact, Operand, Read, Reasons};
-use crate::core::explain::lines::{FileLine, Files};
+use super::condition::{ConditionFact, Read, Reasons};
+use crate::core::explain::lines::{FileLine, item};
 use crate::core::explain::text::GPU_CONTAINERS;
 
 /// A rule, or settings, for a pod.
@@ -63,7 +63,6 @@ pub(super) struct MessageResult {
 pub(super) struct Evaluation<'a> {
     definition: &'a Definition,
     pod: &'a Value,
-    compiled: &'a Compiled,
     /// The conditions of the rules, then of the settings: `when` and `containers`.
     conditions: Vec<(Option<&'a Interpolation>, Option<&'a Interpolation>)>,
     results: Vec<RuleResult>,
@@ -72,16 +71,10 @@ pub(super) struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    pub(super) fn new(
-        definition: &'a Definition,
-        pod: &'a Value,
-        trace: &Trace,
-        files: &Files<'_>,
-        compiled: &'a Compiled,
-    ) -> Self {
+    pub(super) fn new(definition: &'a Definition, pod: &'a Value, trace: &Trace) -> Self {
         let result = |list: &str, name: &str| RuleResult {
             name: name.to_owned(),
-            place: files.item(list, "name", name),
+            place: item(definition, list, "name", name),
             applied: list == "rules" && trace.applied.iter().any(|applied| applied.rule == name),
             when: None,
             containers: Vec::new(),
@@ -93,7 +86,6 @@ impl<'a> Evaluation<'a> {
         Self {
             definition,
             pod,
-            compiled,
             conditions: conditions.chain(of_settings).collect(),
             results: results.chain(settings.map(|one| result("settings", &one.name))).collect(),
             variables: Vec::new(),
@@ -115,7 +107,7 @@ impl<'a> Evaluation<'a> {
     pub(super) fn visit(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
         self.variables(scope, bindings);
         self.messages(scope, bindings);
-        let reasons = Reasons { definition: self.definition, bindings, compiled: self.compiled };
+        let reasons = Reasons { definition: self.definition, bindings };
         let results = self.results.iter_mut().zip(&self.conditions);
         match scope {
             ScopeOf::Pod => results.for_each(|(result, (when, _))| {
@@ -135,7 +127,7 @@ impl<'a> Evaluation<'a> {
     }
 
     fn variables(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        let reasons = Reasons { definition: self.definition, bindings, compiled: self.compiled };
+        let reasons = Reasons { definition: self.definition, bindings };
         for variable in &self.definition.variables {
             let container = match (variable.phase, scope) {
                 (Phase::Fixed | Phase::Pod, ScopeOf::Pod) | (Phase::Injected, ScopeOf::Injected) => None,
@@ -149,27 +141,19 @@ impl<'a> Evaluation<'a> {
                 Err(error) => (Value::Null, Some(error.message)),
             };
             let mut reads = Vec::new();
-            variable.value.texts(&mut |text| {
-                for read in
-                    text.expressions().map(Expression::source).flat_map(|source| reasons.reads(source))
-                {
-                    if !reads.contains(&read) {
-                        reads.push(read);
-                    }
-                }
-            });
+            variable.value.texts(&mut |text| reasons.add_reads(text, &mut reads));
             let name = variable.name.clone();
             self.variables.push(VariableValue { name, container, value, error, reads, used: false });
         }
     }
 
     fn messages(&mut self, scope: ScopeOf, bindings: &Bindings<'_, '_>) {
-        let (definition, compiled) = (self.definition, self.compiled);
+        let definition = self.definition;
         for message in &definition.warnings {
             // Only a message that is given needs its reasons.
             let of = |bindings: &Bindings<'_, '_>| {
                 let given = message.when.holds(bindings) == Ok(true);
-                given.then(|| Reasons { definition, bindings, compiled }.of(&message.when))
+                given.then(|| Reasons { definition, bindings }.of(&message.when))
             };
             let (container, condition) = match (&message.about, scope) {
                 (About::Pod, ScopeOf::Injected) => (None, of(bindings)),
@@ -197,8 +181,7 @@ impl<'a> Evaluation<'a> {
 fn gpu_condition(gpus: i64) -> ConditionFact {
     let expression = GPU_CONTAINERS.to_owned();
     let reads = vec![Read { name: "gpus".to_owned(), value: Value::from(gpus) }];
-    let operand = Operand { expression: expression.clone(), value: gpus > 0, through: Vec::new(), reads };
-    ConditionFact { expression, value: Some(gpus > 0), error: None, decided_by: vec![operand] }
+    ConditionFact { expression, value: Some(gpus > 0), error: None, reads }
 }
 
 fn container_name(pod: &Value, list: &str, index: usize) -> String {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::core::counted;
 use crate::core::engine::FieldState;
 
-use super::condition::{ConditionFact, Operand, Read};
+use super::condition::{ConditionFact, Read};
 use super::fields::FieldFact;
 use super::matching::MatchFact;
 use super::rules::RuleResult;
@@ -145,7 +145,7 @@ fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
     text.rows(2, &rows);
 }
 
-/// The conditions of a rule or of settings, each with what decided it; the containers with one reason together.
+/// The conditions of a rule or of settings, each with the values that it reads; the containers with one reason together.
 fn reasons(RuleResult { when, containers, .. }: &RuleResult) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Some(when) = when {
@@ -166,21 +166,13 @@ fn reasons(RuleResult { when, containers, .. }: &RuleResult) -> Vec<String> {
     reasons
 }
 
-/// The value of a condition and the operands that decided it.
+/// The value of a condition, and the values that it reads.
 fn decided(condition: &ConditionFact) -> String {
-    let ConditionFact { expression, value, error, decided_by } = condition;
-    let Some(value) = value else {
-        return format!("`{expression}` cannot be evaluated: {}", error.as_deref().unwrap_or_default());
-    };
-    let operands: Vec<String> = decided_by.iter().map(operand).collect();
-    if operands.is_empty() { value.to_string() } else { format!("{value}: {}", operands.join("; ")) }
-}
-
-fn operand(operand: &Operand) -> String {
-    let Operand { expression, value, through, reads } = operand;
-    let mut text = format!("`{expression}` is {value}");
-    if !through.is_empty() {
-        text.push_str(&format!(" (`{}`)", through.join("`, `")));
+    let ConditionFact { expression, value, error, reads } = condition;
+    let value = value.map_or("no value".to_owned(), |value| value.to_string());
+    let mut text = format!("{value}: `{expression}`");
+    if let Some(error) = error {
+        text.push_str(&format!(" cannot be evaluated: {error}"));
     }
     // A name alone is its value.
     let reads: Vec<String> =

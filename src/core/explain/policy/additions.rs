@@ -11,7 +11,7 @@ use crate::core::policy::overlay::{
 use crate::core::policy::{OnConflict, Policy, Rule};
 
 use super::constants::constants;
-use crate::core::explain::lines::{FileLine, Files};
+use crate::core::explain::lines::{FileLine, item};
 use crate::core::explain::text::{GPU_CONTAINERS, one_line, shown, source};
 
 /// A rule, with the fields that it adds.
@@ -46,7 +46,7 @@ pub struct AdditionFact {
 }
 
 /// The rules of a policy with the values of its parameters.
-pub(super) fn rules(policy: &Policy, files: &Files<'_>) -> Vec<RuleFact> {
+pub(super) fn rules(policy: &Policy) -> Vec<RuleFact> {
     let constants = constants(policy);
     let additions = |add: &dyn Fn(&mut Additions<'_, '_, '_>)| {
         let mut additions = Additions { constants: &constants, at: String::new(), found: Vec::new() };
@@ -55,7 +55,7 @@ pub(super) fn rules(policy: &Policy, files: &Files<'_>) -> Vec<RuleFact> {
     };
     let fact = |rule: &Rule| RuleFact {
         name: rule.name.clone(),
-        place: files.item("rules", "name", &rule.name),
+        place: item(policy.definition(), "rules", "name", &rule.name),
         when: rule.when.as_ref().map(source),
         applies: rule.when.as_ref().map_or(Some(true), |when| when.holds(&constants).ok()),
         containers: rule.containers.as_ref().map_or_else(|| GPU_CONTAINERS.to_owned(), source),

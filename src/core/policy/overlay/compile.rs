@@ -182,7 +182,7 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
                         .into());
                 }
             }
-            Ok(Instruction::Mounts { field, mounts })
+            Ok(Instruction::Keyed { field, keys: &["mountPath"], entries: mounts })
         }
         ("Container", "resources", Shape::Object(resources)) => {
             Ok(Instruction::Object { field, instructions: self::resources(source, resources)? })
@@ -191,9 +191,6 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
             let mut amounts = Vec::new();
             add_amounts(source, field, &mut amounts)?;
             Ok(Instruction::Amounts(amounts))
-        }
-        ("ResourceRequirements", "claims", Shape::List { items, .. }) => {
-            Ok(Instruction::Claims { field, entries: elements(list(source)?, items, &["name"])? })
         }
         ("SecurityContext", "capabilities", Shape::Object(capabilities)) => {
             let mut problems = Problems::default();
@@ -218,7 +215,7 @@ fn compile_field(source: &Source, field: &'static Field, object: &'static Object
             Ok(Instruction::Keyed { field, keys, entries: elements(list(source)?, items, keys)? })
         }
         (_, _, Shape::List { items, merge: ListMerge::Set }) => {
-            Ok(Instruction::Set { field, entries: elements(list(source)?, items, &[])? })
+            Ok(Instruction::Keyed { field, keys: &[], entries: elements(list(source)?, items, &[])? })
         }
         (_, _, shape) => Ok(Instruction::Value { field, template: value(source, shape)? }),
     }

@@ -72,14 +72,8 @@ impl Fold<'_, '_, '_> {
             Instruction::Keyed { field, keys, entries } => {
                 Instruction::Keyed { field, keys, entries: self.elements(entries)? }
             }
-            Instruction::Set { field, entries } => {
-                Instruction::Set { field, entries: self.elements(entries)? }
-            }
             Instruction::Env { field, variables } => {
                 Instruction::Env { field, variables: each(variables, |variable| self.variable(variable))? }
-            }
-            Instruction::Mounts { field, mounts } => {
-                Instruction::Mounts { field, mounts: self.elements(mounts)? }
             }
             Instruction::Amounts(amounts) => {
                 Instruction::Amounts(each(amounts, |amount| self.amount(amount))?)
@@ -89,9 +83,6 @@ impl Fold<'_, '_, '_> {
                     Ok(self.template(template)?.map(|template| (*list, template)))
                 };
                 Instruction::Capabilities { field, lists: each(lists, list)? }
-            }
-            Instruction::Claims { field, entries } => {
-                Instruction::Claims { field, entries: self.elements(entries)? }
             }
             Instruction::Computed { object, field, expression } => {
                 if expression.phase(self.names) != Phase::Fixed {

@@ -119,9 +119,6 @@ impl<'i> Walk<'i> {
                 }
             }
             Instruction::Keyed { field, keys, entries } => self.entries(field, keys, entries),
-            Instruction::Set { field, entries } => self.entries(field, &[], entries),
-            Instruction::Mounts { field, mounts } => self.entries(field, &["mountPath"], mounts),
-            Instruction::Claims { field, entries } => self.entries(field, &["name"], entries),
             Instruction::Env { field, variables } => {
                 for variable in variables {
                     match variable {

@@ -22,6 +22,6 @@ pub(crate) fn at_line(files: &[SourceFile], mut line: usize) -> (usize, usize) {
 
 impl SourceFile {
     pub(crate) fn lines(&self) -> usize {
-        self.text.split('\n').count()
+        self.text.bytes().filter(|byte| *byte == b'\n').count() + 1
     }
 }

@@ -1,13 +1,13 @@
-//! Limits, requests and claims of a container.
+//! Limits and requests of a container.
 //!
 //! The rules are those of `ValidateContainerResourceRequirements` in Kubernetes: a request is at most its limit, a
 //! resource that cannot be overcommitted has a limit and an equal request, and huge pages need cpu or memory.
 
 use serde_json::Value;
 
-use crate::core::policy::overlay::{Amount, Element, Template, evaluate_key};
+use crate::core::policy::overlay::{Amount, Template, evaluate_key};
 use crate::core::quantity::{Quantity, same_quantity};
-use crate::core::schema::{Field, Format, Shape, can_overcommit, resource_amount, resource_pair};
+use crate::core::schema::{Format, can_overcommit, resource_amount, resource_pair};
 
 use crate::core::engine::merge::rule::{Merge, Settled, brief};
 use crate::core::engine::record::{Cursor, Kept, Reason, WarningKind};
@@ -206,32 +206,6 @@ fn has_cpu_or_memory(resources: &Cursor<'_>) -> bool {
 /// Returns whether a quantity is at most another one.
 fn at_most(less: &Value, more: &Value) -> bool {
     Quantity::from_value(less).zip(Quantity::from_value(more)).is_some_and(|(less, more)| less <= more)
-}
-
-/// Merges claims that a container uses. Each names a claim of the pod.
-pub(in crate::core::engine::merge) fn claims(
-    merge: &Merge<'_, '_>,
-    resources: &mut Cursor<'_>,
-    field: &'static Field,
-    entries: &[Element],
-) -> Result<(), Reason> {
-    let Shape::List { items, .. } = &field.shape else { return Ok(()) };
-    for entry in entries {
-        let Some(wanted) = merge.build_element(entry)? else {
-            merge.note_null(resources.log(), &[field.name], Some("name"), &entry.0);
-            continue;
-        };
-        let name = wanted["name"].as_str().unwrap_or_default().to_owned();
-        if !merge.pod.claims.contains(&name) {
-            resources.warn(field.name, WarningKind::ClaimWithoutPodClaim { claim: name }, merge.rule);
-            continue;
-        }
-        resources.list(field.name, |list| {
-            let at = list.entries().iter().position(|claim| claim["name"] == wanted["name"]);
-            merge.put_entry(list, at, wanted, items)
-        })?;
-    }
-    Ok(())
 }
 
 impl Wanted {

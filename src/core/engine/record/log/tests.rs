@@ -11,18 +11,18 @@ fn a_change_within_an_addition_is_not_an_operation_of_its_own() {
         }
         log.changed(None, true);
     };
-    log.go_to(Part::Pod);
+    log.go_to_pod();
     change(&mut log, &["spec", "volumes"]);
-    log.go_to(Part::Pod);
+    log.go_to_pod();
     change(&mut log, &["spec", "volumes", "0"]);
-    log.go_to(Part::Pod);
+    log.go_to_pod();
     change(&mut log, &["spec", "volumesX"]);
-    log.go_to(Part::Container("containers", 1));
+    log.go_to_container("containers", 1);
     log.enter("env");
     log.appended(2);
-    log.go_to(Part::Container("containers", 1));
+    log.go_to_container("containers", 1);
     change(&mut log, &["env", "2", "value"]);
-    log.go_to(Part::Container("containers", 1));
+    log.go_to_container("containers", 1);
     change(&mut log, &["env", "1", "value"]);
     let (changes, _) = log.finish();
     let pointers: Vec<&str> = changes.iter().map(|(pointer, _)| pointer).collect();
@@ -39,7 +39,7 @@ fn undo_restores_the_pod_byte_for_byte() {
     let mut pod = before.clone();
     let mut log = ChangeLog::default();
     let at = |log: &mut ChangeLog, path: &[&str], before: Option<Value>| {
-        log.go_to(Part::Pod);
+        log.go_to_pod();
         for token in path {
             log.enter(token);
         }
