@@ -210,7 +210,7 @@ impl Expression {
             Some(counting) => counting.execute(&bindings.0),
             None => self.program.execute(&bindings.0),
         };
-        let result = to_json(&result.map_err(|error| Failure::from(error))?)?;
+        let result = to_json(&result.map_err(Failure::from)?)?;
         if budget::fits(&result) { Ok(result) } else { Err(Failure::too_large()) }
     }
 }

@@ -40,13 +40,13 @@ impl Collector<'_, '_, '_> {
         let mut own = OwnNames::default();
         for rule in rules {
             if !self.fabric.resources.is_empty() {
-                self.resources(&rule.container, &mut own)?;
+                Self::resources(&rule.container, &mut own)?;
                 for named in &rule.pod.containers {
-                    self.resources(&named.instructions, &mut own)?;
+                    Self::resources(&named.instructions, &mut own)?;
                 }
             }
             if !self.fabric.claims.is_empty() {
-                self.claims(&rule.pod.claims, &mut own)?;
+                Self::claims(&rule.pod.claims, &mut own)?;
             }
             if !self.fabric.networks.is_empty() {
                 let replaces = rule.on_conflict == OnConflict::Replace;
@@ -56,7 +56,7 @@ impl Collector<'_, '_, '_> {
         Ok(own)
     }
 
-    fn resources(&self, instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
+    fn resources(instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
         for write in writes(instructions) {
             match write.value {
                 Written::Amount(amount) => match &amount.resource {
@@ -74,7 +74,7 @@ impl Collector<'_, '_, '_> {
         Ok(())
     }
 
-    fn claims(&self, instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
+    fn claims(instructions: &[Instruction], own: &mut OwnNames) -> Result<(), EvaluationError> {
         for write in writes(instructions) {
             match write.value {
                 Written::Entry(entry) => claim(entry, own)?,

@@ -13,7 +13,9 @@ use super::fields::literal_text;
 impl Walker<'_> {
     /// `&&`, `||` and `!`.
     pub(super) fn condition(&mut self, parts: &[IdedExpr]) -> Type {
-        parts.iter().for_each(|part| self.boolean(part));
+        for part in parts {
+            self.boolean(part);
+        }
         Type::bool()
     }
 
