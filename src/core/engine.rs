@@ -20,6 +20,7 @@ use crate::core::policy::{PodContext, Policy};
 
 pub(crate) use analysis::{DEVICE_CLASS, PodAnalysis, is_device, selected_nodes};
 pub(crate) use evaluate::{ScopeOf, analyse, each_scope};
+pub(crate) use merge::own_variable;
 pub use record::{
     Author, FieldState, Kept, Mutated, Mutation, NODES, Operation, Operations, Outcome, Reason, SKIPPED,
     STAMP, Warning, WarningKind,

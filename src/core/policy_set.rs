@@ -3,11 +3,11 @@
 mod decision;
 mod providers;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use memchr::memmem::Finder;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::core::engine::{
     DEVICE_CLASS, Mutated, Mutation, NODES, Outcome, Reason, SKIPPED, STAMP, Trace, inject, skip,
@@ -25,11 +25,7 @@ use decision::{Decision, decide};
 #[derive(Debug, Default)]
 pub struct PolicySet {
     policies: Vec<Policy>,
-    /// Policies by the annotations that trigger them, so that a pod is matched only against those that may match.
-    by_annotation: HashMap<String, Vec<usize>>,
-    /// Policies without such an annotation.
-    others: Vec<usize>,
-    /// The annotations that trigger a policy, and the escapes that may hide one in JSON.
+    /// The annotations that trigger a policy, and the escapes that may hide one in JSON; empty if a policy needs none.
     sought: Vec<Finder<'static>>,
     /// True if the nodes choose the provider for a pod.
     pub(super) several_providers: bool,
@@ -134,7 +130,7 @@ impl PolicySet {
             }
         }
         if errors.is_empty() {
-            Ok(Self::indexed(set.policies, several_providers))
+            Ok(Self::with_triggers(set.policies, several_providers))
         } else {
             Err(SourceErrors::new(errors).into())
         }
@@ -162,33 +158,25 @@ impl PolicySet {
         Ok(())
     }
 
-    fn indexed(policies: Vec<Policy>, several_providers: bool) -> Self {
+    fn with_triggers(policies: Vec<Policy>, several_providers: bool) -> Self {
         let mut set = Self { policies, several_providers, ..Self::default() };
-        for (at, policy) in set.policies.iter().enumerate() {
-            let triggers = &policy.definition().matcher.any_annotation;
-            for (key, _) in triggers {
-                let known = set.by_annotation.entry(key.clone()).or_default();
-                if known.last() != Some(&at) {
-                    known.push(at);
-                }
-            }
-            if triggers.is_empty() {
-                set.others.push(at);
-            }
-        }
         let policies: Vec<_> =
             set.policies.iter().map(|policy| (policy.definition(), policy.devices())).collect();
         set.choice_may_change = choice_reads_writes(&policies, &[STAMP, SKIPPED, NODES]);
-        // A key is a qualified name, which has no letter that JSON has to escape.
-        let keys = set.by_annotation.keys().map(|key| Finder::new(key.as_str()).into_owned());
-        // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
-        set.sought = keys.chain(["\\u", "\\/"].map(|escape| Finder::new(escape).into_owned())).collect();
+        let triggers = || set.policies.iter().map(|policy| &policy.definition().matcher.any_annotation);
+        if triggers().all(|triggers| !triggers.is_empty()) {
+            // A key is a qualified name, which has no letter that JSON has to escape.
+            let keys: BTreeSet<&str> = triggers().flatten().map(|(key, _)| key.as_str()).collect();
+            // An escape may hide any letter, such as Go's of `<`, `>` and `&`.
+            let sought = keys.into_iter().chain(["\\u", "\\/"]);
+            set.sought = sought.map(|text| Finder::new(text).into_owned()).collect();
+        }
         set
     }
 
     /// Returns whether a policy may match a pod in this JSON text. If not, none does.
     pub(crate) fn may_concern(&self, json: &str) -> bool {
-        !self.others.is_empty() || self.sought.iter().any(|finder| finder.find(json.as_bytes()).is_some())
+        self.sought.is_empty() || self.sought.iter().any(|finder| finder.find(json.as_bytes()).is_some())
     }
 
     /// Returns whether the nodes choose the provider for a pod.
@@ -254,19 +242,6 @@ impl PolicySet {
             let claims = resources["claims"].as_array().is_some_and(|claims| !claims.is_empty());
             claims || resources["limits"].as_object().is_some_and(|limits| limits.iter().any(is_gpu))
         })
-    }
-
-    /// The policies that may match this pod, each once, in order.
-    fn candidates(&self, pod: &Value, context: &PodContext) -> impl Iterator<Item = &Policy> {
-        let mut found = self.others.clone();
-        let annotations = pod["metadata"]["annotations"].as_object();
-        let assumed = context.annotations.iter().map(|(key, _)| key);
-        for key in annotations.into_iter().flat_map(Map::keys).chain(assumed) {
-            found.extend(self.by_annotation.get(key).into_iter().flatten());
-        }
-        found.sort_unstable();
-        found.dedup();
-        found.into_iter().map(|at| &self.policies[at])
     }
 }
 

@@ -81,9 +81,9 @@ fn a_policy_says_what_it_adds_and_needs_with_these_parameters() {
     let run = lab(&[], &["--set", "nicsPerGPU=3"], "").exits(0);
     let text = run.text();
     for part in [
-        "container  resource example.com/nic = ${devices(gpus, nicsPerGPU)}\n",
-        "env FABRIC = lab\n",
-        "nicsPerGPU: number = 3 (--set nicsPerGPU=3)\n    NICs for each GPU\n    at least 0\n",
+        "container  resources.limits[example.com/nic] = ${devices(gpus, nicsPerGPU)}\n",
+        "env[FABRIC] = lab\n",
+        "nicsPerGPU: number = 3 (--set nicsPerGPU=3)\n    NICs for each GPU\n    minimum 0\n",
         "devices of the nodes\n    example.com/nic  rule nics\n",
     ] {
         assert!(text.contains(part), "no `{part}` in\n{text}");

@@ -30,6 +30,7 @@ use super::record::{Author, ChangeLog, Cursor, Reason, Stop};
 use apply::apply_rule;
 use facts::PodFacts;
 pub(super) use messages::about_pod;
+pub(crate) use messages::own_variable;
 use named_container::inject_named;
 use rule::Merge;
 use settings::SettingsOf;

@@ -1,7 +1,7 @@
 //! The facts about one pod: the policies that were looked at, the rules that applied, and the outcome for each field.
 //!
-//! The outcomes are those that the engine recorded. The reasons of conditions come from evaluating them again, with the
-//! values that the engine reads; nothing is decided here.
+//! The outcomes are those that the engine recorded. The values of conditions come from evaluating them again, with what
+//! the engine reads; nothing is decided here.
 
 mod condition;
 mod fields;
@@ -125,7 +125,7 @@ impl<'a> Explainer<'a> {
         let policies = self.policies.policies();
         let mut fact = PodFact::of(&mutation);
         fact.fields = of_result(pod, &mutation, trace.as_ref());
-        fact.policies = policies.iter().map(|policy| self.match_of(policy, pod, context)).collect();
+        fact.policies = policies.iter().map(|policy| match_of(policy, pod, context)).collect();
         let mut messages = Vec::new();
         let chosen = policies.iter().find(|policy| Some(policy.name()) == mutation.policy.as_deref());
         if let (Some(policy), Some(trace)) = (chosen, &trace) {
@@ -175,21 +175,6 @@ impl<'a> Explainer<'a> {
         }
         evaluation.messages
     }
-
-    fn match_of(&self, policy: &Policy, pod: &Value, context: &PodContext) -> MatchFact {
-        let parts = parts(policy, pod, context);
-        let mut matches = parts.iter().all(|part| part.holds);
-        let mut fact = None;
-        if let Some(when) = policy.definition().matcher.when.as_ref().filter(|_| matches) {
-            let evaluated = each_scope(policy, pod, pod, context, &mut |scope, _, bindings| {
-                if scope == ScopeOf::Pod {
-                    fact = Some(Reasons { definition: policy.definition(), bindings }.of(when));
-                }
-            });
-            matches = evaluated.is_ok() && fact.as_ref().is_some_and(|fact| fact.value == Some(true));
-        }
-        MatchFact { policy: policy.name().to_owned(), matches, parts, when: fact }
-    }
 }
 
 impl PodFact {
@@ -213,6 +198,21 @@ impl PodFact {
             ..Self::default()
         }
     }
+}
+
+fn match_of(policy: &Policy, pod: &Value, context: &PodContext) -> MatchFact {
+    let parts = parts(policy, pod, context);
+    let mut matches = parts.iter().all(|part| part.holds);
+    let mut fact = None;
+    if let Some(when) = policy.definition().matcher.when.as_ref().filter(|_| matches) {
+        let evaluated = each_scope(policy, pod, pod, context, &mut |scope, _, bindings| {
+            if scope == ScopeOf::Pod {
+                fact = Some(Reasons { definition: policy.definition(), bindings }.of(when));
+            }
+        });
+        matches = evaluated.is_ok() && fact.as_ref().is_some_and(|fact| fact.value == Some(true));
+    }
+    MatchFact { policy: policy.name().to_owned(), matches, parts, when: fact }
 }
 
 /// The names that the rules read which apply, directly and through variables.

@@ -21,7 +21,7 @@ pub(super) enum Decision<'p> {
 pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodContext) -> Decision<'p> {
     let mut found: Vec<&Policy> = Vec::new();
     let mut near = None;
-    for policy in policies.candidates(pod, context) {
+    for policy in policies.policies() {
         match policy.definition().matcher.test(pod, context) {
             Match::Yes => found.push(policy),
             Match::No => {}

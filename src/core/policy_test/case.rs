@@ -8,13 +8,13 @@ use crate::core::engine::{Reason, Warning};
 use crate::core::policy;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Problems, all, closest, suggest};
-use crate::core::policy::{Definition, Diagnostic, Policy, Setting, SourceError, SourceErrors};
+use crate::core::policy::{Definition, Diagnostic, PodContext, Policy, Setting, SourceError, SourceErrors};
 use crate::core::policy_set::PolicySet;
 use crate::core::schema::{self, Shape};
 use crate::core::values::Values;
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
-use super::context::Context;
+use super::context;
 use super::expectation::{Code, Expectation, checks_nothing, expectation, known_fields};
 use super::strategic;
 
@@ -42,14 +42,14 @@ pub struct Case {
     values: Option<Node>,
     parameters: Vec<Entry<Node>>,
     pub subject: Subject,
-    pub(super) context: Context,
+    pub(super) context: PodContext,
     pub(super) expectations: Vec<Expectation>,
 }
 
 impl Case {
     /// Returns whether the nodes of the cluster are given.
     pub fn has_nodes(&self) -> bool {
-        self.context.has_nodes()
+        self.context.nodes.is_some()
     }
 
     pub fn has_values(&self) -> bool {
@@ -253,7 +253,7 @@ fn case(node: &Node, shared: &Shared<'_>) -> Checked<Case> {
     let values = fields.node("values").cloned();
     let parameters =
         fields.optional("parameters", |node| reader::entries(node, "`parameters`").map(<[_]>::to_vec));
-    let context = fields.optional("context", Context::read);
+    let context = fields.optional("context", context::read);
     let subject = subject(&mut fields, node, shared);
     let subject = fields.take(subject);
     let expectations = fields.required("expect", expectations);

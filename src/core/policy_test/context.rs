@@ -10,43 +10,29 @@ use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, all};
 use crate::core::yaml::Node;
 
-/// The facts that a case gives.
-#[derive(Debug, Default)]
-pub(super) struct Context {
-    namespace: Option<String>,
-    /// The kind of the owner: `Kind.group`.
-    owner: Option<String>,
-    nodes: Option<Arc<Nodes>>,
+/// Reads the facts that a case gives: the namespace, the kind of the owner as `Kind.group`, and the nodes.
+pub(super) fn read(node: &Node) -> Checked<PodContext> {
+    let mut fields = Fields::of(node, "`context`")?;
+    let namespace = fields.optional("namespace", |node| reader::text(node, "`namespace`"));
+    let owner = fields.optional("owner", |node| reader::text(node, "`owner`"));
+    let nodes = fields.optional("nodes", |node| all(reader::items(node, "`nodes`")?.iter().map(read_node)));
+    fields.finish()?;
+    let nodes: Option<Vec<Value>> = nodes?;
+    let nodes = nodes.and_then(|nodes| Nodes::read(&json!({"items": nodes})).ok()).map(Arc::new);
+    let owner_kinds = owner?.into_iter().map(str::to_owned).collect();
+    Ok(PodContext { namespace: namespace?.map(str::to_owned), owner_kinds, nodes, ..PodContext::default() })
 }
 
-impl Context {
-    pub(super) fn read(node: &Node) -> Checked<Self> {
-        let mut fields = Fields::of(node, "`context`")?;
-        let namespace = fields.optional("namespace", |node| reader::text(node, "`namespace`"));
-        let owner = fields.optional("owner", |node| reader::text(node, "`owner`"));
-        let nodes =
-            fields.optional("nodes", |node| all(reader::items(node, "`nodes`")?.iter().map(read_node)));
-        fields.finish()?;
-        let nodes: Option<Vec<Value>> = nodes?;
-        let nodes = nodes.and_then(|nodes| Nodes::read(&json!({"items": nodes})).ok()).map(Arc::new);
-        Ok(Self { namespace: namespace?.map(str::to_owned), owner: owner?.map(str::to_owned), nodes })
+/// Adds the facts that a case gives to those that follow from a manifest.
+pub(super) fn add(given: &PodContext, mut context: PodContext) -> PodContext {
+    if given.namespace.is_some() {
+        context.namespace.clone_from(&given.namespace);
     }
-
-    pub(super) fn has_nodes(&self) -> bool {
-        self.nodes.is_some()
+    if !given.owner_kinds.is_empty() {
+        context.owner_kinds.clone_from(&given.owner_kinds);
     }
-
-    /// Adds the facts to those that follow from a manifest.
-    pub(super) fn add_to(&self, mut context: PodContext) -> PodContext {
-        if self.namespace.is_some() {
-            context.namespace.clone_from(&self.namespace);
-        }
-        if let Some(owner) = &self.owner {
-            context.owner_kinds = vec![owner.clone()];
-        }
-        context.nodes.clone_from(&self.nodes);
-        context
-    }
+    context.nodes.clone_from(&given.nodes);
+    context
 }
 
 /// A Ready node with what decides.

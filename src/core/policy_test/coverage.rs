@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{Mutation, Outcome, Reason, ScopeOf, Trace, each_scope};
+use crate::core::engine::{Mutation, Outcome, Reason, ScopeOf, Trace, each_scope, own_variable};
 use crate::core::policy::definition::{At, keys};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
@@ -261,7 +261,9 @@ impl Run<'_> {
                 self.visit_container(bindings);
                 if self.trace.applied.iter().any(|applied| (applied.list, applied.index) == (list, index)) {
                     self.visit_messages(bindings, |about| match about {
-                        About::Variable(name) => own_variable(container, name).map(Some),
+                        About::Variable(name) => {
+                            own_variable(&container["env"], name).map(|(_, value)| Some(value))
+                        }
                         About::Container => Some(None),
                         About::Pod => None,
                     });
@@ -332,11 +334,4 @@ impl Run<'_> {
 /// The value of a condition; `None` without one, and for one that has no value.
 fn holds(condition: Option<&Interpolation>, bindings: &Bindings<'_, '_>) -> Option<bool> {
     condition.and_then(|condition| condition.holds(bindings).ok())
-}
-
-/// The value of a variable that a container sets itself. Of several entries, the last one counts.
-fn own_variable(container: &Value, name: &str) -> Option<Value> {
-    let entries = container["env"].as_array()?;
-    let entry = entries.iter().rfind(|entry| entry["name"].as_str() == Some(name))?;
-    entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))
 }

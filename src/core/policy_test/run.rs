@@ -10,6 +10,7 @@ use crate::core::schema::{self, Shape};
 
 use super::case::{Case, Subject};
 use super::compare::{Difference, differences, missing, shown};
+use super::context::add;
 use super::coverage::Coverage;
 use super::expectation::Expectation;
 use super::path;
@@ -120,12 +121,11 @@ pub fn run(case: &Case, policies: &PolicySet, documents: &[Value], coverage: &mu
 fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
     let own = match &case.subject {
         Subject::Pod(pod) => {
-            let context = PodContext::default();
             return vec![Tested {
                 document: 1,
                 pointer: String::new(),
                 pod: pod.clone(),
-                context: case.context.add_to(context),
+                context: case.context.clone(),
             }];
         }
         Subject::Workload(workload) => std::slice::from_ref(workload),
@@ -135,7 +135,7 @@ fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
     for (at, document) in own.iter().enumerate() {
         for Found { pointer, request } in manifest::find(document) {
             let pod = document.pointer(&pointer).cloned().unwrap_or_default();
-            tested.push(Tested { document: at + 1, pointer, pod, context: case.context.add_to(request) });
+            tested.push(Tested { document: at + 1, pointer, pod, context: add(&case.context, request) });
         }
     }
     tested

@@ -52,7 +52,11 @@ pub(super) fn about_containers<'s>(
                 }
                 continue;
             };
-            let Some((at, value)) = own_variable(&mut cursor, name) else { continue };
+            let own = cursor.get("env").and_then(|env| own_variable(env, name));
+            let Some((at, value)) = own else { continue };
+            if cursor.list("env", |env| Ok(env.was_added(at)))? {
+                continue;
+            }
             let mut bindings = bindings.child();
             bindings.set(VALUE, &value);
             if let Some(kind) = evaluate(warning, scope, &bindings)? {
@@ -89,13 +93,10 @@ fn evaluate(
     Ok(Some(WarningKind::Policy { code, message }))
 }
 
-/// The position and value of a variable that the container came with. Of several entries, the last one counts.
-fn own_variable(container: &mut Cursor<'_>, name: &str) -> Option<(usize, Value)> {
-    let env = container.get("env")?.as_array()?;
+/// The position and value of a variable in a list of them. Of several entries, the last one counts.
+pub(crate) fn own_variable(env: &Value, name: &str) -> Option<(usize, Value)> {
+    let env = env.as_array()?;
     let at = env.iter().rposition(|entry| name_of(entry) == Some(name))?;
-    let entry = &env[at];
-    let value =
-        entry["valueFrom"].is_null().then(|| Value::from(entry["value"].as_str().unwrap_or_default()))?;
-    let own = container.list("env", |env| Ok(!env.was_added(at))).unwrap_or(false);
-    own.then_some((at, value))
+    let value = env[at]["value"].as_str().unwrap_or_default();
+    env[at]["valueFrom"].is_null().then(|| (at, Value::from(value)))
 }

@@ -26,9 +26,13 @@ impl<'a> Cursor<'a> {
     /// The pod itself.
     pub(in crate::core::engine) fn pod(pod: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
         log.go_to_pod();
-        match pod {
+        Self::of(pod, log)
+    }
+
+    fn of(value: &'a mut Value, log: &'a mut ChangeLog) -> Result<Self, Reason> {
+        match value {
             Value::Object(map) => Ok(Self { map, log }),
-            other => Err(malformed("", "a map", other)),
+            other => Err(malformed(log.pointer(), "a map", other)),
         }
     }
 
@@ -40,10 +44,7 @@ impl<'a> Cursor<'a> {
         index: usize,
     ) -> Result<Self, Reason> {
         log.go_to_container(list, index);
-        match &mut pod["spec"][list][index] {
-            Value::Object(map) => Ok(Self { map, log }),
-            other => Err(malformed(log.pointer(), "a map", other)),
-        }
+        Self::of(&mut pod["spec"][list][index], log)
     }
 
     /// Attributes the writes that follow to a rule.
@@ -104,24 +105,7 @@ impl<'a> Cursor<'a> {
         key: &str,
         change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
-        let before = self.log.enter(key);
-        let result = match self.map.get_mut(key) {
-            Some(Value::Object(map)) => change(&mut Cursor { map, log: &mut *self.log }),
-            None | Some(Value::Null) => {
-                let mut map = Map::new();
-                self.log.start_building();
-                let result = change(&mut Cursor { map: &mut map, log: &mut *self.log });
-                self.log.stop_building();
-                self.log.leave(before);
-                if result.is_ok() && !map.is_empty() {
-                    self.put_built(key, Value::Object(map));
-                }
-                return result;
-            }
-            Some(other) => Err(malformed(self.log.pointer(), "a map", other)),
-        };
-        self.log.leave(before);
-        result
+        self.change(key, &Value::Object(Map::new()), |value, log| change(&mut Cursor::of(value, log)?))
     }
 
     /// Changes the list in a field. Without one, a list that the changes leave non-empty is added.
@@ -130,23 +114,33 @@ impl<'a> Cursor<'a> {
         key: &str,
         change: impl FnOnce(&mut ListCursor<'_>) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
+        self.change(key, &Value::Array(Vec::new()), |value, log| match value {
+            Value::Array(list) => change(&mut ListCursor { list, log }),
+            other => Err(malformed(log.pointer(), "a list", other)),
+        })
+    }
+
+    /// Changes the value in a field. Without one, it is added if the changes to an empty one leave something in it.
+    fn change<T>(
+        &mut self,
+        key: &str,
+        empty: &Value,
+        change: impl FnOnce(&mut Value, &mut ChangeLog) -> Result<T, Reason>,
+    ) -> Result<T, Reason> {
         let before = self.log.enter(key);
-        let result = match self.map.get_mut(key) {
-            Some(Value::Array(list)) => change(&mut ListCursor { list, log: &mut *self.log }),
-            None | Some(Value::Null) => {
-                let mut list = Vec::new();
-                self.log.start_building();
-                let result = change(&mut ListCursor { list: &mut list, log: &mut *self.log });
-                self.log.stop_building();
-                self.log.leave(before);
-                if result.is_ok() && !list.is_empty() {
-                    self.put_built(key, Value::Array(list));
-                }
-                return result;
-            }
-            Some(other) => Err(malformed(self.log.pointer(), "a list", other)),
-        };
+        if let Some(value) = self.map.get_mut(key).filter(|value| !value.is_null()) {
+            let result = change(value, self.log);
+            self.log.leave(before);
+            return result;
+        }
+        let mut value = empty.clone();
+        self.log.start_building();
+        let result = change(&mut value, self.log);
+        self.log.stop_building();
         self.log.leave(before);
+        if result.is_ok() && value != *empty {
+            self.put_built(key, value);
+        }
         result
     }
 
@@ -236,10 +230,7 @@ impl ListCursor<'_> {
         change: impl FnOnce(&mut Cursor<'_>) -> Result<T, Reason>,
     ) -> Result<T, Reason> {
         let before = self.log.enter_index(index);
-        let result = match &mut self.list[index] {
-            Value::Object(map) => change(&mut Cursor { map, log: &mut *self.log }),
-            other => Err(malformed(self.log.pointer(), "a map", other)),
-        };
+        let result = Cursor::of(&mut self.list[index], self.log).and_then(|mut entry| change(&mut entry));
         self.log.leave(before);
         result
     }

@@ -163,9 +163,8 @@ fn in_container<'a>(tokens: &[&'a str], value: &'a Value, container: &'a Value, 
             let names = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
             names.iter().filter_map(Value::as_str).for_each(|name| line.push(Kind::Capability, name));
         }
-        ["resources"]
+        ["resources" | "securityContext"]
         | ["resources", "limits" | "requests"]
-        | ["securityContext"]
         | ["securityContext", "capabilities"] => {
             for (key, child) in value.as_object().into_iter().flatten() {
                 in_container(&[tokens, &[key]].concat(), child, container, line);

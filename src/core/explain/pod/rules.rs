@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::core::engine::{ScopeOf, Trace};
+use crate::core::engine::{ScopeOf, Trace, own_variable};
 use crate::core::pointer::field_path;
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{Interpolation, Phase};
@@ -161,11 +161,10 @@ impl<'a> Evaluation<'a> {
                     (Some(container_path(self.pod, list, index)), of(bindings))
                 }
                 (About::Variable(name), ScopeOf::Container { list, index, .. }) => {
-                    let env = self.pod["spec"][list][index]["env"].as_array();
-                    let named = |entry: &&Value| entry["name"].as_str() == Some(name);
-                    let Some(entry) = env.and_then(|env| env.iter().rev().find(named)) else { continue };
+                    let env = &self.pod["spec"][list][index]["env"];
+                    let Some((_, value)) = own_variable(env, name) else { continue };
                     let mut bindings = bindings.child();
-                    bindings.set(VALUE, &Value::from(entry["value"].as_str().unwrap_or_default()));
+                    bindings.set(VALUE, &value);
                     (Some(container_path(self.pod, list, index)), of(&bindings))
                 }
                 _ => continue,

@@ -25,7 +25,7 @@ pub fn pod_text(head: &str, fact: &PodFact) -> String {
     };
     text.line(&format!("{head}: {outcome}"));
     if let Some(condition) = fact.reason.as_ref().and_then(|reason| reason.condition.as_ref()) {
-        text.rows(2, &[row("since", &decided(condition))]);
+        text.rows(2, &[row("since", &described(condition))]);
     }
     text.section("policies");
     fact.policies.iter().for_each(|policy| write_match(policy, &mut text));
@@ -58,7 +58,7 @@ fn write_match(fact: &MatchFact, text: &mut Text) {
         };
         rows.push(row(part.key, &value));
     }
-    rows.extend(fact.when.iter().map(|when| row("when", &decided(when))));
+    rows.extend(fact.when.iter().map(|when| row("when", &described(when))));
     text.rows(4, &rows);
 }
 
@@ -149,14 +149,14 @@ fn rules(heading: &str, rules: &[RuleResult], text: &mut Text) {
 fn reasons(RuleResult { when, containers, .. }: &RuleResult) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Some(when) = when {
-        reasons.push(format!("when {}", decided(when)));
+        reasons.push(format!("when {}", described(when)));
         if when.value != Some(true) {
             return reasons;
         }
     }
     let mut groups: Vec<(Vec<&str>, String)> = Vec::new();
     for of in containers {
-        let reason = decided(&of.condition);
+        let reason = described(&of.condition);
         match groups.iter_mut().find(|(_, known)| *known == reason) {
             Some((names, _)) => names.push(&of.container),
             None => groups.push((vec![&of.container], reason)),
@@ -167,7 +167,7 @@ fn reasons(RuleResult { when, containers, .. }: &RuleResult) -> Vec<String> {
 }
 
 /// The value of a condition, and the values that it reads.
-fn decided(condition: &ConditionFact) -> String {
+fn described(condition: &ConditionFact) -> String {
     let ConditionFact { expression, value, error, reads } = condition;
     let value = value.map_or("no value".to_owned(), |value| value.to_string());
     let mut text = format!("{value}: `{expression}`");
@@ -247,7 +247,7 @@ fn warnings(fact: &PodFact, text: &mut Text) {
         let because: Vec<_> = warning
             .condition
             .iter()
-            .map(|condition| row("", &format!("since {}", decided(condition))))
+            .map(|condition| row("", &format!("since {}", described(condition))))
             .collect();
         text.rows(4, &because);
     }

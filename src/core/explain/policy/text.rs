@@ -8,7 +8,7 @@ use super::additions::{AdditionFact, RuleFact};
 use super::needs::NeedKind;
 use super::{MessageFact, PolicyFact};
 use crate::core::explain::parameters::{ParameterFact, SourceKind};
-use crate::core::explain::text::{GPU_CONTAINERS, Text, brief, field, shown, value};
+use crate::core::explain::text::{GPU_CONTAINERS, Text, brief, shown, value};
 
 /// The text about a policy.
 pub fn policy_text(fact: &PolicyFact) -> String {
@@ -115,8 +115,7 @@ fn repeats_limit(addition: &AdditionFact, all: &[AdditionFact]) -> bool {
 
 fn written(addition: &AdditionFact) -> String {
     let AdditionFact { path, value: written, constant } = addition;
-    let name = field(path);
-    let join = |value: String| if value.is_empty() { name.clone() } else { format!("{name} = {value}") };
+    let join = |value: String| if value.is_empty() { path.clone() } else { format!("{path} = {value}") };
     for side in ["$prepend", "$append"] {
         if let Some(entry) = written.get(side) {
             return join(format!("{side} {}", brief(constant.as_ref().unwrap_or(entry))));
@@ -159,7 +158,7 @@ fn write_parameter(fact: &ParameterFact, text: &mut Text) {
     };
     text.line(&format!("  {}: {} = {value}{from}", fact.name, fact.kind));
     let mut rows = vec![row("", &fact.description)];
-    rows.extend(allowed(fact).map(|allowed| row("", &allowed)));
+    rows.extend(bounds(fact).map(|bounds| row("", &bounds)));
     text.rows(2, &rows);
     let tables = fact.setting.iter().filter_map(Value::as_object).chain([&fact.by_node]);
     for table in tables {
@@ -171,25 +170,11 @@ fn write_parameter(fact: &ParameterFact, text: &mut Text) {
     }
 }
 
-/// The values that the parameter can have.
-fn allowed(fact: &ParameterFact) -> Option<String> {
-    if let Some(values) = &fact.bounds.one_of {
-        return Some(format!("one of {}", values.join(", ")));
-    }
-    let (least, most) = match (fact.bounds.min_items, fact.bounds.max_items) {
-        (None, None) => (fact.bounds.minimum.as_ref().map(shown), fact.bounds.maximum.as_ref().map(shown)),
-        (Some(least), Some(most)) => return Some(format!("{least} to {}", counted(most, "item"))),
-        (least, most) => {
-            let items = |count: usize| counted(count, "item");
-            (least.map(items), most.map(items))
-        }
-    };
-    match (least, most) {
-        (Some(least), Some(most)) => Some(format!("{least} to {most}")),
-        (Some(least), None) => Some(format!("at least {least}")),
-        (None, Some(most)) => Some(format!("at most {most}")),
-        (None, None) => None,
-    }
+/// The bounds of the values, by the keys of the policy.
+fn bounds(fact: &ParameterFact) -> Option<String> {
+    let bounds = serde_json::to_value(&fact.bounds).ok()?;
+    let bounds = bounds.as_object()?.iter().map(|(key, bound)| format!("{key} {}", shown(bound)));
+    Some(bounds.collect::<Vec<_>>().join(", ")).filter(|bounds| !bounds.is_empty())
 }
 
 /// The entries of a table, those with one value together.
