@@ -28,6 +28,7 @@ use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::{LabelsRead, Selection};
 use crate::core::policy::parameter::Setting;
 use crate::core::policy::source::{Diagnostic, NO_VALUE, SourceErrors};
+use parameter_values::computed_of_node;
 
 /// A policy with the values of its parameters.
 #[derive(Debug)]
@@ -37,11 +38,11 @@ pub struct Policy {
     /// `<policy>@<digest>`.
     stamp: String,
     nodes: KnownNodes,
-    /// For pods that select none of the labels that the policy reads.
+    /// For pods that select none of the labels, and for values that no table knows.
     general: Arc<ResolvedPolicy>,
     /// For one value of one label.
     by_node: HashMap<Selection, Arc<ResolvedPolicy>>,
-    /// For other labels and values, and for nodes of which parameters read more.
+    /// For combinations of labels or values, and for values that no table knows if an expression reads them.
     others: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
     /// Those with everything that the file has.
     whole: RwLock<HashMap<Selection, Arc<ResolvedPolicy>>>,
@@ -71,20 +72,35 @@ impl Policy {
         let mut errors = Vec::new();
         let general = resolve(&Selection::default()).map_err(|found| errors.extend(found)).ok();
         let mut by_node = HashMap::new();
-        // Nodes with the same values share a resolved policy, unless expressions read their labels.
-        let mut known: Vec<(ParameterValues, Arc<ResolvedPolicy>)> = Vec::new();
+        // Nodes with the same values share a resolved policy.
+        let mut known: Vec<(ParameterValues, Option<Vec<Value>>, Arc<ResolvedPolicy>)> = Vec::new();
         for selection in nodes.selections() {
             let values = values(&selection);
-            let is_read = nodes.expressions_read(&selection);
-            let same = known.iter().find(|(other, _)| !is_read && *other == values);
-            let resolved = same.map_or_else(|| resolve(&selection), |(_, resolved)| Ok(Arc::clone(resolved)));
-            match resolved {
-                Ok(resolved) => {
-                    known.extend((!is_read).then(|| (values, Arc::clone(&resolved))));
-                    by_node.insert(selection, resolved);
+            let computed = if nodes.expressions_read(&selection) {
+                match computed_of_node(&definition, &values, &selection) {
+                    Ok(computed) => computed,
+                    Err(found) => {
+                        errors.extend(failed(&selection, found));
+                        continue;
+                    }
                 }
-                Err(found) => errors.extend(found),
-            }
+            } else {
+                Some(Vec::new())
+            };
+            let same =
+                |(other, found, _): &&(_, _, _)| computed.is_some() && *found == computed && *other == values;
+            let resolved = match known.iter().find(same) {
+                Some((_, _, resolved)) => Arc::clone(resolved),
+                None => match resolve(&selection) {
+                    Ok(resolved) => resolved,
+                    Err(found) => {
+                        errors.extend(found);
+                        continue;
+                    }
+                },
+            };
+            known.push((values, computed, Arc::clone(&resolved)));
+            by_node.insert(selection, resolved);
         }
         let (others, whole) = (RwLock::default(), RwLock::default());
         let (Some(general), true) = (general, errors.is_empty()) else {
@@ -250,15 +266,20 @@ mod tests {
     }
 
     #[test]
-    fn nodes_that_a_policy_does_not_tell_apart_share_a_resolved_policy() {
+    fn values_that_nothing_reads_share_a_resolved_policy() {
         let policy = policy("${node[?'zone'].orValue('')}");
         let resolved = |labels: &[(&str, &[&str])], gpus| policy.resolved(&selection(labels, gpus)).unwrap();
         let same = |one: &Arc<ResolvedPolicy>, other: &Arc<ResolvedPolicy>| Arc::ptr_eq(one, other);
         let general = resolved(&[], 8);
-        assert!(same(&resolved(&[], 4), &general));
-        assert!(same(&resolved(&[("pool", &["a"])], 8), &resolved(&[("pool", &["a"])], 8)));
+        assert!(same(&resolved(&[("pool", &["x"])], 8), &general));
+        assert!(same(&resolved(&[("pool", &["x", "y"]), ("size", &["z"])], 8), &general));
+        assert!(same(&resolved(&[("pool", &["a"])], 8), &resolved(&[("pool", &["a"]), ("size", &["x"])], 4)));
+        assert!(same(&resolved(&[("pool", &["c"])], 4), &resolved(&[("pool", &["c"])], 2)));
         assert!(!same(&resolved(&[("pool", &["c"])], 8), &resolved(&[("pool", &["c"])], 2)));
+        assert!(policy.others.read().unwrap().is_empty());
+        assert!(same(&resolved(&[("pool", &["a", "x"])], 8), &resolved(&[("pool", &["a", "y"])], 4)));
         assert!(!same(&resolved(&[("zone", &["x"])], 8), &resolved(&[("zone", &["y"])], 8)));
+        assert_eq!(policy.others.read().unwrap().len(), 3);
     }
 
     #[test]

@@ -195,6 +195,11 @@ impl Definition {
     /// Calls `visit` with every interpolation of the policy.
     pub(crate) fn texts(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.variables.iter().for_each(|variable| variable.value.texts(visit));
+        self.texts_outside_of_variables(visit);
+    }
+
+    /// Calls `visit` with every interpolation but those of variables.
+    pub(super) fn texts_outside_of_variables(&self, visit: &mut dyn FnMut(&Interpolation)) {
         self.gpus.claims.iter().for_each(|claims| claims.places(&mut |text, _| visit(text)));
         self.fabric.iter().for_each(|fabric| fabric.places(&mut |text, _| visit(text)));
         self.matcher.when.iter().for_each(&mut *visit);

@@ -23,6 +23,9 @@ pub(crate) struct KnownNodes {
     pub(crate) first: Option<Selection>,
 }
 
+/// A value that represents all those of a label that no table knows. No label has it.
+const UNKNOWN: &str = "?";
+
 impl KnownNodes {
     pub(crate) fn of(definition: &Definition, settings: &BTreeMap<String, Setting>) -> Self {
         let labels_of_expressions = labels_of_expressions(definition);
@@ -71,13 +74,30 @@ impl KnownNodes {
         keys.filter(move |(key, _)| key.matches(value)).map(|(_, counts)| counts)
     }
 
+    fn is_known(&self, label: &str, value: &str) -> bool {
+        self.counts(label, value).next().is_some()
+    }
+
     /// The part of a selection on which the resolved policy depends.
     pub(crate) fn key<'s>(&self, selection: &'s Selection) -> Cow<'s, Selection> {
-        if selection.kinds.is_empty() {
+        let depends_on_gpus = selection.labels.iter().any(|selected| {
+            let mut counts = selected.values.iter().flat_map(|value| self.counts(&selected.label, value));
+            counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)))
+        });
+        let is_whole = |selected: &SelectedLabel| {
+            self.labels_of_expressions.contains(&selected.label)
+                || selected.values.iter().all(|value| self.is_known(&selected.label, value))
+        };
+        let kinds = self.kinds(selection);
+        let is_own = kinds.len() == selection.kinds.len() && kinds == selection.kinds;
+        if is_own && (selection.gpus.is_none() || depends_on_gpus) && selection.labels.iter().all(is_whole) {
             return Cow::Borrowed(selection);
         }
-        let (labels, gpus) = (selection.labels.clone(), selection.gpus);
-        Cow::Owned(Selection { labels, kinds: self.kinds(selection), gpus })
+        let labels = selection.labels.iter().filter_map(|selected| {
+            if is_whole(selected) { Some(selected.clone()) } else { self.with_unknown(selected) }
+        });
+        let gpus = selection.gpus.filter(|_| depends_on_gpus);
+        Cow::Owned(Selection { labels: labels.collect(), kinds, gpus })
     }
 
     /// What parameters read of the nodes. The labels are part of the selection.
@@ -90,6 +110,18 @@ impl KnownNodes {
             }
         }
         kinds
+    }
+
+    /// The label with one value for all that no table knows; `None` if no table knows any of them.
+    fn with_unknown(&self, selected: &SelectedLabel) -> Option<SelectedLabel> {
+        let mut values: Vec<String> = Vec::new();
+        for value in &selected.values {
+            let value = if self.is_known(&selected.label, value) { value } else { UNKNOWN };
+            if !values.iter().any(|known| known == value) {
+                values.push(value.to_owned());
+            }
+        }
+        (values != [UNKNOWN]).then(|| SelectedLabel { label: selected.label.clone(), values })
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::core::policy::definition::Definition;
 use crate::core::policy::expression::Bindings;
-use crate::core::policy::interpolation::{EvaluationError, Phase};
+use crate::core::policy::interpolation::{EvaluationError, Phase, names_in};
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{
     NoteKind, ParameterType, Resolution, Setting, Variable, VariableValue, resolve,
@@ -82,4 +82,27 @@ pub(crate) fn bound(
         }
     }
     if errors.is_empty() { Ok(bindings) } else { Err(errors) }
+}
+
+/// The values of the fixed variables that anything else reads, for a node. `None` if `node` itself is read elsewhere.
+pub(crate) fn computed_of_node(
+    definition: &Definition,
+    ParameterValues { values, .. }: &ParameterValues,
+    selection: &Selection,
+) -> Result<Option<Vec<Value>>, Vec<EvaluationError>> {
+    let mut read = BTreeSet::new();
+    definition.texts(&mut |text| {
+        if text.phase(&definition.names) != Phase::Fixed {
+            read.extend(names_in(text));
+        }
+    });
+    definition.texts_outside_of_variables(&mut |text| read.extend(names_in(text)));
+    if read.contains("node") {
+        return Ok(None);
+    }
+    let bindings = bound(definition, values, selection)?;
+    let fixed = definition.variables.iter().filter(|variable| variable.phase == Phase::Fixed);
+    let read = fixed.filter(|variable| read.contains(&variable.name));
+    let values = read.map(|variable| variable.value.evaluate(&bindings)).collect::<Result<_, _>>();
+    values.map(Some).map_err(|error| vec![error])
 }
