@@ -87,7 +87,7 @@ fn a_type_error_under_a_condition_that_no_sample_meets_keeps_a_policy_from_loadi
     with_policy(&policy, POD).exits(2).says(&[
         "`gpus` is an integer, and `nicsPerGPU` is a number",
         "lab.yaml:24:32",
-        "use `devices(gpus, nicsPerGPU)`",
+        "use `devices(gpus, ratio)`",
     ]);
 }
 

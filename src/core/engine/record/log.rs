@@ -132,7 +132,10 @@ impl ChangeLog {
             // What the policy itself added is not in the pod that the patch starts from.
             Some(true) => {
                 self.changed.remove(&self.pointer);
-                self.changes.retain(|change| change.pointer != self.pointer);
+                // Most often one of the last: containers are merged one after the other.
+                if let Some(at) = self.changes.iter().rposition(|change| change.pointer == self.pointer) {
+                    self.changes.remove(at);
+                }
             }
             Some(false) => {}
             None if self.is_added() => {}
