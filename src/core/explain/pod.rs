@@ -207,7 +207,7 @@ fn match_of(policy: &Policy, pod: &Value, context: &PodContext) -> MatchFact {
     if let Some(when) = policy.definition().matcher.when.as_ref().filter(|_| matches) {
         let evaluated = each_scope(policy, pod, pod, context, &mut |scope, _, bindings| {
             if scope == ScopeOf::Pod {
-                fact = Some(Reasons { definition: policy.definition(), bindings }.of(when));
+                fact = Some(Reasons { definition: policy.definition(), bindings }.through_variables(when));
             }
         });
         matches = evaluated.is_ok() && fact.as_ref().is_some_and(|fact| fact.value == Some(true));

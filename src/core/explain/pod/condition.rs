@@ -19,7 +19,7 @@ pub struct ConditionFact {
     /// The reason for which it cannot be evaluated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The values that it reads, then those that the variables among them read.
+    /// The values that it reads.
     pub reads: Vec<Read>,
 }
 
@@ -48,15 +48,21 @@ impl Reasons<'_, '_, '_> {
         };
         let mut reads = Vec::new();
         self.add_reads(condition, &mut reads);
+        ConditionFact { expression: source(condition), value, error, reads }
+    }
+
+    /// The same for a policy whose variables are not shown: with the values that the variables among them read.
+    pub(super) fn through_variables(&self, condition: &Interpolation) -> ConditionFact {
+        let mut fact = self.of(condition);
         let mut at = 0;
-        while let Some(Read { name, .. }) = reads.get(at) {
+        while let Some(Read { name, .. }) = fact.reads.get(at) {
             let variable = self.definition.variables.iter().find(|variable| variable.name == *name);
             if let Some(variable) = variable {
-                variable.value.texts(&mut |text| self.add_reads(text, &mut reads));
+                variable.value.texts(&mut |text| self.add_reads(text, &mut fact.reads));
             }
             at += 1;
         }
-        ConditionFact { expression: source(condition), value, error, reads }
+        fact
     }
 
     /// Adds the values that the expressions of a text read, each once.
