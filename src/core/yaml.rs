@@ -39,8 +39,17 @@ pub struct Manifest {
     pub duplicate_key: Option<Error>,
 }
 
+/// The largest text, in bytes, that is read by its layout, which takes several times its memory. etcd by default stores no
+/// object of more than 1.5 MiB.
+const MAX_PLAIN: usize = 1536 * 1024;
+
 /// Reads one YAML document into a JSON value, as kubectl does.
 pub fn read_value(text: &str) -> Result<Manifest, Error> {
+    if text.len() <= MAX_PLAIN
+        && let Some(layout) = layout::Layout::plain(text)
+    {
+        return Ok(Manifest { root: Some(layout.to_value(layout.root)), duplicate_key: None });
+    }
     let document = read::read::<Value>(text)?;
     Ok(Manifest { root: document.root, duplicate_key: document.duplicate_key })
 }

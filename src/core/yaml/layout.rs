@@ -105,7 +105,12 @@ impl<'t> Layout<'t> {
 
     /// Reads a text that holds one document. `None` if the text is one that cannot be edited.
     pub(super) fn read(text: &'t str, json: bool) -> Option<Self> {
-        if json { json::read(text) } else { plain::read(text).or_else(|| events::read(text)) }
+        if json { json::read(text) } else { Self::plain(text).or_else(|| events::read(text)) }
+    }
+
+    /// Reads a text of one document, in the plain part of YAML; `None` for any other text.
+    pub(super) fn plain(text: &'t str) -> Option<Self> {
+        plain::read(text)
     }
 
     /// Returns true if a plain text reads as this value. A text that is not plain has to be parsed.

@@ -1,4 +1,5 @@
-//! The layout of a text in the plain part of YAML: block lists and maps, scalars on one line, `|` blocks, comments.
+//! The layout of a text in the plain part of YAML: block lists and maps, those in brackets on one line, scalars on one
+//! line, `|` blocks, comments.
 //!
 //! Most manifests have nothing else, and are read many times faster than by the parser. The reader accepts only what it
 //! reads as the parser does; any other text is left to the parser.
@@ -120,18 +121,28 @@ impl<'t> Reader<'t> {
     fn map(&mut self, column: usize) -> Option<Kind> {
         let mut entries: Vec<Entry> = Vec::new();
         while self.at < self.text.len() && self.column() == column && !self.is_dash() {
-            let (key, key_range) = self.key()?;
-            if entries.len() >= MAX_ENTRIES || entries.iter().any(|entry| entry.key == key) {
-                return None;
-            }
-            let colon = self.at;
             // A list can be at the column of its key.
-            let node = self.value(column, colon, column)?;
-            let start = key_range.start;
-            entries.push(Entry { key, merges: false, start, key_range, colon: Some(colon), node });
+            let value = |reader: &mut Self, colon| reader.value(column, colon, column);
+            let entry = self.entry(&entries, value)?;
+            entries.push(entry);
         }
         self.ends_block(column)?;
         Some(Kind::Map { form: Form::Block, entries })
+    }
+
+    /// The next entry of a map that has these already. `value` reads its value, after the colon.
+    fn entry(
+        &mut self,
+        entries: &[Entry],
+        value: impl Fn(&mut Self, usize) -> Option<NodeId>,
+    ) -> Option<Entry> {
+        let (key, key_range) = self.key()?;
+        if entries.len() >= MAX_ENTRIES || entries.iter().any(|entry| entry.key == key) {
+            return None;
+        }
+        let colon = self.at;
+        let node = value(self, colon)?;
+        Some(Entry { key, merges: false, start: key_range.start, key_range, colon: Some(colon), node })
     }
 
     /// Deeper lines would continue a scalar.
@@ -144,8 +155,7 @@ impl<'t> Reader<'t> {
         let rest = self.rest_of_line();
         let start = self.at;
         let (length, key) = if rest.starts_with(['"', '\'']) {
-            let (length, text) = quoted(rest)?;
-            (length, text.to_owned())
+            quoted(rest)?
         } else {
             let in_key = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'/' | b'-');
             let length = rest.bytes().position(|byte| !in_key(byte))?;
@@ -191,32 +201,84 @@ impl<'t> Reader<'t> {
 
     /// A value that begins on the line of its key.
     fn inline(&mut self, text: &str, column: usize) -> Option<NodeId> {
-        let start = self.at;
-        let (length, node) = match text.as_bytes() {
-            [b'"' | b'\'', ..] => {
-                let (length, value) = quoted(text)?;
-                let double = text.starts_with('"');
-                let form = if double { ScalarForm::DoubleQuoted } else { ScalarForm::SingleQuoted };
-                (length, self.scalar(start..start + length, Scalar::String(value.to_owned()), form, false))
-            }
-            [b'{', b'}', ..] => {
-                (2, self.add(start..start + 2, Kind::Map { form: Form::Flow, entries: Vec::new() }))
-            }
-            [b'[', b']', ..] => {
-                (2, self.add(start..start + 2, Kind::List { form: Form::Flow, items: Vec::new() }))
-            }
-            [b'|', ..] => return self.literal(text, column),
-            _ => {
-                let value = plain(text)?;
-                (
-                    value.len(),
-                    self.scalar(start..start + value.len(), scalar::resolve(value), ScalarForm::Plain, false),
-                )
-            }
-        };
-        self.at += length;
+        if text.starts_with('|') {
+            return self.literal(text, column);
+        }
+        let node = if text.starts_with(['[', '{']) { self.flow()? } else { self.one_line(plain(text))? };
         self.end_of_line()?;
         Some(node)
+    }
+
+    /// A list or a map in brackets, on one line.
+    fn flow(&mut self) -> Option<NodeId> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return None;
+        }
+        let (start, form) = (self.at, Form::Flow);
+        let is_list = self.rest().first() == Some(&b'[');
+        let id = self.add(start..start, Kind::List { form, items: Vec::new() });
+        let (mut items, mut entries) = (Vec::new(), Vec::new());
+        loop {
+            // The bracket, and the comma after each value.
+            self.at += 1;
+            self.skip_spaces();
+            if items.is_empty() && entries.is_empty() && matches!(self.rest(), [b']' | b'}', ..]) {
+                break;
+            }
+            if is_list {
+                items.push(Item { dash: 0, node: self.in_flow()? });
+            } else {
+                let entry = self.entry(&entries, |reader, _| reader.in_flow())?;
+                entries.push(entry);
+            }
+            self.skip_spaces();
+            if self.rest().first() != Some(&b',') {
+                break;
+            }
+        }
+        let close = if is_list { b']' } else { b'}' };
+        (self.rest().first() == Some(&close)).then_some(())?;
+        self.at += 1;
+        self.depth -= 1;
+        self.nodes[id].range.end = self.at;
+        self.nodes[id].kind = if is_list { Kind::List { form, items } } else { Kind::Map { form, entries } };
+        Some(id)
+    }
+
+    /// A value within brackets.
+    fn in_flow(&mut self) -> Option<NodeId> {
+        self.skip_spaces();
+        let rest = self.rest_of_line();
+        if rest.starts_with(['[', '{']) {
+            return self.flow();
+        }
+        let in_plain = |byte: u8| {
+            byte.is_ascii_alphanumeric()
+                || matches!(byte, b'_' | b'.' | b'/' | b'-' | b'=' | b'+' | b'$' | b'(' | b')' | b' ')
+        };
+        let length = rest.bytes().position(|byte| !in_plain(byte))?;
+        self.one_line(plain(&rest[..length]))
+    }
+
+    fn skip_spaces(&mut self) {
+        self.at += self.rest().iter().take_while(|byte| **byte == b' ').count();
+    }
+
+    /// A scalar in quotes, or else this plain one.
+    fn one_line(&mut self, plain: Option<&str>) -> Option<NodeId> {
+        let (start, rest) = (self.at, self.rest_of_line());
+        let (length, value, form) = match rest.as_bytes().first() {
+            Some(quote @ (b'"' | b'\'')) => {
+                let (length, value) = quoted(rest)?;
+                let is_double = *quote == b'"';
+                let form = if is_double { ScalarForm::DoubleQuoted } else { ScalarForm::SingleQuoted };
+                (length, Scalar::String(value), form)
+            }
+            _ => plain.map(|text| (text.len(), scalar::resolve(text), ScalarForm::Plain))?,
+        };
+        self.at += length;
+        Some(self.scalar(start..self.at, value, form, false))
     }
 
     /// A block after `|` or `|-`, with lines deeper than `column`.
@@ -268,14 +330,22 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The length and the value of a quoted text without escapes.
-fn quoted(text: &str) -> Option<(usize, &str)> {
+/// The length and the value of a quoted text. In double quotes, `\"` and `\\` are the only escapes.
+fn quoted(text: &str) -> Option<(usize, String)> {
     let quote = *text.as_bytes().first()?;
-    let length = memchr::memchr(quote, &text.as_bytes()[1..])?;
-    let value = &text[1..=length];
-    let escaped = value.contains('\\') && quote == b'"';
-    let doubled = text.as_bytes().get(length + 2) == Some(&quote);
-    (!escaped && !doubled).then_some((length + 2, value))
+    let (mut value, mut rest) = (String::new(), &text[1..]);
+    loop {
+        let at = rest.bytes().position(|byte| byte == quote || (byte == b'\\' && quote == b'"'))?;
+        value.push_str(&rest[..at]);
+        match rest.as_bytes()[at..] {
+            [b'\\', escaped @ (b'"' | b'\\'), ..] | [b'\'', escaped @ b'\'', ..] => {
+                value.push(char::from(escaped));
+            }
+            [b'\\', ..] => return None,
+            _ => return Some((text.len() - rest.len() + at + 1, value)),
+        }
+        rest = &rest[at + 2..];
+    }
 }
 
 /// The plain scalar at the beginning of a text.
