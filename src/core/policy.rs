@@ -22,5 +22,5 @@ pub(crate) use matcher::{ANY_VALUE, Matcher, group_of, kind_and_group};
 pub use matcher::{PodContext, SelectedLabel};
 pub(crate) use overlay::NETWORKS;
 pub(crate) use parameter::{NoteKind, Origin, Resolution, Variable, resolve};
-pub use parameter::{Parameter, ParameterType, Setting, SettingTable};
+pub use parameter::{Override, OverrideTable, Parameter, ParameterType};
 pub use source::{Diagnostic, ERRORS, Severity, SourceError, SourceErrors, SourceFile, WARNINGS};

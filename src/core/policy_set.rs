@@ -15,7 +15,7 @@ use crate::core::engine::{
 use crate::core::pointer::field_path;
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{
-    Definition, ParameterType, PodContext, Policy, Setting, SourceErrors, check, choice_reads_writes,
+    Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
 };
 use crate::core::validate;
 
@@ -72,7 +72,7 @@ impl fmt::Display for Declared {
 /// Checks the types of a policy's expressions, resolves it, and tries it on sample pods.
 pub(crate) fn checked(
     definition: Definition,
-    overrides: BTreeMap<String, Setting>,
+    overrides: BTreeMap<String, Override>,
 ) -> Result<Policy, SourceErrors> {
     let errors = check::errors(&definition);
     if !errors.is_empty() {
@@ -85,18 +85,18 @@ pub(crate) fn checked(
 
 impl PolicySet {
     /// Resolves policies of one provider, each with the values that the operator set for it, and validates them.
-    pub fn new(definitions: Vec<(Definition, BTreeMap<String, Setting>)>) -> Result<Self, LoadError> {
+    pub fn new(definitions: Vec<(Definition, BTreeMap<String, Override>)>) -> Result<Self, LoadError> {
         Self::of(definitions, false)
     }
 
     /// [`PolicySet::new`] for policies of several providers. The nodes that a pod can be scheduled to choose the one
     /// for the pod.
-    pub fn by_nodes(definitions: Vec<(Definition, BTreeMap<String, Setting>)>) -> Result<Self, LoadError> {
+    pub fn by_nodes(definitions: Vec<(Definition, BTreeMap<String, Override>)>) -> Result<Self, LoadError> {
         Self::of(definitions, true)
     }
 
     fn of(
-        definitions: Vec<(Definition, BTreeMap<String, Setting>)>,
+        definitions: Vec<(Definition, BTreeMap<String, Override>)>,
         several_providers: bool,
     ) -> Result<Self, LoadError> {
         let providers: BTreeSet<&str> =

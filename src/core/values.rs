@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::core::policy::source::suggest;
-use crate::core::policy::{Definition, Diagnostic, Setting, SourceError, SourceErrors};
+use crate::core::policy::{Definition, Diagnostic, Override, SourceError, SourceErrors};
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
 const BLOCK: &str = "multinodeNetworking";
@@ -108,14 +108,14 @@ impl Values {
     }
 
     /// The settings of the policy's parameters in the file.
-    pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Setting>, SourceErrors> {
+    pub fn overrides(&self, definition: &Definition) -> Result<BTreeMap<String, Override>, SourceErrors> {
         let mut overrides = BTreeMap::new();
         let mut errors = Vec::new();
         for provider in self.providers.iter().filter(|provider| provider.name == definition.provider) {
             for Entry { key, value, .. } in &provider.settings {
                 let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
                 let Some(parameter) = parameter else { continue };
-                match Setting::read(parameter, value) {
+                match Override::read(parameter, value) {
                     Ok(setting) => overrides.extend(setting.map(|setting| (key.clone(), setting))),
                     Err(problems) => errors.extend(problems.into_iter().map(|problem| self.error(problem))),
                 }

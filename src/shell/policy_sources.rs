@@ -12,7 +12,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value, json};
 
 use crate::core::policy::source::closest;
-use crate::core::policy::{Definition, OtherKind, Setting, SourceErrors};
+use crate::core::policy::{Definition, OtherKind, Override, SourceErrors};
 use crate::core::policy_check::load;
 use crate::core::policy_list::listed;
 use crate::core::policy_set::PolicySet;
@@ -142,7 +142,7 @@ impl RawPolicies {
     }
 
     /// The policies in use, each with the parameters that the operator sets.
-    fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Setting>)>> {
+    fn chosen(&self) -> anyhow::Result<Vec<(Definition, BTreeMap<String, Override>)>> {
         let values = self.values.as_ref().map(|(path, text)| Values::read(path, text)).transpose()?;
         let enabled = values.as_ref().map(Values::enabled).transpose()?.flatten().map(str::to_owned);
         let texts = self.policies.iter().map(|(_, text)| text.as_str());
@@ -170,7 +170,7 @@ impl RawPolicies {
 }
 
 /// Sets a parameter of every policy that has it.
-fn apply_set(set: &str, policies: &mut [(Definition, BTreeMap<String, Setting>)]) -> anyhow::Result<()> {
+fn apply_set(set: &str, policies: &mut [(Definition, BTreeMap<String, Override>)]) -> anyhow::Result<()> {
     let Some((key, text)) = set.split_once('=') else {
         bail!("`--set {set}` has no `=`; write `--set KEY=VALUE`");
     };

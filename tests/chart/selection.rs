@@ -92,7 +92,7 @@ pub(crate) fn what_the_operator_sets_arrives_and_what_he_does_not_set_follows_th
         let values = with(enabled("aws"), &json!({"multinodeNetworking": {"aws": settings}}));
         let folder = tempfile::tempdir().unwrap();
         let set = policy_sources(&render(helm, &values), folder.path()).load().unwrap();
-        let settings = set.policies()[0].settings();
+        let settings = set.policies()[0].overrides();
         settings.iter().map(|(name, setting)| (name.clone(), setting.to_json())).collect::<Value>()
     };
     assert_eq!(overrides(json!({})), json!({}));

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::core::counted;
 use crate::core::policy::matcher::Selection;
-use crate::core::policy::{Origin, Parameter, Policy, Resolution, Setting, resolve};
+use crate::core::policy::{Origin, Override, Parameter, Policy, Resolution, resolve};
 use crate::core::policy_list::Bounds;
 use crate::core::values::Values;
 
@@ -102,7 +102,7 @@ pub(super) fn declared(policy: &Policy, sources: &Sources<'_>) -> Vec<ParameterF
         default: parameter.default.clone(),
         bounds: Bounds::of(parameter),
         by_node: parameter.table.to_json(),
-        setting: policy.settings().get(&parameter.name).map(Setting::to_json),
+        setting: policy.overrides().get(&parameter.name).map(Override::to_json),
         value: value(policy, parameter, &Selection::default(), sources),
     };
     policy.definition().parameters.iter().map(fact).collect()
@@ -116,18 +116,18 @@ pub(super) fn value(
     sources: &Sources<'_>,
 ) -> ValueFact {
     let (name, definition) = (&parameter.name, policy.definition());
-    let Resolution { value, origin, .. } = resolve(parameter, policy.settings().get(name), selection);
+    let Resolution { value, origin, .. } = resolve(parameter, policy.overrides().get(name), selection);
     let in_values = |within: &Within<'_>| {
         sources.values.and_then(|values| lines::setting(definition, values, name, within))
     };
     let selected = |label: &str| format!("{label}: {}", selection.values(label).join(" | "));
     let (source, detail, place) = match &origin {
-        Origin::Setting => match sources.sets.get(name) {
+        Origin::Override => match sources.sets.get(name) {
             Some(set) => (SourceKind::Set, Some(format!("--set {set}")), None),
             None => (SourceKind::Values, None, in_values(&Within::Whole)),
         },
-        Origin::SettingTable(label) => {
-            let table = policy.settings().get(name).and_then(Setting::table);
+        Origin::OverrideTable(label) => {
+            let table = policy.overrides().get(name).and_then(Override::table);
             let keys = table.map(|table| table.deciding(label, selection)).unwrap_or_default();
             let place = in_values(&Within::Table(label, &keys));
             (SourceKind::ValuesTable, Some(selected(label)), place)
@@ -140,7 +140,7 @@ pub(super) fn value(
             let place = lines::table(definition, name, label, &parameter.table.deciding(label, selection));
             (SourceKind::ByNode, Some(selected(label)), place)
         }
-        Origin::SettingDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),
+        Origin::OverrideDefault => (SourceKind::ValuesDefault, None, in_values(&Within::Default)),
         Origin::PolicyDefault if value.is_null() => {
             (SourceKind::None, None, lines::parameter(definition, name, None))
         }

@@ -26,7 +26,7 @@ use sha2::{Digest, Sha256};
 use crate::core::policy::definition::Definition;
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::matcher::{LabelsRead, Selection};
-use crate::core::policy::parameter::Setting;
+use crate::core::policy::parameter::Override;
 use crate::core::policy::source::{Diagnostic, NO_VALUE, SourceErrors};
 use parameter_values::computed_of_node;
 
@@ -34,7 +34,7 @@ use parameter_values::computed_of_node;
 #[derive(Debug)]
 pub struct Policy {
     definition: Definition,
-    settings: BTreeMap<String, Setting>,
+    overrides: BTreeMap<String, Override>,
     /// `<policy>@<digest>`.
     stamp: String,
     nodes: KnownNodes,
@@ -52,10 +52,10 @@ pub struct Policy {
 const MAX_OTHERS: usize = 256;
 
 impl Policy {
-    /// Gives a policy its parameter values. `settings` are the operator's, checked by
+    /// Gives a policy its parameter values. `overrides` are the operator's, checked by
     /// [`Parameter::parse`](crate::core::policy::Parameter::parse) or read from a values file.
-    pub fn new(definition: Definition, settings: BTreeMap<String, Setting>) -> Result<Self, SourceErrors> {
-        let nodes = KnownNodes::of(&definition, &settings);
+    pub fn new(definition: Definition, overrides: BTreeMap<String, Override>) -> Result<Self, SourceErrors> {
+        let nodes = KnownNodes::of(&definition, &overrides);
         let reads_nodes = nodes.labels != LabelsRead::none();
         let failed = |selection: &Selection, errors: Vec<EvaluationError>| {
             let located = |error: &EvaluationError| {
@@ -63,7 +63,7 @@ impl Policy {
             };
             errors.iter().map(located).collect::<Vec<_>>()
         };
-        let values = |selection: &Selection| ParameterValues::resolve(&definition, &settings, selection);
+        let values = |selection: &Selection| ParameterValues::resolve(&definition, &overrides, selection);
         let resolve = |selection: &Selection| {
             ResolvedPolicy::new(&definition, values(selection), selection)
                 .map(Arc::new)
@@ -106,8 +106,8 @@ impl Policy {
         let (Some(general), true) = (general, errors.is_empty()) else {
             return Err(SourceErrors::first_at_each_place(errors));
         };
-        let stamp = stamp(&definition, &settings);
-        Ok(Self { definition, settings, stamp, nodes, general, by_node, others, whole })
+        let stamp = stamp(&definition, &overrides);
+        Ok(Self { definition, overrides, stamp, nodes, general, by_node, others, whole })
     }
 
     /// The devices for pods that select no nodes. By them, the GPUs are counted that tables read.
@@ -125,12 +125,12 @@ impl Policy {
         &self.definition.name
     }
 
-    /// The operator's settings, by parameter.
-    pub fn settings(&self) -> &BTreeMap<String, Setting> {
-        &self.settings
+    /// The operator's values, by parameter.
+    pub fn overrides(&self) -> &BTreeMap<String, Override> {
+        &self.overrides
     }
 
-    /// 12 hex digits over the texts of the policy and of those that it extends, and over the operator's settings. It is
+    /// 12 hex digits over the texts of the policy and of those that it extends, and over the operator's values. It is
     /// the same for all pods, whatever nodes they select.
     pub fn digest(&self) -> &str {
         self.stamp().rsplit('@').next().unwrap_or_default()
@@ -194,7 +194,7 @@ impl Policy {
         if let Some(resolved) = known.read().ok().and_then(|known| known.get(&*key).cloned()) {
             return Ok(resolved);
         }
-        let values = ParameterValues::resolve(&self.definition, &self.settings, &key);
+        let values = ParameterValues::resolve(&self.definition, &self.overrides, &key);
         let resolved = Arc::new(resolve(&self.definition, values, &key).map_err(first)?);
         if let Ok(mut known) = known.write()
             && known.len() < MAX_OTHERS
@@ -205,15 +205,15 @@ impl Policy {
     }
 }
 
-fn stamp(definition: &Definition, settings: &BTreeMap<String, Setting>) -> String {
+fn stamp(definition: &Definition, overrides: &BTreeMap<String, Override>) -> String {
     let mut hash = Sha256::new();
     for text in definition.texts_of_files() {
         hash.update(text.as_bytes());
         hash.update([0]);
     }
-    let settings: Map<String, Value> =
-        settings.iter().map(|(name, setting)| (name.clone(), setting.to_json())).collect();
-    hash.update(Value::Object(settings).to_string().as_bytes());
+    let overrides: Map<String, Value> =
+        overrides.iter().map(|(name, value)| (name.clone(), value.to_json())).collect();
+    hash.update(Value::Object(overrides).to_string().as_bytes());
     let digest = hash.finalize().iter().take(6).fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
     format!("{}@{digest}", definition.name)
 }

@@ -1,17 +1,17 @@
 //! Parameters: values that an operator can set, with tables by labels of nodes; and variables, which nobody sets.
 //!
-//! A value comes from a `Setting` of the operator, from nodes, from a `Table` or is the default: `resolution` says which.
+//! A value comes from an `Override` of the operator, from nodes, from a `Table` or is the default: `resolution` says which.
 //! The values of all parameters together are in `compiled`.
 
 mod from_nodes;
+mod overrides;
 mod resolution;
-mod setting;
 mod table;
 mod variable;
 
 pub(crate) use from_nodes::FromNodes;
+pub use overrides::{Override, OverrideTable};
 pub(crate) use resolution::{NoteKind, Origin, Resolution, resolve};
-pub use setting::{Setting, SettingTable};
 pub(crate) use table::{LabelTable, Table};
 pub(crate) use variable::{Variable, VariableValue};
 

@@ -8,7 +8,7 @@ use crate::core::engine::{Reason, Warning};
 use crate::core::policy;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Problems, all, closest, suggest};
-use crate::core::policy::{Definition, Diagnostic, PodContext, Policy, Setting, SourceError, SourceErrors};
+use crate::core::policy::{Definition, Diagnostic, Override, PodContext, Policy, SourceError, SourceErrors};
 use crate::core::policy_set::PolicySet;
 use crate::core::schema::{self, Shape};
 use crate::core::values::Values;
@@ -84,7 +84,7 @@ pub enum Subject {
 }
 
 /// Policies, each with the operator's settings for it.
-pub type WithSettings = Vec<(Definition, BTreeMap<String, Setting>)>;
+pub type WithSettings = Vec<(Definition, BTreeMap<String, Override>)>;
 
 /// The values of a file that its cases share.
 struct Shared<'n> {
@@ -167,7 +167,7 @@ impl CaseFile {
             for Entry { key, value, .. } in &case.parameters {
                 let parameter = definition.parameters.iter().find(|parameter| parameter.name == *key);
                 let Some(parameter) = parameter else { continue };
-                let setting = Setting::read(parameter, value).map_err(fail)?;
+                let setting = Override::read(parameter, value).map_err(fail)?;
                 settings.extend(setting.map(|setting| (key.clone(), setting)));
             }
             with_settings.push((definition, settings));

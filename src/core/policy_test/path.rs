@@ -11,11 +11,11 @@ use crate::core::yaml::Span;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct FieldPath {
     pub(super) text: String,
-    steps: Vec<Step>,
+    segments: Vec<Segment>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Step {
+enum Segment {
     Field(String),
     /// The key of a map, or the value that identifies an entry of a list.
     Entry(String),
@@ -33,14 +33,14 @@ pub(super) enum Found<'v> {
 impl FieldPath {
     /// Reads a path. Each field has to be one that a pod can have.
     pub(super) fn read(text: &str, span: Span) -> Result<Self, Diagnostic> {
-        let steps = steps(text).ok_or_else(|| {
+        let segments = segments(text).ok_or_else(|| {
             Diagnostic::new(span, format!("`{text}` is not the path of a field"))
                 .hint("write for example `spec.containers[main].env[NCCL_DEBUG]`")
         })?;
         let mut shape = Shape::Object(schema::pod());
-        for step in &steps {
-            shape = match (shape, step) {
-                (Shape::Object(object) | Shape::Atomic(object), Step::Field(name)) => {
+        for segment in &segments {
+            shape = match (shape, segment) {
+                (Shape::Object(object) | Shape::Atomic(object), Segment::Field(name)) => {
                     let Some(field) = object.field(name) else {
                         let known = object.fields.iter().map(|field| field.name);
                         let message = format!("{} has no field `{name}`", object.name);
@@ -49,36 +49,36 @@ impl FieldPath {
                     field.shape
                 }
                 (Shape::Map { values, .. }, _) => *values,
-                (Shape::List { items, .. }, Step::Entry(_)) => *items,
+                (Shape::List { items, .. }, Segment::Entry(_)) => *items,
                 (Shape::Opaque, _) => Shape::Opaque,
-                (_, Step::Field(name) | Step::Entry(name)) => {
+                (_, Segment::Field(name) | Segment::Entry(name)) => {
                     return Err(Diagnostic::new(span, format!("`{name}` cannot follow here in `{text}`"))
                         .hint("write `.field` for a field, and `[name]` for an entry of a list"));
                 }
             };
         }
-        Ok(Self { text: text.to_owned(), steps })
+        Ok(Self { text: text.to_owned(), segments })
     }
 
     pub(super) fn find<'v>(&self, pod: &'v Value) -> Found<'v> {
         let mut shape = Shape::Object(schema::pod());
         let mut value = pod;
         let mut in_containers = false;
-        for (at, step) in self.steps.iter().enumerate() {
-            let (next, inner) = match (step, shape) {
-                (Step::Field(name), Shape::Object(object) | Shape::Atomic(object)) => {
+        for (at, segment) in self.segments.iter().enumerate() {
+            let (next, inner) = match (segment, shape) {
+                (Segment::Field(name), Shape::Object(object) | Shape::Atomic(object)) => {
                     let inner = object.field(name).map_or(Shape::Opaque, |field| field.shape);
                     (value.get(name), inner)
                 }
-                (Step::Field(name) | Step::Entry(name), Shape::Map { values, .. }) => {
+                (Segment::Field(name) | Segment::Entry(name), Shape::Map { values, .. }) => {
                     (value.get(name), *values)
                 }
-                (Step::Entry(name), Shape::List { items, merge }) => (entry(value, name, merge), *items),
-                (Step::Field(name) | Step::Entry(name), _) => (value.get(name), Shape::Opaque),
+                (Segment::Entry(name), Shape::List { items, merge }) => (entry(value, name, merge), *items),
+                (Segment::Field(name) | Segment::Entry(name), _) => (value.get(name), Shape::Opaque),
             };
-            match (next, step) {
-                (None | Some(Value::Null), Step::Entry(name))
-                    if in_containers && at + 1 < self.steps.len() =>
+            match (next, segment) {
+                (None | Some(Value::Null), Segment::Entry(name))
+                    if in_containers && at + 1 < self.segments.len() =>
                 {
                     return Found::NoContainer(name.clone());
                 }
@@ -86,7 +86,7 @@ impl FieldPath {
                 (Some(found), _) => value = found,
             }
             in_containers = at == 1
-                && matches!(step, Step::Field(name) if name == "containers" || name == "initContainers");
+                && matches!(segment, Segment::Field(name) if name == "containers" || name == "initContainers");
             shape = inner;
         }
         Found::Value(value)
@@ -110,25 +110,25 @@ fn entry<'v>(list: &'v Value, name: &str, merge: ListMerge) -> Option<&'v Value>
     items.iter().find(is_named).or_else(|| items.get(name.parse::<usize>().ok()?))
 }
 
-fn steps(text: &str) -> Option<Vec<Step>> {
-    let mut steps = Vec::new();
+fn segments(text: &str) -> Option<Vec<Segment>> {
+    let mut segments = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         if let Some(inner) = rest.strip_prefix('[') {
             let (name, after) = inner.split_once(']').filter(|(name, _)| !name.is_empty())?;
-            steps.push(Step::Entry(name.to_owned()));
+            segments.push(Segment::Entry(name.to_owned()));
             rest = after;
         } else {
-            let field = if steps.is_empty() { rest } else { rest.strip_prefix('.')? };
+            let field = if segments.is_empty() { rest } else { rest.strip_prefix('.')? };
             let end = field.find(['.', '[']).unwrap_or(field.len());
             if end == 0 {
                 return None;
             }
-            steps.push(Step::Field(field[..end].to_owned()));
+            segments.push(Segment::Field(field[..end].to_owned()));
             rest = &field[end..];
         }
     }
-    (!steps.is_empty()).then_some(steps)
+    (!segments.is_empty()).then_some(segments)
 }
 
 #[cfg(test)]

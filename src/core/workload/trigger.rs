@@ -29,7 +29,7 @@ pub(super) fn place(pod: &Pod<'_>) -> String {
 }
 
 /// A map that can have the trigger, or a key like it, without an effect.
-enum Place {
+enum TriggerMap {
     /// The annotations of the pod.
     Annotations,
     Labels,
@@ -62,7 +62,7 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
     }
 }
 
-fn own_places(pod: &Pod<'_>) -> Vec<(String, Place)> {
+fn own_places(pod: &Pod<'_>) -> Vec<(String, TriggerMap)> {
     let other: [&[&str]; 6] = [
         &["metadata"],
         &["annotations"],
@@ -72,14 +72,14 @@ fn own_places(pod: &Pod<'_>) -> Vec<(String, Place)> {
         &[],
     ];
     let named = [
-        (pod.pointer_to(&["metadata", "annotations"]), Place::Annotations),
-        (pod.pointer_to(&["metadata", "labels"]), Place::Labels),
+        (pod.pointer_to(&["metadata", "annotations"]), TriggerMap::Annotations),
+        (pod.pointer_to(&["metadata", "labels"]), TriggerMap::Labels),
     ];
-    named.into_iter().chain(other.map(|tokens| (pod.pointer_to(tokens), Place::Other))).collect()
+    named.into_iter().chain(other.map(|tokens| (pod.pointer_to(tokens), TriggerMap::Other))).collect()
 }
 
 /// The maps of the objects that enclose a template: of its Job, of the JobSet of that, and so on.
-fn enclosing_places(pod: &Pod<'_>) -> Vec<(String, Place)> {
+fn enclosing_places(pod: &Pod<'_>) -> Vec<(String, TriggerMap)> {
     let mut places = Vec::new();
     let mut kind = "workload";
     for (at, _) in pod.pointer.match_indices('/') {
@@ -89,9 +89,9 @@ fn enclosing_places(pod: &Pod<'_>) -> Vec<(String, Place)> {
         };
         kind = value["kind"].as_str().unwrap_or(kind);
         let at = |tail: &str| format!("{enclosing}{tail}");
-        places.push((at("/metadata/annotations"), Place::Enclosing(kind.to_owned())));
-        places.push((at("/metadata/labels"), Place::Labels));
-        places.extend(["/metadata", "/annotations", ""].map(|tail| (at(tail), Place::Other)));
+        places.push((at("/metadata/annotations"), TriggerMap::Enclosing(kind.to_owned())));
+        places.push((at("/metadata/labels"), TriggerMap::Labels));
+        places.extend(["/metadata", "/annotations", ""].map(|tail| (at(tail), TriggerMap::Other)));
     }
     places
 }
@@ -99,7 +99,7 @@ fn enclosing_places(pod: &Pod<'_>) -> Vec<(String, Place)> {
 /// The code and the message for a key of a map.
 fn describe(
     pod: &Pod<'_>,
-    place: &Place,
+    place: &TriggerMap,
     (map, key, value): (&str, &str, &Value),
     (trigger, wanted): (&str, &str),
 ) -> (&'static str, String) {
@@ -117,15 +117,17 @@ fn describe(
         format!("add {annotation} to `{to}`, in place of {seen} in {from}")
     };
     match place {
-        Place::Annotations => (
+        TriggerMap::Annotations => (
             "misspelled_trigger",
             format!("write {annotation} for {seen} in `{to}`: no policy reads an annotation of that name"),
         ),
-        Place::Labels => ("trigger_as_label", format!("{change}: policies read annotations, not labels")),
-        Place::Enclosing(kind) => {
+        TriggerMap::Labels => {
+            ("trigger_as_label", format!("{change}: policies read annotations, not labels"))
+        }
+        TriggerMap::Enclosing(kind) => {
             ("trigger_on_workload", format!("{change}: pods do not get the annotations of a {kind}"))
         }
-        Place::Other => ("misplaced_trigger", format!("{change}: it is no annotation where it is")),
+        TriggerMap::Other => ("misplaced_trigger", format!("{change}: it is no annotation where it is")),
     }
 }
 

@@ -10,7 +10,7 @@ use axum::routing::get;
 use hyper::{Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
-use crate::core::policy::{Policy, Setting};
+use crate::core::policy::{Override, Policy};
 
 use super::nodes;
 use super::readiness::{CONDITIONS, REGISTRATION};
@@ -104,11 +104,11 @@ async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
 fn parameters(policy: &Policy) -> Map<String, Value> {
     let definition = policy.definition();
     let parameters = definition.parameters.iter().map(|parameter| {
-        let setting = policy.settings().get(&parameter.name);
-        let value = setting.map_or_else(|| parameter.default.clone(), Setting::to_json);
-        let from = match setting {
-            Some(Setting::Value(_)) => "operator",
-            Some(Setting::Table(_)) => "operator's table, else policy",
+        let own = policy.overrides().get(&parameter.name);
+        let value = own.map_or_else(|| parameter.default.clone(), Override::to_json);
+        let from = match own {
+            Some(Override::Value(_)) => "operator",
+            Some(Override::Table(_)) => "operator's table, else policy",
             None if parameter.has_table() => "table, else default",
             None => "default",
         };

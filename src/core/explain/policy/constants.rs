@@ -2,7 +2,7 @@
 
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::matcher::Selection;
-use crate::core::policy::{ParameterType, Policy, Setting, resolve};
+use crate::core::policy::{Override, ParameterType, Policy, resolve};
 
 /// Binds the parameters without tables, and the variables that depend on no others. Everything else stays unbound, so
 /// that an expression that reads it has no value.
@@ -10,11 +10,11 @@ pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
     let mut bindings = Bindings::new();
     let definition = policy.definition();
     for parameter in &definition.parameters {
-        let setting = policy.settings().get(&parameter.name);
-        if setting.and_then(Setting::table).is_some() || parameter.has_table() {
+        let own = policy.overrides().get(&parameter.name);
+        if own.and_then(Override::table).is_some() || parameter.has_table() {
             continue;
         }
-        let value = resolve(parameter, setting, &Selection::default()).value;
+        let value = resolve(parameter, own, &Selection::default()).value;
         match (parameter.kind, value.as_f64()) {
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
             (ParameterType::Template, _) if value.is_string() => {}

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::nodes::NodeKind;
 use crate::core::policy::definition::Definition;
 use crate::core::policy::matcher::{LabelsRead, Pattern, SelectedLabel, Selection};
-use crate::core::policy::parameter::{LabelTable, Setting};
+use crate::core::policy::parameter::{LabelTable, Override};
 
 /// The labels that a policy reads, and the values of them that its tables know.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct KnownNodes {
 const UNKNOWN: &str = "?";
 
 impl KnownNodes {
-    pub(crate) fn of(definition: &Definition, settings: &BTreeMap<String, Setting>) -> Self {
+    pub(crate) fn of(definition: &Definition, overrides: &BTreeMap<String, Override>) -> Self {
         let labels_of_expressions = labels_of_expressions(definition);
         let mut known = Self {
             labels: labels_of_expressions.clone(),
@@ -37,7 +37,7 @@ impl KnownNodes {
             reads_resources: definition.by_node().any(|one| one.from_nodes.is_some()),
             first: None,
         };
-        for table in tables(definition, settings) {
+        for table in tables(definition, overrides) {
             known.labels.add(&table.label);
             known.tables_read_gpus |= table.reads_gpus();
             let keys = known.keys.entry(table.label.clone()).or_default();
@@ -128,10 +128,10 @@ impl KnownNodes {
 /// The tables of all parameters and variables, the operator's before the policy's.
 fn tables<'p>(
     definition: &'p Definition,
-    settings: &'p BTreeMap<String, Setting>,
+    overrides: &'p BTreeMap<String, Override>,
 ) -> impl Iterator<Item = &'p LabelTable> {
     definition.by_node().flat_map(|parameter| {
-        let own = settings.get(&parameter.name).and_then(Setting::table);
+        let own = overrides.get(&parameter.name).and_then(Override::table);
         own.into_iter().chain([&parameter.table]).flat_map(crate::core::policy::parameter::Table::labels)
     })
 }

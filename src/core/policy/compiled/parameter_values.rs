@@ -9,7 +9,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Phase, names_in};
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{
-    NoteKind, ParameterType, Resolution, Setting, Variable, VariableValue, resolve,
+    NoteKind, Override, ParameterType, Resolution, Variable, VariableValue, resolve,
 };
 
 /// A remark about the value of a parameter.
@@ -30,13 +30,13 @@ pub(crate) struct ParameterValues {
 impl ParameterValues {
     pub(crate) fn resolve(
         definition: &Definition,
-        settings: &BTreeMap<String, Setting>,
+        overrides: &BTreeMap<String, Override>,
         selection: &Selection,
     ) -> Self {
         let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
         for parameter in definition.by_node() {
             let Resolution { value, notes, .. } =
-                resolve(parameter, settings.get(&parameter.name), selection);
+                resolve(parameter, overrides.get(&parameter.name), selection);
             // What no operator can set, no report is about.
             for kind in notes.into_iter().filter(|_| parameter.kind != ParameterType::Any) {
                 let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::Expression;
 use super::environment::TYPE_NAMES;
-use super::reads::{Path, Step, selection};
+use super::reads::{Path, Step, access};
 use super::tree::{operands, parts};
 
 /// A value that an expression reads.
@@ -90,7 +90,7 @@ impl Walker<'_> {
 
     /// The value that an expression selects. Notes the keys that it computes on the way.
     fn place(&mut self, expression: &IdedExpr) -> Option<(String, Path)> {
-        let selected = selection(expression)?;
+        let selected = access(expression)?;
         let (name, path) = (selected.name, selected.path);
         let local = self.locals.iter().rev().find(|(known, _)| known == name).map(|(_, place)| place.clone());
         let (root, path) = match local {

@@ -57,7 +57,7 @@ impl ReadSet {
 pub(super) const ROOTS: [&str; 3] = ["pod", "container", "node"];
 
 /// A variable, and the fields selected from it.
-pub(super) struct Selection<'e> {
+pub(super) struct Access<'e> {
     pub(super) name: &'e str,
     pub(super) path: Path,
     /// Computed keys. The path ends at the value that the first of them indexes, all of which is read.
@@ -66,32 +66,32 @@ pub(super) struct Selection<'e> {
 
 /// `pod` and `spec`, `hostNetwork` for `pod.spec.hostNetwork`, `has(pod.spec.hostNetwork)`,
 /// `pod.?spec.?hostNetwork` and `pod["spec"].hostNetwork`.
-pub(super) fn selection(expression: &IdedExpr) -> Option<Selection<'_>> {
+pub(super) fn access(expression: &IdedExpr) -> Option<Access<'_>> {
     match &expression.expr {
-        Expr::Ident(name) => Some(Selection { name, path: Vec::new(), keys: Vec::new() }),
+        Expr::Ident(name) => Some(Access { name, path: Vec::new(), keys: Vec::new() }),
         Expr::Select(select) => {
-            let mut selection = selection(&select.operand)?;
-            selection.field(&select.field);
-            Some(selection)
+            let mut access = access(&select.operand)?;
+            access.field(&select.field);
+            Some(access)
         }
         Expr::Call(call) if matches!(call.func_name.as_str(), "_?._" | "_[_]" | "_[?_]") => {
             let [operand, key] = call.args.as_slice() else { return None };
-            let mut selection = selection(operand)?;
+            let mut access = access(operand)?;
             match &key.expr {
-                Expr::Literal(LiteralValue::String(text)) => selection.field(text.inner()),
-                _ => selection.keys.push(key),
+                Expr::Literal(LiteralValue::String(text)) => access.field(text.inner()),
+                _ => access.keys.push(key),
             }
-            Some(selection)
+            Some(access)
         }
         // `pod.spec.?initContainers.orValue([])` is the list or an empty one.
         Expr::Call(call) if call.func_name == "orValue" && is_constant(&call.args) => {
-            selection(call.target.as_ref()?)
+            access(call.target.as_ref()?)
         }
         _ => None,
     }
 }
 
-impl Selection<'_> {
+impl Access<'_> {
     fn field(&mut self, name: &str) {
         if self.keys.is_empty() {
             self.path.push(Step::Field(name.to_owned()));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::from_nodes::Offered;
-use super::setting::Setting;
+use super::overrides::Override;
 use super::table::{LabelTable, Lookup, Table};
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::Parameter;
@@ -34,15 +34,15 @@ pub(crate) struct Resolution<'p> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// One value of the operator for every pod.
-    Setting,
+    Override,
     /// The operator's table of this label.
-    SettingTable(String),
+    OverrideTable(String),
     /// What the nodes offer that the pod can be scheduled to.
     Nodes,
     /// The policy's table of this label.
     PolicyTable(String),
     /// The default of the operator's table.
-    SettingDefault,
+    OverrideDefault,
     /// The default of the policy.
     PolicyDefault,
 }
@@ -51,7 +51,7 @@ pub(crate) enum Origin {
 /// table, the operator's default, or the policy's default.
 pub(crate) fn resolve<'p>(
     parameter: &'p Parameter,
-    setting: Option<&'p Setting>,
+    own: Option<&'p Override>,
     selection: &Selection,
 ) -> Resolution<'p> {
     let settled = |tables: &[&'p LabelTable]| {
@@ -61,20 +61,20 @@ pub(crate) fn resolve<'p>(
         })
     };
     let policy: Vec<&LabelTable> = parameter.table.labels().collect();
-    let (own, default) = match setting {
-        Some(Setting::Value(value)) => {
+    let (own, default) = match own {
+        Some(Override::Value(value)) => {
             let other = settled(&policy).filter(|(_, table)| *table != value);
             let note = other.map(|(label, table)| NoteKind::Contradicts { label, table: table.clone() });
             let value = Cow::Borrowed(value);
-            return Resolution { value, origin: Origin::Setting, notes: note.into_iter().collect() };
+            return Resolution { value, origin: Origin::Override, notes: note.into_iter().collect() };
         }
-        Some(Setting::Table(own)) => (Some(&own.table), own.default.as_ref()),
+        Some(Override::Table(own)) => (Some(&own.table), own.default.as_ref()),
         None => (None, None),
     };
     let own: Vec<&LabelTable> = own.into_iter().flat_map(Table::labels).collect();
     let resolved = |value, origin| Resolution { value, origin, notes: Vec::new() };
     if let Some((label, value)) = settled(&own) {
-        return resolved(Cow::Borrowed(value), Origin::SettingTable(label));
+        return resolved(Cow::Borrowed(value), Origin::OverrideTable(label));
     }
     let from_nodes = parameter.from_nodes.as_ref();
     let offered = from_nodes.map_or(Offered::Nothing, |from_nodes| from_nodes.value(&selection.kinds));
@@ -106,6 +106,6 @@ pub(crate) fn resolve<'p>(
         let reads_gpus = tables.iter().any(|table| table.reads_gpus());
         notes.push(NoteKind::Assumed { labels, reads_gpus });
     }
-    let origin = if default.is_some() { Origin::SettingDefault } else { Origin::PolicyDefault };
+    let origin = if default.is_some() { Origin::OverrideDefault } else { Origin::PolicyDefault };
     Resolution { value: Cow::Borrowed(default.unwrap_or(&parameter.default)), origin, notes }
 }

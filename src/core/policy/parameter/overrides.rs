@@ -1,4 +1,4 @@
-//! The settings of an operator for parameters.
+//! The values that an operator sets for parameters.
 
 use serde_json::Value;
 
@@ -9,25 +9,25 @@ use super::table::{DEFAULT, Table};
 use crate::core::policy::parameter::Parameter;
 use crate::core::policy::source::Checked;
 
-/// The setting of an operator for a parameter.
+/// The value that an operator sets for a parameter.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Setting {
+pub enum Override {
     /// One value for every pod.
     Value(Value),
     /// Values by label, which precede the table of the policy.
-    Table(SettingTable),
+    Table(OverrideTable),
 }
 
 /// A table of a values file.
 #[derive(Debug, Clone, PartialEq)]
-pub struct SettingTable {
+pub struct OverrideTable {
     pub(crate) table: Table,
     /// Replaces the default of the policy.
     pub(crate) default: Option<Value>,
 }
 
-impl Setting {
-    /// Reads and checks a setting of a values file, in which an empty value means that the parameter is not set.
+impl Override {
+    /// Reads and checks an entry of a values file, in which an empty value means that the parameter is not set.
     pub(crate) fn read(parameter: &Parameter, node: &Node) -> Checked<Option<Self>> {
         let Some(node) = without_null(node) else { return Ok(None) };
         let Content::Map(entries) = &node.content else {
@@ -36,17 +36,17 @@ impl Setting {
         let (defaults, tables): (Vec<_>, Vec<_>) = entries.iter().partition(|entry| entry.key == DEFAULT);
         let default = defaults.first().map(|entry| parameter.read_value(&entry.value)).transpose()?;
         let table = Table::read(&|node| parameter.read_value(node), tables)?;
-        Ok(Some(Self::Table(SettingTable { table, default })))
+        Ok(Some(Self::Table(OverrideTable { table, default })))
     }
 
-    /// The setting as a values file has it.
+    /// The value as a values file has it.
     pub fn to_json(&self) -> Value {
         match self {
             Self::Value(value) => value.clone(),
-            Self::Table(SettingTable { table, default }) => {
-                let mut settings = table.to_json();
-                settings.extend(default.clone().map(|value| (DEFAULT.to_owned(), value)));
-                settings.into()
+            Self::Table(OverrideTable { table, default }) => {
+                let mut entries = table.to_json();
+                entries.extend(default.clone().map(|value| (DEFAULT.to_owned(), value)));
+                entries.into()
             }
         }
     }
@@ -54,7 +54,7 @@ impl Setting {
     pub(crate) fn table(&self) -> Option<&Table> {
         match self {
             Self::Value(_) => None,
-            Self::Table(settings) => Some(&settings.table),
+            Self::Table(entries) => Some(&entries.table),
         }
     }
 }
@@ -74,7 +74,7 @@ fn without_null(node: &Node) -> Option<Node> {
     }
 }
 
-impl From<Value> for Setting {
+impl From<Value> for Override {
     fn from(value: Value) -> Self {
         Self::Value(value)
     }
