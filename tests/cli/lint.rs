@@ -155,6 +155,16 @@ fn each_form_has_the_same_findings() {
     });
     assert!(found.as_array().unwrap().contains(&wanted), "{found}");
     assert_eq!(text.lines().count(), found.as_array().unwrap().len());
+    let sarif: Value = serde_json::from_slice(&lint(&["-f", path, "-o", "sarif"], "").exits(0).stdout).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap();
+    let wanted = json!({
+        "ruleId": "peer_without_trigger", "level": "warning", "message": {"text": message},
+        "locations": [{"physicalLocation": {
+            "artifactLocation": {"uri": format!("file://{file}")}, "region": {"startLine": line},
+        }}],
+    });
+    assert!(results.contains(&wanted), "{sarif}");
+    assert_eq!(text.lines().count(), results.len());
 }
 
 /// The examples are good: nothing is wrong with any of them for the policy of its cloud.

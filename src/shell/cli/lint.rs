@@ -21,7 +21,7 @@ use super::mutate::{files_of, object_name, with_hint};
 use super::nodes::NodeArguments;
 use super::output::Output;
 use super::parse::namespace;
-use super::policy::formats::workflow_command;
+use super::policy::formats::{sarif_log, sarif_result, workflow_command};
 use super::policy_sources::PolicyArguments;
 
 /// Report what becomes of the pods of workloads, and what to change. The exit status is 2 for errors, 1 for warnings
@@ -56,6 +56,8 @@ enum Format {
     Text,
     /// One JSON array
     Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
     /// Workflow commands of GitHub Actions
     Github,
 }
@@ -85,6 +87,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let text: String = match arguments.output {
         Format::Text => found.iter().map(Located::text).collect(),
         Format::Json => format!("{:#}\n", found.iter().map(Located::object).collect::<Value>()),
+        Format::Sarif => sarif_log(found.iter().map(Located::result)),
         Format::Github => found.iter().map(Located::command).collect(),
     };
     output.data(text.as_bytes())?;
@@ -205,6 +208,11 @@ impl Located {
             "path": pointer,
             "message": message,
         })
+    }
+
+    fn result(&self) -> Value {
+        let region = json!({"startLine": self.line});
+        sarif_result(self.level(), &self.file, region, &self.finding.code, &self.sentence())
     }
 
     fn command(&self) -> String {

@@ -38,9 +38,7 @@ pub(super) fn object(error: &SourceError) -> Value {
 }
 
 pub(super) fn sarif(found: &[SourceError]) -> String {
-    let codes: BTreeSet<&str> = found.iter().map(|error| error.diagnostic.code).collect();
-    let rules: Vec<Value> = codes.iter().map(|code| json!({"id": code})).collect();
-    let results = found.iter().map(|error| {
+    sarif_log(found.iter().map(|error| {
         let Diagnostic { code, message, span, hint, .. } = &*error.diagnostic;
         let hint = hint.as_ref().map(|hint| format!(" ({hint})")).unwrap_or_default();
         let (line, column) = (span.line.max(1), span.column.max(1));
@@ -48,16 +46,31 @@ pub(super) fn sarif(found: &[SourceError]) -> String {
             "startLine": line, "startColumn": column, "endColumn": column + span.length.max(1),
             "snippet": {"text": error.line()},
         });
-        json!({
-            "ruleId": code,
-            "level": severity(&error.diagnostic),
-            "message": {"text": format!("{message}{hint}")},
-            "locations": [{"physicalLocation": {
-                "artifactLocation": {"uri": uri(&error.file)},
-                "region": region,
-            }}],
-        })
-    });
+        sarif_result(severity(&error.diagnostic), &error.file, region, code, &format!("{message}{hint}"))
+    }))
+}
+
+/// A result of a SARIF log, at a place in a file.
+pub(in crate::shell::cli) fn sarif_result(
+    level: &str,
+    file: &str,
+    region: Value,
+    code: &str,
+    message: &str,
+) -> Value {
+    json!({
+        "ruleId": code,
+        "level": level,
+        "message": {"text": message},
+        "locations": [{"physicalLocation": {"artifactLocation": {"uri": uri(file)}, "region": region}}],
+    })
+}
+
+/// A SARIF 2.1.0 log, with a rule for each code of the results.
+pub(in crate::shell::cli) fn sarif_log(results: impl Iterator<Item = Value>) -> String {
+    let results: Vec<Value> = results.collect();
+    let codes: BTreeSet<&str> = results.iter().filter_map(|result| result["ruleId"].as_str()).collect();
+    let rules: Vec<Value> = codes.iter().map(|code| json!({"id": code})).collect();
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -68,7 +81,7 @@ pub(super) fn sarif(found: &[SourceError]) -> String {
                 "rules": rules,
             }},
             "columnKind": "unicodeCodePoints",
-            "results": results.collect::<Vec<_>>(),
+            "results": results,
         }],
     });
     format!("{log:#}\n")
