@@ -155,7 +155,8 @@ fn each_form_has_the_same_findings() {
     });
     assert!(found.as_array().unwrap().contains(&wanted), "{found}");
     assert_eq!(text.lines().count(), found.as_array().unwrap().len());
-    let sarif: Value = serde_json::from_slice(&lint(&["-f", path, "-o", "sarif"], "").exits(0).stdout).unwrap();
+    let sarif: Value =
+        serde_json::from_slice(&lint(&["-f", path, "-o", "sarif"], "").exits(0).stdout).unwrap();
     let results = sarif["runs"][0]["results"].as_array().unwrap();
     let wanted = json!({
         "ruleId": "peer_without_trigger", "level": "warning", "message": {"text": message},

@@ -152,8 +152,7 @@ impl<'t> Reader<'t> {
 
     /// The key at the current position and the colon after it.
     fn key(&mut self) -> Option<(String, Range<usize>)> {
-        let rest = self.rest_of_line();
-        let start = self.at;
+        let (start, rest) = (self.at, &self.text[self.at..]);
         let (length, key) = if rest.starts_with(['"', '\'']) {
             quoted(rest)?
         } else {
@@ -166,8 +165,8 @@ impl<'t> Reader<'t> {
             (length, key_text(scalar::resolve(text)).0)
         };
         self.at += length + 1;
-        let after = &rest[length..];
-        (length < 1000 && (after == ":" || after.starts_with(": "))).then(|| (key, start..start + length))
+        let is_key = length < 1000 && matches!(rest.as_bytes()[length..], [b':', b' ' | b'\n', ..]);
+        is_key.then(|| (key, start..start + length))
     }
 
     /// The value after a colon or a dash that ends at `from`, in a block at `column`.
@@ -249,7 +248,8 @@ impl<'t> Reader<'t> {
     /// A value within brackets.
     fn in_flow(&mut self) -> Option<NodeId> {
         self.skip_spaces();
-        let rest = self.rest_of_line();
+        // A line can be long, and have many values.
+        let rest = &self.text[self.at..];
         if rest.starts_with(['[', '{']) {
             return self.flow();
         }
@@ -267,7 +267,7 @@ impl<'t> Reader<'t> {
 
     /// A scalar in quotes, or else this plain one.
     fn one_line(&mut self, plain: Option<&str>) -> Option<NodeId> {
-        let (start, rest) = (self.at, self.rest_of_line());
+        let (start, rest) = (self.at, &self.text[self.at..]);
         let (length, value, form) = match rest.as_bytes().first() {
             Some(quote @ (b'"' | b'\'')) => {
                 let (length, value) = quoted(rest)?;
@@ -330,18 +330,19 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The length and the value of a quoted text. In double quotes, `\"` and `\\` are the only escapes.
+/// The length and the value of a quoted text on one line. In double quotes, `\"` and `\\` are the only escapes.
 fn quoted(text: &str) -> Option<(usize, String)> {
     let quote = *text.as_bytes().first()?;
     let (mut value, mut rest) = (String::new(), &text[1..]);
     loop {
-        let at = rest.bytes().position(|byte| byte == quote || (byte == b'\\' && quote == b'"'))?;
+        let ends = |byte: u8| byte == quote || (byte == b'\\' && quote == b'"') || byte == b'\n';
+        let at = rest.bytes().position(ends)?;
         value.push_str(&rest[..at]);
         match rest.as_bytes()[at..] {
             [b'\\', escaped @ (b'"' | b'\\'), ..] | [b'\'', escaped @ b'\'', ..] => {
                 value.push(char::from(escaped));
             }
-            [b'\\', ..] => return None,
+            [b'\\' | b'\n', ..] => return None,
             _ => return Some((text.len() - rest.len() + at + 1, value)),
         }
         rest = &rest[at + 2..];

@@ -146,6 +146,15 @@ fn brackets_are_read_to_a_depth() {
     assert!(read(&nested(100_000)).is_none());
 }
 
+/// Takes minutes if the rest of the line is looked at for each of its values.
+#[test]
+fn a_line_can_have_a_million_values() {
+    for value in ["a, ", "'b', ", "{c: d}, "] {
+        let text = format!("a: [{}e]\n", value.repeat(1_000_000));
+        assert!(read(&text).is_some());
+    }
+}
+
 mod generated {
     use proptest::prelude::*;
 
