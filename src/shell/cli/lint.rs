@@ -212,7 +212,7 @@ impl Located {
 
     fn result(&self) -> Value {
         let region = json!({"startLine": self.line});
-        sarif_result(self.level(), &self.file, region, &self.finding.code, &self.sentence())
+        sarif_result(self.level(), &self.file, &region, &self.finding.code, &self.sentence())
     }
 
     fn command(&self) -> String {

@@ -46,7 +46,7 @@ pub(super) fn sarif(found: &[SourceError]) -> String {
             "startLine": line, "startColumn": column, "endColumn": column + span.length.max(1),
             "snippet": {"text": error.line()},
         });
-        sarif_result(severity(&error.diagnostic), &error.file, region, code, &format!("{message}{hint}"))
+        sarif_result(severity(&error.diagnostic), &error.file, &region, code, &format!("{message}{hint}"))
     }))
 }
 
@@ -54,7 +54,7 @@ pub(super) fn sarif(found: &[SourceError]) -> String {
 pub(in crate::shell::cli) fn sarif_result(
     level: &str,
     file: &str,
-    region: Value,
+    region: &Value,
     code: &str,
     message: &str,
 ) -> Value {
