@@ -81,7 +81,7 @@ fn inject_again(
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
-    let before = pod.clone();
+    let (before, writes) = (pod.clone(), log.writes);
     let mut analysis = PodAnalysis::of(resolve(policy, pod, context, log.trace.is_some())?, pod, context)?;
     if analysis.policy.values != first.policy.values {
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
@@ -94,7 +94,7 @@ fn inject_again(
     let scope = Scope::of_pod(&analysis);
     let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
-    let changed = (*pod != before).then(|| {
+    let changed = (log.writes > writes && *pod != before).then(|| {
         let first = json_patch::diff(&before, pod).0.into_iter().next();
         first.map(|operation| operation.path().to_string()).unwrap_or_default()
     });

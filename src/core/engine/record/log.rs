@@ -1,7 +1,8 @@
 //! The change log of one pod: the JSON Patch, the undoing and every report are read off it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
+use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::core::pointer::{at_pointer, push_token, unescape};
@@ -14,26 +15,27 @@ use super::trace::{Author, Trace};
 const MAX_WRITTEN: usize = 3 * 1024 * 1024;
 
 /// One change that was made to the pod.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 struct Change {
-    /// JSON Pointer (RFC 6901) from the pod's root.
-    pointer: String,
     /// The value that was replaced or removed; `None` where there was none.
     before: Option<Value>,
+    /// True for a map, a list or an entry of a list that was added: a change within it is part of the addition.
+    may_grow: bool,
 }
 
 /// The changes made to one pod, and the warnings about it.
 #[derive(Debug, Default)]
 pub(in crate::core::engine) struct ChangeLog {
-    changes: Vec<Change>,
-    /// The values in `changes`, each with whether the pod came without it.
-    changed: HashMap<String, bool>,
-    /// Maps, lists and entries of lists that were added: a change within them is part of the addition.
-    added: HashSet<String>,
+    /// By JSON Pointer (RFC 6901) from the pod's root, in order.
+    changes: IndexMap<String, Change>,
     /// The size of the values that were written, in bytes.
     written: usize,
     /// JSON Pointer to the current value.
     pointer: String,
+    /// The length of the pointer to the outermost of the added values that the current one is within.
+    within_added: Option<usize>,
+    /// The number of writes into the pod.
+    pub(in crate::core::engine) writes: usize,
     /// The depth of values that are being built, and that no change has added to the pod yet.
     building: usize,
     pub(in crate::core::engine) warnings: Vec<Warning>,
@@ -49,19 +51,19 @@ impl ChangeLog {
     /// Goes to the root of the pod.
     pub(in crate::core::engine) fn go_to_pod(&mut self) {
         self.pointer.clear();
+        self.within_added = None;
     }
 
     /// Goes to a container.
     pub(in crate::core::engine) fn go_to_container(&mut self, list: &str, index: usize) {
-        self.pointer.clear();
-        self.pointer.push_str("/spec/");
-        self.pointer.push_str(list);
+        self.go_to_pod();
+        self.enter("spec");
+        self.enter(list);
         self.enter_index(index);
     }
 
-    fn record(&mut self, before: Option<Value>) {
-        self.changed.insert(self.pointer.clone(), before.is_none());
-        self.changes.push(Change { pointer: self.pointer.clone(), before });
+    fn record(&mut self, before: Option<Value>, may_grow: bool) {
+        self.changes.insert(self.pointer.clone(), Change { before, may_grow });
     }
 
     /// JSON Pointer to the current value.
@@ -71,21 +73,31 @@ impl ChangeLog {
 
     /// Goes one step down. [`Self::leave`] goes back to the length that this returns.
     pub(in crate::core::engine) fn enter(&mut self, token: &str) -> usize {
-        let before = self.pointer.len();
+        let before = self.note_added();
         push_token(&mut self.pointer, token);
         before
+    }
+
+    /// Notes that what is within the current value is within an addition, if it is one. Returns the length of its pointer.
+    fn note_added(&mut self) -> usize {
+        let length = self.pointer.len();
+        if self.within_added.is_none() && self.may_grow(&self.pointer) {
+            self.within_added = Some(length);
+        }
+        length
     }
 
     /// Goes to an entry of a list.
     pub(in crate::core::engine) fn enter_index(&mut self, index: usize) -> usize {
         use std::fmt::Write as _;
-        let before = self.pointer.len();
+        let before = self.note_added();
         let _ = write!(self.pointer, "/{index}");
         before
     }
 
     pub(in crate::core::engine) fn leave(&mut self, before: usize) {
         self.pointer.truncate(before);
+        self.within_added = self.within_added.filter(|added| *added < before);
     }
 
     /// Starts to build a value that is not part of the pod yet: changes to it are not recorded.
@@ -111,35 +123,25 @@ impl ChangeLog {
 
     /// Records that the current value was added, or replaced another one.
     pub(in crate::core::engine) fn changed(&mut self, before: Option<Value>, may_grow: bool) {
-        self.trace_write();
+        self.note_write();
         if self.is_added() {
             return;
         }
         // The first record of a value has what the pod came with.
-        if self.changed.contains_key(&self.pointer) {
-            return;
+        if !self.changes.contains_key(&self.pointer) {
+            self.record(before, may_grow);
         }
-        if may_grow {
-            self.added.insert(self.pointer.clone());
-        }
-        self.record(before);
     }
 
     /// Records that the current value was removed.
     pub(in crate::core::engine) fn removed(&mut self, before: Value) {
-        self.trace_write();
-        match self.changed.get(&self.pointer) {
+        self.note_write();
+        match self.changes.get(&self.pointer) {
             // What the policy itself added is not in the pod that the patch starts from.
-            Some(true) => {
-                self.changed.remove(&self.pointer);
-                // Most often one of the last: containers are merged one after the other.
-                if let Some(at) = self.changes.iter().rposition(|change| change.pointer == self.pointer) {
-                    self.changes.remove(at);
-                }
-            }
-            Some(false) => {}
+            Some(Change { before: None, .. }) => _ = self.changes.shift_remove(&self.pointer),
+            Some(_) => {}
             None if self.is_added() => {}
-            None => self.record(Some(before)),
+            None => self.record(Some(before), false),
         }
     }
 
@@ -147,31 +149,31 @@ impl ChangeLog {
     pub(in crate::core::engine) fn appended(&mut self, index: usize) {
         let list = self.pointer.len();
         self.enter_index(index);
-        self.trace_write();
+        self.note_write();
         if !self.is_added() {
-            self.added.insert(self.pointer.clone());
-            self.record(None);
+            self.record(None, true);
         }
         self.leave(list);
     }
 
     /// Returns whether the current value is within something that was added.
     pub(in crate::core::engine) fn is_added(&self) -> bool {
-        self.building > 0 || self.is_within_added(&self.pointer)
+        self.building > 0 || self.within_added.is_some()
     }
 
-    fn is_within_added(&self, pointer: &str) -> bool {
-        pointer.match_indices('/').any(|(end, _)| self.added.contains(&pointer[..end]))
+    fn may_grow(&self, pointer: &str) -> bool {
+        self.changes.get(pointer).is_some_and(|change| change.may_grow)
     }
 
     /// Returns whether the policy added the container at this pointer.
     pub(in crate::core::engine) fn added_container(&self, pointer: &str) -> bool {
-        self.added.contains(pointer) || self.is_within_added(pointer)
+        let enclosing = pointer.match_indices('/').map(|(end, _)| &pointer[..end]);
+        enclosing.chain([pointer]).any(|pointer| self.may_grow(pointer))
     }
 
     /// Returns whether the current value, or what it is in, was added.
     pub(in crate::core::engine) fn was_added(&self) -> bool {
-        self.is_added() || self.changed.get(&self.pointer) == Some(&true)
+        self.is_added() || self.changes.get(&self.pointer).is_some_and(|change| change.before.is_none())
     }
 
     /// Adds a warning about the current value.
@@ -193,7 +195,8 @@ impl ChangeLog {
         }
     }
 
-    fn trace_write(&mut self) {
+    fn note_write(&mut self) {
+        self.writes += 1;
         if let Some(trace) = &mut self.trace {
             trace.wrote(&self.pointer);
         }
@@ -224,20 +227,15 @@ impl ChangeLog {
     pub(in crate::core::engine) fn drop_reverted(&mut self, pod: &mut Value) {
         let emptied = self.emptied;
         let mut reverted: HashSet<String> = HashSet::new();
-        self.changes.retain_mut(|change| {
-            let kept = if emptied && is_emptied(change, pod) {
+        self.changes.retain(|pointer, change| {
+            if emptied && is_emptied(pointer, change, pod) {
                 match change.before.take() {
-                    Some(before) => *pod.pointer_mut(&change.pointer).unwrap_or(&mut Value::Null) = before,
-                    None => remove(pod, &change.pointer),
+                    Some(before) => *pod.pointer_mut(pointer).unwrap_or(&mut Value::Null) = before,
+                    None => remove(pod, pointer),
                 }
-                false
-            } else {
-                !is_reverted(change, pod, &mut reverted)
-            };
-            if !kept {
-                self.changed.remove(&change.pointer);
+                return false;
             }
-            kept
+            !is_reverted(pointer, change, pod, &mut reverted)
         });
         self.warnings.retain(|warning| {
             !matches!(warning.kind, WarningKind::Replaced { .. }) || !reverted.contains(&warning.path)
@@ -246,18 +244,18 @@ impl ChangeLog {
 
     /// Reverts all changes, the last one first.
     pub(in crate::core::engine) fn undo(&mut self, pod: &mut Value) {
-        for change in std::mem::take(&mut self.changes).into_iter().rev() {
+        for (pointer, change) in std::mem::take(&mut self.changes).into_iter().rev() {
             match change.before {
                 Some(before) => {
-                    if let Some(value) = pod.pointer_mut(&change.pointer) {
+                    if let Some(value) = pod.pointer_mut(&pointer) {
                         *value = before;
-                    } else if let Some((parent, token)) = change.pointer.rsplit_once('/')
+                    } else if let Some((parent, token)) = pointer.rsplit_once('/')
                         && let Some(Value::Object(map)) = pod.pointer_mut(parent)
                     {
                         map.insert(unescape(token).into_owned(), before);
                     }
                 }
-                None => remove(pod, &change.pointer),
+                None => remove(pod, &pointer),
             }
         }
     }
@@ -265,7 +263,7 @@ impl ChangeLog {
     /// The changes as they are reported and sent.
     pub(in crate::core::engine) fn finish(&mut self) -> (Changes, Vec<Warning>) {
         let changes = std::mem::take(&mut self.changes).into_iter();
-        let operations = changes.map(|change| (change.pointer, change.before.is_some()));
+        let operations = changes.map(|(pointer, change)| (pointer, change.before.is_some()));
         (Changes(operations.collect()), std::mem::take(&mut self.warnings))
     }
 }
@@ -289,21 +287,21 @@ fn size_of(value: &Value) -> usize {
 }
 
 /// Returns whether one rule added a list of which another one removed the entries: an empty list is none.
-fn is_emptied(change: &Change, pod: &Value) -> bool {
+fn is_emptied(pointer: &str, change: &Change, pod: &Value) -> bool {
     let was_absent = change.before.as_ref().is_none_or(Value::is_null);
-    let is_empty = || at_pointer(pod, &change.pointer).and_then(Value::as_array).is_some_and(Vec::is_empty);
-    was_absent && is_empty() && matches!(shape_at(&change.pointer), Some(Shape::List { .. }))
+    let is_empty = || at_pointer(pod, pointer).and_then(Value::as_array).is_some_and(Vec::is_empty);
+    was_absent && is_empty() && matches!(shape_at(pointer), Some(Shape::List { .. }))
 }
 
 /// Returns whether later changes gave a value back that the pod came with, and restores its spelling.
-fn is_reverted(change: &Change, pod: &mut Value, reverted: &mut HashSet<String>) -> bool {
+fn is_reverted(pointer: &str, change: &Change, pod: &mut Value, reverted: &mut HashSet<String>) -> bool {
     let Some(before) = change.before.as_ref().filter(|before| !before.is_null()) else { return false };
-    let Some(now) = pod.pointer_mut(&change.pointer) else { return false };
-    let shape = shape_at(&change.pointer).unwrap_or(Shape::Opaque);
+    let Some(now) = pod.pointer_mut(pointer) else { return false };
+    let shape = shape_at(pointer).unwrap_or(Shape::Opaque);
     let is_same = same(before, now, &shape);
     if is_same {
         now.clone_from(before);
-        reverted.insert(change.pointer.clone());
+        reverted.insert(pointer.to_owned());
     }
     is_same
 }
