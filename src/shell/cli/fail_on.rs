@@ -1,8 +1,41 @@
-//! `--fail-on`: the warnings that count as a failure, for continuous integration.
+//! `--fail-on`: the warnings that count as a failure, for continuous integration; and the options that go with it.
 
 use std::collections::BTreeSet;
 
 use anyhow::bail;
+use clap::{Args, ValueEnum};
+
+/// The options of a command that prints findings.
+#[derive(Debug, Args)]
+pub(super) struct FindingArguments {
+    /// The format of standard output
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = FindingFormat::Text)]
+    pub(super) output: FindingFormat,
+    /// Exit with status 1 if there are warnings, and no errors
+    #[arg(long, conflicts_with = "fail_on")]
+    fail_on_warning: bool,
+    /// Exit with status 1 if there are warnings, or warnings with these codes, and no errors
+    #[arg(long, value_name = "warning[=CODE,…]", value_parser = fail_on)]
+    fail_on: Option<FailOn>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum FindingFormat {
+    /// For people
+    Text,
+    /// One JSON array
+    Json,
+    /// SARIF 2.1.0, for code scanning
+    Sarif,
+    /// Workflow commands of GitHub Actions
+    Github,
+}
+
+impl FindingArguments {
+    pub(super) fn fail_on(&self) -> Option<&FailOn> {
+        if self.fail_on_warning { Some(&FailOn::Any) } else { self.fail_on.as_ref() }
+    }
+}
 
 #[derive(Debug, Clone)]
 pub(super) enum FailOn {

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::{Value, json};
 
 use crate::core::counted;
@@ -16,7 +16,7 @@ use crate::shell::policy_sources::PolicySources;
 use crate::shell::stream::RawDocuments;
 
 use super::ExitStatus;
-use super::fail_on::{FailOn, fail_on};
+use super::fail_on::{FindingArguments, FindingFormat};
 use super::mutate::{files_of, object_name, with_hint};
 use super::nodes::NodeArguments;
 use super::output::Output;
@@ -39,35 +39,15 @@ pub(super) struct Arguments {
     /// The namespace of the objects that name none [default: `default`]
     #[arg(short, long, value_name = "NAME", value_parser = namespace)]
     namespace: Option<String>,
-    /// The format of standard output
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t = Format::Text)]
-    output: Format,
-    /// Exit with status 1 if there are warnings, and no errors
-    #[arg(long, conflicts_with = "fail_on")]
-    fail_on_warning: bool,
-    /// Exit with status 1 if there are warnings, or warnings with these codes, and no errors
-    #[arg(long, value_name = "warning[=CODE,…]", value_parser = fail_on)]
-    fail_on: Option<FailOn>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// One line for each finding
-    Text,
-    /// One JSON array
-    Json,
-    /// SARIF 2.1.0, for code scanning
-    Sarif,
-    /// Workflow commands of GitHub Actions
-    Github,
+    #[command(flatten)]
+    findings: FindingArguments,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
     let by_nodes = arguments.nodes.are_given();
     let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
     let policies = sources.compile()?;
-    let any = arguments.fail_on_warning.then_some(FailOn::Any);
-    let fail_on = arguments.fail_on.as_ref().or(any.as_ref());
+    let fail_on = arguments.findings.fail_on();
     let of_policies = policies
         .policies()
         .iter()
@@ -84,11 +64,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         linted.source(name);
     }
     let found = linted.found;
-    let text: String = match arguments.output {
-        Format::Text => found.iter().map(Located::text).collect(),
-        Format::Json => format!("{:#}\n", found.iter().map(Located::object).collect::<Value>()),
-        Format::Sarif => sarif_log(found.iter().map(Located::result)),
-        Format::Github => found.iter().map(Located::command).collect(),
+    let text: String = match arguments.findings.output {
+        FindingFormat::Text => found.iter().map(Located::text).collect(),
+        FindingFormat::Json => format!("{:#}\n", found.iter().map(Located::object).collect::<Value>()),
+        FindingFormat::Sarif => sarif_log(found.iter().map(Located::result)),
+        FindingFormat::Github => found.iter().map(Located::command).collect(),
     };
     output.data(text.as_bytes())?;
     let count = |level| found.iter().filter(|located| located.finding.level == level).count();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::Value;
 
 use crate::core::counted;
@@ -14,7 +14,7 @@ use crate::shell::builtin;
 use crate::shell::policy_sources::{each_policy_text, notes};
 
 use super::super::ExitStatus;
-use super::super::fail_on::{FailOn, fail_on};
+use super::super::fail_on::{FindingArguments, FindingFormat};
 use super::super::output::Output;
 use super::formats;
 
@@ -25,32 +25,12 @@ pub(super) struct Arguments {
     /// Policy files, folders of them, and names of built-in policies, which are checked together
     #[arg(value_name = "FILE|DIR|NAME", required = true)]
     policies: Vec<String>,
-    /// The format of standard output
-    #[arg(long, short, value_enum, default_value_t = Format::Text)]
-    output: Format,
-    /// Exit with status 1 if there are warnings, and no errors
-    #[arg(long, conflicts_with = "fail_on")]
-    fail_on_warning: bool,
-    /// Exit with status 1 if there are warnings, or warnings with these codes, and no errors
-    #[arg(long, value_name = "warning[=CODE,…]", value_parser = fail_on)]
-    fail_on: Option<FailOn>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
-    /// The line of each error, with a marker and a hint
-    Text,
-    /// One JSON array
-    Json,
-    /// SARIF 2.1.0, for code scanning
-    Sarif,
-    /// Workflow commands of GitHub Actions
-    Github,
+    #[command(flatten)]
+    findings: FindingArguments,
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let any = arguments.fail_on_warning.then_some(FailOn::Any);
-    let fail_on = arguments.fail_on.as_ref().or(any.as_ref());
+    let fail_on = arguments.findings.fail_on();
     fail_on.map_or(Ok(()), |fail_on| fail_on.validate(WARNINGS.iter().copied()))?;
     let mut files: Vec<(String, String)> = Vec::new();
     let mut found: Vec<SourceError> = Vec::new();
@@ -76,11 +56,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let (all_read, count) = (found.is_empty(), files.len() + found.len());
     // A base may seem to be missing because its file could not be read.
     found.extend(of_files.filter(|error| all_read || error.diagnostic.code != EXTENSION));
-    let text: String = match arguments.output {
-        Format::Text => found.iter().map(formats::text).collect(),
-        Format::Json => format!("{:#}\n", found.iter().map(formats::object).collect::<Value>()),
-        Format::Sarif => formats::sarif(&found),
-        Format::Github => formats::github(&found),
+    let text: String = match arguments.findings.output {
+        FindingFormat::Text => found.iter().map(formats::text).collect(),
+        FindingFormat::Json => format!("{:#}\n", found.iter().map(formats::object).collect::<Value>()),
+        FindingFormat::Sarif => formats::sarif(&found),
+        FindingFormat::Github => formats::github(&found),
     };
     output.data(text.as_bytes())?;
     output.message(&summary(&found, count));
