@@ -85,9 +85,12 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeK
             return Vec::new();
         }
     }
-    // A plugin that has not registered yet on some of the nodes offers nothing there.
+    // A plugin that has not registered yet on some of the nodes offers nothing there. Labels of the GPU may be missing, too.
     let is_late = |one: &Seen<'_>| {
-        let alike = |other: &&Seen<'_>| other.labels == one.labels && other.gpus == one.gpus;
+        let alike = |other: &&Seen<'_>| {
+            let mut labels = one.labels.iter().zip(&other.labels);
+            other.gpus == one.gpus && labels.all(|(label, known)| label.is_none() || label == known)
+        };
         one.resources.is_empty()
             && one.labels.iter().any(Option::is_some)
             && found.iter().filter(alike).any(|other| !other.resources.is_empty())

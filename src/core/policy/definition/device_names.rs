@@ -167,7 +167,7 @@ impl Fabric {
 
     pub(crate) fn resolve(&self, bindings: &Bindings<'_, '_>) -> Result<FabricNames, EvaluationError> {
         Ok(FabricNames {
-            resources: self.resources.resolve(bindings, pattern)?,
+            resources: self.resources.resolve(bindings, resource)?,
             networks: self.networks.resolve(bindings, pattern)?,
             claims: self.claims.resolve(bindings, claim_name)?,
         })
@@ -257,6 +257,14 @@ fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagno
 
 fn pattern(name: &str) -> Result<Pattern, String> {
     if name.is_empty() { Err("a name is empty".to_owned()) } else { Ok(Pattern::new(name)) }
+}
+
+/// The name of a resource, in which a `*` stands for any text.
+fn resource(name: &str) -> Result<Pattern, String> {
+    Format::ResourceName.check(&name.replace('*', "x")).map_err(|_| {
+        format!("`{name}` is not the name of a resource, `DOMAIN/NAME`, in which `*` stands for any text")
+    })?;
+    pattern(name)
 }
 
 fn claim_name(text: &str) -> Result<ClaimName, String> {

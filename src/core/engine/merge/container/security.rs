@@ -46,12 +46,14 @@ fn add(
         }
     }
     let capabilities = context.get(field.name).unwrap_or(&Value::Null);
-    if names(&capabilities[list]).any(|name| name == bare(wanted) || name == "ALL") {
+    // With its prefix, a capability has no effect in containerd, which puts another one before it.
+    let has = |name: &str| name.eq_ignore_ascii_case(wanted) || name.eq_ignore_ascii_case("ALL");
+    if names(&capabilities[list]).any(has) {
         context.log().present(&[field.name, list, wanted]);
         return Ok(());
     }
     let opposite = if list == "add" { "drop" } else { "add" };
-    if names(&capabilities[opposite]).any(|name| name == bare(wanted)) {
+    if names(&capabilities[opposite]).any(|name| bare(name) == bare(wanted)) {
         let (seen, wanted) = (format!("{opposite} {wanted}"), format!("{list} {wanted}"));
         context.warn(field.name, WarningKind::Kept { what: Kept::Field, seen, wanted }, merge.rule);
         return Ok(());
@@ -71,11 +73,11 @@ fn add(
     })
 }
 
-fn names(list: &Value) -> impl Iterator<Item = String> {
-    list.as_array().into_iter().flatten().filter_map(Value::as_str).map(bare)
+fn names(list: &Value) -> impl Iterator<Item = &str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// A capability in upper case and without its prefix, which is optional.
+/// A capability in upper case and without its prefix, which some runtimes accept.
 fn bare(capability: &str) -> String {
     let upper = capability.to_uppercase();
     upper.strip_prefix("CAP_").map_or_else(|| upper.clone(), str::to_owned)

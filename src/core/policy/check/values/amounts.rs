@@ -109,12 +109,15 @@ fn capabilities(definition: &Definition, placed: &Placed<'_>, list: &Template, f
     };
     for name in names {
         let upper = name.to_uppercase();
-        let known = upper.strip_prefix("CAP_").unwrap_or(&upper);
-        if CAPABILITIES.contains(&known) {
+        if CAPABILITIES.contains(&upper.as_str()) {
             continue;
         }
-        let message = format!("Linux has no capability `{name}`, so that the container does not start");
-        let hint = match closest(&known.replace('-', "_"), CAPABILITIES.iter().copied()) {
+        let bare = upper.strip_prefix("CAP_").unwrap_or(&upper).replace('-', "_");
+        let message = format!("Kubernetes has no capability `{name}`, so that the container may not start");
+        let hint = match closest(&bare, CAPABILITIES.iter().copied()) {
+            Some(closest) if closest == bare && upper.starts_with("CAP_") => {
+                format!("write `{closest}`: Kubernetes names capabilities without `CAP_`")
+            }
             Some(closest) => format!("did you mean `{closest}`?"),
             None => "write the name of a capability, such as `IPC_LOCK`".to_owned(),
         };

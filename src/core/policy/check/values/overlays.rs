@@ -51,7 +51,6 @@ fn sidecars(definition: &Definition, found: &mut Vec<Diagnostic>) {
 fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     let mut first: Option<(&str, Span)> = None;
     let mut may_lock = false;
-    let mut prefixed: Option<Span> = None;
     for placed in writes(definition) {
         let write = &placed.write;
         match (write.value, write.field()) {
@@ -76,10 +75,7 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
             }
             (Written::Names(list), "add") => {
                 let names = texts(list);
-                may_lock |= names.as_ref().is_none_or(|names| names.iter().any(|name| locks_memory(name)));
-                let is_prefixed = |name: &&str| name.eq_ignore_ascii_case("CAP_IPC_LOCK");
-                let name = names.into_iter().flatten().find(is_prefixed);
-                prefixed = prefixed.or(name.map(|name| definition.place_in(placed.rule, &placed.item(name))));
+                may_lock |= names.is_none_or(|names| names.iter().any(|name| locks_memory(name)));
             }
             (Written::Value(_), "privileged")
             | (Written::Computed { .. }, "securityContext" | "capabilities") => may_lock = true,
@@ -91,14 +87,8 @@ fn devices(definition: &Definition, found: &mut Vec<Diagnostic>) {
     }
     if let Some((device, span)) = first {
         let message = format!("the policy adds `{device}`, and no rule adds the capability `IPC_LOCK`");
-        let hint = match prefixed {
-            Some(_) => "write `IPC_LOCK`: Kubernetes names capabilities without `CAP_`",
-            None => {
-                "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the \
-                 nodes set no limit for locked memory"
-            }
-        };
-        let span = prefixed.unwrap_or(span);
+        let hint = "libraries for RDMA pin memory: add `IPC_LOCK` to `securityContext.capabilities.add`, unless the \
+                    nodes set no limit for locked memory";
         found.push(Diagnostic::warning(DEVICE_WITHOUT_IPC_LOCK, span, message).hint(hint));
     }
 }
@@ -115,7 +105,8 @@ fn texts(list: &Template) -> Option<Vec<&str>> {
 /// Returns whether a name is that of the capability, or a misspelling of it, which has a warning of its own.
 fn locks_memory(name: &str) -> bool {
     let name = name.to_uppercase().replace('-', "_");
-    name == "ALL" || closest(&name, ["IPC_LOCK"]).is_some()
+    let name = name.strip_prefix("CAP_").unwrap_or(&name);
+    name == "ALL" || closest(name, ["IPC_LOCK"]).is_some()
 }
 
 /// Networks that are not added to those of the pod.
