@@ -80,6 +80,8 @@ pub struct Node {
     /// The extended resources of `status.capacity` and the devices of `ResourceSlices`, sorted. An unhealthy device lowers
     /// `status.allocatable`, and must not raise a ratio.
     resources: Vec<(Arc<str>, i64)>,
+    /// Those of which `status.allocatable` has fewer, and how many it has.
+    unhealthy: Vec<(Arc<str>, i64)>,
     taints: Arc<[Taint]>,
     provider_id: Arc<str>,
     is_ready: bool,
@@ -210,12 +212,17 @@ impl Node {
             .collect();
         labels.sort_unstable();
         let (keys, values): (Vec<_>, Vec<_>) = labels.into_iter().unzip();
-        let resources = status["capacity"].as_object().into_iter().flatten();
-        let mut resources: Vec<_> = resources
-            .filter(|(name, _)| name.contains('/'))
-            .filter_map(|(name, amount)| Some((name, Quantity::from_value(amount)?.as_count()?)))
-            .map(|(name, count)| (texts.shared(name), count))
-            .collect();
+        let mut extended = |key: &str| -> Vec<_> {
+            let amounts = status[key].as_object().into_iter().flatten();
+            let extended = amounts.filter(|(name, _)| name.contains('/'));
+            extended
+                .filter_map(|(name, amount)| Some((name, Quantity::from_value(amount)?.as_count()?)))
+                .map(|(name, count)| (texts.shared(name), count))
+                .collect()
+        };
+        let (mut resources, mut unhealthy) = (extended("capacity"), extended("allocatable"));
+        unhealthy.retain(|(name, count)| resources.iter().any(|(known, all)| known == name && all > count));
+        unhealthy.shrink_to_fit();
         resources.sort_unstable();
         let is_ready = status["conditions"]
             .as_array()
@@ -223,7 +230,7 @@ impl Node {
             .flatten()
             .any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
         let (label_keys, label_values) = (texts.shared_list(&keys), values.into());
-        Self { name, label_keys, label_values, resources, taints, provider_id, is_ready }
+        Self { name, label_keys, label_values, resources, unhealthy, taints, provider_id, is_ready }
     }
 
     /// The node with devices that its capacity does not have.
@@ -261,6 +268,11 @@ impl Node {
     /// The extended resources that the node has, and how many of each.
     pub(crate) fn resources(&self) -> impl Iterator<Item = (&str, i64)> {
         self.resources.iter().filter(|(_, count)| *count > 0).map(|(name, count)| (&**name, *count))
+    }
+
+    /// How many of an extended resource pods can get, if it is fewer than the node has.
+    pub(crate) fn healthy(&self, resource: &str) -> Option<i64> {
+        self.unhealthy.iter().find(|(name, _)| **name == *resource).map(|(_, count)| *count)
     }
 
     /// How many of an extended resource the node has.

@@ -114,6 +114,11 @@ fn pool(
         problems: Vec::new(),
     };
     pool.problems = differences(&pool.devices, &ready);
+    pool.problems.extend(unhealthy(pool.gpus.keys().chain(pool.devices.keys()), &ready));
+    if ready.is_empty() {
+        let message = "no node is Ready: see `kubectl describe node`".to_owned();
+        pool.problems.push(Problem { code: "no_node_ready".to_owned(), message });
+    }
     if let Some(node) = fullest {
         examination.examine(&mut pool, node);
     }
@@ -142,6 +147,21 @@ fn differences(most: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem> {
         found("counts_differ", &|seen| seen.is_some_and(|seen| seen > 0 && seen < *count), &fewer);
     }
     problems
+}
+
+/// The GPUs and devices of which pods get fewer than the nodes have.
+fn unhealthy<'n>(names: impl Iterator<Item = &'n String>, ready: &[&Node]) -> Vec<Problem> {
+    let of = |name: &String| {
+        let healthy: Vec<i64> = ready.iter().filter_map(|node| node.healthy(name)).collect();
+        let (count, least) = (healthy.len(), healthy.into_iter().min()?);
+        let message = format!(
+            "{count} of {} have unhealthy devices, so that pods get fewer of `{name}`, on one of them {least}: see the \
+             log of the device plugin there",
+            counted(ready.len(), "Ready node")
+        );
+        Some(Problem { code: "devices_unhealthy".to_owned(), message })
+    };
+    names.filter_map(of).collect()
 }
 
 impl Examination<'_> {

@@ -14,7 +14,7 @@ use crate::core::pointer::unescape;
 use crate::core::policy::definition::keys;
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::policy::interpolation::EvaluationError;
-use crate::core::policy::matcher::Selection;
+use crate::core::policy::matcher::{Match, Selection};
 use crate::core::policy::source::{NOT_IDEMPOTENT, SAMPLE_FAILED};
 use crate::core::policy::{
     Definition, Devices, Diagnostic, NETWORKS, ParameterType, PodContext, Policy, ResolvedPolicy,
@@ -48,6 +48,9 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         Err(reason) => return refused(policy, what, reason),
     };
     let reads_own_writes = analysis.policy.reads_own_writes;
+    let matcher = &policy.definition().matcher;
+    let matches = |pod: &Value| matcher.test(pod, context) == Match::Yes;
+    let matched = matches(&pod);
     let pod = match inject(policy, analysis, pod, context, None).outcome {
         Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
             return Err(changes_again(policy, what, &mutated));
@@ -56,14 +59,17 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         Outcome::Unchanged { .. } | Outcome::Skipped { .. } => return Ok(()),
         Outcome::Refused { reason } => return refused(policy, what, reason),
     };
-    let Ok(Some(analysis)) = analyse(policy, &pod, context) else {
+    let no_longer = |key: &str| {
         let message = format!(
-            "the policy is not idempotent: `match.when` holds for a sample pod ({what}), and no longer after the \
-             policy injected it"
+            "the policy is not idempotent: `{key}` holds for a sample pod ({what}), and no longer after the policy \
+             injected it"
         );
-        let when = keys(["match", "when"]);
-        return Err(not_idempotent_at(policy, policy.definition().place(&when), message));
+        not_idempotent_at(policy, policy.definition().place(&keys(key.split('.'))), message)
     };
+    if matched && !matches(&pod) {
+        return Err(no_longer("match"));
+    }
+    let Ok(Some(analysis)) = analyse(policy, &pod, context) else { return Err(no_longer("match.when")) };
     match inject(policy, analysis, pod, context, None).outcome {
         Outcome::Mutated(again) => Err(changes_again(policy, what, &again)),
         Outcome::Refused { reason } => refused(policy, what, reason),

@@ -1,6 +1,7 @@
 //! The `multinodeNetworking` block of a Helm values file.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::core::policy::source::suggest;
 use crate::core::policy::{Definition, Diagnostic, Override, SourceError, SourceErrors};
@@ -12,7 +13,7 @@ const BLOCK: &str = "multinodeNetworking";
 #[derive(Debug)]
 pub struct Values {
     file: String,
-    text: String,
+    text: Arc<str>,
     providers: Vec<Provider>,
 }
 
@@ -56,7 +57,7 @@ impl Values {
         let fail = |diagnostic| SourceError::new(file, text, diagnostic);
         let entries = map(block, BLOCK).map_err(|error| fail(error.hint(block_hint())))?;
         let providers = entries.iter().map(read_provider).collect::<Result<_, _>>().map_err(fail)?;
-        Ok(Self { file: file.to_owned(), text: text.to_owned(), providers })
+        Ok(Self { file: file.to_owned(), text: text.into(), providers })
     }
 
     /// The name of the enabled provider, if there is one. More than one is an error.
@@ -131,7 +132,7 @@ impl Values {
     }
 
     fn error(&self, diagnostic: Diagnostic) -> SourceError {
-        SourceError::new(&self.file, &self.text, diagnostic)
+        SourceError::new(&self.file, Arc::clone(&self.text), diagnostic)
     }
 }
 

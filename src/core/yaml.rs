@@ -6,6 +6,7 @@
 mod digits;
 mod edit;
 mod flow;
+mod joined;
 mod layout;
 mod read;
 pub mod scalar;

@@ -58,6 +58,20 @@ fn each_fault_of_a_pool_is_named() {
 }
 
 #[test]
+fn devices_that_no_pod_can_get_are_named() {
+    let mut unhealthy = aws("a", "p5.48xlarge", &gpus(32));
+    unhealthy["status"]["allocatable"] = gpus(3);
+    let run = nodes(&[unhealthy, aws("b", "p5.48xlarge", &gpus(32))]).exits(1);
+    let text = run.text_lossy();
+    assert!(text.contains("1 of 2 Ready nodes have unhealthy devices"), "{text}");
+    assert!(text.contains("fewer of `vpc.amazonaws.com/efa`, on one of them 3"), "{text}");
+    assert!(text.contains("(devices_unhealthy)"), "{text}");
+    let labels = json!({"node.kubernetes.io/instance-type": "p5.48xlarge"});
+    let run = nodes(&[node("c", "aws:///us-east-1a/c", &labels, &gpus(32), "False")]).exits(1);
+    assert!(run.text_lossy().contains("(no_node_ready)"), "{}", run.text_lossy());
+}
+
+#[test]
 fn a_device_that_is_gone_is_told_from_one_that_never_was() {
     let never = aws("c", "p5.48xlarge", &json!({"nvidia.com/gpu": "8"}));
     let run = nodes(&[aws("a", "p5.48xlarge", &gpus(32)), aws("b", "p5.48xlarge", &gpus(0)), never]).exits(1);

@@ -14,6 +14,7 @@ pub(crate) use place::{At, Placed, entries, entry_of, field, in_volume, keys, sp
 pub(crate) use settings::{Settings, includes};
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::core::policy::interpolation::{Interpolation, Names, names_in};
 use crate::core::policy::matcher::Matcher;
@@ -28,7 +29,7 @@ pub struct Definition {
     /// The name of the file, for messages.
     pub file: String,
     /// The text of the file.
-    pub text: String,
+    pub text: Arc<str>,
     /// The files of what it extends, each after those that it extends itself.
     pub bases: Vec<SourceFile>,
     /// The name of the policy that it extends.
@@ -104,14 +105,14 @@ pub(crate) struct Rule {
 impl Definition {
     /// The texts of the policies that it extends, and its own.
     pub(super) fn texts_of_files(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.bases.iter().map(|base| base.text.as_str()).chain([self.text.as_str()])
+        self.bases.iter().map(|base| &*base.text).chain([&*self.text])
     }
 
     /// An error at its place, which is in the file of the policy or of one that it extends.
     pub(crate) fn error(&self, mut diagnostic: Diagnostic) -> SourceError {
         if diagnostic.span.line == 0 {
             diagnostic.span = Span { line: 1, column: 1, length: 1 };
-            return SourceError::new(&self.file, &self.text, diagnostic);
+            return SourceError::new(&self.file, Arc::clone(&self.text), diagnostic);
         }
         let (policy, file, text) = (self.name.clone(), self.file.clone(), self.text.clone());
         let own = SourceFile { policy, file, text };

@@ -48,6 +48,8 @@ pub(crate) struct Expression {
     names: BTreeSet<String>,
     /// The parts of `pod`, `container` and `node` that it reads.
     reads: Box<[ReadSet; 3]>,
+    /// How many expressions are within each other.
+    depth: usize,
 }
 
 /// An expression that is not CEL, or that names what is not there.
@@ -147,7 +149,13 @@ impl Expression {
             reads
         }));
         let counting = Counting::of(program.expression());
-        Ok(Self { program, counting, source: source.to_owned(), map: SourceMap::default(), names, reads })
+        let (source, map) = (source.to_owned(), SourceMap::default());
+        Ok(Self { program, counting, source, map, names, reads, depth })
+    }
+
+    /// How many expressions are within each other.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
     }
 
     /// The expression with the places of its characters.

@@ -13,6 +13,8 @@ use parse::API_VERSION;
 pub(crate) use parse::KIND;
 pub use parse::is_policy_name;
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use crate::core::yaml::{self, Content, Entry, Node, Span};
@@ -44,7 +46,7 @@ const MAX_DEPTH: usize = 16;
 impl PolicyFile {
     /// Reads a policy file. `file` is its name for messages.
     pub fn read(file: &str, text: &str) -> Result<Self, SourceErrors> {
-        let mut source = SourceFile { policy: String::new(), file: file.to_owned(), text: text.to_owned() };
+        let mut source = SourceFile { policy: String::new(), file: file.to_owned(), text: text.into() };
         let read = || {
             let (root, duplicates) =
                 yaml::read_unique(text).map_err(|error| yaml_mistakes::explained(error, text))?;
@@ -97,7 +99,9 @@ impl PolicyFile {
                 warnings.push(warning.hint(format!("did you mean `{meant}`?")));
             }
         }
-        warnings.into_iter().map(|warning| SourceError::new(&self.source.file, &self.source.text, warning))
+        warnings
+            .into_iter()
+            .map(|warning| SourceError::new(&self.source.file, Arc::clone(&self.source.text), warning))
     }
 
     /// The entries of `match.anyAnnotation`.
@@ -134,7 +138,7 @@ impl PolicyFile {
 
     fn error(&self, code: &'static str, span: Span, message: String, hint: String) -> SourceError {
         let diagnostic = Diagnostic::new(span, message).code(code).hint(hint);
-        SourceError::new(&self.source.file, &self.source.text, diagnostic)
+        SourceError::new(&self.source.file, Arc::clone(&self.source.text), diagnostic)
     }
 }
 
@@ -185,7 +189,8 @@ pub(crate) fn composed(files: &[PolicyFile], others: &[PolicyFile]) -> (Vec<Defi
                 Err(found) => errors.extend(found),
             },
             Ok(false) => {
-                let located = |error| SourceError::new(&file.source.file, &file.source.text, error);
+                let located =
+                    |error| SourceError::new(&file.source.file, Arc::clone(&file.source.text), error);
                 errors.extend(unknown_keys(&file.spec).map(located));
             }
             Err(error) => errors.push(error),
@@ -206,7 +211,7 @@ pub(crate) fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<S
         let message = format!("no policy here takes the part `{}`, so that it is not checked", file.name());
         let diagnostic = Diagnostic::warning(UNUSED_PART, file.name_span, message)
             .hint("check it together with a policy that names it in `extends`");
-        SourceError::new(&file.source.file, &file.source.text, diagnostic)
+        SourceError::new(&file.source.file, Arc::clone(&file.source.text), diagnostic)
     };
     unused.map(warning).collect()
 }
@@ -302,6 +307,7 @@ fn spec_of(found: &[Found<'_>], sources: &[SourceFile]) -> (Node, Problems) {
             spec = own;
         } else {
             problems.take(extend(&mut spec, &own, sources));
+            spec.span = own.span;
         }
         lines += file.source.lines();
     }
@@ -318,7 +324,7 @@ pub fn composed_text(
     composition.add(file)?;
     let found = composition.found;
     if found.len() == 1 {
-        return Ok(file.source.text.clone());
+        return Ok(file.source.text.to_string());
     }
     let sources: Vec<SourceFile> = found.iter().map(|one| one.file.source.clone()).collect();
     let (spec, problems) = spec_of(&found, &sources);

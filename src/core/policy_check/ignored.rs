@@ -56,7 +56,7 @@ pub(super) fn without_ignored(files: &[(String, String)], found: Vec<SourceError
             } else {
                 suggest(code, WARNINGS.iter().copied())
             };
-            kept.push(SourceError::new(file, text, diagnostic.hint(hint)));
+            kept.push(SourceError::new(file, text.as_str(), diagnostic.hint(hint)));
         }
     }
     kept

@@ -101,7 +101,7 @@ impl CaseFile {
 
     /// An error at a position of the file.
     pub fn error(&self, span: Span, message: impl Into<String>, hint: &str) -> SourceError {
-        SourceError::new(&self.file, &self.text, Diagnostic::new(span, message).hint(hint))
+        SourceError::new(&self.file, self.text.as_str(), Diagnostic::new(span, message).hint(hint))
     }
 
     /// Fails for an expected code that no result of these policies has.

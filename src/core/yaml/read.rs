@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 
+use super::joined::joined;
 use super::scalar::{self, Scalar};
 use super::source_map::{SourceMap, Style};
 use super::span::Span;
@@ -70,16 +71,36 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
             span: span_at(source, at),
         });
     }
+    parsed(source, source, &|marker| (marker.line().max(1), marker.col() + 1)).or_else(|error| {
+        let Some(joined) = joined(source) else { return Err(error) };
+        let starts: Vec<usize> = line_starts(source);
+        parsed(source, &joined, &|marker| {
+            let line = starts.partition_point(|start| *start <= marker.index()).max(1);
+            (line, marker.index() - starts[line - 1] + 1)
+        })
+    })
+}
+
+/// The places of the first characters of lines, in characters.
+fn line_starts(text: &str) -> Vec<usize> {
+    let ends = text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(at, _)| at + 1);
+    std::iter::once(0).chain(ends).collect()
+}
+
+/// Reads a text by what the parser gets in its place, which has the same characters at the same places, but for blanks.
+/// `place` gives the line and the column of a mark.
+fn parsed<T: Tree>(
+    source: &str,
+    text: &str,
+    place: &dyn Fn(&Marker) -> (usize, usize),
+) -> Result<Document<T>, Error> {
     let mut builder = Builder::new();
     let mut documents = 0;
     let mut cursor = Cursor::default();
-    for event in Parser::new_from_str(source) {
-        let (event, at) = event.map_err(|error| scan_error(&error))?;
-        let span = Span {
-            line: at.start.line().max(1),
-            column: at.start.col() + 1,
-            length: if at.start.line() == at.end.line() { at.len().max(1) } else { 1 },
-        };
+    for event in Parser::new_from_str(text) {
+        let (event, at) = event.map_err(|error| scan_error(&error, place))?;
+        let ((line, column), (last_line, _)) = (place(&at.start), place(&at.end));
+        let span = Span { line, column, length: if line == last_line { at.len().max(1) } else { 1 } };
         match event {
             Event::DocumentStart(_) => {
                 documents += 1;
@@ -144,9 +165,9 @@ impl Cursor {
     }
 }
 
-fn scan_error(error: &saphyr_parser::ScanError) -> Error {
-    let marker = error.marker();
-    let span = Span { line: marker.line().max(1), column: marker.col() + 1, length: 1 };
+fn scan_error(error: &ScanError, place: &dyn Fn(&Marker) -> (usize, usize)) -> Error {
+    let (line, column) = place(error.marker());
+    let span = Span { line, column, length: 1 };
     // For flow style, the parser has its own limit.
     if error.info().contains("recursion") {
         return Error { message: format!("nested more than {MAX_DEPTH} levels deep"), span };

@@ -118,7 +118,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 fn own_files(own: &[&Definition]) -> Vec<(String, String)> {
     let mut files: Vec<(String, String)> = Vec::new();
     for (policy, text) in own.iter().copied().flat_map(files_of) {
-        let file = (format!("{policy}.yaml"), text.clone());
+        let file = (format!("{policy}.yaml"), text.to_owned());
         if !is_built_in(policy, text) && !files.contains(&file) {
             files.push(file);
         }
@@ -127,9 +127,9 @@ fn own_files(own: &[&Definition]) -> Vec<(String, String)> {
 }
 
 /// The files of a policy: the name and the text of each.
-fn files_of(definition: &Definition) -> impl Iterator<Item = (&String, &String)> {
-    let bases = definition.bases.iter().map(|base| (&base.policy, &base.text));
-    bases.chain([(&definition.name, &definition.text)])
+fn files_of(definition: &Definition) -> impl Iterator<Item = (&str, &str)> {
+    let bases = definition.bases.iter().map(|base| (base.policy.as_str(), &*base.text));
+    bases.chain([(definition.name.as_str(), &*definition.text)])
 }
 
 fn is_built_in(policy: &str, text: &str) -> bool {

@@ -51,7 +51,7 @@ pub(crate) fn policy() -> Value {
                 },
             },
             "variables": {
-                "list": {"a": ["x", 1, true, null]}, "port": "${mode}0",
+                "lists": {"a": ["x", 1, true, null]}, "port": "${mode}0",
                 "table": {"fromNodes": {"name": "example.com/*"}, "byNode": {"pool": {"*-a": ["x", 1], "b": {"8": 2}}}, "default": null},
             },
             "warnings": [{"code": "own_value", "when": "${value != ''}", "env": "A", "message": "`A` is ${value}", "action": "warn"}],

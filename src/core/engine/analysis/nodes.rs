@@ -32,6 +32,9 @@ pub(crate) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Re
     Ok(Selection { labels, kinds, gpus })
 }
 
+/// A pod that allows more values of a label than this selects none of them.
+const MAX_VALUES: usize = 256;
+
 fn labels_of(spec: &Value, labels: &BTreeSet<String>) -> Vec<SelectedLabel> {
     let of = |label: &String| {
         let mut values: Vec<String> = Vec::new();
@@ -39,6 +42,9 @@ fn labels_of(spec: &Value, labels: &BTreeSet<String>) -> Vec<SelectedLabel> {
             let value = value.to_lowercase();
             if !values.contains(&value) {
                 values.push(value);
+            }
+            if values.len() > MAX_VALUES {
+                return None;
             }
         }
         (!values.is_empty()).then(|| SelectedLabel { label: label.clone(), values })
@@ -124,6 +130,16 @@ mod tests {
         assert_eq!(all(&old["spec"]).len(), 2);
         let present = json!({"spec": {"nodeSelector": {INSTANCE_TYPE: "p5.48xlarge"}}});
         assert_eq!(values(&present, "beta.kubernetes.io/instance-type"), ["p5.48xlarge"]);
+    }
+
+    #[test]
+    fn a_pod_that_allows_many_values_selects_none() {
+        let terms = |count: usize| -> Value {
+            (0..count).map(|at| term(&json!([format!("p{at}"), format!("P{at}")]))).collect()
+        };
+        assert_eq!(values(&affinity(&terms(MAX_VALUES)), "pool").len(), MAX_VALUES);
+        assert!(values(&affinity(&terms(MAX_VALUES + 1)), "pool").is_empty());
+        assert!(values(&affinity(&terms(20_000)), "pool").is_empty());
     }
 
     #[test]

@@ -106,7 +106,7 @@ fn gpu_resources(node: &Node) -> Checked<Vec<String>> {
 impl GpuClaims {
     fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, "`claims`")?;
-        let list = fields.required("names", |node| NameList::read(node, "`names`", names));
+        let list = fields.required("names", |node| NameList::read(node, "`names`", names, claim));
         let gpus = fields.required("gpus", |node| read_gpus(node, names));
         fields.finish()?;
         Ok(Self { names: list?, gpus: gpus? })
@@ -140,8 +140,10 @@ impl GpuClaims {
 impl Fabric {
     pub(crate) fn read(node: &Node, names: &Names) -> Checked<Self> {
         let mut fields = Fields::of(node, "`fabric`")?;
-        let [resources, networks, claims] = ["resources", "networks", "claims"]
-            .map(|key| fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names)));
+        let kinds: [(_, Check); 3] = [("resources", resource), ("networks", pattern), ("claims", claim)];
+        let [resources, networks, claims] = kinds.map(|(key, check)| {
+            fields.optional(key, |node| NameList::read(node, &format!("`{key}`"), names, check))
+        });
         fields.finish()?;
         let fabric = Self {
             resources: resources?.unwrap_or_default(),
@@ -175,11 +177,19 @@ impl Fabric {
 }
 
 impl NameList {
-    fn read(node: &Node, what: &str, names: &Names) -> Checked<Self> {
+    /// `check` is for the names that are no expressions.
+    fn read(node: &Node, what: &str, names: &Names, check: Check) -> Checked<Self> {
         let wanted = format!("{what} to be a list, or an expression that yields one");
         match &node.content {
             Content::List(items) => {
-                let item = |item: &Node| fixed(item, "a name", names);
+                let item = |item: &Node| {
+                    let name = fixed(item, "a name", names)?;
+                    if let Interpolation::Literal(name) = &name {
+                        let fail = |problem| Diagnostic::new(item.span, problem).hint("write a name");
+                        check(name).map_err(fail)?;
+                    }
+                    Ok::<_, Diagnostic>(name)
+                };
                 all(items.iter().map(item)).map(Self::Written)
             }
             Content::Scalar { value: Scalar::String(_), .. } => match fixed(node, what, names)? {
@@ -245,15 +255,15 @@ fn read_gpus(node: &Node, names: &Names) -> Result<Interpolation, Diagnostic> {
 fn fixed(node: &Node, what: &str, names: &Names) -> Result<Interpolation, Diagnostic> {
     let compiled = Interpolation::compile(&reader::located(node, what)?.trim(), names, None)?;
     if compiled.phase(names) == Phase::Fixed {
-        if let Interpolation::Literal(name) = &compiled {
-            pattern(name).map_err(|message| Diagnostic::new(node.span, message).hint("write a name"))?;
-        }
         return Ok(compiled);
     }
     Err(Diagnostic::new(node.span, format!("`{}` depends on the pod", compiled.source()))
         .code(TOO_EARLY)
         .hint("the names of devices are the same for every pod: read parameters only"))
 }
+
+/// A check of a name.
+type Check = fn(&str) -> Result<Pattern, String>;
 
 fn pattern(name: &str) -> Result<Pattern, String> {
     if name.is_empty() { Err("a name is empty".to_owned()) } else { Ok(Pattern::new(name)) }
@@ -265,6 +275,10 @@ fn resource(name: &str) -> Result<Pattern, String> {
         format!("`{name}` is not the name of a resource, `DOMAIN/NAME`, in which `*` stands for any text")
     })?;
     pattern(name)
+}
+
+fn claim(text: &str) -> Result<Pattern, String> {
+    claim_name(text).map(|name| name.pattern)
 }
 
 fn claim_name(text: &str) -> Result<ClaimName, String> {

@@ -1,6 +1,6 @@
 //! From the YAML of a policy file to its [`Definition`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use crate::core::schema::Format;
 use crate::core::yaml::{Entry, Node, Span};
@@ -139,15 +139,56 @@ fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
     Err(Diagnostic::new(node.span, message).hint("use lower-case letters, digits and hyphens, at most 63"))
 }
 
+/// The literals, types and reserved words of the CEL specification, which an expression does not read as a name.
+const CEL_WORDS: [&str; 31] = [
+    "as",
+    "bool",
+    "break",
+    "bytes",
+    "const",
+    "continue",
+    "double",
+    "else",
+    "false",
+    "for",
+    "function",
+    "if",
+    "import",
+    "in",
+    "int",
+    "let",
+    "list",
+    "loop",
+    "map",
+    "namespace",
+    "null",
+    "null_type",
+    "package",
+    "return",
+    "string",
+    "true",
+    "type",
+    "uint",
+    "var",
+    "void",
+    "while",
+];
+
 /// A name that an expression can read.
 fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    if fits {
+    let is_word = CEL_WORDS.contains(&name);
+    if fits && !is_word {
         return Ok(());
     }
     let message = format!("`{name}` cannot be a name in an expression");
-    Err(Diagnostic::new(span, message).hint("use letters, digits and `_`, a letter first"))
+    let hint = if is_word {
+        "it is a word of CEL: take another name"
+    } else {
+        "use letters, digits and `_`, a letter first"
+    };
+    Err(Diagnostic::new(span, message).hint(hint))
 }
 
 fn parameters(node: &Node, names: &mut Names) -> Checked<Vec<Parameter>> {
@@ -170,9 +211,11 @@ fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
     for entry in entries {
         names.announce(&entry.key);
     }
+    let mut depths = HashMap::new();
     all(entries.iter().map(|entry| {
         identifier(&entry.key, entry.span)?;
-        let variable = Variable::read(&entry.key, &entry.value, names);
+        let variable = Variable::read(&entry.key, &entry.value, names)
+            .and_then(|variable| Ok(of_bounded_depth(variable, &mut depths, entry.span)?));
         // A variable with a problem can be read, so that its problem is the only one.
         let phase = variable.as_ref().map_or(Phase::Fixed, |variable| variable.phase);
         if !names.add(&entry.key, phase) {
@@ -180,6 +223,31 @@ fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
         }
         variable
     }))
+}
+
+/// The deepest variable, with those that it reads: an expression evaluates them within its own evaluation.
+const MAX_DEPTH: usize = 200;
+
+fn of_bounded_depth(
+    variable: Variable,
+    depths: &mut HashMap<String, usize>,
+    span: Span,
+) -> Result<Variable, Diagnostic> {
+    let mut depth = 0;
+    variable.value.texts(&mut |text| {
+        for expression in text.expressions() {
+            let read = expression.names().iter().filter_map(|name| depths.get(name)).max();
+            depth = depth.max(expression.depth() + read.copied().unwrap_or_default());
+        }
+    });
+    if depth > MAX_DEPTH {
+        let name = &variable.name;
+        let message =
+            format!("`{name}` and the variables that it reads have {depth} levels, more than {MAX_DEPTH}");
+        return Err(Diagnostic::new(span, message).hint("look a value up in a table, or join expressions"));
+    }
+    depths.insert(variable.name.clone(), depth);
+    Ok(variable)
 }
 
 fn taken(entry: &Entry<Node>) -> Diagnostic {

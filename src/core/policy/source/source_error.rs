@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
@@ -16,12 +17,12 @@ use super::source_file::{SourceFile, at_line};
 pub struct SourceError {
     /// The name of the file as the user wrote it.
     pub file: Box<str>,
-    pub text: Box<str>,
+    pub text: Arc<str>,
     pub diagnostic: Box<Diagnostic>,
 }
 
 impl SourceError {
-    pub(crate) fn new(file: &str, text: &str, diagnostic: Diagnostic) -> Self {
+    pub(crate) fn new(file: &str, text: impl Into<Arc<str>>, diagnostic: Diagnostic) -> Self {
         Self { file: file.into(), text: text.into(), diagnostic: Box::new(diagnostic) }
     }
 
@@ -29,8 +30,10 @@ impl SourceError {
     pub(crate) fn of(files: &[SourceFile], mut diagnostic: Diagnostic) -> Self {
         let (at, line) = at_line(files, diagnostic.span.line);
         diagnostic.span.line = line;
-        let file = files.get(at).map_or(("", ""), |file| (file.file.as_str(), file.text.as_str()));
-        Self::new(file.0, file.1, diagnostic)
+        match files.get(at) {
+            Some(file) => Self::new(&file.file, Arc::clone(&file.text), diagnostic),
+            None => Self::new("", "", diagnostic),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The texts that messages about a policy point into.
 
+use std::sync::Arc;
+
 /// The name and text of a policy file.
 #[derive(Debug, Clone)]
 pub struct SourceFile {
@@ -7,7 +9,7 @@ pub struct SourceFile {
     pub policy: String,
     /// The name of the file, for messages.
     pub file: String,
-    pub text: String,
+    pub text: Arc<str>,
 }
 
 /// The file that has a line, and the line in it. The lines of files count on from one to the next.

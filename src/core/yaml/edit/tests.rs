@@ -203,3 +203,9 @@ proptest! {
         prop_assert_eq!(serde_json::from_str::<Value>(&edit_json(&text, &after)).unwrap(), after);
     }
 }
+
+#[test]
+fn the_marker_of_a_document_is_no_item_of_a_list() {
+    let edited = edit("---\n- 'é'\n", &json!(["é", "b"]), false).unwrap();
+    assert_eq!(edited.text, "---\n- 'é'\n- b\n");
+}

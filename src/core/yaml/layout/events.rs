@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
+use super::super::joined::joined;
 use super::super::read::{key_text, scalar_value, without_added_end};
 use super::super::span::Span;
 use super::{
@@ -18,10 +19,15 @@ use super::{
 
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
+    parsed(text, text).or_else(|| parsed(text, &joined(text)?))
+}
+
+/// Reads a text by what the parser gets in its place.
+fn parsed<'t>(text: &'t str, joined: &str) -> Option<Layout<'t>> {
     let offsets = Offsets::of(text);
     let mut builder =
         Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
-    for event in Parser::new_from_str(text) {
+    for event in Parser::new_from_str(joined) {
         let (mut event, span) = event.ok()?;
         if let Event::Scalar(scalar, style, ..) = &mut event {
             let read = without_added_end(scalar, *style, text, span.end.index());
@@ -33,7 +39,9 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     }
     let root = builder.root?;
     let mut layout = Layout::new(text, builder.nodes, root);
-    layout.locate(root, 0)?;
+    let start = skip_blank(text, 0);
+    let is_marker = start == 0 || text[..start].ends_with('\n');
+    layout.locate(root, if is_marker && text[start..].starts_with("---") { start + 3 } else { 0 })?;
     Some(layout)
 }
 

@@ -25,7 +25,7 @@ pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     let nodes = Vec::with_capacity(text.len() / 20);
     let mut reader = Reader { text, at: 0, line: 0, depth: 0, nodes };
     reader.skip_blank();
-    if text[reader.at..].starts_with("---") {
+    if reader.column() == 0 && text[reader.at..].starts_with("---") {
         reader.at += 3;
         reader.end_of_line()?;
         reader.skip_blank();

@@ -138,10 +138,11 @@ pub(super) fn report_templates(
 ) -> ExitStatus {
     let mut status = if injected.refused() { ExitStatus::Refused } else { ExitStatus::Done };
     for template in &injected.templates {
-        if manifest::is_bad_input(&template.mutation) {
+        let is_bad = manifest::is_bad_input(&template.mutation);
+        if is_bad {
             status = ExitStatus::Bad;
         }
-        match (arguments.quiet, arguments.report) {
+        match (arguments.quiet && !is_bad, arguments.report) {
             (true, _) => {}
             (false, ReportFormat::Text) => lines.extend(report::text(location, template)),
             (false, ReportFormat::Json) => lines.push(report::json(location, template)),

@@ -146,6 +146,14 @@ fn brackets_are_read_to_a_depth() {
     assert!(read(&nested(100_000)).is_none());
 }
 
+#[test]
+fn only_a_marker_at_the_beginning_of_a_line_begins_the_document() {
+    assert!(agrees("# c\n---\na: 1\n"));
+    for text in [" ---\na: 1\n", "# c\n ---\na: 1\n", "\n  ---\n- {}\n"] {
+        assert!(read(text).is_none(), "{text}");
+    }
+}
+
 /// Takes minutes if the rest of the line is looked at for each of its values.
 #[test]
 fn a_line_can_have_a_million_values() {
