@@ -48,9 +48,8 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         Err(reason) => return refused(policy, what, reason),
     };
     let reads_own_writes = analysis.policy.reads_own_writes;
-    let matcher = &policy.definition().matcher;
-    let matches = |pod: &Value| matcher.test(pod, context) == Match::Yes;
-    let matched = matches(&pod);
+    let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
+    let was_taken = is_taken(&pod);
     let pod = match inject(policy, analysis, pod, context, None).outcome {
         Outcome::Mutated(mutated) if mutated.changed_again && reads_own_writes => {
             return Err(changes_again(policy, what, &mutated));
@@ -66,7 +65,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         );
         not_idempotent_at(policy, policy.definition().place(&keys(key.split('.'))), message)
     };
-    if matched && !matches(&pod) {
+    if was_taken && !is_taken(&pod) {
         return Err(no_longer("match"));
     }
     let Ok(Some(analysis)) = analyse(policy, &pod, context) else { return Err(no_longer("match.when")) };
