@@ -8,6 +8,7 @@ mod edit;
 mod flow;
 mod joined;
 mod layout;
+mod offsets;
 mod read;
 pub mod scalar;
 mod source_map;

@@ -48,8 +48,6 @@ pub(crate) struct Expression {
     names: BTreeSet<String>,
     /// The parts of `pod`, `container` and `node` that it reads.
     reads: Box<[ReadSet; 3]>,
-    /// How many expressions are within each other.
-    depth: usize,
 }
 
 /// An expression that is not CEL, or that names what is not there.
@@ -109,6 +107,10 @@ const MAX_LENGTH: usize = 4_096;
 /// The deepest expression: `a + b + c` has three levels.
 const MAX_DEPTH: usize = 100;
 
+fn depth_of(program: &Program) -> usize {
+    tree::levels(program.expression()).count()
+}
+
 impl Expression {
     /// Compiles CEL and finds out what it reads.
     pub(crate) fn compile(source: &str) -> Result<Self, CompileError> {
@@ -127,7 +129,7 @@ impl Expression {
             let column: usize = source[line_start..].chars().take(column).map(char::len_utf8).sum();
             failure::syntax(&first.msg, source, (line_start + column).min(source.len()))
         })?;
-        let depth = tree::levels(program.expression()).count();
+        let depth = depth_of(&program);
         if depth > MAX_DEPTH {
             let hint = Some("split it into `variables`".to_owned());
             let message = format!("an expression has {depth} levels, more than {MAX_DEPTH}");
@@ -149,13 +151,12 @@ impl Expression {
             reads
         }));
         let counting = Counting::of(program.expression());
-        let (source, map) = (source.to_owned(), SourceMap::default());
-        Ok(Self { program, counting, source, map, names, reads, depth })
+        Ok(Self { program, counting, source: source.to_owned(), map: SourceMap::default(), names, reads })
     }
 
     /// How many expressions are within each other.
     pub(crate) fn depth(&self) -> usize {
-        self.depth
+        depth_of(&self.program)
     }
 
     /// The expression with the places of its characters.

@@ -6,39 +6,39 @@
 
 use saphyr_parser::{Event, Parser, ScanError};
 
-/// The number of characters that the parser reads at most, over all attempts: it starts anew after each place.
+use super::layout::{quoted_end, skip_blank, skip_properties};
+use super::offsets::Offsets;
+
+/// The number of bytes that the parser reads at most, over all attempts: it starts anew after each place.
 const MAX_READ: usize = 32 * 1024 * 1024;
 
 /// The text for the parser: as many characters as in `source`, each at its place, with blanks for the line ends and the
 /// comments within brackets, and for tabs after colons. `None` if the parser refuses nothing of that.
 pub(super) fn joined(source: &str) -> Option<String> {
-    let mut chars: Vec<char> = source.chars().collect();
-    let mut text = None;
-    for _ in 0..=MAX_READ / chars.len().max(1) {
-        if mend(text.as_deref().unwrap_or(source), &mut chars).is_none() {
-            break;
-        }
-        text = Some(chars.iter().collect());
+    let mut joined = None;
+    for _ in 0..=MAX_READ / source.len().max(1) {
+        let Some(next) = mended(joined.as_deref().unwrap_or(source)) else { break };
+        joined = Some(next);
     }
-    text
+    joined
 }
 
-/// Blanks what the parser refuses first. `None` if there is no such thing.
-fn mend(text: &str, chars: &mut [char]) -> Option<()> {
-    let (error, open, from) = refused(text, chars)?;
-    let at = error.marker().index();
+/// The text without what the parser refuses first. `None` if that is something else, or nothing.
+fn mended(text: &str) -> Option<String> {
+    let offsets = Offsets::of(text);
+    let (error, open, last) = refused(text, &offsets)?;
+    let at = offsets.byte(error.marker().index());
     match error.info() {
         "invalid indentation" | "invalid indentation in flow construct" => {
-            let open = open.or_else(|| bracket(chars, from, at))?;
-            join(chars, open)
+            without_lines(text, open.or_else(|| next_bracket(text, last, at))?)
         }
-        info if info.starts_with("':' must be followed") => blank_tabs(chars, at),
+        info if info.starts_with("':' must be followed") => without_tabs(text, at),
         _ => None,
     }
 }
 
 /// The first error, with the place of the outermost bracket that is open there, and the end of the last event.
-fn refused(text: &str, chars: &[char]) -> Option<(ScanError, Option<usize>, usize)> {
+fn refused(text: &str, offsets: &Offsets<'_>) -> Option<(ScanError, Option<usize>, usize)> {
     let (mut depth, mut open, mut last) = (0, None, 0);
     for event in Parser::new_from_str(text) {
         let (event, span) = match event {
@@ -49,9 +49,9 @@ fn refused(text: &str, chars: &[char]) -> Option<(ScanError, Option<usize>, usiz
             Event::SequenceStart(..) | Event::MappingStart(..) => {
                 depth += 1;
                 // A list or map without brackets begins with an empty range, or with a `-`.
-                let at = Some(skip_properties(chars, span.start.index())).filter(|_| !span.is_empty());
-                let at = at.filter(|at| matches!(chars.get(*at), Some('[' | '{')));
-                open = open.or(at.map(|at| (depth, at)));
+                let at = skip_properties(text, offsets.byte(span.start.index()));
+                let is_bracket = !span.is_empty() && text[at..].starts_with(['[', '{']);
+                open = open.or(is_bracket.then_some((depth, at)));
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 open = open.filter(|(outermost, _)| *outermost < depth);
@@ -59,117 +59,68 @@ fn refused(text: &str, chars: &[char]) -> Option<(ScanError, Option<usize>, usiz
             }
             _ => {}
         }
-        last = span.end.index();
+        last = offsets.byte(span.end.index());
     }
     None
 }
 
 /// The place of the bracket with which the next node begins, before `end`.
-fn bracket(chars: &[char], from: usize, end: usize) -> Option<usize> {
-    let mut at = from;
-    while at < end.min(chars.len()) {
-        match chars[at] {
-            '[' | '{' => return Some(at),
-            ':' | '-' | '?' | ',' => at += 1,
-            _ => {
-                let after = skip_properties(chars, at);
-                (after > at).then_some(())?;
-                at = after;
-            }
-        }
+fn next_bracket(text: &str, from: usize, end: usize) -> Option<usize> {
+    let mut at = skip_properties(text, from);
+    while text[at..].starts_with([':', '-', '?', ',']) {
+        at = skip_properties(text, at + 1);
     }
-    None
+    (at < end && text[at..].starts_with(['[', '{'])).then_some(at)
 }
 
-/// The place after white space, comments, anchors and tags.
-fn skip_properties(chars: &[char], from: usize) -> usize {
-    let mut at = from;
-    while let Some(c) = chars.get(at) {
-        at = match c {
-            '#' => line_end(chars, at),
-            '!' | '&' => at + chars[at..].iter().take_while(|c| !c.is_whitespace()).count(),
-            c if c.is_whitespace() => at + 1,
-            _ => break,
-        };
-    }
-    at
-}
-
-fn line_end(chars: &[char], from: usize) -> usize {
-    chars[from..].iter().position(|c| *c == '\n').map_or(chars.len(), |length| from + length)
-}
-
-/// Blanks the line ends and the comments between the tokens of a list or map in brackets. `None` if there are none, or if
-/// it has no end.
-fn join(chars: &mut [char], open: usize) -> Option<()> {
-    let (mut depth, mut at, mut changed) = (0, open, false);
+/// The text with blanks for the line ends and the comments between the tokens of a list or map in brackets. `None` if
+/// there are none.
+fn without_lines(text: &str, open: usize) -> Option<String> {
+    let (mut out, mut at) = (text[..open].to_owned(), open);
+    let (mut depth, mut changed) = (0, false);
     // A quote begins a text only where a value or a key can begin; elsewhere it is a letter of a plain scalar.
     let (mut begins, mut in_plain) = (true, false);
-    while let Some(c) = chars.get(at).copied() {
+    loop {
+        // What has no end gets the parser's error for that.
+        let Some(c) = text[at..].chars().next() else { return changed.then_some(out) };
+        let mut end = at + c.len_utf8();
         match c {
             '[' | '{' => (depth, begins, in_plain) = (depth + 1, true, false),
-            ']' | '}' if depth == 1 => return changed.then_some(()),
             ']' | '}' => (depth, begins, in_plain) = (depth - 1, false, false),
             ',' => (begins, in_plain) = (true, false),
-            ':' if !in_plain || chars.get(at + 1).is_none_or(|next| next.is_whitespace()) => {
+            ':' if !in_plain || text[end..].starts_with(|next: char| next.is_ascii_whitespace()) => {
                 (begins, in_plain) = (true, false);
             }
             '"' | '\'' if begins => {
-                at = quoted_end(chars, at)?;
+                end = quoted_end(text, at)?;
                 (begins, in_plain) = (false, false);
-                continue;
             }
-            '#' if chars[at - 1].is_whitespace() => {
-                let end = line_end(chars, at);
-                chars[at..end].fill(' ');
+            c if c.is_ascii_whitespace() => {
+                end = skip_blank(text, at);
+                // A plain scalar can go on in the next line.
+                let is_between = !in_plain || text[end..].starts_with([',', ']', '}', '[', '{']);
+                if is_between && text[at..end].contains('\n') {
+                    out.extend(text[at..end].chars().map(|_| ' '));
+                    (at, changed) = (end, true);
+                    continue;
+                }
             }
-            '\n' if !in_plain || ends_plain(chars, at) => {
-                let start = if chars[at - 1] == '\r' { at - 1 } else { at };
-                chars[start..=at].fill(' ');
-                changed = true;
-            }
-            c if c.is_whitespace() => {}
             _ => (begins, in_plain) = (false, true),
         }
-        at += 1;
-    }
-    None
-}
-
-/// Returns whether a plain scalar does not go on after this line end.
-fn ends_plain(chars: &[char], mut at: usize) -> bool {
-    while let Some(c) = chars.get(at) {
-        match c {
-            '#' => at = line_end(chars, at),
-            c if c.is_whitespace() => at += 1,
-            c => return matches!(c, ',' | ']' | '}' | '[' | '{'),
-        }
-    }
-    false
-}
-
-/// The place after a quoted text.
-fn quoted_end(chars: &[char], start: usize) -> Option<usize> {
-    let quote = chars[start];
-    let mut at = start + 1;
-    loop {
-        match chars.get(at)? {
-            '\\' if quote == '"' => at += 2,
-            c if *c == quote && quote == '\'' && chars.get(at + 1) == Some(&'\'') => at += 2,
-            c if *c == quote => return Some(at + 1),
-            _ => at += 1,
+        out.push_str(&text[at..end]);
+        at = end;
+        if depth == 0 {
+            return changed.then(|| out + &text[at..]);
         }
     }
 }
 
-/// Blanks the tabs around a place.
-fn blank_tabs(chars: &mut [char], at: usize) -> Option<()> {
-    let is_blank = |c: &char| matches!(c, ' ' | '\t');
-    let start = at - chars[..at.min(chars.len())].iter().rev().take_while(|c| is_blank(c)).count();
-    let end = start + chars[start..].iter().take_while(|c| is_blank(c)).count();
-    let tabs = chars[start..end].contains(&'\t');
-    chars[start..end].fill(' ');
-    tabs.then_some(())
+/// The text with spaces for the tabs around a place. `None` if there are none.
+fn without_tabs(text: &str, at: usize) -> Option<String> {
+    let start = text[..at].trim_end_matches([' ', '\t']).len();
+    let end = text.len() - text[start..].trim_start_matches([' ', '\t']).len();
+    let spaces = text[start..end].replace('\t', " ");
+    text[start..end].contains('\t').then(|| [&text[..start], &spaces, &text[end..]].concat())
 }
 
 #[cfg(test)]

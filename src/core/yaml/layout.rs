@@ -231,7 +231,7 @@ pub(super) fn skip_blank(text: &str, from: usize) -> usize {
 }
 
 /// The position after the anchor and the tag at a position.
-fn skip_properties(text: &str, from: usize) -> usize {
+pub(super) fn skip_properties(text: &str, from: usize) -> usize {
     let mut at = skip_blank(text, from);
     while text[at..].starts_with(['&', '!']) {
         let length = text[at..].find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len() - at);
@@ -252,7 +252,7 @@ pub(super) fn header(text: &str, at: usize) -> Option<&str> {
 }
 
 /// The position after the closing quote of the scalar that begins at a position.
-fn quoted_end(text: &str, at: usize) -> Option<usize> {
+pub(super) fn quoted_end(text: &str, at: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let quote = *bytes.get(at)?;
     let mut at = at + 1;

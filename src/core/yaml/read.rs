@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 use super::joined::joined;
+use super::offsets::Offsets;
 use super::scalar::{self, Scalar};
 use super::source_map::{SourceMap, Style};
 use super::span::Span;
@@ -71,36 +72,20 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
             span: span_at(source, at),
         });
     }
-    parsed(source, source, &|marker| (marker.line().max(1), marker.col() + 1)).or_else(|error| {
-        let Some(joined) = joined(source) else { return Err(error) };
-        let starts: Vec<usize> = line_starts(source);
-        parsed(source, &joined, &|marker| {
-            let line = starts.partition_point(|start| *start <= marker.index()).max(1);
-            (line, marker.index() - starts[line - 1] + 1)
-        })
+    parsed(source, source).or_else(|error| match joined(source) {
+        Some(joined) => parsed(source, &joined),
+        None => Err(error),
     })
 }
 
-/// The places of the first characters of lines, in characters.
-fn line_starts(text: &str) -> Vec<usize> {
-    let ends = text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(at, _)| at + 1);
-    std::iter::once(0).chain(ends).collect()
-}
-
 /// Reads a text by what the parser gets in its place, which has the same characters at the same places, but for blanks.
-/// `place` gives the line and the column of a mark.
-fn parsed<T: Tree>(
-    source: &str,
-    text: &str,
-    place: &dyn Fn(&Marker) -> (usize, usize),
-) -> Result<Document<T>, Error> {
+fn parsed<T: Tree>(source: &str, joined: &str) -> Result<Document<T>, Error> {
+    let (offsets, places) = (Offsets::of(source), Places::of(source));
     let mut builder = Builder::new();
     let mut documents = 0;
-    let mut cursor = Cursor::default();
-    for event in Parser::new_from_str(text) {
-        let (event, at) = event.map_err(|error| scan_error(&error, place))?;
-        let ((line, column), (last_line, _)) = (place(&at.start), place(&at.end));
-        let span = Span { line, column, length: if line == last_line { at.len().max(1) } else { 1 } };
+    for event in Parser::new_from_str(joined) {
+        let (event, at) = event.map_err(|error| scan_error(&error, &places))?;
+        let span = places.span(at.start.index(), at.end.index());
         match event {
             Event::DocumentStart(_) => {
                 documents += 1;
@@ -122,7 +107,12 @@ fn parsed<T: Tree>(
                 let text = without_added_end(&text, style, source, at.end.index());
                 let value = scalar_value(text, style, tag.as_deref(), span)?;
                 let map = if T::MAPPED && text.contains("${") {
-                    SourceMap::of_scalar(text, span, writing(style), cursor.rest(source, at.start.index()))
+                    SourceMap::of_scalar(
+                        text,
+                        span,
+                        writing(style),
+                        &source[offsets.byte(at.start.index())..],
+                    )
                 } else {
                     None
                 };
@@ -148,26 +138,27 @@ fn writing(style: ScalarStyle) -> Style {
     }
 }
 
-/// The byte of a character, found by going on from the last one.
-#[derive(Default)]
-struct Cursor {
-    character: usize,
-    byte: usize,
-}
+/// The lines of a text, by the first character of each; the parser counts characters.
+struct Places(Vec<usize>);
 
-impl Cursor {
-    /// The text from a character on.
-    fn rest<'t>(&mut self, text: &'t str, character: usize) -> &'t str {
-        let skipped = text[self.byte..].chars().take(character.saturating_sub(self.character));
-        self.byte += skipped.map(char::len_utf8).sum::<usize>();
-        self.character = character.max(self.character);
-        &text[self.byte..]
+impl Places {
+    fn of(text: &str) -> Self {
+        let ends = text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(at, _)| at + 1);
+        Self(std::iter::once(0).chain(ends).collect())
+    }
+
+    /// The place of a range of characters; of a range of several lines, only its beginning.
+    fn span(&self, start: usize, end: usize) -> Span {
+        let line = self.0.partition_point(|first| *first <= start);
+        let is_one_line = self.0.get(line).is_none_or(|next| end < *next);
+        let length = if is_one_line { end.saturating_sub(start).max(1) } else { 1 };
+        Span { line, column: start - self.0[line - 1] + 1, length }
     }
 }
 
-fn scan_error(error: &ScanError, place: &dyn Fn(&Marker) -> (usize, usize)) -> Error {
-    let (line, column) = place(error.marker());
-    let span = Span { line, column, length: 1 };
+fn scan_error(error: &ScanError, places: &Places) -> Error {
+    let at = error.marker().index();
+    let span = places.span(at, at);
     // For flow style, the parser has its own limit.
     if error.info().contains("recursion") {
         return Error { message: format!("nested more than {MAX_DEPTH} levels deep"), span };

@@ -140,45 +140,14 @@ fn dns_label(node: &Node, what: &str) -> Result<String, Diagnostic> {
 }
 
 /// The literals, types and reserved words of the CEL specification, which an expression does not read as a name.
-const CEL_WORDS: [&str; 31] = [
-    "as",
-    "bool",
-    "break",
-    "bytes",
-    "const",
-    "continue",
-    "double",
-    "else",
-    "false",
-    "for",
-    "function",
-    "if",
-    "import",
-    "in",
-    "int",
-    "let",
-    "list",
-    "loop",
-    "map",
-    "namespace",
-    "null",
-    "null_type",
-    "package",
-    "return",
-    "string",
-    "true",
-    "type",
-    "uint",
-    "var",
-    "void",
-    "while",
-];
+const CEL_WORDS: &str = "as bool break bytes const continue double else false for function if import in int let list \
+                         loop map namespace null null_type package return string true type uint var void while";
 
 /// A name that an expression can read.
 fn identifier(name: &str, span: Span) -> Result<(), Diagnostic> {
     let fits = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-    let is_word = CEL_WORDS.contains(&name);
+    let is_word = CEL_WORDS.split(' ').any(|word| word == name);
     if fits && !is_word {
         return Ok(());
     }
@@ -215,7 +184,7 @@ fn variables(node: &Node, names: &mut Names) -> Checked<Vec<Variable>> {
     all(entries.iter().map(|entry| {
         identifier(&entry.key, entry.span)?;
         let variable = Variable::read(&entry.key, &entry.value, names)
-            .and_then(|variable| Ok(of_bounded_depth(variable, &mut depths, entry.span)?));
+            .and_then(|variable| of_bounded_depth(variable, &mut depths, entry.span).map_err(Into::into));
         // A variable with a problem can be read, so that its problem is the only one.
         let phase = variable.as_ref().map_or(Phase::Fixed, |variable| variable.phase);
         if !names.add(&entry.key, phase) {

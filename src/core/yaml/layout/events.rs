@@ -10,6 +10,7 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
 use super::super::joined::joined;
+use super::super::offsets::Offsets;
 use super::super::read::{key_text, scalar_value, without_added_end};
 use super::super::span::Span;
 use super::{
@@ -138,35 +139,6 @@ impl Layout<'_> {
         let after = skip_blank(self.text, entry.key_range.end);
         entry.colon = (self.text.as_bytes().get(after) == Some(&b':')).then_some(after + 1);
         Some(())
-    }
-}
-
-/// The positions of characters in bytes; the parser counts characters.
-struct Offsets<'t> {
-    text: &'t str,
-    /// The byte of each [`Offsets::STEP`]th character. Empty if each character is one byte.
-    bytes: Vec<usize>,
-}
-
-impl<'t> Offsets<'t> {
-    const STEP: usize = 64;
-
-    fn of(text: &'t str) -> Self {
-        let bytes = if text.is_ascii() {
-            Vec::new()
-        } else {
-            text.char_indices().step_by(Self::STEP).map(|(at, _)| at).collect()
-        };
-        Self { text, bytes }
-    }
-
-    fn byte(&self, character: usize) -> usize {
-        if self.bytes.is_empty() {
-            return character.min(self.text.len());
-        }
-        let Some(start) = self.bytes.get(character / Self::STEP) else { return self.text.len() };
-        let offset = self.text[*start..].char_indices().nth(character % Self::STEP);
-        offset.map_or(self.text.len(), |(offset, _)| start + offset)
     }
 }
 

@@ -151,13 +151,17 @@ pub(super) fn report_templates(
     status
 }
 
-/// The error of a document, with the remedy if that is a template of a chart.
+/// The error of a document, with the remedy if that is known.
 pub(in crate::shell::cli) fn with_hint(error: DocumentError, raw: &RawDocument) -> DocumentError {
     let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
-    let hint =
-        "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`";
-    let message = if is_template { format!("{}{hint}", error.message) } else { error.message };
-    DocumentError { message, ..error }
+    let hint = if is_template {
+        "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`"
+    } else if error.message.contains("indentation in quoted scalar") {
+        "\nhint: indent the next lines of a text in quotes further than its key"
+    } else {
+        ""
+    };
+    DocumentError { message: format!("{}{hint}", error.message), ..error }
 }
 
 /// The warnings about comments that the edits have lost.

@@ -1,0 +1,253 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use serde_json::json;
+
+use super::*;
+
+fn object(name: &str, gpus: u32, heartbeat: u32) -> Object {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": name, "resourceVersion": heartbeat.to_string(), "labels": {"of": name},
+            "managedFields": [{"manager": "kubelet"}]},
+        "spec": {"providerID": "aws:///i-1", "podCIDR": "10.0.0.0/24"},
+        "status": {"capacity": {"nvidia.com/gpu": gpus.to_string(), "cpu": "4"}, "images": [{"names": ["a"]}],
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": heartbeat.to_string()}]},
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// A watch, and what it has published.
+struct Trial {
+    known: Known,
+    now: Instant,
+    published: Vec<Watched>,
+}
+
+impl Trial {
+    fn new() -> Self {
+        let now = Instant::now();
+        let mut trial = Self { known: Known::new(now), now, published: Vec::new() };
+        trial.fail_slices(ABSENT);
+        trial
+    }
+
+    fn listed(names: &[&str]) -> Self {
+        let mut trial = Self::new();
+        trial.list(names);
+        trial.published.clear();
+        trial
+    }
+
+    fn list(&mut self, names: &[&str]) {
+        self.apply(Event::Init);
+        for name in names {
+            self.apply(Event::InitApply(object(name, 8, 1)));
+        }
+        self.apply(Event::InitDone);
+    }
+
+    fn apply(&mut self, event: Event<Object>) {
+        self.known.apply(Kind::Node, event, self.now);
+        self.after(0);
+    }
+
+    fn fail(&mut self, status: u16) {
+        self.known.fail(Kind::Node, status, "refused".to_owned(), self.now);
+        self.after(0);
+    }
+
+    fn of_slices(&mut self, event: Event<Object>) {
+        self.known.apply(Kind::Slice, event, self.now);
+        self.after(0);
+    }
+
+    fn fail_slices(&mut self, status: u16) {
+        self.known.fail(Kind::Slice, status, "refused".to_owned(), self.now);
+        self.after(0);
+    }
+
+    /// The GPUs by DRA of the first node of the last snapshot.
+    fn claimable(&self) -> i64 {
+        let nodes = self.published.last().unwrap().nodes.as_ref().unwrap();
+        nodes.iter().next().unwrap().count("gpu.example.com/gpu")
+    }
+
+    /// What is due this many milliseconds later.
+    fn after(&mut self, milliseconds: u64) {
+        self.now += Duration::from_millis(milliseconds);
+        self.known.publish(self.now, |watched| self.published.push(watched));
+    }
+
+    /// The states so far, each with the names of the nodes in use.
+    fn seen(&mut self) -> Vec<(WatchState, Option<String>)> {
+        let names = |nodes: &Arc<Nodes>| nodes.iter().map(Node::name).collect::<Vec<_>>().join(" ");
+        self.published.drain(..).map(|one| (one.state, one.nodes.as_ref().map(names))).collect()
+    }
+}
+
+#[allow(clippy::unnecessary_wraps, reason = "in the form of what is compared")]
+fn used(names: &str) -> Option<String> {
+    Some(names.to_owned())
+}
+
+#[test]
+fn nodes_are_in_use_when_the_first_list_has_ended() {
+    let mut trial = Trial::new();
+    assert_eq!(trial.seen(), [(WatchState::Starting, None)]);
+    trial.apply(Event::Init);
+    trial.apply(Event::InitApply(object("b", 8, 1)));
+    trial.after(10_000);
+    trial.apply(Event::InitApply(object("a", 8, 1)));
+    assert_eq!(trial.seen(), []);
+    trial.apply(Event::InitDone);
+    assert_eq!(trial.seen(), [(WatchState::Watching, used("a b"))]);
+}
+
+#[test]
+fn a_cluster_without_nodes_is_known_to_have_none() {
+    let mut trial = Trial::new();
+    trial.list(&[]);
+    assert_eq!(trial.seen(), [(WatchState::Starting, None), (WatchState::Watching, used(""))]);
+}
+
+#[test]
+fn heartbeats_publish_nothing_and_changes_do_at_most_once_a_second() {
+    let mut trial = Trial::listed(&["a"]);
+    trial.apply(Event::Apply(object("a", 8, 2)));
+    trial.after(60_000);
+    assert_eq!(trial.seen(), []);
+    assert_eq!(trial.known.due(), None);
+    for (name, gpus) in [("a", 4), ("b", 8), ("c", 8), ("a", 2)] {
+        trial.apply(Event::Apply(object(name, gpus, 3)));
+    }
+    trial.apply(Event::Delete(object("b", 8, 4)));
+    // The first change is in use at once.
+    assert_eq!(trial.seen(), [(WatchState::Watching, used("a"))]);
+    trial.after(999);
+    assert_eq!(trial.seen(), []);
+    trial.after(1);
+    assert_eq!(trial.published[0].nodes.as_ref().unwrap().iter().next().unwrap().count("nvidia.com/gpu"), 2);
+    assert_eq!(trial.seen(), [(WatchState::Watching, used("a c"))]);
+}
+
+#[test]
+fn after_an_error_the_last_nodes_stay_in_use_for_five_minutes() {
+    let mut trial = Trial::listed(&["a", "gone"]);
+    trial.fail(0);
+    assert_eq!(trial.published[0].error.as_deref(), Some("refused"));
+    assert_eq!(trial.seen(), [(WatchState::Stale, used("a gone"))]);
+    trial.after(200_000);
+    trial.apply(Event::Init);
+    trial.fail(0);
+    trial.after(99_999);
+    assert_eq!(trial.seen(), []);
+    trial.after(1);
+    assert_eq!(trial.seen(), [(WatchState::Unavailable, None)]);
+    trial.fail(0);
+    assert_eq!(trial.seen(), []);
+    trial.list(&["a", "new"]);
+    assert_eq!(trial.published[0].error, None);
+    assert_eq!(trial.seen(), [(WatchState::Watching, used("a new"))]);
+    // The next failure begins its own five minutes.
+    trial.fail(0);
+    assert_eq!(trial.seen(), [(WatchState::Stale, used("a new"))]);
+    assert_eq!(trial.known.due(), Some(trial.now + STALE_FOR));
+}
+
+#[test]
+fn without_the_permission_no_nodes_are_in_use() {
+    let mut trial = Trial::listed(&["a"]);
+    trial.fail(FORBIDDEN);
+    trial.fail(FORBIDDEN);
+    assert_eq!(trial.seen(), [(WatchState::Forbidden, None)]);
+    trial.fail(0);
+    assert_eq!(trial.seen(), [(WatchState::Unavailable, None)]);
+    trial.list(&["a"]);
+    assert_eq!(trial.seen(), [(WatchState::Watching, used("a"))]);
+}
+
+#[test]
+fn an_error_before_the_first_list_leaves_no_nodes_in_use() {
+    let mut trial = Trial::new();
+    trial.fail(0);
+    assert_eq!(trial.seen(), [(WatchState::Starting, None), (WatchState::Unavailable, None)]);
+}
+
+#[test]
+fn the_texts_of_nodes_that_are_gone_are_dropped() {
+    let mut trial = Trial::listed(&["a", "gone"]);
+    trial.apply(Event::Delete(object("gone", 8, 2)));
+    trial.after(1_000);
+    let texts = format!("{:?}", trial.known.texts);
+    assert!(texts.contains("nvidia.com/gpu"), "{texts}");
+    assert!(!texts.contains("gone"), "{texts}");
+}
+
+fn slice(gpus: usize, generation: u32) -> Object {
+    let gpu = json!({"name": "gpu", "attributes": {"type": {"string": "gpu"}}});
+    let object = json!({"metadata": {"name": "a-gpu"}, "spec": {"driver": "gpu.example.com", "nodeName": "a",
+        "pool": {"name": "a", "generation": generation, "resourceSliceCount": 1}, "devices": vec![gpu; gpus]}});
+    serde_json::from_value(object).unwrap()
+}
+
+#[test]
+fn nodes_wait_for_their_slices() {
+    let now = Instant::now();
+    let mut trial = Trial { known: Known::new(now), now, published: Vec::new() };
+    trial.list(&["a"]);
+    assert_eq!(trial.seen(), [(WatchState::Starting, None)]);
+    assert_eq!(trial.known.due(), None);
+    trial.of_slices(Event::Init);
+    trial.of_slices(Event::InitApply(slice(8, 1)));
+    trial.of_slices(Event::InitDone);
+    assert_eq!(trial.claimable(), 8);
+    assert_eq!(trial.seen(), [(WatchState::Watching, used("a"))]);
+    trial.after(1_000);
+    trial.of_slices(Event::Apply(slice(7, 2)));
+    assert_eq!(trial.claimable(), 7);
+    trial.after(1_000);
+    trial.of_slices(Event::Delete(slice(7, 2)));
+    assert_eq!(trial.claimable(), 0);
+}
+
+#[test]
+fn nodes_are_in_use_without_slices_that_cannot_be_read() {
+    for (status, devices, error) in
+        [(ABSENT, 0, None), (FORBIDDEN, 0, Some("refused")), (0, 8, Some("refused"))]
+    {
+        let mut trial = Trial::listed(&["a"]);
+        trial.of_slices(Event::Apply(slice(8, 1)));
+        trial.after(1_000);
+        assert_eq!(trial.claimable(), 8);
+        trial.fail_slices(status);
+        assert_eq!(
+            (trial.claimable(), trial.published.last().unwrap().slices_error.as_deref()),
+            (devices, error)
+        );
+        trial.published.clear();
+        trial.fail_slices(status);
+        assert_eq!(trial.seen(), [], "the same is said once");
+        trial.of_slices(Event::Init);
+        trial.of_slices(Event::InitApply(slice(8, 1)));
+        trial.of_slices(Event::InitDone);
+        trial.after(1_000);
+        trial.of_slices(Event::Apply(slice(4, 2)));
+        trial.after(1_000);
+        let last = trial.published.last().unwrap();
+        assert_eq!((last.state, last.slices_error.as_deref()), (WatchState::Watching, None));
+        assert_eq!(trial.claimable(), 4);
+    }
+}
+
+#[test]
+fn only_the_fields_that_decide_are_read() {
+    let object = object("a", 8, 7);
+    assert_eq!(object.resource_version().as_deref(), Some("7"));
+    let text = object.value.to_string();
+    assert!(
+        !["managedFields", "images", "podCIDR", "resourceVersion"].iter().any(|key| text.contains(key)),
+        "{text}"
+    );
+    assert_eq!(object.value["metadata"]["labels"]["of"], "a");
+    assert_eq!(object.value["spec"]["providerID"], "aws:///i-1");
+}
