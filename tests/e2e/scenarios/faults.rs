@@ -18,6 +18,7 @@ const POOLS: &[(&str, &[u32], &str)] = &[
     ("p5e.48xlarge", &[32, 31], "counts_differ"),
     ("p6-b200.48xlarge", &[10], "table_contradicted"),
     ("p6-b300.48xlarge", &[0], "no_node_fits"),
+    ("p4de.24xlarge", &[4], "devices_unhealthy"),
     ("p99.metal", &[0], "parameter_assumed"),
 ];
 
@@ -30,6 +31,10 @@ async fn start(cluster: &Cluster) -> Vec<String> {
             let name = format!("{}-{number}", code.replace('_', "-"));
             let devices = [("nvidia.com/gpu", 8), (EFA, *count)];
             nodes::add_of(&cluster.api, &name, spec.clone(), &[(INSTANCE_TYPE, machine)], &devices).await;
+            if *code == "devices_unhealthy" {
+                let status = json!({"status": {"allocatable": {EFA: "1"}}});
+                cluster.api.merge(&format!("/api/v1/nodes/{name}/status"), &status).await.ok();
+            }
             names.push(name);
         }
     }

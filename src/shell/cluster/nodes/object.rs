@@ -54,6 +54,7 @@ struct Spec {
 #[serde(default)]
 struct Status {
     capacity: Value,
+    allocatable: Value,
     conditions: Value,
 }
 
