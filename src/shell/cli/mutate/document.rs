@@ -156,8 +156,8 @@ pub(in crate::shell::cli) fn with_hint(error: DocumentError, raw: &RawDocument) 
     let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
     let hint = if is_template {
         "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`"
-    } else if error.message.contains("indentation in quoted scalar") {
-        "\nhint: indent the next lines of a text in quotes further than its key"
+    } else if error.message.contains("invalid indentation") {
+        "\nhint: indent the lines of a text in quotes, and those between brackets, further than their key"
     } else {
         ""
     };
