@@ -108,7 +108,7 @@ fn files_that_are_no_nodes_are_reported_with_their_place() {
         mutate(&["--nodes", "nodes"], nodes, "").exits(2).writes_nothing().says(parts);
         with_nodes(&[&EXPLAIN[..], &["--nodes", "nodes"]].concat(), nodes, "").exits(2).says(parts);
     };
-    says("kind: List\nitems: [", &["nodes: line 3, column 1: not valid YAML"]);
+    says("kind: List\nitems: [", &["nodes: line 2, column 9: not valid YAML"]);
     let mut pods = p4d();
     pods["items"][1]["kind"] = "Pod".into();
     says(
@@ -122,7 +122,7 @@ fn files_that_are_no_nodes_are_reported_with_their_place() {
     says("", &["nodes: it is neither a list of nodes nor a node"]);
     mutate(&["--nodes", "missing"], "", "").exits(2).says(&["missing cannot be read"]);
     mutate(&["--nodes", "."], "", "").exits(2).says(&[". cannot be read"]);
-    mutate(&["--nodes", "-"], "", "{").exits(2).says(&["stdin: line 2, column 1: not valid YAML"]);
+    mutate(&["--nodes", "-"], "", "{").exits(2).says(&["stdin: line 1, column 2: not valid YAML"]);
 }
 
 #[test]
