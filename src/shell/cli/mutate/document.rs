@@ -152,7 +152,7 @@ pub(super) fn report_templates(
 }
 
 /// The error of a document, with the remedy if that is known.
-pub(in crate::shell::cli) fn with_hint(error: DocumentError, raw: &RawDocument) -> DocumentError {
+pub(in crate::shell::cli) fn with_hint(mut error: DocumentError, raw: &RawDocument) -> DocumentError {
     let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
     let hint = if is_template {
         "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`"
@@ -161,7 +161,8 @@ pub(in crate::shell::cli) fn with_hint(error: DocumentError, raw: &RawDocument) 
     } else {
         ""
     };
-    DocumentError { message: format!("{}{hint}", error.message), ..error }
+    error.message.push_str(hint);
+    error
 }
 
 /// The warnings about comments that the edits have lost.
