@@ -58,9 +58,10 @@ impl Helm {
         assert!(succeeded, "{said}");
     }
 
-    /// Uninstalls the release, and waits until all that it made is gone.
+    /// Uninstalls the release, if there is one, and waits until all that it made is gone.
     pub(crate) async fn uninstall(&self) {
-        let (succeeded, said) = self.run(&["uninstall", RELEASE, "--wait", "--timeout", "90s"]).await;
+        let uninstall = ["uninstall", RELEASE, "--ignore-not-found", "--wait", "--timeout", "90s"];
+        let (succeeded, said) = self.run(&uninstall).await;
         assert!(succeeded, "{said}");
     }
 }

@@ -10,6 +10,7 @@ mod text;
 use serde::Serialize;
 
 use crate::core::policy::interpolation::Interpolation;
+use crate::core::policy::matcher::NodeMatch;
 use crate::core::policy::{About, Definition, Policy};
 
 use super::lines::{FileLine, item};
@@ -56,6 +57,9 @@ pub struct TriggerFact {
     pub namespaces: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_kinds: Vec<String>,
+    /// The nodes that the policy is for where policies of several providers are in use: `providerID: …`, or a label.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
 }
@@ -129,6 +133,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
             labels: matcher.labels.clone(),
             namespaces: matcher.namespaces.clone(),
             owner_kinds: matcher.owner_kinds.clone(),
+            nodes: matcher.nodes.iter().flat_map(NodeMatch::described).collect(),
             when: matcher.when.as_ref().map(source),
         },
         gpus: GpuFact {

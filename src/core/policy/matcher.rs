@@ -23,7 +23,7 @@ use crate::core::yaml::{Node, Span};
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, all};
-use node_match::NodeMatch;
+pub(crate) use node_match::NodeMatch;
 
 /// The `match` of a policy. Every part that is present has to hold.
 #[derive(Debug, Clone, Default)]

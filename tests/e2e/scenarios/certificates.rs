@@ -141,11 +141,15 @@ async fn stored(cluster: &Cluster, key: &str) -> Option<String> {
     secret.body["data"][key].as_str().map(str::to_owned)
 }
 
-pub(super) async fn certificates_and_authorities_rotate_and_every_pod_is_injected(cluster: &Cluster) {
-    // An existing certificate keeps its duration; its Secret is deleted with the registration.
+/// An existing certificate keeps its duration; its Secret is deleted with the registration.
+async fn install_with_short_durations(cluster: &Cluster) {
     cluster.uninstall().await;
     eventually("the Secret is gone", async || certificate(cluster).await.is_none()).await;
     cluster.ensure(&short_durations()).await;
+}
+
+pub(super) async fn certificates_and_authorities_rotate_and_every_pod_is_injected(cluster: &Cluster) {
+    install_with_short_durations(cluster).await;
     let namespace = cluster.namespace("rotation").await;
     let clients = Clients::start(&cluster.api);
     let (mut certificates, mut bundles) = (Vec::new(), Vec::new());
@@ -169,7 +173,7 @@ pub(super) async fn certificates_and_authorities_rotate_and_every_pod_is_injecte
 
 /// The CA expires within seconds when the servers restart with an overlap of an hour.
 pub(super) async fn durations_become_longer_and_every_pod_is_injected(cluster: &Cluster) {
-    cluster.ensure(&short_durations()).await;
+    install_with_short_durations(cluster).await;
     let clients = Clients::start(&cluster.api);
     let before = authority(cluster).await;
     cluster.ensure(&values()).await;

@@ -44,4 +44,10 @@ impl NodeMatch {
         self.provider_ids.iter().any(|pattern| pattern.matches(node.provider_id()))
             || self.labels.iter().any(has)
     }
+
+    /// What a node has to have, one of these.
+    pub(crate) fn described(&self) -> impl Iterator<Item = String> {
+        let provider_ids = self.provider_ids.iter().map(|pattern| format!("providerID: {pattern}"));
+        provider_ids.chain(self.labels.iter().map(|(label, value)| format!("{label}: {value}")))
+    }
 }
