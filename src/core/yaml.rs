@@ -13,6 +13,7 @@ mod read;
 pub mod scalar;
 mod source_map;
 mod span;
+mod tokens;
 mod tree;
 mod write;
 

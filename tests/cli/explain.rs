@@ -66,9 +66,10 @@ fn every_parameter_rule_and_code_of_a_built_in_policy_is_in_its_explanation() {
         }
         let nodes = fact["match"]["nodes"].as_array();
         assert_eq!(nodes.is_some(), policy.text.contains("\n    nodes: "), "{}", policy.name);
-        for node in nodes.into_iter().flatten().map(|node| node.as_str().unwrap()) {
-            assert!(text.contains(node), "{}: no `{node}`", policy.name);
-            assert!(policy.text.contains(node.split_once(": ").unwrap().1), "{node}");
+        for node in nodes.into_iter().flatten() {
+            let (key, pattern) = (node[0].as_str().unwrap(), node[1].as_str().unwrap());
+            assert!(text.contains(&format!("{key}: \"{pattern}\"")), "{}: no `{node}`", policy.name);
+            assert!(policy.text.contains(pattern), "{node}");
         }
         for name in
             definition.gpu_resources().iter().map(String::as_str).chain(definition.warning_codes(false))

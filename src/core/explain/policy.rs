@@ -57,9 +57,9 @@ pub struct TriggerFact {
     pub namespaces: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub owner_kinds: Vec<String>,
-    /// The nodes that the policy is for where policies of several providers are in use: `providerID: …`, or a label.
+    /// The nodes that the policy is for where policies of several providers are in use: `providerID`, or a label.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<String>,
+    pub nodes: Vec<(String, String)>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
 }
@@ -119,6 +119,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
     let definition = policy.definition();
     let (devices, matcher) = (policy.devices(), &definition.matcher);
     let rules = rules(policy);
+    let nodes = matcher.nodes.iter().flat_map(NodeMatch::alternatives);
     let gpu_claims = devices.gpu_claims.iter().flat_map(|claims| &claims.names);
     let strings = |list: &[_]| list.iter().map(ToString::to_string).collect::<Vec<_>>();
     PolicyFact {
@@ -133,7 +134,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
             labels: matcher.labels.clone(),
             namespaces: matcher.namespaces.clone(),
             owner_kinds: matcher.owner_kinds.clone(),
-            nodes: matcher.nodes.iter().flat_map(NodeMatch::described).collect(),
+            nodes: nodes.map(|(key, pattern)| (key.to_owned(), pattern.to_string())).collect(),
             when: matcher.when.as_ref().map(source),
         },
         gpus: GpuFact {

@@ -41,6 +41,7 @@ pub(crate) struct Expression {
     program: Program,
     /// The expression that is evaluated in its place, if it can handle much.
     counting: Option<Counting>,
+    depth: usize,
     source: String,
     /// The places of its characters in the file.
     map: SourceMap,
@@ -107,10 +108,6 @@ const MAX_LENGTH: usize = 4_096;
 /// The deepest expression: `a + b + c` has three levels.
 const MAX_DEPTH: usize = 100;
 
-fn depth_of(program: &Program) -> usize {
-    tree::levels(program.expression()).count()
-}
-
 impl Expression {
     /// Compiles CEL and finds out what it reads.
     pub(crate) fn compile(source: &str) -> Result<Self, CompileError> {
@@ -129,7 +126,7 @@ impl Expression {
             let column: usize = source[line_start..].chars().take(column).map(char::len_utf8).sum();
             failure::syntax(&first.msg, source, (line_start + column).min(source.len()))
         })?;
-        let depth = depth_of(&program);
+        let depth = tree::levels(program.expression()).count();
         if depth > MAX_DEPTH {
             let hint = Some("split it into `variables`".to_owned());
             let message = format!("an expression has {depth} levels, more than {MAX_DEPTH}");
@@ -151,12 +148,20 @@ impl Expression {
             reads
         }));
         let counting = Counting::of(program.expression());
-        Ok(Self { program, counting, source: source.to_owned(), map: SourceMap::default(), names, reads })
+        Ok(Self {
+            program,
+            counting,
+            depth,
+            source: source.to_owned(),
+            map: SourceMap::default(),
+            names,
+            reads,
+        })
     }
 
     /// How many expressions are within each other.
     pub(crate) fn depth(&self) -> usize {
-        depth_of(&self.program)
+        self.depth
     }
 
     /// The expression with the places of its characters.

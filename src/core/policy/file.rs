@@ -13,8 +13,6 @@ use parse::API_VERSION;
 pub(crate) use parse::KIND;
 pub use parse::is_policy_name;
 
-use std::sync::Arc;
-
 use serde_json::json;
 
 use crate::core::yaml::{self, Content, Entry, Node, Span};
@@ -99,9 +97,7 @@ impl PolicyFile {
                 warnings.push(warning.hint(format!("did you mean `{meant}`?")));
             }
         }
-        warnings
-            .into_iter()
-            .map(|warning| SourceError::new(&self.source.file, Arc::clone(&self.source.text), warning))
+        warnings.into_iter().map(|warning| SourceError::in_file(&self.source, warning))
     }
 
     /// The entries of `match.anyAnnotation`.
@@ -138,7 +134,7 @@ impl PolicyFile {
 
     fn error(&self, code: &'static str, span: Span, message: String, hint: String) -> SourceError {
         let diagnostic = Diagnostic::new(span, message).code(code).hint(hint);
-        SourceError::new(&self.source.file, Arc::clone(&self.source.text), diagnostic)
+        SourceError::in_file(&self.source, diagnostic)
     }
 }
 
@@ -189,8 +185,7 @@ pub(crate) fn composed(files: &[PolicyFile], others: &[PolicyFile]) -> (Vec<Defi
                 Err(found) => errors.extend(found),
             },
             Ok(false) => {
-                let located =
-                    |error| SourceError::new(&file.source.file, Arc::clone(&file.source.text), error);
+                let located = |error| SourceError::in_file(&file.source, error);
                 errors.extend(unknown_keys(&file.spec).map(located));
             }
             Err(error) => errors.push(error),
@@ -211,7 +206,7 @@ pub(crate) fn untaken(files: &[PolicyFile], definitions: &[Definition]) -> Vec<S
         let message = format!("no policy here takes the part `{}`, so that it is not checked", file.name());
         let diagnostic = Diagnostic::warning(UNUSED_PART, file.name_span, message)
             .hint("check it together with a policy that names it in `extends`");
-        SourceError::new(&file.source.file, Arc::clone(&file.source.text), diagnostic)
+        SourceError::in_file(&file.source, diagnostic)
     };
     unused.map(warning).collect()
 }

@@ -6,8 +6,8 @@
 
 use saphyr_parser::{Event, Parser, ScanError};
 
-use super::layout::{quoted_end, skip_blank, skip_properties};
 use super::offsets::Offsets;
+use super::tokens::{quoted_end, skip_blank, skip_properties};
 
 /// The number of bytes that the parser reads at most, over all attempts: it starts anew after each place.
 const MAX_READ: usize = 32 * 1024 * 1024;

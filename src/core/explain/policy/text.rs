@@ -47,7 +47,7 @@ fn triggers(fact: &PolicyFact, text: &mut Text) {
         ("with all of these labels", pairs(&matcher.labels)),
         ("in one of these namespaces", matcher.namespaces.clone()),
         ("with an owner of one of these kinds", matcher.owner_kinds.clone()),
-        ("among several providers, for nodes with", matcher.nodes.clone()),
+        ("among several providers, for nodes with", pairs(&matcher.nodes)),
         ("if", matcher.when.clone().into_iter().collect()),
     ] {
         for (index, value) in values.iter().enumerate() {

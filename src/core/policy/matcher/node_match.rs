@@ -45,9 +45,9 @@ impl NodeMatch {
             || self.labels.iter().any(has)
     }
 
-    /// What a node has to have, one of these.
-    pub(crate) fn described(&self) -> impl Iterator<Item = String> {
-        let provider_ids = self.provider_ids.iter().map(|pattern| format!("providerID: {pattern}"));
-        provider_ids.chain(self.labels.iter().map(|(label, value)| format!("{label}: {value}")))
+    /// What a node has to have, one of these: `providerID` with its pattern, or a label with that of its value.
+    pub(crate) fn alternatives(&self) -> impl Iterator<Item = (&str, &Pattern)> {
+        let provider_ids = self.provider_ids.iter().map(|pattern| ("providerID", pattern));
+        provider_ids.chain(self.labels.iter().map(|(label, value)| (label.as_str(), value)))
     }
 }

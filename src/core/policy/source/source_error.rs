@@ -31,9 +31,13 @@ impl SourceError {
         let (at, line) = at_line(files, diagnostic.span.line);
         diagnostic.span.line = line;
         match files.get(at) {
-            Some(file) => Self::new(&file.file, Arc::clone(&file.text), diagnostic),
+            Some(file) => Self::in_file(file, diagnostic),
             None => Self::new("", "", diagnostic),
         }
+    }
+
+    pub(crate) fn in_file(file: &SourceFile, diagnostic: Diagnostic) -> Self {
+        Self::new(&file.file, Arc::clone(&file.text), diagnostic)
     }
 }
 

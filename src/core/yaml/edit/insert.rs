@@ -5,7 +5,8 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::super::flow::Flow;
-use super::super::layout::{self, Entry, Form, Item, Node};
+use super::super::layout::{Entry, Form, Item, Node};
+use super::super::tokens;
 use super::super::write;
 use super::Edit;
 use super::place::Place;
@@ -161,7 +162,7 @@ impl Editor<'_, '_> {
             let separator = format!(",{}", self.style.flow.after_comma);
             return self.insert(last.end, texts.into_iter().map(|text| separator.clone() + &text).collect());
         }
-        let after = layout::skip_blank(layout.text, last.end);
+        let after = tokens::skip_blank(layout.text, last.end);
         let comma = layout.text[after..].starts_with(',');
         let end = if comma { after + 1 } else { last.end };
         let rest = layout.rest_of_line(end).trim_start();

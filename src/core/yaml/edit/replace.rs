@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-use super::super::layout::{self, Node};
+use super::super::layout::Node;
+use super::super::tokens;
 use super::super::write;
 use super::insert::without_line_end;
 use super::place::Place;
@@ -118,7 +119,7 @@ impl Editor<'_, '_> {
     /// Writes a string as a block in the place of another block. `None` if it cannot be one.
     pub(super) fn rewrite_block(&mut self, node: &Node, string: &str) -> Option<()> {
         let text = self.layout.text;
-        let header = layout::header(text, node.content)?;
+        let header = tokens::header(text, node.content)?;
         let lines = string.strip_suffix('\n').unwrap_or(string);
         if header.contains(|c: char| c.is_ascii_digit())
             || !write::is_block_safe(string)

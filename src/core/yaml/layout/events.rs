@@ -13,10 +13,8 @@ use super::super::joined::joined;
 use super::super::offsets::Offsets;
 use super::super::read::{key_text, scalar_value, without_added_end};
 use super::super::span::Span;
-use super::{
-    Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm, header, quoted_end, skip_blank,
-    skip_properties, trimmed,
-};
+use super::super::tokens::{header, quoted_end, skip_blank, skip_properties, trimmed};
+use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {

@@ -5,7 +5,8 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::super::scalar::Scalar;
-use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm, quoted_end};
+use super::super::tokens::quoted_end;
+use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 
 /// Reads a text that the JSON parser accepts.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {

@@ -1,0 +1,60 @@
+//! Where the tokens of a YAML text begin and end.
+
+use std::ops::Range;
+
+/// The end of a range without the white space at its end.
+pub(super) fn trimmed(text: &str, range: Range<usize>) -> usize {
+    let Range { start, end } = range;
+    start + text[start..end].trim_end().len()
+}
+
+/// The position after the white space and the comments from a position on.
+pub(super) fn skip_blank(text: &str, from: usize) -> usize {
+    let bytes = text.as_bytes();
+    let mut at = from;
+    loop {
+        match bytes.get(at) {
+            Some(byte) if byte.is_ascii_whitespace() => at += 1,
+            Some(b'#') if at == 0 || bytes[at - 1].is_ascii_whitespace() => {
+                at += text[at..].find('\n').unwrap_or(text.len() - at);
+            }
+            _ => return at,
+        }
+    }
+}
+
+/// The position after the anchor and the tag at a position.
+pub(super) fn skip_properties(text: &str, from: usize) -> usize {
+    let mut at = skip_blank(text, from);
+    while text[at..].starts_with(['&', '!']) {
+        let length = text[at..].find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len() - at);
+        at = skip_blank(text, at + length);
+    }
+    at
+}
+
+/// The header of a block scalar, such as `|-`.
+pub(super) fn header(text: &str, at: usize) -> Option<&str> {
+    let rest = &text[at..];
+    if !rest.starts_with(['|', '>']) {
+        return None;
+    }
+    let length =
+        rest[1..].find(|c: char| !matches!(c, '+' | '-' | '0'..='9')).map_or(rest.len(), |end| end + 1);
+    Some(&rest[..length])
+}
+
+/// The position after the closing quote of the scalar that begins at a position.
+pub(super) fn quoted_end(text: &str, at: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let quote = *bytes.get(at)?;
+    let mut at = at + 1;
+    loop {
+        match *bytes.get(at)? {
+            b'\\' if quote == b'"' => at += 2,
+            byte if byte != quote => at += 1,
+            _ if quote == b'\'' && bytes.get(at + 1) == Some(&b'\'') => at += 2,
+            _ => return Some(at + 1),
+        }
+    }
+}
