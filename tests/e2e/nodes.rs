@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::Api;
+use super::eventually;
 
 /// A kind of machine.
 struct NodeType {
@@ -51,7 +52,7 @@ const NODE_TYPES: &[NodeType] = &[
     },
 ];
 
-/// Makes all nodes, ready for pods.
+/// Makes all nodes, and waits until pods can go to them.
 pub(crate) async fn create(api: &Api) {
     for node_type in NODE_TYPES {
         for number in 0..node_type.count {
@@ -61,6 +62,10 @@ pub(crate) async fn create(api: &Api) {
         }
     }
     heartbeat(api).await;
+    eventually("the control plane takes its taints from the nodes", async || {
+        api.list("/api/v1/nodes").await.iter().all(|node| node["spec"]["taints"].is_null())
+    })
+    .await;
 }
 
 /// Makes a node with a label and extended resources. It is ready for pods after the next heartbeat.

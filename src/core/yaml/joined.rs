@@ -23,6 +23,12 @@ pub(super) fn joined(source: &str) -> Option<String> {
     joined
 }
 
+/// The position, in characters, of the outermost bracket within which the parser refuses a text.
+pub(super) fn open_bracket(text: &str) -> Option<usize> {
+    let (_, open, _) = refused(text, &Offsets::of(text))?;
+    Some(text[..open?].chars().count())
+}
+
 /// The text without what the parser refuses first. `None` if that is something else, or nothing.
 fn mended(text: &str) -> Option<String> {
     let offsets = Offsets::of(text);

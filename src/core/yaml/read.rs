@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
-use super::joined::joined;
+use super::joined::{joined, open_bracket};
 use super::offsets::Offsets;
 use super::scalar::{self, Scalar};
 use super::source_map::{SourceMap, Style};
@@ -84,7 +84,7 @@ fn parsed<T: Tree>(source: &str, joined: &str) -> Result<Document<T>, Error> {
     let mut builder = Builder::new();
     let mut documents = 0;
     for event in Parser::new_from_str(joined) {
-        let (event, at) = event.map_err(|error| scan_error(&error, &places))?;
+        let (event, at) = event.map_err(|error| scan_error(&error, &places, joined))?;
         let span = places.span(at.start.index(), at.end.index());
         match event {
             Event::DocumentStart(_) => {
@@ -156,14 +156,17 @@ impl Places {
     }
 }
 
-fn scan_error(error: &ScanError, places: &Places) -> Error {
+fn scan_error(error: &ScanError, places: &Places, text: &str) -> Error {
     let at = error.marker().index();
     let span = places.span(at, at);
     // For flow style, the parser has its own limit.
     if error.info().contains("recursion") {
         return Error { message: format!("nested more than {MAX_DEPTH} levels deep"), span };
     }
-    Error { message: format!("not valid YAML: {}", error.info()), span }
+    let within = open_bracket(text).map_or_else(String::new, |at| {
+        format!(", within the brackets that begin on line {}", places.span(at, at).line)
+    });
+    Error { message: format!("not valid YAML: {}{within}", error.info()), span }
 }
 
 /// The position of a byte offset.

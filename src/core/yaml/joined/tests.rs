@@ -62,6 +62,19 @@ fn places_are_those_of_the_text() {
 }
 
 #[test]
+fn an_error_names_the_brackets_that_it_is_within() {
+    for (text, line) in [
+        ("a: 1\nb: [\"x\", \"y\"\nc: {d: 1}\n", 2),
+        ("a: [\n  \"é\" # é\n]\nb: [\n  \"x\"\nc: {d: 1}\n", 4),
+        ("a: [\n]\nb: {\n  c: 1\n", 3),
+    ] {
+        let message = refused(text).message;
+        assert!(message.ends_with(&format!(", within the brackets that begin on line {line}")), "{message}");
+    }
+    assert!(!refused("a: [1]\nb: c: d\n").message.contains("brackets"));
+}
+
+#[test]
 fn edits_keep_such_brackets() {
     let text = "a:\n  command: [\n    \"sh\" # the shell\n  ]\n  limits: {\n    \"x\": 8\n  }\n";
     let edited = yaml::edit(text, &json!({"a": {"command": ["sh"], "limits": {"x": 8, "y": 9}, "z": "new"}}));
