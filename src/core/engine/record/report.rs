@@ -94,7 +94,7 @@ impl Reason {
 pub(in crate::core::engine) enum Stop {
     /// The pod stays as it came.
     Leave(Reason),
-    /// The pod gets the annotation [`SKIPPED`] with this content.
+    /// The pod gets the annotation [`SKIPPED`](super::SKIPPED) with this content.
     Skip { mark: String, reason: Reason },
     /// The pod is refused.
     Refuse(Reason),
