@@ -221,8 +221,8 @@ fn sample(pool: &Pool, policies: &PolicySet, node: &Node) -> Value {
 fn contradictions(policy: &Policy, selection: &Selection) -> Vec<String> {
     let tables = Selection { kinds: Vec::new(), ..selection.clone() };
     let of = |parameter| {
-        let offered = resolve(parameter, None, selection);
-        let known = resolve(parameter, None, &tables);
+        let offered = resolve(parameter, None, &selection.each());
+        let known = resolve(parameter, None, &tables.each());
         let Origin::PolicyTable(label) = &known.origin else { return None };
         let differs = offered.origin == Origin::Nodes && offered.value.as_f64() != known.value.as_f64();
         differs.then(|| {
