@@ -68,7 +68,9 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     if was_taken && !is_taken(&pod) {
         return Err(no_longer("match"));
     }
-    let Ok(Some(analysis)) = analyse(policy, &pod, context, false) else { return Err(no_longer("match.when")) };
+    let Ok(Some(analysis)) = analyse(policy, &pod, context, false) else {
+        return Err(no_longer("match.when"));
+    };
     match inject(policy, analysis, pod, context, None).outcome {
         Outcome::Mutated(again) => Err(changes_again(policy, what, &again)),
         Outcome::Refused { reason } => refused(policy, what, reason),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::core::pointer::field_path;
-use crate::core::policy::matcher::Selection;
 use crate::core::policy::interpolation::text_of;
+use crate::core::policy::matcher::Selection;
 use crate::core::policy::{NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 
 use super::analysis::PodAnalysis;

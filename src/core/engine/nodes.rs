@@ -57,9 +57,9 @@ pub(super) fn fits_several(nodes: &Selection) -> String {
 
 /// The labels of which a pod selects no value that a table knows.
 pub(super) fn not_selected(nodes: &Selection, labels: &[String]) -> String {
-    let selected = labels
-        .iter()
-        .map(|label| SelectedLabel { label: label.clone(), values: nodes.values(label).to_vec() }.to_string());
+    let selected = labels.iter().map(|label| {
+        SelectedLabel { label: label.clone(), values: nodes.values(label).to_vec() }.to_string()
+    });
     format!(
         "no table has a value for {} {}",
         if nodes.kinds.is_empty() { "a pod that selects" } else { "nodes with" },

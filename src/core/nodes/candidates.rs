@@ -35,7 +35,9 @@ impl Nodes {
 /// The fields of a pod that choose nodes, as a text.
 pub(crate) fn scheduling_of(pod: &Value) -> String {
     let spec = &pod["spec"];
-    [&spec["nodeName"], &spec["nodeSelector"], required(spec), &spec["tolerations"]].map(Value::to_string).join(" ")
+    [&spec["nodeName"], &spec["nodeSelector"], required(spec), &spec["tolerations"]]
+        .map(Value::to_string)
+        .join(" ")
 }
 
 /// The node affinity that a pod requires.

@@ -2,9 +2,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{
-    PodAnalysis, Reason, STAMP, adds_to, analyse, analyse_named, condition_values,
-};
+use crate::core::engine::{PodAnalysis, Reason, STAMP, adds_to, analyse, analyse_named, condition_values};
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{PodContext, Policy};
 
@@ -82,7 +80,8 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
     match matching.pop() {
         None => {
             let policies = found.iter().map(|policy| policy.name().to_owned()).collect();
-            let parameters = found.first().map(|policy| condition_values(policy, pod, context)).unwrap_or_default();
+            let parameters =
+                found.first().map(|policy| condition_values(policy, pod, context)).unwrap_or_default();
             Decision::Skip(found, Reason::ConditionFalse { policies, parameters })
         }
         Some((policy, analysis)) => Decision::Inject(policy, Box::new(analysis)),

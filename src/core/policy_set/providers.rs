@@ -74,10 +74,12 @@ fn selected<'p>(policies: &[&'p Policy], spec: &Value) -> Option<Providers<'p>> 
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();
     let mut all: Vec<Providers<'p>> =
         selector.filter_map(|(label, value)| of_label(policies, label, &[value.as_str()])).collect();
-    let values = terms(spec).iter().flat_map(expressions).map(|one| one["values"].as_array().map_or(1, Vec::len));
+    let values =
+        terms(spec).iter().flat_map(expressions).map(|one| one["values"].as_array().map_or(1, Vec::len));
     if values.sum::<usize>() <= MAX_VALUES {
         // Terms are alternatives: each has to select some.
-        let of_term = |term| all_of(expressions(term).filter_map(|one| of_requirement(policies, one)).collect());
+        let of_term =
+            |term| all_of(expressions(term).filter_map(|one| of_requirement(policies, one)).collect());
         let of_terms: Option<Vec<Providers<'p>>> = terms(spec).iter().map(of_term).collect();
         let of_terms: Providers<'p> = of_terms.into_iter().flatten().flatten().collect();
         all.extend((!of_terms.is_empty()).then_some(of_terms));

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::core::engine::analysis::{PodAnalysis, resolve};
 use crate::core::engine::nodes::{fits_several, not_selected};
-use crate::core::engine::record::{Reason, Stop};
+use crate::core::engine::record::{Reason, Stop, evaluation_failed};
 use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::text_of;
 use crate::core::policy::matcher::Selection;
@@ -31,13 +31,13 @@ pub(crate) fn analyse(
             return Err(undecided(&resolved, not_selected(&nodes, labels)));
         }
     }
-    let mut of_others = Vec::new();
-    for other in &resolved.others {
-        of_others.push(holds(other, (&nodes, pod), context)?.is_some());
-    }
     let found = holds(&resolved, (&nodes, pod), context)?;
-    if of_others.iter().any(|holds| *holds != found.is_some()) {
-        return Err(undecided(&resolved, fits_several(&nodes)));
+    let each = if policy.definition().matcher.when.is_some() { nodes.each() } else { Vec::new() };
+    for one in each.iter().filter(|_| each.len() > 1) {
+        let there = policy.resolved(one).map_err(|error| evaluation_failed("the policy", error))?;
+        if holds(&there, (one, pod), context)?.is_some() != found.is_some() {
+            return Err(undecided(&resolved, fits_several(&nodes)));
+        }
     }
     Ok(found)
 }
@@ -57,14 +57,19 @@ fn holds(
         Condition::OfPod(when) => {
             let scope = Scope::of_pod(&analysis);
             let resolver = Resolver(&scope);
-            when.holds(&scope.bindings(&resolver)).map_err(|error| scope.explain("`match.when`", error).reason())?
+            when.holds(&scope.bindings(&resolver))
+                .map_err(|error| scope.explain("`match.when`", error).reason())?
         }
     };
     Ok(holds.then_some(analysis))
 }
 
 /// Analyses a pod that names the policy: its condition chooses among the nodes that the pod fits, and nothing else.
-pub(crate) fn analyse_named(policy: &Policy, pod: &Value, context: &PodContext) -> Result<PodAnalysis, Reason> {
+pub(crate) fn analyse_named(
+    policy: &Policy,
+    pod: &Value,
+    context: &PodContext,
+) -> Result<PodAnalysis, Reason> {
     let (nodes, resolved) = resolve(policy, pod, context, false)?;
     if let Some(analysis) = holds(&resolved, (&nodes, pod), context)? {
         return Ok(analysis);
@@ -89,7 +94,8 @@ pub(crate) fn condition_values(policy: &Policy, pod: &Value, context: &PodContex
 
 fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
     let names: Vec<&str> = policy.parameters_of_condition.iter().map(String::as_str).collect();
-    Reason::SettingUndecided { setting: names.join("`, `"), why, chooses_policy: true }
+    let setting = if names.is_empty() { "match.when".to_owned() } else { names.join("`, `") };
+    Reason::SettingUndecided { setting, why, chooses_policy: true }
 }
 
 /// Returns whether a policy adds anything to a pod, wherever that is scheduled to and whatever its condition says.

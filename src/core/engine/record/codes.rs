@@ -18,11 +18,7 @@ impl Reason {
     ];
 
     /// Codes of the reasons for which a pod is skipped.
-    pub const SKIPPED: &[&str] = &[
-        "condition_false",
-        "no_rule_applies",
-        "no_gpu_container",
-    ];
+    pub const SKIPPED: &[&str] = &["condition_false", "no_rule_applies", "no_gpu_container"];
 
     /// Codes of the reasons for which a pod is refused, apart from those that policies declare.
     pub const REFUSED: &[&str] =

@@ -211,7 +211,9 @@ impl fmt::Display for Reason {
             ),
             Self::SeveralProviders { providers, candidates } => {
                 match candidates {
-                    _ if providers.is_empty() => write!(f, "the cluster has no node that tells the provider of the pod")?,
+                    _ if providers.is_empty() => {
+                        write!(f, "the cluster has no node that tells the provider of the pod")?
+                    }
                     Candidates::Selected => write!(f, "the pod selects nodes of {}", quoted(providers))?,
                     Candidates::Fitting => write!(f, "the pod fits nodes of {}", quoted(providers))?,
                     Candidates::All => write!(
@@ -225,7 +227,10 @@ impl fmt::Display for Reason {
             Self::SettingUndecided { setting, why, chooses_policy } => {
                 write!(f, "`{setting}` depends on the node, and {why}")?;
                 if *chooses_policy {
-                    write!(f, "; select its nodes by one of these labels, or name the policy in the annotation `{PROVIDER}`")?;
+                    write!(
+                        f,
+                        "; select its nodes by one of these labels, or name the policy in the annotation `{PROVIDER}`"
+                    )?;
                 }
                 Ok(())
             }
@@ -233,7 +238,10 @@ impl fmt::Display for Reason {
             Self::ConditionFalse { policies, parameters } => {
                 match policies.as_slice() {
                     [policy] => {
-                        write!(f, "the condition `match.when` of the policy `{policy}` is false for this pod")?;
+                        write!(
+                            f,
+                            "the condition `match.when` of the policy `{policy}` is false for this pod"
+                        )?;
                     }
                     _ => write!(
                         f,

@@ -82,9 +82,10 @@ impl KnownNodes {
     /// The part of a selection on which the resolved policy depends.
     pub(crate) fn key<'s>(&self, selection: &'s Selection) -> Cow<'s, Selection> {
         let of_kinds = selection.kinds.iter().flat_map(|kind| &kind.labels);
-        let of_labels = selection.labels.iter().flat_map(|selected| {
-            selected.values.iter().map(|value| (&selected.label, value))
-        });
+        let of_labels = selection
+            .labels
+            .iter()
+            .flat_map(|selected| selected.values.iter().map(|value| (&selected.label, value)));
         let mut counts = of_kinds.chain(of_labels).flat_map(|(label, value)| self.counts(label, value));
         let depends_on_gpus = counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)));
         let is_whole = |selected: &SelectedLabel| {

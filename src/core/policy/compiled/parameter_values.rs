@@ -49,7 +49,11 @@ impl ParameterValues {
         for other in each.iter().skip(1) {
             let of_other = |(parameter, value): (&Parameter, &Value)| {
                 let own = overrides.get(&parameter.name);
-                if parameter.has_least() { value.clone() } else { of_one(parameter, own, other).value.into_owned() }
+                if parameter.has_least() {
+                    value.clone()
+                } else {
+                    of_one(parameter, own, other).value.into_owned()
+                }
             };
             let values: Vec<Value> = definition.by_node().zip(&resolved.values).map(of_other).collect();
             if values != resolved.values && !resolved.others.contains(&values) {
