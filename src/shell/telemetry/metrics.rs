@@ -282,15 +282,15 @@ impl Metrics {
         for reason in Reason::REFUSED {
             review(ReviewOutcome::Refused, reason);
         }
+        for reason in Reason::FAULTS {
+            review(ReviewOutcome::Failed, reason);
+        }
         if policy.is_empty() {
             for (reason, outcome) in Record::REASONS {
                 review(*outcome, reason);
             }
         } else {
             review(ReviewOutcome::Mutated, "");
-            for reason in Reason::FAULTS {
-                review(ReviewOutcome::Failed, reason);
-            }
         }
     }
 
