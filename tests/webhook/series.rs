@@ -18,7 +18,7 @@ use crate::reviews::{
     review_of, review_with, with,
 };
 use crate::scrape::{ANSWERED, OPERATIONS, Scrape, rejected, reviews};
-use crate::server::{LAB, Server, engine, lab_with, policies, post, request};
+use crate::server::{LAB, Server, engine, lab_with, policies, policies_by_nodes, post, request};
 
 #[tokio::test]
 async fn a_pod_that_is_served_counts_its_operations_and_warnings() {
@@ -84,7 +84,7 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
 async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     let server = Server::lab();
     let done = patched(&pod(), &server.review(&review_of(&pod())).await);
-    let mut reasons = BTreeSet::from(["several_policies_match", "pod_limit"]);
+    let mut reasons = BTreeSet::from(["several_policies_match", "pod_limit", "nodes_unknown"]);
     for (pod, policy, outcome, reason) in unserved(done) {
         let before = server.scrape();
         server.review(&review_of(&pod)).await;
@@ -93,6 +93,20 @@ async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     }
     let all = [Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS].concat();
     assert_eq!(reasons, all.into_iter().collect(), "there is a pod for every reason");
+}
+
+#[tokio::test]
+async fn a_pod_whose_policy_cannot_be_chosen_without_nodes_is_counted_as_failed() {
+    let other = lab_with("name: lab\n", "name: other\n").replace("provider: lab", "provider: other");
+    for (on_error, allowed) in [(OnError::Deny, false), (OnError::Allow, true)] {
+        let policies = policies_by_nodes(&[LAB, &other]);
+        let server = Server::new(State::new(policies, on_error, Limits::default()));
+        let before = server.scrape();
+        let response = server.review(&review_of(&pod())).await;
+        assert_eq!((&response["allowed"], response.get("patch")), (&json!(allowed), None), "{response}");
+        let series = reviews("", "failed", "nodes_unknown");
+        server.scrape().rose(&before, &[(&series, 1), (ANSWERED, 1)]);
+    }
 }
 
 /// Each container gets 64 KiB, so that the pod would be larger than what an API server accepts.

@@ -44,6 +44,7 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
         found = match for_nodes(found.clone(), pod, context) {
             Ok(found) if !found.is_empty() => found,
             Ok(_) => return Decision::Skip(found, Reason::OtherProvider),
+            Err(reason) if reason.is_fault() => return Decision::Refuse(None, reason),
             Err(reason) => return Decision::Skip(found, reason),
         };
     }

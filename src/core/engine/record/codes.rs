@@ -18,20 +18,14 @@ impl Reason {
     ];
 
     /// Codes of the reasons for which a pod is skipped.
-    pub const SKIPPED: &[&str] = &[
-        "condition_false",
-        "no_rule_applies",
-        "no_gpu_container",
-        "nodes_unknown",
-        "other_provider",
-        "several_providers",
-    ];
+    pub const SKIPPED: &[&str] =
+        &["condition_false", "no_rule_applies", "no_gpu_container", "other_provider", "several_providers"];
 
     /// Codes of the reasons for which a pod is refused, apart from those that policies declare.
     pub const REFUSED: &[&str] = &["several_policies_match", "conflict"];
 
-    /// Codes of the reasons that are a fault of the policy.
-    pub const FAULTS: &[&str] = &["evaluation_failed", "not_idempotent"];
+    /// Codes of the reasons for which injection fails through no fault of the pod.
+    pub const FAULTS: &[&str] = &["evaluation_failed", "not_idempotent", "nodes_unknown"];
 
     /// The stable code, for programs.
     pub fn code(&self) -> &str {
@@ -68,7 +62,7 @@ impl Reason {
 
     /// Returns whether the fault lies with the policy or this program rather than with the pod.
     pub fn is_fault(&self) -> bool {
-        matches!(self, Self::EvaluationFailed { .. } | Self::NotIdempotent { .. })
+        matches!(self, Self::EvaluationFailed { .. } | Self::NotIdempotent { .. } | Self::NodesUnknown)
     }
 }
 
