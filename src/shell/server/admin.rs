@@ -77,7 +77,7 @@ async fn metrics(Shared(state): Shared<Arc<State>>) -> Response<Body> {
     typed(StatusCode::OK, media_type, state.metrics.encode())
 }
 
-/// The policies in use, each with its parameters.
+/// The policies in use, each with its parameters, and the mode in which pods get them.
 async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
     let set = state.policies.load();
     let policies: Vec<Value> = set
@@ -96,7 +96,8 @@ async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
             })
         })
         .collect();
-    let text = serde_json::to_string_pretty(&json!({ "policies": policies })).unwrap_or_default();
+    let used = json!({ "mode": state.mode.name(), "policies": policies });
+    let text = serde_json::to_string_pretty(&used).unwrap_or_default();
     typed(StatusCode::OK, "application/json", text + "\n")
 }
 
