@@ -8,6 +8,8 @@ mod probe;
 mod registration;
 mod release;
 mod servers;
+mod trials;
+mod workloads;
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -15,13 +17,15 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::core::engine::STAMP;
 use crate::core::nodes::Nodes;
 use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 
+pub use namespaces::is_restricted;
 pub use probe::{DryRun, Probe};
 pub use release::Release;
+pub use servers::{Endpoint, Server, endpoints};
+pub use workloads::{Refused, Workloads};
 
 /// An object or a list; `null` if there is none, a sentence if it cannot be read.
 pub type Read<T = Value> = Result<T, String>;
@@ -70,11 +74,11 @@ pub struct Facts {
     pub token: [Read; 2],
     /// The nodes, which are only read where the servers watch them.
     pub nodes: Read<Arc<Nodes>>,
-    /// `/readyz?verbose` of a server.
-    pub ready: Read<String>,
-    /// `/policies` of a server.
-    pub in_use: Read,
-    pub dry_run: Read<DryRun>,
+    /// What each server answers to which API servers send pods.
+    pub servers: Vec<Server>,
+    /// The workloads whose pods would be refused now.
+    pub workloads: Read<Refused>,
+    pub dry_runs: Read<Vec<DryRun>>,
 }
 
 /// The serving certificate.
@@ -114,13 +118,15 @@ pub fn inspect(facts: &Facts, wanted: Option<&str>, probe: &Probe) -> Vec<Line> 
         ("nodes", servers::nodes),
         ("pod-security", namespaces::pod_security),
         ("other-webhooks", namespaces::other_webhooks),
-        ("pod", probe::examine),
+        ("workloads", workloads::refused),
     ];
-    let line = |(check, examine): (&'static str, Check)| {
-        let (status, seen, remedy) = examine(&seen).unwrap_or_else(|unmade| unmade);
+    let line = |check: &'static str, found: Found| {
+        let (status, seen, remedy) = found.unwrap_or_else(|unmade| unmade);
         Line { check, status, seen, remedy }
     };
-    checks.map(line).into()
+    let checks = checks.into_iter().map(|(check, examine)| line(check, examine(&seen)));
+    // One for each pod that was tried.
+    checks.chain(probe::examine(&seen).into_iter().map(|found| line("pod", found))).collect()
 }
 
 /// What a check examines.
@@ -168,6 +174,14 @@ fn absent(what: &str) -> Finding {
     unread(&format!("{what} was not found"))
 }
 
+/// The same of an object in a list, which may not be readable.
+fn missing(list: &Read, what: &str, line: &str) -> Finding {
+    match list {
+        Ok(_) => absent(what),
+        Err(_) => unread(&format!("{what} is not known: see the line `{line}`")),
+    }
+}
+
 /// Returns whether RBAC is the reason for an error.
 fn is_forbidden(error: &str) -> bool {
     error.contains(r#"" cannot "#) && error.contains(r#" resource ""#)
@@ -175,11 +189,11 @@ fn is_forbidden(error: &str) -> bool {
 
 impl<'f> Seen<'f> {
     fn webhook(&self) -> Result<&'f Value, Finding> {
-        self.release.webhook.ok_or_else(|| absent("the webhook"))
+        self.release.webhook.ok_or_else(|| missing(&self.facts.webhooks, "the webhook", "webhook"))
     }
 
     fn deployment(&self) -> Result<&'f Value, Finding> {
-        self.release.deployment.ok_or_else(|| absent("the Deployment"))
+        self.release.deployment.ok_or_else(|| missing(&self.facts.deployments, "the Deployment", "release"))
     }
 
     fn policies(&self) -> Result<&'f PolicySet, Finding> {
@@ -189,13 +203,18 @@ impl<'f> Seen<'f> {
         self.facts.policies.as_ref().map_err(unread)
     }
 
-    /// The policies that inject pods in this cluster: where the nodes choose the provider, that of the dry run.
+    /// Name and namespace of the Service that the API server calls.
+    fn service(&self) -> Result<(&'f str, &'f str), Finding> {
+        self.release.service().ok_or_else(|| missing(&self.facts.webhooks, "the Service", "webhook"))
+    }
+
+    /// The policies that inject pods in this cluster: where the nodes choose the provider, those of the dry runs.
     fn chosen(&self, policies: &'f PolicySet) -> impl Iterator<Item = &'f Policy> {
-        let pod = self.facts.dry_run.as_ref().ok().and_then(|dry_run| dry_run.result.as_ref().ok());
-        let stamp = pod.map_or("", |pod| text(&pod["metadata"]["annotations"], STAMP));
-        let known = policies.policies().iter().find(|policy| policy.stamp() == stamp);
-        let chooses = policies.several_providers && known.is_some();
-        policies.policies().iter().filter(move |policy| !chooses || policy.stamp() == stamp)
+        let tried = self.facts.dry_runs.iter().flatten();
+        let stamps: Vec<&str> = tried.filter_map(DryRun::stamp).collect();
+        let is_chosen = move |policy: &&Policy| stamps.contains(&policy.stamp());
+        let chooses = policies.several_providers && policies.policies().iter().any(|one| is_chosen(&one));
+        policies.policies().iter().filter(move |policy| !chooses || is_chosen(policy))
     }
 }
 

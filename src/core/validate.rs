@@ -185,8 +185,18 @@ pub(crate) fn sample(policy: &Policy) -> Value {
     let mut samples = nodes.filter_map(|nodes| samples_on(policy, Some(&nodes)).into_iter().next());
     let found = samples.find(|(_, pod)| holds(policy, pod, &context));
     let sample = found.or_else(|| samples_on(policy, policy.first_node()).into_iter().next());
-    let mut pod = sample.map(|(_, pod)| pod).unwrap_or_default();
-    // No label has a `*`, which stands for any text, and also for none.
+    sample.map(|(_, pod)| without_patterns(pod)).unwrap_or_default()
+}
+
+/// A pod that a policy matches on each node that a table knows, and on any node.
+pub(crate) fn samples_by_node(policy: &Policy) -> impl Iterator<Item = Value> {
+    let nodes = policy.known_nodes().map(Some).chain([None]);
+    let samples = nodes.filter_map(|nodes| samples_on(policy, nodes.as_ref()).into_iter().next());
+    samples.map(|(_, pod)| without_patterns(pod))
+}
+
+/// A pod whose labels of nodes have no `*`, which stands for any text, and also for none.
+fn without_patterns(mut pod: Value) -> Value {
     let selector = pod.pointer_mut("/spec/nodeSelector").and_then(Value::as_object_mut);
     for value in selector.into_iter().flat_map(Map::values_mut) {
         *value = value.as_str().unwrap_or_default().replace('*', "").into();

@@ -18,6 +18,8 @@ use crate::core::pointer::{at_pointer, field_path, push_token};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
+pub(crate) use trigger::asks;
+
 pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods};
 
 /// A request for the fabric that has no effect, and the change that gives it one.

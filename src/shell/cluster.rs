@@ -21,6 +21,6 @@ mod watch;
 pub(crate) use events::Events;
 pub(crate) use installation::examine;
 pub use nodes::NodeWatch;
-pub(crate) use nodes::{STALE_FOR, WatchState, Watched, nodes_of_cluster};
+pub(crate) use nodes::{WatchState, Watched, nodes_of_cluster};
 pub(crate) use reconciler::{KeyPairs, is_conflict};
 pub use reconciler::{Options, Reconciler};

@@ -26,6 +26,7 @@ pub use body::MAX_BODY;
 pub use connection::Timeouts;
 pub use port::Ended;
 pub use run::{Config, Server, Stop};
+pub(crate) use sources::compiled;
 pub(crate) use state::EVALUATIONS;
 pub use state::{Limits, State};
 pub use tls::TlsSource;

@@ -1,12 +1,16 @@
 //! What `check` makes of what it reads: a healthy installation, and each fault in it.
 
 mod probe;
+mod servers;
+mod workloads;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use fabric_injector::core::engine::STAMP;
-use fabric_injector::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Status, inspect};
+use fabric_injector::core::inspection::{
+    Certificate, DryRun, Facts, Line, Probe, Refused, Server, Status, inspect,
+};
 use fabric_injector::core::nodes::Nodes;
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::policy_set::PolicySet;
@@ -103,9 +107,7 @@ fn healthy() -> Facts {
         advice: Ok(rendered("ValidatingWebhookConfiguration", NAME)),
         deployments: Ok(list(&[deployment])),
         namespaces: Ok(list(&[namespace("default", &[]), namespace("kube-system", &[])])),
-        endpoints: Ok(list(&[
-            json!({"endpoints": [{"conditions": {"ready": true}}, {"conditions": {"ready": false}}]}),
-        ])),
+        endpoints: Ok(list(&[endpoint_slice("10.0.0.1")])),
         certificate: Ok(Certificate {
             secret: "fabric-injector-tls".to_owned(),
             accepted: Ok(()),
@@ -118,13 +120,28 @@ fn healthy() -> Facts {
         guard: admission_policy("fabric-injector-guard"),
         token: admission_policy("fabric-injector-token"),
         nodes: Ok(nodes("p5.48xlarge")),
+        servers: ["server-0", "server-1"].map(|name| server(name, &digest)).into(),
+        workloads: Ok(Refused { asking: 3, ..Refused::default() }),
+        dry_runs: dry_run(Ok(json!({"metadata": {"annotations": {STAMP: "aws-efa@0"}}})), &[]),
+    }
+}
+
+/// One of the slices of a Service, with two servers, of which the second one is not ready.
+fn endpoint_slice(address: &str) -> Value {
+    let endpoint = |number: u32, ready: bool| {
+        json!({"addresses": [address], "conditions": {"ready": ready},
+            "targetRef": {"kind": "Pod", "name": format!("server-{number}")}})
+    };
+    json!({"ports": [{"name": "webhook", "port": 8443}, {"name": "admin", "port": 8081}],
+        "endpoints": [endpoint(0, true), endpoint(1, true), endpoint(2, false)]})
+}
+
+/// What a server says that is as it should be.
+fn server(name: &str, digest: &str) -> Server {
+    Server {
+        name: name.to_owned(),
         ready: Ok("[+]certificate: valid\n[+]policies: 1 in use\nready\n".to_owned()),
-        in_use: Ok(json!({"policies": [{"name": "aws-efa", "digest": digest}]})),
-        dry_run: Ok(DryRun {
-            namespace: "default".to_owned(),
-            result: Ok(json!({"metadata": {"annotations": {STAMP: "aws-efa@0"}}})),
-            warnings: Vec::new(),
-        }),
+        in_use: Ok(json!({"mode": "inject", "policies": [{"name": "aws-efa", "digest": digest}]})),
     }
 }
 
@@ -153,12 +170,14 @@ fn registered(facts: &mut Facts, pointer: &str, value: Value) {
 }
 
 #[allow(clippy::unnecessary_wraps, reason = "in the form of the facts")]
-fn dry_run(result: Result<Value, &str>, warnings: &[&str]) -> Result<DryRun, String> {
-    Ok(DryRun {
+fn dry_run(result: Result<Value, &str>, warnings: &[&str]) -> Result<Vec<DryRun>, String> {
+    Ok(vec![DryRun {
         namespace: "default".to_owned(),
+        asked: json!({"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 8, "memory": "1Gi"}}}],
+            "nodeSelector": {"node.kubernetes.io/instance-type": "p5.48xlarge"}}}),
         result: result.map_err(str::to_owned),
         warnings: warnings.iter().map(|warning| (*warning).to_owned()).collect(),
-    })
+    }])
 }
 
 #[test]
@@ -183,6 +202,7 @@ fn a_healthy_installation_passes_every_check() {
             "nodes",
             "pod-security",
             "other-webhooks",
+            "workloads",
             "pod",
         ]
     );
@@ -210,7 +230,7 @@ fn faults_of_the_release_are_reported() {
         "release",
         Fail,
         "no Deployment with the label",
-        &["version", "certificate", "advice", "token", "policies", "servers", "nodes"],
+        &["version", "certificate", "advice", "token", "policies", "nodes"],
         |facts| {
             facts.deployments = Ok(list(&[]));
             facts.certificate = Err("unknown".to_owned());
@@ -221,7 +241,16 @@ fn faults_of_the_release_are_reported() {
 #[test]
 fn faults_of_the_registration_are_reported() {
     use Status::{Fail, Warn};
-    let dependent = ["endpoints", "certificate", "advice", "conditions", "pod-security", "other-webhooks"];
+    let dependent = [
+        "endpoints",
+        "certificate",
+        "advice",
+        "conditions",
+        "policies",
+        "servers",
+        "pod-security",
+        "other-webhooks",
+    ];
     reported("webhook", Fail, "no pod is injected", &dependent, |facts| facts.webhooks = Ok(list(&[])));
     reported("webhook", Fail, "`fabric-injector`, `another` are registered", &["other-webhooks"], |facts| {
         let mut another = webhook();
@@ -289,7 +318,7 @@ fn a_guard_without_effect_is_reported() {
     reported("guard", Warn, "if `guard.enabled` is not `false`, it was deleted", &[], |facts| {
         facts.guard = [Ok(Value::Null), Ok(Value::Null)];
     });
-    reported("guard", Passed, "in audit mode", &[], |facts| {
+    reported("guard", Passed, "in audit mode", &["servers"], |facts| {
         facts.guard = [Ok(Value::Null), Ok(Value::Null)];
         let arguments = &mut facts.deployments.as_mut().unwrap()["items"][0]["spec"]["template"]["spec"]["containers"]
             [0]["args"];
@@ -356,25 +385,15 @@ fn nodes_whose_pods_do_not_get_what_they_offer_are_reported() {
 #[test]
 fn policies_that_do_not_load_or_are_not_in_use_are_reported() {
     use Status::{Fail, Warn};
-    let dependent = ["conditions", "guard", "nodes", "pod-security"];
+    let dependent = ["conditions", "guard", "nodes", "pod-security", "workloads"];
     reported("policies", Fail, "cannot be loaded: unknown key", &dependent, |facts| {
         facts.policies = Err("unknown key".to_owned());
     });
-    reported("policies", Warn, "a server has `aws-efa@old` in use", &[], |facts| {
-        facts.in_use = Ok(json!({"policies": [{"name": "aws-efa", "digest": "old"}]}));
+    let old = "the ConfigMaps have `aws-efa@";
+    reported("policies", Warn, old, &[], |facts| {
+        facts.servers[1].in_use =
+            Ok(json!({"mode": "inject", "policies": [{"name": "aws-efa", "digest": "old"}]}));
     });
-    reported(
-        "servers",
-        Warn,
-        "a server reports\n[!]policies: the last reload failed\n    error: not YAML",
-        &[],
-        |facts| {
-            facts.ready = Ok(
-                "[+]listener: accepting\n[!]policies: the last reload failed\n    error: not YAML\nready\n"
-                    .to_owned(),
-            );
-        },
-    );
 }
 
 #[test]
@@ -441,14 +460,21 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
         (&|facts| facts.nodes = Err(FORBIDDEN.to_owned()), &["nodes"]),
         (&|facts| facts.version = Err(FORBIDDEN.to_owned()), &["kubernetes"]),
         (&|facts| facts.namespaces = Err(FORBIDDEN.to_owned()), &["pod-security", "other-webhooks"]),
-        (&|facts| facts.endpoints = Err(FORBIDDEN.to_owned()), &["endpoints"]),
+        (&|facts| facts.endpoints = Err(FORBIDDEN.to_owned()), &["endpoints", "policies", "servers"]),
         (&|facts| facts.certificate = Err(FORBIDDEN.to_owned()), &["certificate", "advice"]),
         (&|facts| facts.guard[1] = Err(FORBIDDEN.to_owned()), &["guard"]),
-        (&|facts| facts.ready = Err(FORBIDDEN.to_owned()), &["servers"]),
-        (&|facts| facts.in_use = Err(FORBIDDEN.to_owned()), &["policies"]),
+        (
+            &|facts| {
+                for server in &mut facts.servers {
+                    (server.ready, server.in_use) = (Err(FORBIDDEN.to_owned()), Err(FORBIDDEN.to_owned()));
+                }
+            },
+            &["policies", "servers"],
+        ),
+        (&|facts| facts.workloads = Err(FORBIDDEN.to_owned()), &["workloads"]),
         (
             &|facts| facts.policies = Err(FORBIDDEN.to_owned()),
-            &["conditions", "guard", "policies", "nodes", "pod-security"],
+            &["conditions", "guard", "policies", "nodes", "pod-security", "workloads"],
         ),
     ];
     for (fault, checks) in cases {
@@ -466,4 +492,37 @@ fn a_missing_right_costs_the_lines_that_need_it_and_is_named() {
         ..healthy()
     });
     assert!(nothing.iter().all(|line| line.status != Status::Fail), "{nothing:#?}");
+}
+
+/// Each fact that may not be read.
+const UNREADABLE: [fn(&mut Facts); 12] = [
+    |facts| facts.version = Err(FORBIDDEN.to_owned()),
+    |facts| facts.webhooks = Err(FORBIDDEN.to_owned()),
+    |facts| facts.advice = Err(FORBIDDEN.to_owned()),
+    |facts| facts.deployments = Err(FORBIDDEN.to_owned()),
+    |facts| facts.namespaces = Err(FORBIDDEN.to_owned()),
+    |facts| (facts.endpoints, facts.servers) = (Err(FORBIDDEN.to_owned()), Vec::new()),
+    |facts| facts.certificate = Err(FORBIDDEN.to_owned()),
+    |facts| facts.policies = Err(FORBIDDEN.to_owned()),
+    |facts| facts.guard = [Err(FORBIDDEN.to_owned()), Err(FORBIDDEN.to_owned())],
+    |facts| facts.token = [Err(FORBIDDEN.to_owned()), Err(FORBIDDEN.to_owned())],
+    |facts| facts.workloads = Err(FORBIDDEN.to_owned()),
+    |facts| facts.dry_runs = Err(FORBIDDEN.to_owned()),
+];
+
+#[test]
+fn no_line_has_an_empty_name_whatever_may_not_be_read() {
+    let all = (1_u32 << UNREADABLE.len()) - 1;
+    for some in (0..=all).filter(|some| some.count_ones() <= 2 || *some == all) {
+        let mut facts = healthy();
+        let unreadable = UNREADABLE.iter().enumerate().filter(|(at, _)| some >> at & 1 == 1);
+        unreadable.for_each(|(_, change)| change(&mut facts));
+        for line in lines(&facts) {
+            let text = format!("{} {}", line.seen, line.remedy);
+            let empty = ["``", "`/", "/`", "`-", "  ", "\"\"", "//"];
+            // The message of the API server has the group of its core.
+            let text = text.replace(" in API group \"\"", "");
+            assert!(!empty.iter().any(|empty| text.contains(empty)), "{line:?}");
+        }
+    }
 }

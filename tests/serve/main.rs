@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests are tests")]
 
 mod age;
+mod api_server;
 mod bad_certificates;
 mod certificates;
 mod client;
@@ -13,6 +14,7 @@ mod environment;
 mod greeting;
 mod logs;
 mod messages;
+mod nodes;
 mod other_addresses;
 mod policies;
 mod protocols;

@@ -19,6 +19,7 @@ mod hostile;
 mod metrics;
 mod other_requests;
 mod overload;
+mod owners;
 mod refused;
 mod rejected;
 mod reviews;

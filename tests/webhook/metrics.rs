@@ -21,11 +21,11 @@ fn every_reason_is_there_before_any_request_came() {
     let refused = Reason::REFUSED.iter().map(|reason| ("refused", *reason));
     let mut wanted = Vec::new();
     let skipped = Reason::SKIPPED.iter().map(|reason| ("skipped", *reason));
-    for (outcome, reason) in left_alone.chain(skipped).chain(refused) {
+    let failed = Reason::FAULTS.iter().map(|reason| ("failed", *reason));
+    for (outcome, reason) in left_alone.chain(skipped).chain(refused).chain(failed) {
         wanted.extend([reviews("", outcome, reason), reviews("lab", outcome, reason)]);
     }
     wanted.push(reviews("lab", "mutated", ""));
-    wanted.extend(Reason::FAULTS.iter().map(|reason| reviews("lab", "failed", reason)));
     wanted.extend(Record::REASONS.iter().map(|(reason, outcome)| reviews("", outcome.name(), reason)));
     for series in &wanted {
         assert_eq!(scrape.value(series), 0, "{series}");

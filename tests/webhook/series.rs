@@ -19,7 +19,7 @@ use crate::reviews::{
     review_of, review_with, with,
 };
 use crate::scrape::{ANSWERED, OPERATIONS, Scrape, rejected, reviews};
-use crate::server::{LAB, Server, engine, lab_with, policies, post, request};
+use crate::server::{LAB, Server, engine, lab_with, policies, policies_by_nodes, post, request};
 
 #[tokio::test]
 async fn a_pod_that_is_served_counts_its_operations_and_warnings() {
@@ -125,6 +125,20 @@ async fn a_pod_for_which_no_policy_can_be_chosen_is_counted() {
         let response = server.review(&review_of(&pod)).await;
         assert_eq!(response["allowed"], false, "{response}");
         server.scrape().rose(&before, &[(&reviews("", outcome, reason), 1), (ANSWERED, 1)]);
+    }
+}
+
+#[tokio::test]
+async fn a_pod_whose_policy_cannot_be_chosen_without_nodes_is_counted_as_failed() {
+    let other = lab_with("name: lab\n", "name: other\n").replace("provider: lab", "provider: other");
+    for (on_error, allowed) in [(OnError::Deny, false), (OnError::Allow, true)] {
+        let policies = policies_by_nodes(&[LAB, &other]);
+        let server = Server::new(State::new(policies, on_error, Limits::default()));
+        let before = server.scrape();
+        let response = server.review(&review_of(&pod())).await;
+        assert_eq!((&response["allowed"], response.get("patch")), (&json!(allowed), None), "{response}");
+        let series = reviews("", "failed", "nodes_unknown");
+        server.scrape().rose(&before, &[(&series, 1), (ANSWERED, 1)]);
     }
 }
 

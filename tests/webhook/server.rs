@@ -8,7 +8,7 @@ use axum::Router;
 use axum::body::Body;
 use fabric_injector::core::admission::{Evaluate, OnError};
 use fabric_injector::core::engine;
-use fabric_injector::core::policy::{PodContext as About, PolicyFile, definitions};
+use fabric_injector::core::policy::{Definition, Override, PodContext as About, PolicyFile, definitions};
 use fabric_injector::core::policy_set::PolicySet;
 use fabric_injector::shell::policy_sources::PolicySources;
 use fabric_injector::shell::server::{self, Limits, State};
@@ -100,10 +100,19 @@ spec:
 
 /// These policies in use together.
 pub(crate) fn policies(texts: &[&str]) -> PolicySet {
+    PolicySet::new(read(texts)).unwrap()
+}
+
+/// The same of several providers, among which the nodes choose.
+pub(crate) fn policies_by_nodes(texts: &[&str]) -> PolicySet {
+    PolicySet::by_nodes(read(texts)).unwrap()
+}
+
+fn read(texts: &[&str]) -> Vec<(Definition, BTreeMap<String, Override>)> {
     let read = |text: &&str| PolicyFile::read("lab.yaml", text).unwrap_or_else(|error| panic!("{error}"));
     let files: Vec<PolicyFile> = texts.iter().map(read).collect();
     let found = definitions(&files, &[]).unwrap_or_else(|error| panic!("{error}"));
-    PolicySet::new(found.into_iter().map(|one| (one, BTreeMap::new())).collect()).unwrap()
+    found.into_iter().map(|one| (one, BTreeMap::new())).collect()
 }
 
 /// The sample policy with something else in it.

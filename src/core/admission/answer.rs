@@ -12,7 +12,7 @@ use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
 use super::ReviewOutcome;
-use super::for_owner::ForOwner;
+use super::for_owner::{ForOwner, owner};
 use super::response::{MAX_MESSAGE, Mode, OnError, Response, cut, respond_in};
 use super::review::{self, AdmissionRequest, BadReview, V1};
 
@@ -48,7 +48,7 @@ pub struct Record {
     pub operations: usize,
     /// The codes of the warnings.
     pub warnings: Vec<String>,
-    /// The advice for the owner of an injected pod, if there is any.
+    /// What the owner of the pod has to know, if there is anything.
     pub for_owner: Option<Box<ForOwner>>,
     /// In [`Mode::Audit`], the outcome is that of [`Mode::Inject`], and the pod is unchanged.
     pub mode: Mode,
@@ -99,9 +99,7 @@ impl Verdict {
     /// The answer in a mode, as a review of the version that its sender reads.
     pub(super) fn in_mode(self, mode: Mode, version: &str) -> Answer {
         let response = self.response.in_mode(mode);
-        let mut record = Record { allowed: response.allowed, mode, ..self.record };
-        // A pod that is not changed has not what the advice is about.
-        record.for_owner = record.for_owner.filter(|_| mode == Mode::Inject);
+        let record = Record { allowed: response.allowed, mode, ..self.record };
         Answer { body: response.to_json_of(version), record }
     }
 }
@@ -154,7 +152,11 @@ pub(crate) fn answer_without_evaluation(
     let (version, request) = review::parse::<IgnoredAny>(body)?;
     let verdict = answer_other_request(&version, &request).unwrap_or_else(|| {
         if policies.may_concern(body) {
-            failed(&request, on_error, "overload", format!("overloaded: {why}"))
+            let why = format!("overloaded: {why}");
+            let for_owner = || ForOwner::of_review(body, "overload", &why).map(Box::new);
+            let for_owner = if on_error == OnError::Allow { for_owner() } else { None };
+            let Verdict { response, record } = failed(&request, on_error, "overload", why);
+            Verdict { response, record: Record { for_owner, ..record } }
         } else {
             allowed(&request, NO_POLICY)
         }
@@ -216,12 +218,15 @@ fn answer_pod(
     let generated = || Some(named(pod["metadata"]["generateName"].as_str())? + "*");
     let name = named(request.name.as_deref());
     let name = name.or_else(|| named(pod["metadata"]["name"].as_str())).or_else(generated);
+    let owner = owner(request, &pod["metadata"]["ownerReferences"]);
     // A panic on one pod must not close a connection that serves other requests.
     let evaluated = catch_unwind(AssertUnwindSafe(|| evaluate(policies, pod, about)));
     let Ok(mutation) = evaluated else {
         let why = "internal error on this pod, which is a bug of fabric-injector; see its log";
+        let owner = owner.filter(|_| on_error == OnError::Allow);
+        let for_owner = ForOwner::failed(owner, "panic", why).map(Box::new);
         let Verdict { response, record } = failed(request, on_error, "panic", why.to_owned());
-        return Verdict { response, record: Record { name, ..record } };
+        return Verdict { response, record: Record { name, for_owner, ..record } };
     };
     let response = respond_in(mode, &request.uid, &mutation, on_error);
     let (outcome, reason) = match &mutation.outcome {
@@ -238,7 +243,7 @@ fn answer_pod(
         message: reason.map(|reason| cut(reason.to_string(), MAX_MESSAGE)),
         operations,
         warnings: mutation.warnings.iter().map(|warning| warning.code().to_owned()).collect(),
-        for_owner: ForOwner::of(request, &mutation).map(Box::new),
+        for_owner: ForOwner::of(owner, &mutation, mode, on_error).map(Box::new),
         ..Record::new(request, &response, outcome)
     };
     Verdict { response, record: Record { policy: mutation.policy, ..record } }

@@ -54,6 +54,8 @@ impl Mode {
 const NAME: &str = "fabric-injector: ";
 /// The beginning of a warning about a pod that [`Mode::Audit`] leaves unchanged.
 pub(crate) const UNCHANGED: &str = "fabric-injector: audit mode, the pod is unchanged: ";
+/// The beginning of a warning, after the name, about a pod that is admitted without the fabric.
+pub(super) const NOT_INJECTED: &str = "NOT injected, the pod has no fast network: ";
 /// The continuation for a pod that would be injected, before its stamp.
 pub(crate) const WOULD_BE_INJECTED: &str = "it would be injected by ";
 
@@ -121,9 +123,7 @@ impl Response {
         match on_error {
             OnError::Deny => Self::deny(uid, 500, "InternalError", why),
             OnError::Allow => {
-                let warnings = within_limits([format!(
-                    "fabric-injector: NOT injected, the pod has no fast network: {why}"
-                )]);
+                let warnings = within_limits([format!("{NAME}{NOT_INJECTED}{why}")]);
                 Self { warnings, ..Self::allow(uid) }
             }
         }
@@ -135,7 +135,10 @@ impl Response {
             return self;
         }
         let warnings = match &self.status {
-            Some(status) => within_limits([would_be_denied(&status.message.trim_start_matches(NAME))]),
+            Some(status) => within_limits([format!(
+                "{NAME}{}",
+                would_be_denied(&status.message.trim_start_matches(NAME))
+            )]),
             None => self.warnings,
         };
         let outcome = |(key, text)| (key, if key == "outcome" { format!("audit: {text}") } else { text });
@@ -214,7 +217,7 @@ pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: O
             (Response::fault(uid, on_error, reason), format!("failed: {}", reason.code()))
         }
         engine::Outcome::Refused { reason } if mode == Mode::Audit => {
-            messages.insert(0, would_be_denied(reason));
+            messages.insert(0, format!("{NAME}{}", would_be_denied(reason)));
             (Response::allow(uid), format!("refused: {}", reason.code()))
         }
         engine::Outcome::Refused { reason } => {
@@ -235,8 +238,9 @@ pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: O
     response
 }
 
-fn would_be_denied(why: &dyn Display) -> String {
-    format!("{UNCHANGED}it would be denied: {why}")
+/// The text about a pod that only [`Mode::Audit`] allows, without the name.
+pub(super) fn would_be_denied(why: &dyn Display) -> String {
+    format!("{}it would be denied: {why}", UNCHANGED.trim_start_matches(NAME))
 }
 
 /// Warnings with the name of the program, within the limits of the API.

@@ -9,7 +9,7 @@ use crate::core::policy_set::{PolicySet, mutate};
 use crate::core::validate;
 
 use super::pod_security::forbidden;
-use super::{Finding, Found, Seen, list, name, names, ok, text, unread, warn};
+use super::{Finding, Found, Read, Seen, list, name, names, ok, text, unread, warn};
 
 /// The label with the level that a namespace enforces.
 const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
@@ -21,6 +21,12 @@ pub(super) fn selects(webhook: &Value, namespace: &Value) -> bool {
     let mut equal = selector["matchLabels"].as_object().into_iter().flatten();
     equal.all(|(key, value)| label(key) == value.as_str())
         && list(selector, "matchExpressions").all(|one| holds(one, label(text(one, "key"))))
+}
+
+/// Returns whether a namespace of this name is known to enforce the level `restricted`.
+pub fn is_restricted(namespaces: &Read, wanted: &str) -> bool {
+    let mut all = namespaces.iter().flat_map(|all| list(all, "items"));
+    all.any(|one| name(one) == wanted && one["metadata"]["labels"][ENFORCE] == "restricted")
 }
 
 /// Returns whether a policy injects pods of a namespace.

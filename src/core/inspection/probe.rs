@@ -1,14 +1,13 @@
 //! The creation of a pod as a dry run, which passes through registration, Service, certificate and policy.
 
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::core::admission::{UNCHANGED, WOULD_BE_INJECTED};
-use crate::core::engine::{Outcome, SKIPPED, STAMP};
-use crate::core::policy::{PodContext, Policy};
-use crate::core::policy_set::{PolicySet, mutate};
-use crate::core::validate;
+use crate::core::engine::{SKIPPED, STAMP};
+use crate::core::policy_set::PolicySet;
 
 use super::namespaces::{selects, takes};
+use super::trials::PROVIDER;
 use super::{Found, Read, Release, Seen, fail, is_forbidden, list, name, ok, unread};
 
 /// The choices of the user for the pod.
@@ -26,10 +25,44 @@ pub struct Probe {
 #[derive(Debug)]
 pub struct DryRun {
     pub namespace: String,
+    /// The pod that was created.
+    pub asked: Value,
     /// The pod as it would be stored, or the message of the rejection.
     pub result: Result<Value, String>,
     /// The warnings that the client would see.
     pub warnings: Vec<String>,
+}
+
+impl DryRun {
+    /// The stamp of the policy that injected the pod, or that would have in audit mode.
+    pub(super) fn stamp(&self) -> Option<&str> {
+        let stored = self.result.as_ref().ok().and_then(|pod| pod["metadata"]["annotations"][STAMP].as_str());
+        let audited = || self.audited()?.strip_prefix(WOULD_BE_INJECTED);
+        stored.or_else(audited)
+    }
+
+    /// What a webhook in audit mode says about the pod.
+    fn audited(&self) -> Option<&str> {
+        self.warnings.iter().find_map(|warning| warning.strip_prefix(UNCHANGED))
+    }
+
+    /// The namespace of the pod, and what chooses its policy.
+    fn place(&self) -> String {
+        let entries = |value: &'_ Value| value.as_object().cloned().unwrap_or_default();
+        let spec = &self.asked["spec"];
+        let mut chosen = entries(&spec["containers"][0]["resources"]["limits"]);
+        chosen.shift_remove("memory");
+        chosen.extend(entries(&spec["nodeSelector"]));
+        chosen.extend(
+            entries(&self.asked["metadata"]["annotations"]).into_iter().filter(|one| one.0 == PROVIDER),
+        );
+        let chosen = chosen.iter().map(|(key, value)| match value.as_str() {
+            Some(text) => format!("`{key}: {text}`"),
+            None => format!("`{key}: {value}`"),
+        });
+        let chosen: Vec<String> = chosen.collect();
+        format!("the pod of a dry run in the namespace `{}` ({})", self.namespace, chosen.join(", "))
+    }
 }
 
 impl Probe {
@@ -49,66 +82,24 @@ impl Probe {
         taken.min_by_key(|name| (*name != "default", *name)).map(str::to_owned)
     }
 
-    /// A pod that one of the policies injects, on a node that it knows, with the choices of the user. `None` if no policy
-    /// injects such a pod.
-    pub fn pod(&self, policies: &PolicySet, namespace: &str) -> Option<Value> {
-        let is_chosen = !self.annotations.is_empty() || self.gpu_resource.is_some();
-        // Where the nodes choose the provider, the pod must not select those of one.
-        let selects_nodes = !is_chosen && !policies.several_providers;
-        let context = PodContext { namespace: Some(namespace.to_owned()), ..PodContext::default() };
-        let is_injected =
-            |pod: &Value| matches!(mutate(policies, pod.clone(), &context).outcome, Outcome::Mutated(_));
-        let mut pods = policies.policies().iter().map(|policy| self.pod_of(policy, selects_nodes));
-        pods.find(|pod| !selects_nodes || is_injected(pod))
-    }
-
-    /// A pod that complies with the restricted Pod Security Standard, so that every namespace admits it.
-    fn pod_of(&self, policy: &Policy, selects_nodes: bool) -> Value {
-        let mut sample = validate::sample(policy);
-        let map = |pairs: &[(String, String)]| -> Map<String, Value> {
-            pairs.iter().map(|(key, value)| (key.clone(), json!(value))).collect()
-        };
-        if !self.annotations.is_empty() {
-            sample["metadata"]["annotations"] = map(&self.annotations).into();
-        }
-        if let Some(resource) = &self.gpu_resource {
-            sample["spec"]["containers"][0]["resources"]["limits"] = json!({resource: "8"});
-        }
-        if !self.node_selector.is_empty() || !selects_nodes {
-            sample["spec"]["nodeSelector"] = map(&self.node_selector).into();
-        }
-        let (metadata, spec) = (&sample["metadata"], &sample["spec"]);
-        json!({
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "generateName": "fabric-injector-check-",
-                "annotations": metadata["annotations"],
-                "labels": metadata["labels"],
-            },
-            "spec": {
-                "restartPolicy": "Never",
-                "nodeSelector": spec["nodeSelector"],
-                "automountServiceAccountToken": false,
-                // Without `runAsUser`: OpenShift refuses a user that is not of the namespace.
-                "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
-                "containers": [{
-                    "name": "main",
-                    // A dry run pulls no image.
-                    "image": "registry.k8s.io/pause",
-                    "resources": spec["containers"][0]["resources"],
-                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
-                }],
-            },
-        })
+    /// Whether the user describes the pod, at least in part.
+    pub(super) fn describes_pod(&self) -> bool {
+        !self.annotations.is_empty() || self.gpu_resource.is_some() || !self.node_selector.is_empty()
     }
 }
 
-pub(super) fn examine(seen: &Seen<'_>) -> Found {
-    let DryRun { namespace, result, warnings } = seen.facts.dry_run.as_ref().map_err(unread)?;
+pub(super) fn examine(seen: &Seen<'_>) -> Vec<Found> {
+    match &seen.facts.dry_runs {
+        Ok(dry_runs) => dry_runs.iter().map(|dry_run| of(seen, dry_run)).collect(),
+        Err(error) => vec![Err(unread(error))],
+    }
+}
+
+fn of(seen: &Seen<'_>, dry_run: &DryRun) -> Found {
+    let DryRun { namespace, result, warnings, .. } = dry_run;
     let own = warnings.iter().filter(|warning| warning.starts_with("fabric-injector: "));
     let said = own.fold(String::new(), |all, warning| all + "\n" + warning);
-    let place = format!("the pod of a dry run in the namespace `{namespace}`");
+    let place = dry_run.place();
     let has_reason = "the warning has the reason";
     let pod = match result {
         Ok(pod) => pod,
@@ -124,8 +115,7 @@ pub(super) fn examine(seen: &Seen<'_>) -> Found {
         }
     };
     let stamp = |key: &str| pod["metadata"]["annotations"][key].as_str();
-    let audited = warnings.iter().find_map(|warning| warning.strip_prefix(UNCHANGED));
-    match (stamp(STAMP), audited.map(|audited| audited.strip_prefix(WOULD_BE_INJECTED))) {
+    match (stamp(STAMP), dry_run.audited().map(|audited| audited.strip_prefix(WOULD_BE_INJECTED))) {
         (None, Some(Some(_))) if !seen.probe.audit => fail(
             format!("{place} is not injected: the webhook is in audit mode, and changes no pod"),
             "use `--audit` to check what it would do",

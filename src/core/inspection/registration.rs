@@ -9,8 +9,8 @@ use crate::core::registration::{ASKS, Condition, differing_condition, guard_cond
 
 use super::release::registered;
 use super::{
-    Certificate, Finding, Found, Read, Seen, Status, absent, fail, is_forbidden, list, name, names, ok, text,
-    unread, warn,
+    Certificate, Finding, Found, Read, Seen, Status, fail, is_forbidden, list, missing, name, names, ok,
+    servers, text, unread, warn,
 };
 
 /// The remedy for an object that is not as the chart has it.
@@ -40,10 +40,9 @@ pub(super) fn webhook(seen: &Seen<'_>) -> Found {
 }
 
 pub(super) fn endpoints(seen: &Seen<'_>) -> Found {
-    let (service, namespace) = seen.release.service().ok_or_else(|| absent("the Service"))?;
+    let (service, namespace) = seen.service()?;
     let slices = seen.facts.endpoints.as_ref().map_err(unread)?;
-    let endpoints = list(slices, "items").flat_map(|slice| list(slice, "endpoints"));
-    match endpoints.filter(|endpoint| endpoint["conditions"]["ready"] != false).count() {
+    match servers::endpoints(slices).len() {
         0 => fail(
             format!("the Service `{namespace}/{service}` has no ready replica"),
             "start a replica, or see why none is ready: the line `release` has the command",
@@ -60,7 +59,8 @@ pub(super) fn certificate(seen: &Seen<'_>) -> Found {
             format!("`caBundle` of `{}` is empty, so that API servers trust no replica", name(webhook));
         return fail(empty, source(seen, webhook));
     }
-    seen.release.secret().ok_or_else(|| absent("the Secret of the certificate"))?;
+    let unknown = || missing(&seen.facts.deployments, "the Secret of the certificate", "release");
+    seen.release.secret().ok_or_else(unknown)?;
     let Certificate { secret, accepted, expires, left, duration, .. } = match &seen.facts.certificate {
         Err(error) if !is_forbidden(error) => return fail(error, source(seen, webhook)),
         read => read.as_ref().map_err(unread)?,
@@ -174,8 +174,9 @@ fn in_effect<'f>(
     [policy, binding]: &'f [Read; 2],
     suffix: &str,
 ) -> Result<Option<[&'f Value; 2]>, Finding> {
+    let unknown = || missing(&seen.facts.webhooks, "the installation", "webhook");
+    let wanted = format!("{}-{suffix}", seen.release.name().ok_or_else(unknown)?);
     let (policy, binding) = (policy.as_ref().map_err(unread)?, binding.as_ref().map_err(unread)?);
-    let wanted = format!("{}-{suffix}", seen.release.name().ok_or_else(|| absent("the installation"))?);
     let problem = match (policy.is_null(), binding.is_null()) {
         (true, true) => return Ok(None),
         (true, false) => format!("there is no ValidatingAdmissionPolicy `{wanted}`"),

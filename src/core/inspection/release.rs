@@ -122,7 +122,10 @@ pub(super) fn version(seen: &Seen<'_>) -> Found {
     let deployment = seen.deployment()?;
     let image = text(&deployment["spec"]["template"]["spec"]["containers"][0], "image");
     let installed = text(&deployment["metadata"]["labels"], "app.kubernetes.io/version");
-    let versions = format!("version {installed} is installed, with the image `{image}`");
+    let versions = match installed {
+        "" => format!("the Deployment names no version, and has the image `{image}`"),
+        _ => format!("version {installed} is installed, with the image `{image}`"),
+    };
     let own = env!("CARGO_PKG_VERSION");
     if installed == own {
         return ok(versions);

@@ -1,15 +1,65 @@
-//! The policies of the installation, and what a server says about itself.
+//! The policies of the installation, and what each server says about itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
+use crate::core::admission::Mode;
 use crate::core::counted;
 use crate::core::explain::Sources;
 use crate::core::policy::Policy;
 use crate::core::pools::pools;
 
-use super::{Found, Seen, Status, fail, is_forbidden, list, names, ok, text, unread, warn};
+use super::{Finding, Found, Read, Seen, Status, fail, is_forbidden, list, names, ok, text, unread, warn};
 
-/// Compares the policies that this version loads with those that a server has in use.
+/// A server to which API servers send pods.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Endpoint {
+    /// The name of its pod, or its address if it is none.
+    pub name: String,
+    /// The port of its resources without TLS.
+    pub admin_port: Option<u64>,
+}
+
+/// What a server says about itself.
+#[derive(Debug)]
+pub struct Server {
+    /// That of its [`Endpoint`].
+    pub name: String,
+    /// `/readyz?verbose`
+    pub ready: Read<String>,
+    /// `/policies`
+    pub in_use: Read,
+}
+
+/// The ready endpoints in a list of `EndpointSlices`, each once: one slice has the IPv4 addresses, another one those of
+/// IPv6.
+pub fn endpoints(slices: &Value) -> BTreeSet<Endpoint> {
+    let mut found = BTreeSet::new();
+    for slice in list(slices, "items") {
+        let admin_port =
+            list(slice, "ports").find(|port| port["name"] == "admin").and_then(|port| port["port"].as_u64());
+        let ready = list(slice, "endpoints").filter(|endpoint| endpoint["conditions"]["ready"] != false);
+        found.extend(ready.map(|endpoint| {
+            let address = endpoint["addresses"][0].as_str().unwrap_or_default();
+            let name = endpoint["targetRef"]["name"].as_str().unwrap_or(address).to_owned();
+            Endpoint { name, admin_port }
+        }));
+    }
+    found
+}
+
+/// The servers that API servers call, of which there is at least one.
+fn servers<'f>(seen: &Seen<'f>) -> Result<&'f [Server], Finding> {
+    seen.service()?;
+    seen.facts.endpoints.as_ref().map_err(unread)?;
+    match seen.facts.servers.as_slice() {
+        [] => Err(unread(&"no server is ready: see the line `endpoints`".to_owned())),
+        servers => Ok(servers),
+    }
+}
+
+/// Compares the policies that this version loads with those that each server has in use.
 pub(super) fn policies(seen: &Seen<'_>) -> Found {
     seen.deployment()?;
     if let Err(error) = &seen.facts.policies
@@ -20,32 +70,86 @@ pub(super) fn policies(seen: &Seen<'_>) -> Found {
         return fail(format!("cannot be loaded: {error}"), remedy);
     }
     let loaded: BTreeSet<&str> = seen.policies()?.policies().iter().map(Policy::stamp).collect();
-    let in_use = list(seen.facts.in_use.as_ref().map_err(unread)?, "policies");
-    let in_use: Vec<String> =
-        in_use.map(|policy| format!("{}@{}", text(policy, "name"), text(policy, "digest"))).collect();
-    let in_use: BTreeSet<&str> = in_use.iter().map(String::as_str).collect();
-    if loaded == in_use {
+    let mut others: BTreeMap<BTreeSet<String>, Vec<&str>> = BTreeMap::new();
+    for server in servers(seen)? {
+        let in_use = list(server.in_use.as_ref().map_err(unread)?, "policies");
+        let in_use: BTreeSet<String> =
+            in_use.map(|policy| format!("{}@{}", text(policy, "name"), text(policy, "digest"))).collect();
+        if !in_use.iter().map(String::as_str).eq(loaded.iter().copied()) {
+            others.entry(in_use).or_default().push(&server.name);
+        }
+    }
+    let others: Vec<String> = others
+        .iter()
+        .map(|(in_use, servers)| {
+            let in_use =
+                if in_use.is_empty() { "none".to_owned() } else { names(in_use.iter().map(String::as_str)) };
+            format!("{} in use: {in_use}", have(servers))
+        })
+        .collect();
+    if others.is_empty() {
         return ok(format!("{} in use", names(loaded)));
     }
     warn(
-        format!("a server has {} in use, and the ConfigMaps have {}", names(in_use), names(loaded)),
+        format!("the ConfigMaps have {}\n{}", names(loaded), others.join("\n")),
         "after a change, wait a minute for the kubelet to update the files; else see the log for `reload failed`",
     )
 }
 
-/// The checks of a server that do not pass.
+/// The names of servers, with a verb.
+fn have(servers: &[&str]) -> String {
+    format!("{} {}", names(servers.iter().copied()), if servers.len() > 1 { "have" } else { "has" })
+}
+
+/// Whether each server answers, in the mode that is configured, and its checks that do not pass.
 pub(super) fn state(seen: &Seen<'_>) -> Found {
-    let report = seen.facts.ready.as_ref().map_err(unread)?;
-    let is_passed = |line: &&str| line.starts_with("[+]") || line.ends_with("ready");
-    let problems: Vec<&str> = report.lines().filter(|line| !is_passed(line)).collect();
-    if problems.is_empty() {
-        let checks: Vec<&str> = report.lines().filter_map(|line| line.strip_prefix("[+]")).collect();
-        return ok(format!("a server reports {}", checks.join("; ")));
+    let configured = match seen.release.deployment {
+        Some(_) => seen.release.option("--mode").next().unwrap_or(Mode::Inject.name()),
+        None if seen.probe.audit => Mode::Audit.name(),
+        None => Mode::Inject.name(),
+    };
+    let servers = servers(seen)?;
+    let (mut status, mut problems) = (Status::Ok, Vec::new());
+    let mut passed = BTreeSet::new();
+    let mut problem = |severity: Status, text: String| {
+        status = if severity == Status::Fail || status == Status::Fail { Status::Fail } else { severity };
+        problems.push(text);
+    };
+    for Server { name, ready, in_use } in servers {
+        let (report, in_use) = match (ready, in_use) {
+            (Err(error), _) | (_, Err(error)) if is_forbidden(error) => return Err(unread(error)),
+            (Err(error), _) | (_, Err(error)) => {
+                problem(Status::Fail, format!("`{name}` does not answer: {error}"));
+                continue;
+            }
+            (Ok(report), Ok(in_use)) => (report, in_use),
+        };
+        match text(in_use, "mode") {
+            "" => {
+                problem(Status::Warn, format!("`{name}` does not name its mode: it is of an earlier version"))
+            }
+            mode if mode != configured => {
+                let told = format!("`{name}` is in the mode `{mode}`, and `{configured}` is configured");
+                problem(Status::Fail, told);
+            }
+            _ => {}
+        }
+        let is_passed = |line: &&str| line.starts_with("[+]") || line.ends_with("ready");
+        let failed: Vec<&str> = report.lines().filter(|line| !is_passed(line)).collect();
+        if !failed.is_empty() {
+            let is_down = failed.iter().any(|line| line.starts_with("[-]"));
+            let severity = if is_down { Status::Fail } else { Status::Warn };
+            problem(severity, format!("`{name}` reports\n{}", failed.join("\n")));
+        }
+        passed.extend(report.lines().filter_map(|line| line.strip_prefix("[+]")));
     }
-    let is_down = problems.iter().any(|line| line.starts_with("[-]"));
-    let status = if is_down { Status::Fail } else { Status::Warn };
-    let remedy = "see the log of the servers".to_owned();
-    Ok((status, format!("a server reports\n{}", problems.join("\n")), remedy))
+    if problems.is_empty() {
+        let passed: Vec<&str> = passed.into_iter().collect();
+        let count = counted(servers.len(), "server");
+        return ok(format!("{count} in the mode `{configured}`: {}", passed.join("; ")));
+    }
+    let remedy = "during an upgrade, wait until all replicas are replaced; else see the log of the servers";
+    Ok((status, problems.join("\n"), remedy.to_owned()))
 }
 
 /// Counts the nodes with GPUs by the policy that their pods get, and what is wrong with them.

@@ -154,7 +154,7 @@ pub(super) fn other_value(pod: &Pod<'_>, key: &str, wanted: &str) -> Option<Near
 }
 
 /// Returns whether a value asks for something: any scalar that does not turn it off.
-pub(super) fn asks(value: &Value, wanted: &str) -> bool {
+pub(crate) fn asks(value: &Value, wanted: &str) -> bool {
     const OFF: [&str; 11] = ["", "false", "f", "no", "n", "off", "0", "disable", "disabled", "none", "never"];
     match value {
         Value::String(text) => text == wanted || !OFF.contains(&text.trim().to_lowercase().as_str()),

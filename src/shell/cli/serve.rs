@@ -10,7 +10,7 @@ mod signals;
 use anyhow::Context;
 
 use crate::shell::cluster::{NodeWatch, Reconciler};
-use crate::shell::server::{EVALUATIONS, Ended, Server};
+use crate::shell::server::{EVALUATIONS, Ended, Server, compiled};
 use crate::shell::telemetry::traces;
 
 use super::ExitStatus;
@@ -50,7 +50,7 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
         None => None,
         Some(options) => {
             // Errors of policies are reported before the API server is reached.
-            configuration::policy_sources(arguments)?.read()?.compile()?;
+            compiled(&configuration::policy_sources(arguments)?.read()?)?;
             tokio::select! {
                 reconciler = Reconciler::start(options) => Some(reconciler?),
                 _ = stops.recv() => return Ok(Ended::Drained),

@@ -43,7 +43,7 @@ pub(super) async fn dry_run(client: &Client, namespace: &str, pod: &Value) -> an
     } else {
         Err(answer["message"].as_str().unwrap_or(head.status.as_str()).to_owned())
     };
-    Ok(DryRun { namespace: namespace.to_owned(), result, warnings })
+    Ok(DryRun { namespace: namespace.to_owned(), asked: pod.clone(), result, warnings })
 }
 
 /// The text of a `Warning` header (RFC 7234): `299 - "text"`, with `\` before quotes and itself.

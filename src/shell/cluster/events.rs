@@ -19,7 +19,7 @@ use super::api::{cause, client};
 /// The pods that wait. Those of one controller have the same warnings.
 const QUEUE: usize = 256;
 /// The time within which an owner gets one event with a code.
-const REPEAT: Duration = Duration::from_hours(1);
+const REPEAT: Duration = Duration::from_mins(10);
 /// The most events that are remembered for that time.
 const MOST_KNOWN: usize = 4_096;
 /// The time within which the API server has to answer.
@@ -81,10 +81,10 @@ fn hash(value: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// The event. Its name is the same in each replica, so that one of them creates it in each hour.
+/// The event. Its name is the same in each replica, so that one of them creates it in each ten minutes of the clock.
 fn event(owner: &Value, code: &str, text: &str) -> Value {
     let now = SystemTime::now();
-    let hours = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / REPEAT.as_secs();
+    let turn = now.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs() / REPEAT.as_secs();
     let name: String = owner["name"].as_str().unwrap_or_default().chars().take(MAX_NAME).collect();
     let name = name.trim_end_matches(['.', '-']);
     // `host_network` is `HostNetwork`.
@@ -100,7 +100,7 @@ fn event(owner: &Value, code: &str, text: &str) -> Value {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {
-            "name": format!("{name}.{:016x}", hash(&(owner["uid"].as_str(), code, hours))),
+            "name": format!("{name}.{:016x}", hash(&(owner["uid"].as_str(), code, turn))),
             "namespace": owner["namespace"],
         },
         "eventTime": humantime::format_rfc3339_micros(now).to_string(),
@@ -164,7 +164,7 @@ mod tests {
             let name = |code| event(&owner, code, "text")["metadata"]["name"].as_str().unwrap().to_owned();
             let first = name("host_network");
             assert!(first.len() <= 253 && !first.contains(".."), "{first}");
-            // The hour may change in between.
+            // Ten minutes may end in between.
             assert!((0..3).any(|_| name("host_network") == name("host_network")));
             assert_ne!(first, name("excluded"));
         }

@@ -12,7 +12,10 @@ use kube::Client;
 use serde_json::Value;
 use tokio::time::{Duration, timeout};
 
-use crate::core::inspection::{Certificate, DryRun, Facts, Line, Probe, Read, Release, inspect};
+use crate::core::inspection::{
+    Certificate, DryRun, Facts, Line, Probe, Read, Refused, Release, Server, Workloads, endpoints, inspect,
+    is_restricted,
+};
 use crate::core::nodes::Nodes;
 use crate::core::policy_set::PolicySet;
 use crate::core::registration::ca_bundle;
@@ -29,6 +32,11 @@ use super::nodes::list_nodes;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 const REGISTRATION: &str = "/apis/admissionregistration.k8s.io/v1";
 const NOT_FOUND: u16 = 404;
+const UNAVAILABLE: u16 = 503;
+/// The port for people where the `EndpointSlices` name none.
+const ADMIN_PORT: u64 = 8080;
+/// The pods of a page. One takes some 10 KiB, and ten times that while it is read.
+const PAGE: usize = 250;
 const FORBIDDEN: u16 = 403;
 
 /// Reads the cluster of a context, and examines the installation of this name. Fails if no API server answers.
@@ -50,20 +58,23 @@ pub(crate) async fn examine(
     let deployments = get(&client, &format!("/apis/apps/v1{within}/deployments?{selector}")).await;
     let namespaces = get(&client, "/api/v1/namespaces").await;
     let reader = Reader { client: &client, release: Release::find(&webhooks, &deployments, name) };
-    let [endpoints, in_use] = reader.of_service().await;
+    let endpoints = reader.endpoints().await;
+    let nodes = reader.nodes().await.map_err(|error| format!("{error:#}"));
     let policies = reader.policies().await.map_err(|error| format!("{error:#}"));
     let advice = reader.advice().await;
     let certificate = reader.certificate(advice.as_ref().ok()).await;
+    let workloads = reader.workloads(&namespaces, &policies, &nodes).await;
+    let dry_runs = reader.dry_runs(&namespaces, &policies, &nodes, probe).await;
     let facts = Facts {
+        servers: reader.servers(&endpoints).await,
         endpoints,
-        in_use,
-        ready: reader.ready().await,
         guard: reader.admission_policy("guard").await,
         token: reader.admission_policy("token").await,
-        nodes: reader.nodes().await.map_err(|error| format!("{error:#}")),
+        nodes,
         certificate: certificate.map_err(|error| format!("{error:#}")),
         advice,
-        dry_run: reader.dry_run(&namespaces, &policies, probe).await.map_err(|error| format!("{error:#}")),
+        workloads: workloads.map_err(|error| format!("{error:#}")),
+        dry_runs: dry_runs.map_err(|error| format!("{error:#}")),
         policies,
         version,
         webhooks,
@@ -96,6 +107,14 @@ async fn get(client: &Client, path: &str) -> Read {
     }
 }
 
+/// `/readyz?verbose` of a server, which has another status if the server is not ready.
+async fn report(client: &Client, path: &str) -> Read<String> {
+    match text(client, path).await {
+        Err((UNAVAILABLE, report)) if report.ends_with("not ready\n") => Ok(report),
+        other => other.map_err(|(_, message)| message),
+    }
+}
+
 /// Reads the objects of an installation.
 struct Reader<'r> {
     client: &'r Client,
@@ -103,33 +122,60 @@ struct Reader<'r> {
 }
 
 impl Reader<'_> {
-    /// The endpoints of the Service, and the policies of a server.
-    async fn of_service(&self) -> [Read; 2] {
-        let (service, namespace) = self.release.service().unwrap_or_default();
+    /// Name and namespace of the Service. No object is asked for by a name that is not known.
+    fn service(&self) -> Result<(&str, &str), String> {
+        self.release.service().ok_or_else(|| "the Service is not known: see the line `webhook`".to_owned())
+    }
+
+    fn name(&self) -> Result<&str, String> {
+        self.release.name().ok_or_else(|| "the installation is not known: see the line `webhook`".to_owned())
+    }
+
+    /// The `EndpointSlices` of the Service.
+    async fn endpoints(&self) -> Read {
+        let (service, namespace) = self.service()?;
         let slices = format!("/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices");
-        let slices = format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}");
-        [get(self.client, &slices).await, get(self.client, &self.admin("policies")).await]
+        get(self.client, &format!("{slices}?labelSelector=kubernetes.io%2Fservice-name%3D{service}")).await
     }
 
-    async fn ready(&self) -> Read<String> {
-        text(self.client, &self.admin("readyz?verbose")).await.map_err(|(_, message)| message)
-    }
-
-    /// The path of a resource on the admin port of a server, by the proxy of the API server.
-    fn admin(&self, resource: &str) -> String {
-        let (service, namespace) = self.release.service().unwrap_or_default();
-        format!("/api/v1/namespaces/{namespace}/services/{service}:admin/proxy/{resource}")
+    /// Asks each server by the proxy of the API server, all at the same time.
+    async fn servers(&self, slices: &Read) -> Vec<Server> {
+        let (Ok(slices), Some(namespace)) = (slices, self.release.namespace()) else { return Vec::new() };
+        let asked: Vec<_> = endpoints(slices)
+            .into_iter()
+            .map(|endpoint| {
+                let port = endpoint.admin_port.unwrap_or(ADMIN_PORT);
+                let pod = format!("/api/v1/namespaces/{namespace}/pods/{}:{port}/proxy", endpoint.name);
+                let client = self.client.clone();
+                tokio::spawn(async move {
+                    let ready = report(&client, &format!("{pod}/readyz?verbose")).await;
+                    let in_use = match &ready {
+                        Ok(_) => get(&client, &format!("{pod}/policies")).await,
+                        Err(error) => Err(error.clone()),
+                    };
+                    Server { name: endpoint.name, ready, in_use }
+                })
+            })
+            .collect();
+        let mut servers = Vec::new();
+        for server in asked {
+            servers.extend(server.await.ok());
+        }
+        servers
     }
 
     async fn admission_policy(&self, suffix: &str) -> [Read; 2] {
-        let name = self.release.name().unwrap_or_default();
+        let name = match self.name() {
+            Ok(name) => name,
+            Err(error) => return [Err(error.clone()), Err(error)],
+        };
         let path = |kind: &str| format!("{REGISTRATION}/validatingadmission{kind}/{name}-{suffix}");
         [get(self.client, &path("policies")).await, get(self.client, &path("policybindings")).await]
     }
 
     async fn advice(&self) -> Read {
-        let name = self.release.name().unwrap_or_default();
-        get(self.client, &format!("{REGISTRATION}/validatingwebhookconfigurations/{name}")).await
+        let path = format!("{REGISTRATION}/validatingwebhookconfigurations/{}", self.name()?);
+        get(self.client, &path).await
     }
 
     /// The nodes, if the servers watch them.
@@ -140,7 +186,7 @@ impl Reader<'_> {
 
     /// The data of a ConfigMap or a Secret.
     async fn data(&self, kind: &str, name: &str) -> anyhow::Result<BTreeMap<String, String>> {
-        let namespace = self.release.namespace().unwrap_or_default();
+        let namespace = self.release.namespace().context("the namespace of the servers is not known")?;
         let object = get(self.client, &format!("/api/v1/namespaces/{namespace}/{kind}/{name}")).await;
         let mut object = object.map_err(|error| anyhow!(error))?;
         ensure!(!object.is_null(), "there is no `{name}` among the {kind} of the namespace `{namespace}`");
@@ -189,12 +235,41 @@ impl Reader<'_> {
         })
     }
 
-    async fn dry_run(
+    /// Tries the pods of the cluster with the policies, page by page.
+    async fn workloads(
         &self,
         namespaces: &Read,
         policies: &Read<PolicySet>,
+        nodes: &Read<Arc<Nodes>>,
+    ) -> anyhow::Result<Refused> {
+        let policies = policies.as_ref().map_err(|error| anyhow!("{error}"))?;
+        let nodes = match nodes {
+            Err(error) if policies.needs_nodes() => bail!("{error}"),
+            nodes => nodes.as_ref().ok().cloned(),
+        };
+        let mut workloads = Workloads::new(policies, nodes, &self.release, namespaces);
+        let running = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed";
+        let mut next = String::new();
+        loop {
+            let path = format!("/api/v1/pods?limit={PAGE}&{running}&continue={next}");
+            let page = get(self.client, &path).await.map_err(|error| anyhow!(error))?;
+            // Letters of base64 that are not those of a query.
+            let token = page["metadata"]["continue"].as_str().unwrap_or_default();
+            next = token.replace('+', "%2B").replace('/', "%2F").replace('=', "%3D");
+            workloads.page(page);
+            if next.is_empty() {
+                return Ok(workloads.finish());
+            }
+        }
+    }
+
+    async fn dry_runs(
+        &self,
+        namespaces: &Read,
+        policies: &Read<PolicySet>,
+        nodes: &Read<Arc<Nodes>>,
         probe: &Probe,
-    ) -> anyhow::Result<DryRun> {
+    ) -> anyhow::Result<Vec<DryRun>> {
         let default = builtin::find(builtin::DEFAULT).context("there is no built-in policy")?.definition()?;
         let policies = match policies {
             Ok(policies) => policies,
@@ -202,10 +277,17 @@ impl Reader<'_> {
         };
         let namespace = probe.namespace(&self.release, namespaces, policies);
         let namespace = namespace.context("the webhook gets the pods of no namespace")?;
-        let pod = probe.pod(policies, &namespace).context(
+        let hardened = is_restricted(namespaces, &namespace);
+        let pods = probe.pods(policies, &namespace, hardened, nodes.as_ref().ok());
+        ensure!(
+            !pods.is_empty(),
             "no policy injects a pod that has nothing but an annotation, labels and a known node; choose one with \
-             `--annotation`, `--gpu-resource` and `--node-selector`",
-        )?;
-        dry_run(self.client, &namespace, &pod).await
+             `--annotation`, `--gpu-resource` and `--node-selector`"
+        );
+        let mut dry_runs = Vec::new();
+        for pod in pods {
+            dry_runs.push(dry_run(self.client, &namespace, &pod).await?);
+        }
+        Ok(dry_runs)
     }
 }

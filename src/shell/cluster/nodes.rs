@@ -16,7 +16,7 @@ use crate::core::nodes::Nodes;
 
 use super::api::{cause, client};
 use known::{Kind, Known};
-pub(crate) use known::{STALE_FOR, WatchState, Watched};
+pub(crate) use known::{WatchState, Watched};
 use object::Object;
 
 /// The duration of one watch, in seconds, after which the API server checks the permission again. A connection that no

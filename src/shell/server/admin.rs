@@ -45,8 +45,8 @@ fn typed(status: StatusCode, media_type: &'static str, body: String) -> Response
 async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> Response<Body> {
     let policies = state.policies.load();
     let checks = state.readiness.checks(SystemTime::now(), policies.policies().len());
-    let nodes_known = nodes::are_known(&state.nodes.load(), &policies);
-    let is_ready = nodes_known && checks.iter().all(|check| check.ok);
+    let nodes = nodes::check(&state.nodes.load(), policies.needs_nodes(), state.on_error);
+    let is_ready = nodes.ok && checks.iter().all(|check| check.ok);
     let status = if is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let verbose =
         query.is_some_and(|query| query.split('&').any(|key| key.split('=').next() == Some("verbose")));
@@ -58,7 +58,7 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
         let mark = if check.ok { "[+]" } else { "[-]" };
         lines.push_str(&format!("{mark}{}: {}\n", check.name, check.detail));
     }
-    lines.push_str(&nodes::lines(&state.nodes.load(), nodes_known));
+    lines.push_str(&nodes.lines);
     for (what, failure) in state.readiness.failures() {
         let meaning = match what {
             REGISTRATION => "cannot be reconciled, it stays as it is",
@@ -77,7 +77,7 @@ async fn metrics(Shared(state): Shared<Arc<State>>) -> Response<Body> {
     typed(StatusCode::OK, media_type, state.metrics.encode())
 }
 
-/// The policies in use, each with its parameters.
+/// The policies in use, each with its parameters, and the mode in which pods get them.
 async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
     let set = state.policies.load();
     let policies: Vec<Value> = set
@@ -96,7 +96,8 @@ async fn policies(Shared(state): Shared<Arc<State>>) -> Response<Body> {
             })
         })
         .collect();
-    let text = serde_json::to_string_pretty(&json!({ "policies": policies })).unwrap_or_default();
+    let used = json!({ "mode": state.mode.name(), "policies": policies });
+    let text = serde_json::to_string_pretty(&used).unwrap_or_default();
     typed(StatusCode::OK, "application/json", text + "\n")
 }
 

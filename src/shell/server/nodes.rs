@@ -1,64 +1,80 @@
-//! The nodes that reviews use, and what the server reports about them. They affect readiness only before the first list,
-//! if they choose the provider: otherwise a pod is injected without them, too.
+//! The nodes that reviews use, and what the server reports about them.
 
 use std::sync::Arc;
 
-use crate::core::policy_set::PolicySet;
-use crate::shell::cluster::{NodeWatch, STALE_FOR, WatchState, Watched};
+use crate::core::admission::OnError;
+use crate::shell::cluster::{NodeWatch, WatchState, Watched};
 
 use super::state::State;
 
+/// What to do about an API server that does not answer. A missing permission has a hint of its own.
+const UNREACHED: &str = "hint: see whether the API server responds, and whether a NetworkPolicy lets this server reach it \
+                         (`networkPolicy.apiServerTo` and `networkPolicy.apiServerPorts` of the chart)";
+
 /// Watches the nodes until the task is aborted.
 pub(super) async fn run(watch: NodeWatch, state: Arc<State>) {
-    let publish = |watched: Watched| {
-        let (name, nodes) = (watched.state.name(), watched.count());
-        state.metrics.nodes_in_use(name, nodes);
-        let watched = Arc::new(watched);
-        let before = state.nodes.swap(Arc::clone(&watched));
-        if let Some(error) =
-            watched.slices_error.as_ref().filter(|_| before.slices_error != watched.slices_error)
-        {
-            tracing::warn!(error, "the watch of the ResourceSlices failed");
-        }
-        if before.state == watched.state {
-            return;
-        }
-        match &watched.error {
-            None => tracing::info!(state = name, nodes, "watch of the nodes"),
-            Some(error) => tracing::warn!(state = name, nodes, error, "the watch of the nodes failed"),
-        }
-    };
-    watch.run(publish).await;
+    watch.run(|watched| put_in_use(&state, watched)).await;
 }
 
-/// Returns whether the nodes are known as far as the policies need them. Without the permission to read them, a server is
-/// ready, and skips the pods with a reason.
-pub(super) fn are_known(watched: &Watched, policies: &PolicySet) -> bool {
-    !policies.needs_nodes() || watched.state != WatchState::Starting
+/// Takes over a state of the watch, and reports each change.
+pub(super) fn put_in_use(state: &State, watched: Watched) {
+    let (name, nodes) = (watched.state.name(), watched.count());
+    state.metrics.nodes_in_use(watched.state, nodes);
+    let watched = Arc::new(watched);
+    let before = state.nodes.swap(Arc::clone(&watched));
+    if let Some(error) = watched.slices_error.as_ref().filter(|_| before.slices_error != watched.slices_error)
+    {
+        tracing::warn!(error, "the watch of the ResourceSlices failed");
+    }
+    if before.state == watched.state {
+        return;
+    }
+    match &watched.error {
+        None => tracing::info!(state = name, nodes, "watch of the nodes"),
+        Some(error) => tracing::warn!(state = name, nodes, error, "the watch of the nodes failed"),
+    }
 }
 
-/// The lines about the nodes in `/readyz?verbose`; none if they are not watched. `known` is the result of
-/// [`are_known`].
-pub(super) fn lines(watched: &Watched, known: bool) -> String {
+/// The check of the nodes in `/readyz`.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Check {
+    pub(super) ok: bool,
+    /// The lines of `?verbose`; none if nodes are not watched, and no policy needs them.
+    pub(super) lines: String,
+}
+
+/// A server whose policies need nodes is ready once it has listed them: until then, it would deny every pod that asks for
+/// the fabric. A server that allows such pods is ready without them.
+pub(super) fn check(watched: &Watched, are_needed: bool, on_error: OnError) -> Check {
+    let lack = are_needed && watched.nodes.is_none();
+    let ok = !lack || on_error == OnError::Allow;
+    let since = watched.since.map(|at| format!(" at {}", humantime::format_rfc3339_seconds(at)));
+    let since = since.unwrap_or_default();
     let nodes = watched.count();
     let (mark, detail) = match watched.state {
-        WatchState::Off => return String::new(),
-        WatchState::Starting => {
-            (if known { "[+]" } else { "[-]" }, "none in use before the first list has ended".to_owned())
-        }
+        WatchState::Off if !lack => return Check { ok, lines: String::new() },
+        WatchState::Off => ("[!]", "not watched".to_owned()),
+        WatchState::Starting => ("[+]", format!("none in use, the first list began{since}")),
+        WatchState::Unavailable => ("[!]", "none in use, the first list failed".to_owned()),
         WatchState::Watching => ("[+]", format!("{nodes} in use")),
-        WatchState::Stale => {
-            let time = humantime::format_duration(STALE_FOR);
-            ("[!]", format!("the watch failed, the last {nodes} stay in use for {time}"))
-        }
-        WatchState::Unavailable => ("[!]", "the watch failed, none in use".to_owned()),
-        WatchState::Forbidden => ("[!]", "the permission is missing, none in use".to_owned()),
+        WatchState::Stale => ("[!]", format!("the watch failed{since}, the last {nodes} stay in use")),
     };
-    let nodes = format!("{mark}nodes: {detail}\n{}", below(watched.error.as_deref()));
-    match watched.slices_error.as_deref() {
-        None => nodes,
-        error => format!("{nodes}[!]resource-slices: the watch failed\n{}", below(error)),
+    let (mark, need) = match (ok, lack) {
+        (false, _) => ("[-]", ", and policies of several providers need them"),
+        (true, true) => ("[!]", ", and policies of several providers need them"),
+        (true, false) => (mark, ""),
+    };
+    let mut lines = format!("{mark}nodes: {detail}{need}\n{}", below(watched.error.as_deref()));
+    let has_hint = watched.error.as_ref().is_some_and(|error| error.contains("\nhint: "));
+    match watched.state {
+        WatchState::Off => lines += &below(Some("hint: start the server with `--watch-nodes`")),
+        _ if mark != "[+]" && !has_hint => lines += &below(Some(UNREACHED)),
+        _ => {}
     }
+    if let Some(error) = watched.slices_error.as_deref() {
+        lines += &format!("[!]resource-slices: the watch failed\n{}", below(Some(error)));
+    }
+    Check { ok, lines }
 }
 
 fn below(error: Option<&str>) -> String {

@@ -19,7 +19,7 @@ use crate::shell::policy_sources::{PolicySources, RawPolicies};
 use super::connection::Timeouts;
 use super::port::{Ended, OpenPort, Port, bind};
 use super::sources::{
-    CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, stamps,
+    CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, compiled, stamps,
 };
 use super::state::{Limits, State};
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
@@ -80,7 +80,7 @@ impl Server {
     /// runs with the server.
     pub async fn bind(config: Config, reconciler: Option<Reconciler>) -> anyhow::Result<Self> {
         let sources = config.policy_sources.read()?;
-        let policies = sources.compile()?;
+        let policies = compiled(&sources)?;
         for note in &sources.notes {
             tracing::info!(detail = %note, "files that are no policies");
         }

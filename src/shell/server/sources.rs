@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use anyhow::{anyhow, ensure};
+
 use crate::core::policy::Policy;
-use crate::core::policy_set::PolicySet;
+use crate::core::policy_set::{LoadError, PolicySet};
 use crate::shell::cluster::KeyPairs;
 use crate::shell::pem::Validity;
 use crate::shell::policy_sources::{PolicySources, RawPolicies};
@@ -103,12 +105,28 @@ impl Source for PolicyFiles {
     }
 
     fn apply(&self, sources: &RawPolicies) -> anyhow::Result<String> {
-        let policies = sources.compile()?;
+        let policies = compiled(sources)?;
+        // The policies in use decide about each pod, and the new ones would about none.
+        let needs_nodes_now = policies.needs_nodes() && !self.state.policies.load().needs_nodes();
+        ensure!(
+            !needs_nodes_now || self.state.nodes.load().nodes.is_some(),
+            "the policies are of several providers, among which the nodes choose, and the nodes are not known\nhint: see \
+             the check `nodes` for the reason, or keep the policies of one provider"
+        );
         self.state.metrics.policies_in_use(&policies);
         let stamps = stamps(&policies);
         self.state.policies.store(Arc::new(policies));
         Ok(stamps)
     }
+}
+
+/// Compiles the policies of a server. Those of several providers need nodes that choose among them.
+pub(crate) fn compiled(sources: &RawPolicies) -> anyhow::Result<PolicySet> {
+    let hint = "hint: keep the policies of one provider, or let the nodes choose with `--watch-nodes`";
+    sources.compile().map_err(|error| match error.downcast_ref() {
+        Some(LoadError::SeveralProviders { .. }) => anyhow!("{error}\n{hint}"),
+        _ => error,
+    })
 }
 
 /// The stamps of the policies, for the log.

@@ -17,6 +17,7 @@ use crate::core::admission::{Mode, Record, ReviewOutcome};
 use crate::core::engine::Reason;
 use crate::core::lint::Finding;
 use crate::core::policy_set::PolicySet;
+use crate::shell::cluster::WatchState;
 
 use super::process::Process;
 
@@ -44,9 +45,6 @@ struct ReviewLabels {
 struct CodeLabel {
     code: Label,
 }
-
-/// The states of the watch of the nodes.
-const NODE_WATCH: &[&str] = &["off", "starting", "watching", "stale", "unavailable", "forbidden"];
 
 /// The objects of the cluster that a server manages.
 const REGISTERED: &[&str] = &["webhook", "advice", "secret"];
@@ -268,7 +266,7 @@ impl Metrics {
         for object in REGISTERED {
             drop(self.registration_changes.get_or_create(&[("object", object)]));
         }
-        self.nodes_in_use("off", 0);
+        self.nodes_in_use(WatchState::Off, 0);
     }
 
     fn fill_policy(&self, policy: &str) {
@@ -405,10 +403,10 @@ impl Metrics {
     }
 
     /// Records the state of the watch of the nodes, and how many are in use.
-    pub(crate) fn nodes_in_use(&self, now: &str, nodes: usize) {
+    pub(crate) fn nodes_in_use(&self, now: WatchState, nodes: usize) {
         self.nodes.set(i64::try_from(nodes).unwrap_or(i64::MAX));
-        for state in NODE_WATCH {
-            self.node_watch.get_or_create(&[("state", state)]).set(i64::from(*state == now));
+        for state in WatchState::ALL {
+            self.node_watch.get_or_create(&[("state", state.name())]).set(i64::from(state == now));
         }
     }
 

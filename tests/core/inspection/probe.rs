@@ -1,14 +1,17 @@
 //! What `check` looks at: the objects of the installation, and the pod that it tries.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use fabric_injector::core::engine::SKIPPED;
-use fabric_injector::core::inspection::{Facts, Probe, Release, Status, inspect};
-use fabric_injector::core::policy::Definition;
-use fabric_injector::core::policy_set::PolicySet;
+use fabric_injector::core::inspection::{Facts, Probe, Release, Status, inspect, is_restricted};
+use fabric_injector::core::nodes::Nodes;
+use fabric_injector::core::policy::{Definition, PodContext};
+use fabric_injector::core::policy_set::{PolicySet, mutate};
+use fabric_injector::shell::builtin::POLICIES;
 use serde_json::{Value, json};
 
-use crate::helpers::{lab, policy, set};
+use crate::helpers::{policy, set};
 
 use super::{FORBIDDEN, NAME, aws, dry_run, healthy, list, namespace, registered, reported};
 
@@ -54,10 +57,15 @@ fn the_pod_is_made_in_a_namespace_whose_pods_the_webhook_gets() {
     );
 }
 
+/// The pods that are tried without nodes.
+fn pods(probe: &Probe, policies: &PolicySet) -> Vec<Value> {
+    probe.pods(policies, "default", false, None)
+}
+
 #[test]
 fn the_pod_is_one_that_a_policy_injects_unless_the_user_says_otherwise() {
     let policies = aws();
-    let pod = |probe: &Probe| probe.pod(&policies, "default").unwrap();
+    let pod = |probe: &Probe| pods(probe, &policies).remove(0);
     let usual = pod(&Probe::default());
     let limits = &usual["spec"]["containers"][0]["resources"]["limits"];
     assert_eq!(usual["metadata"]["annotations"].as_object().unwrap().len(), 1);
@@ -75,19 +83,156 @@ fn the_pod_is_one_that_a_policy_injects_unless_the_user_says_otherwise() {
     assert_eq!(chosen["spec"]["containers"][0]["resources"]["limits"], json!({"lab/gpu": "8"}));
     let annotated = pod(&Probe { annotations: pair("a", "b"), ..Probe::default() });
     assert_eq!(annotated["spec"]["nodeSelector"], json!({}));
+    let selecting = pod(&Probe { node_selector: pair("pool", "x"), ..Probe::default() });
+    assert_eq!(selecting["spec"]["nodeSelector"], json!({"pool": "x"}));
+    assert_eq!(selecting["metadata"]["annotations"], usual["metadata"]["annotations"]);
 
     let rule = "  rules: [{name: a, container: {env: [{name: A, value: b}]}}]";
-    let of = |matcher: &str| Probe::default().pod(&set(vec![policy("lab", matcher, rule)]), "default");
+    let of = |matcher: &str| pods(&Probe::default(), &set(vec![policy("lab", matcher, rule)]));
     let owned = "anyAnnotation: {lab/fabric: 'true'}\n    ownerKinds: [Job]";
-    assert_eq!(of(owned), None, "the pod has no owner");
-    assert_eq!(of("labels: {fabric: 'on'}").unwrap()["metadata"]["labels"], json!({"fabric": "on"}));
-    let several = |name: &str, provider: &str| {
-        let text = lab(name, "anyAnnotation: {lab/fabric: 'true'}", rule);
-        (Definition::read(name, &text.replace("provider: lab", provider)).unwrap(), BTreeMap::new())
+    assert_eq!(of(owned), [] as [Value; 0], "the pod has no owner");
+    assert_eq!(of("labels: {fabric: 'on'}")[0]["metadata"]["labels"], json!({"fabric": "on"}));
+}
+
+#[test]
+fn a_pod_of_a_restricted_namespace_complies_with_its_level_and_any_other_runs_as_root() {
+    let contexts = |hardened: bool| {
+        let pod = Probe::default().pods(&aws(), "default", hardened, None).remove(0);
+        (pod["spec"]["securityContext"].clone(), pod["spec"]["containers"][0]["securityContext"].clone())
     };
-    let policies =
-        PolicySet::by_nodes(vec![several("a", "provider: a"), several("b", "provider: b")]).unwrap();
-    assert_eq!(Probe::default().pod(&policies, "default").unwrap()["spec"]["nodeSelector"], json!({}));
+    assert_eq!(contexts(false), (Value::Null, Value::Null));
+    let (of_pod, of_container) = contexts(true);
+    assert_eq!(of_pod, json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}}));
+    assert_eq!(of_container["allowPrivilegeEscalation"], false);
+    let level = |level: &str| namespace("jobs", &[("pod-security.kubernetes.io/enforce", level)]);
+    let restricted = |namespaces: &[Value]| is_restricted(&Ok(list(namespaces)), "jobs");
+    assert!(restricted(&[namespace("default", &[]), level("restricted")]));
+    assert!(!restricted(&[level("baseline")]) && !restricted(&[namespace("jobs", &[])]));
+    assert!(!is_restricted(&Err(FORBIDDEN.to_owned()), "jobs"));
+}
+
+/// Each provider of the built-in policies, with them.
+fn providers() -> BTreeMap<String, Vec<Definition>> {
+    let mut providers: BTreeMap<String, Vec<Definition>> = BTreeMap::new();
+    for built_in in POLICIES {
+        let definition = built_in.definition().unwrap();
+        providers.entry(definition.provider.clone()).or_default().push(definition);
+    }
+    providers
+}
+
+#[test]
+fn the_pod_of_each_built_in_provider_is_injected_without_a_warning_that_asks_for_action() {
+    let about = PodContext { namespace: Some("default".to_owned()), ..PodContext::default() };
+    for (provider, policies) in providers() {
+        let policies = set(policies);
+        let pods = pods(&Probe::default(), &policies);
+        assert_eq!(pods.len(), 1, "{provider}");
+        let mutation = mutate(&policies, pods[0].clone(), &about);
+        assert!(mutation.outcome.changed().is_some_and(|changed| changed.stamp.contains('@')), "{provider}");
+        let asking: Vec<_> = mutation.warnings.iter().filter(|warning| warning.asks_for_action()).collect();
+        assert!(asking.is_empty(), "{provider}: {asking:?}");
+    }
+}
+
+/// A node of a cloud, with its GPUs and devices.
+fn node(name: &str, provider_id: &str, labels: &Value, resources: &Value, taint: Option<&str>) -> Value {
+    let mut labels = labels.clone();
+    labels["kubernetes.io/hostname"] = json!(name);
+    let taints: Vec<Value> =
+        taint.map(|key| json!({"key": key, "effect": "NoSchedule"})).into_iter().collect();
+    json!({"metadata": {"name": name, "labels": labels}, "spec": {"providerID": provider_id, "taints": taints},
+        "status": {"capacity": resources, "conditions": [{"type": "Ready", "status": "True"}]}})
+}
+
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+fn all_built_in() -> PolicySet {
+    let all = providers().into_values().flatten().map(|definition| (definition, BTreeMap::new()));
+    PolicySet::by_nodes(all.collect()).unwrap()
+}
+
+#[test]
+fn with_two_clouds_there_is_a_pod_for_the_nodes_of_each_and_its_nodes_choose_it() {
+    let aws = |name: &str, machine: &str, efa: u32| {
+        let resources = json!({"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": efa.to_string()});
+        node(name, "aws:///us-east-1a/i-1", &json!({INSTANCE_TYPE: machine}), &resources, None)
+    };
+    let azure = node(
+        "nd",
+        "azure:///subscriptions/a",
+        &json!({INSTANCE_TYPE: "Standard_ND96isr_H100_v5"}),
+        &json!({"nvidia.com/gpu": "8", "rdma/ib": "8"}),
+        Some("sku"),
+    );
+    let nodes = json!({"items": [aws("a", "p5.48xlarge", 32), aws("b", "p4d.24xlarge", 4), aws("c", "p4d.24xlarge", 4),
+        azure, node("plain", "aws:///us-east-1a/i-2", &json!({}), &json!({}), None)]});
+    let nodes = Arc::new(Nodes::read(&nodes).unwrap());
+    let policies = all_built_in();
+    let pods = Probe::default().pods(&policies, "default", false, Some(&nodes));
+    let selected: Vec<&Value> = pods.iter().map(|pod| &pod["spec"]["nodeSelector"][INSTANCE_TYPE]).collect();
+    // Of the pools of a cloud, that with most nodes.
+    assert_eq!(selected, ["p4d.24xlarge", "Standard_ND96isr_H100_v5"]);
+    assert_eq!(pods[0]["spec"].get("tolerations"), None);
+    assert_eq!(pods[1]["spec"]["tolerations"], json!([{"operator": "Exists"}]), "of the taint of the node");
+    let about = PodContext { nodes: Some(nodes), ..PodContext::default() };
+    for (pod, policy) in pods.into_iter().zip(["aws-efa", "azure-infiniband"]) {
+        let mutation = mutate(&policies, pod, &about);
+        assert_eq!(mutation.policy.as_deref(), Some(policy), "{:?}", mutation.outcome);
+    }
+}
+
+#[test]
+fn the_pod_has_the_gpus_that_its_nodes_have() {
+    let resources = json!({"nvidia.com/gpu": "4", "vpc.amazonaws.com/efa": "1"});
+    let labels = json!({INSTANCE_TYPE: "g6.24xlarge"});
+    let nodes = json!({"items": [node("a", "aws:///us-east-1a/i-1", &labels, &resources, None)]});
+    let nodes = Arc::new(Nodes::read(&nodes).unwrap());
+    let pods = Probe::default().pods(&aws(), "default", false, Some(&nodes));
+    assert_eq!(pods.len(), 1);
+    assert_eq!(pods[0]["spec"]["containers"][0]["resources"]["limits"], json!({"nvidia.com/gpu": 4}));
+    assert_eq!(pods[0]["spec"]["nodeSelector"][INSTANCE_TYPE], "g6.24xlarge");
+}
+
+#[test]
+fn where_no_node_has_gpus_the_pod_names_the_provider_of_the_others() {
+    let provider = |pod: &Value| pod["metadata"]["annotations"]["fabric-injector.io/provider"].clone();
+    let policies = all_built_in();
+    for (provider_ids, wanted) in [
+        (&["azure:///subscriptions/a"][..], &["azure"][..]),
+        (&["aws:///a", "gce://b"], &["aws", "gcp"]),
+        (&["unknown://a"], &["onprem"]),
+        (&[], &["aws"]),
+    ] {
+        let nodes = provider_ids.iter().map(|id| node(id, id, &json!({}), &json!({}), None));
+        let nodes = Nodes::read(&json!({"items": nodes.collect::<Vec<_>>()})).unwrap();
+        let pods = Probe::default().pods(&policies, "default", false, Some(&Arc::new(nodes)));
+        assert_eq!(pods.iter().map(provider).collect::<Vec<_>>(), wanted);
+    }
+    // Nodes that may not be read.
+    assert_eq!(provider(&pods(&Probe::default(), &policies)[0]), "aws");
+    let one = set(providers().remove("azure").unwrap());
+    assert_eq!(provider(&pods(&Probe::default(), &one)[0]), Value::Null);
+}
+
+#[test]
+fn there_is_a_line_for_each_pod() {
+    let mut facts = healthy();
+    let mut second = dry_run(Ok(json!({"metadata": {}})), &["fabric-injector: no GPU"]).unwrap();
+    second[0].asked["metadata"] = json!({"annotations": {"fabric-injector.io/provider": "azure"}});
+    facts.dry_runs.as_mut().unwrap().append(&mut second);
+    let lines = inspect(&facts, None, &Probe::default());
+    let seen: Vec<_> = lines
+        .iter()
+        .filter(|line| line.check == "pod")
+        .map(|line| (line.status, line.seen.as_str()))
+        .collect();
+    let with = "the pod of a dry run in the namespace `default` (`nvidia.com/gpu: 8`, \
+                `node.kubernetes.io/instance-type: p5.48xlarge`";
+    assert_eq!(seen[0], (Status::Ok, format!("{with}) is injected by aws-efa@0").as_str()));
+    let azure =
+        format!("{with}, `fabric-injector.io/provider: azure`) is not injected: it has no annotation");
+    assert!(seen.len() == 2 && seen[1].0 == Status::Fail && seen[1].1.starts_with(&azure), "{seen:?}");
 }
 
 #[test]
@@ -95,7 +240,7 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     use Status::{Fail, Ok as Passed, Warn};
     let plain = || Ok(json!({"metadata": {}}));
     let as_answered = |check: Status, wanted: &str, result: Result<Value, &str>, warnings: &[&str]| {
-        reported("pod", check, wanted, &[], |facts| facts.dry_run = dry_run(result.clone(), warnings));
+        reported("pod", check, wanted, &[], |facts| facts.dry_runs = dry_run(result.clone(), warnings));
     };
     as_answered(Fail, "failed calling webhook", Err("failed calling webhook"), &[]);
     as_answered(Warn, "grant this right", Err(FORBIDDEN), &[]);
@@ -107,11 +252,11 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     let audited = "fabric-injector: audit mode, the pod is unchanged: it would be injected by aws-efa@0";
     as_answered(Fail, "use `--audit`", plain(), &[audited]);
     reported("pod", Fail, "a failed call was ignored", &[], |facts| {
-        facts.dry_run = dry_run(plain(), &[]);
+        facts.dry_runs = dry_run(plain(), &[]);
         registered(facts, "/webhooks/0/failurePolicy", json!("Ignore"));
     });
     reported("pod", Fail, "excludes the namespace `default`", &[], |facts| {
-        facts.dry_run = dry_run(plain(), &[]);
+        facts.dry_runs = dry_run(plain(), &[]);
         registered(facts, "/webhooks/0/namespaceSelector", json!({"matchLabels": {"inject": "true"}}));
     });
     let expecting = |facts: &Facts| {
@@ -120,6 +265,6 @@ fn a_pod_that_would_not_be_injected_is_reported_with_the_cause() {
     };
     let line = expecting(&healthy());
     assert!(line.status == Fail && line.seen.contains("not in audit mode"), "{line:?}");
-    let line = expecting(&Facts { dry_run: dry_run(plain(), &[audited]), ..healthy() });
+    let line = expecting(&Facts { dry_runs: dry_run(plain(), &[audited]), ..healthy() });
     assert!(line.status == Passed && line.seen.contains("would be injected by aws-efa@0"), "{line:?}");
 }

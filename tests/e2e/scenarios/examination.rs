@@ -174,8 +174,8 @@ async fn servers(cluster: &Cluster) {
     let stopped = [
         ("release", "fail", "has 0 of 0 replicas ready"),
         ("endpoints", "fail", "the Service `fabric-injector/fabric-injector` has no ready replica"),
-        ("policies", "warn", "no endpoints available"),
-        ("servers", "warn", "no endpoints available"),
+        ("policies", "warn", "no server is ready: see the line `endpoints`"),
+        ("servers", "warn", "no server is ready: see the line `endpoints`"),
         ("pod", "fail", "failed calling webhook"),
     ];
     reports(cluster, &[], &stopped).await;

@@ -24,7 +24,7 @@ impl Reason {
     pub const REFUSED: &[&str] =
         &["several_policies_match", "several_providers", "other_provider", "setting_undecided", "conflict"];
 
-    /// Codes of the reasons that are a fault of the policy or of the server.
+    /// Codes of the reasons for which injection fails through no fault of the pod.
     pub const FAULTS: &[&str] = &["evaluation_failed", "not_idempotent", "nodes_unknown"];
 
     /// The stable code, for programs.

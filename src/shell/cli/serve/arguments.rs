@@ -60,7 +60,8 @@ pub(crate) struct Arguments {
     pub(super) tls_dir: Option<PathBuf>,
     #[command(flatten)]
     pub(super) cluster: ClusterArguments,
-    /// Watch the nodes of the cluster, so that what they offer decides; needs `get`, `list` and `watch` of nodes
+    /// Watch the nodes of the cluster, so that what they offer decides; needs `get`, `list` and `watch` of nodes;
+    /// required with policies of several providers
     #[arg(long, env = "FABRIC_INJECTOR_WATCH_NODES", hide_env_values = true)]
     pub(super) watch_nodes: bool,
     /// The CA of client certificates, PEM; other clients are rejected
@@ -78,7 +79,8 @@ pub(crate) struct Arguments {
         hide_env_values = true
     )]
     pub(super) on_error: OnErrorArgument,
-    /// Create Events on the controllers of injected pods that have a warning which asks for action
+    /// Create Events on the controllers of pods that are let through without the fabric, or have a warning which asks
+    /// for action
     #[arg(long, env = "FABRIC_INJECTOR_EVENTS", hide_env_values = true)]
     pub(super) events: bool,
     /// The time for which the server still accepts connections after a signal, while clients learn that it stops

@@ -1,7 +1,8 @@
-//! What is known of the nodes and their `ResourceSlices`, and how long it may be used.
+//! What is known of the nodes and their `ResourceSlices`. After an error, what was known last stays in use.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use kube::ResourceExt;
 use kube::runtime::watcher::Event;
@@ -10,13 +11,11 @@ use tokio::time::{Duration, Instant};
 
 use crate::core::nodes::{Node, Nodes, Slice, Texts};
 
+use super::ABSENT;
 use super::object::Object;
-use super::{ABSENT, FORBIDDEN};
 
 /// The shortest time between two snapshots.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// The time for which the last nodes stay in use after the watch failed. After that, nodes that have gone would decide.
-pub(crate) const STALE_FOR: Duration = Duration::from_mins(5);
 
 /// The state of the watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -26,25 +25,25 @@ pub(crate) enum WatchState {
     Off,
     /// The first list has not ended.
     Starting,
-    Watching,
-    /// The watch failed, and the last nodes are still in use.
-    Stale,
-    /// The watch failed, and no nodes are in use.
+    /// The first list failed, and no nodes are in use.
     Unavailable,
-    /// The permission is missing, and no nodes are in use.
-    Forbidden,
+    Watching,
+    /// The watch failed, and the nodes that were known last are in use.
+    Stale,
 }
 
 impl WatchState {
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Off, Self::Starting, Self::Unavailable, Self::Watching, Self::Stale];
+
     /// The name in metrics and logs.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
             Self::Starting => "starting",
+            Self::Unavailable => "unavailable",
             Self::Watching => "watching",
             Self::Stale => "stale",
-            Self::Unavailable => "unavailable",
-            Self::Forbidden => "forbidden",
         }
     }
 }
@@ -53,6 +52,8 @@ impl WatchState {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Watched {
     pub(crate) state: WatchState,
+    /// The time of the change to this state.
+    pub(crate) since: Option<SystemTime>,
     pub(crate) nodes: Option<Arc<Nodes>>,
     /// The reason for which the watch failed.
     pub(crate) error: Option<String>,
@@ -133,9 +134,8 @@ pub(super) struct Known {
     awaits_slices: bool,
     slices_error: Option<String>,
     state: WatchState,
+    since: SystemTime,
     error: Option<String>,
-    /// The first error since the last list.
-    failed: Instant,
     /// The time of the next snapshot, if there is something new.
     due: Option<Instant>,
     published: Instant,
@@ -152,8 +152,8 @@ impl Known {
             awaits_slices: true,
             slices_error: None,
             state: WatchState::Starting,
+            since: SystemTime::now(),
             error: None,
-            failed: now,
             due: Some(now),
             published: now,
             changes: 0,
@@ -186,25 +186,23 @@ impl Known {
     /// Takes over the status of a response, 0 without one, and a sentence.
     pub(super) fn fail(&mut self, kind: Kind, status: u16, error: String, now: Instant) {
         if kind == Kind::Slice {
-            // Without the permission, and in a cluster without the API, there are none.
-            if matches!(status, FORBIDDEN | ABSENT) && !self.slices.known.is_empty() {
+            if status == ABSENT && !self.slices.known.is_empty() {
                 self.slices.known.clear();
                 self.due = Some(now);
             }
             return self.turn_slices((status != ABSENT).then_some(error), now);
         }
         let state = match self.state {
-            _ if status == FORBIDDEN => WatchState::Forbidden,
             WatchState::Watching | WatchState::Stale => WatchState::Stale,
             _ => WatchState::Unavailable,
         };
-        if self.state == WatchState::Watching {
-            self.failed = now;
-        }
         self.turn(state, Some(error), now);
     }
 
     fn turn(&mut self, state: WatchState, error: Option<String>, now: Instant) {
+        if self.state != state {
+            self.since = SystemTime::now();
+        }
         if self.state != state || self.error != error {
             (self.state, self.error, self.due) = (state, error, Some(now));
         }
@@ -217,30 +215,20 @@ impl Known {
 
     /// When [`Self::publish`] has something to do, if nothing happens until then.
     pub(super) fn due(&self) -> Option<Instant> {
-        if self.is_waiting() {
-            return None;
-        }
-        let expiry = (self.state == WatchState::Stale).then(|| self.failed + STALE_FOR);
-        self.due.into_iter().chain(expiry).min()
+        self.due.filter(|_| !self.is_waiting())
     }
 
     /// Passes on what reviews use from now on, if that is due.
     pub(super) fn publish(&mut self, now: Instant, publish: impl FnOnce(Watched)) {
-        if self.state == WatchState::Stale && now >= self.failed + STALE_FOR {
-            let error = self.error.take();
-            self.turn(WatchState::Unavailable, error, now);
-        }
-        if self.due.is_none_or(|due| now < due) {
-            return;
-        }
-        if self.is_waiting() {
+        if self.due().is_none_or(|due| now < due) {
             return;
         }
         (self.due, self.published) = (None, now);
         let are_used = matches!(self.state, WatchState::Watching | WatchState::Stale);
         let nodes = are_used.then(|| Arc::new(self.nodes()));
         let (error, slices_error) = (self.error.clone(), self.slices_error.clone());
-        publish(Watched { state: self.state, nodes, error, slices_error });
+        let (state, since) = (self.state, Some(self.since));
+        publish(Watched { state, since, nodes, error, slices_error });
         // Not each time, because all texts are looked at. The snapshot before had the nodes that are gone.
         if self.changes >= self.nodes.known.len() {
             self.texts.drop_unused();

@@ -2,6 +2,7 @@
 
 use serde_json::json;
 
+use super::super::FORBIDDEN;
 use super::*;
 
 fn object(name: &str, gpus: u32, heartbeat: u32) -> Object {
@@ -131,46 +132,38 @@ fn heartbeats_publish_nothing_and_changes_do_at_most_once_a_second() {
 }
 
 #[test]
-fn after_an_error_the_last_nodes_stay_in_use_for_five_minutes() {
+fn after_any_error_the_last_nodes_stay_in_use_until_the_next_list() {
     let mut trial = Trial::listed(&["a", "gone"]);
     trial.fail(0);
     assert_eq!(trial.published[0].error.as_deref(), Some("refused"));
+    let since = trial.published[0].since;
+    assert!(since.is_some());
     assert_eq!(trial.seen(), [(WatchState::Stale, used("a gone"))]);
-    trial.after(200_000);
+    trial.after(7 * 24 * 60 * 60 * 1_000);
     trial.apply(Event::Init);
     trial.fail(0);
-    trial.after(99_999);
-    assert_eq!(trial.seen(), []);
-    trial.after(1);
-    assert_eq!(trial.seen(), [(WatchState::Unavailable, None)]);
-    trial.fail(0);
-    assert_eq!(trial.seen(), []);
+    assert_eq!((trial.seen(), trial.known.due()), (vec![], None), "the same error again");
+    // The permission is gone, too.
+    trial.known.fail(Kind::Node, FORBIDDEN, "forbidden".to_owned(), trial.now);
+    trial.after(0);
+    let last = &trial.published[0];
+    assert_eq!((last.error.as_deref(), last.since), (Some("forbidden"), since));
+    assert_eq!(trial.seen(), [(WatchState::Stale, used("a gone"))]);
     trial.list(&["a", "new"]);
     assert_eq!(trial.published[0].error, None);
     assert_eq!(trial.seen(), [(WatchState::Watching, used("a new"))]);
-    // The next failure begins its own five minutes.
-    trial.fail(0);
-    assert_eq!(trial.seen(), [(WatchState::Stale, used("a new"))]);
-    assert_eq!(trial.known.due(), Some(trial.now + STALE_FOR));
-}
-
-#[test]
-fn without_the_permission_no_nodes_are_in_use() {
-    let mut trial = Trial::listed(&["a"]);
-    trial.fail(FORBIDDEN);
-    trial.fail(FORBIDDEN);
-    assert_eq!(trial.seen(), [(WatchState::Forbidden, None)]);
-    trial.fail(0);
-    assert_eq!(trial.seen(), [(WatchState::Unavailable, None)]);
-    trial.list(&["a"]);
-    assert_eq!(trial.seen(), [(WatchState::Watching, used("a"))]);
 }
 
 #[test]
 fn an_error_before_the_first_list_leaves_no_nodes_in_use() {
-    let mut trial = Trial::new();
-    trial.fail(0);
-    assert_eq!(trial.seen(), [(WatchState::Starting, None), (WatchState::Unavailable, None)]);
+    for status in [0, FORBIDDEN] {
+        let mut trial = Trial::new();
+        trial.fail(status);
+        trial.fail(status);
+        assert_eq!(trial.seen(), [(WatchState::Starting, None), (WatchState::Unavailable, None)]);
+        trial.list(&["a"]);
+        assert_eq!(trial.seen(), [(WatchState::Watching, used("a"))]);
+    }
 }
 
 #[test]
@@ -211,9 +204,9 @@ fn nodes_wait_for_their_slices() {
 }
 
 #[test]
-fn nodes_are_in_use_without_slices_that_cannot_be_read() {
+fn slices_that_can_no_longer_be_read_stay_in_use_unless_the_cluster_has_none() {
     for (status, devices, error) in
-        [(ABSENT, 0, None), (FORBIDDEN, 0, Some("refused")), (0, 8, Some("refused"))]
+        [(ABSENT, 0, None), (FORBIDDEN, 8, Some("refused")), (0, 8, Some("refused"))]
     {
         let mut trial = Trial::listed(&["a"]);
         trial.of_slices(Event::Apply(slice(8, 1)));

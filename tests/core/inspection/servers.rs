@@ -1,0 +1,94 @@
+//! What `check` says of each server that API servers call.
+
+use fabric_injector::core::inspection::{Probe, Status, endpoints, inspect};
+use serde_json::json;
+
+use super::{endpoint_slice, healthy, list, reported, without};
+
+#[test]
+fn a_server_is_asked_once_however_many_addresses_it_has() {
+    let both = endpoints(&list(&[endpoint_slice("10.0.0.1"), endpoint_slice("fd00::1")]));
+    let found: Vec<_> = both.iter().map(|one| (one.name.as_str(), one.admin_port)).collect();
+    assert_eq!(found, [("server-0", Some(8081)), ("server-1", Some(8081))]);
+    let bare = json!({"endpoints": [{"addresses": ["10.0.0.9"]}]});
+    let found: Vec<_> = endpoints(&list(&[bare])).into_iter().map(|one| (one.name, one.admin_port)).collect();
+    assert_eq!(found, [("10.0.0.9".to_owned(), None)]);
+}
+
+#[test]
+fn every_server_has_to_answer_in_the_configured_mode() {
+    use Status::{Fail, Ok as Passed, Warn};
+    reported(
+        "servers",
+        Passed,
+        "2 servers in the mode `inject`: certificate: valid; policies: 1 in use",
+        &[],
+        |_| (),
+    );
+    let other = "`server-1` is in the mode `audit`, and `inject` is configured\nduring an upgrade, wait";
+    reported("servers", Fail, other, &[], |facts| {
+        facts.servers[1].in_use.as_mut().unwrap()["mode"] = json!("audit");
+    });
+    reported("servers", Fail, "`server-0` does not answer: connection refused", &["policies"], |facts| {
+        facts.servers[0].ready = Err("connection refused".to_owned());
+        facts.servers[0].in_use = Err("connection refused".to_owned());
+    });
+    reported(
+        "servers",
+        Warn,
+        "`server-0` does not name its mode: it is of an earlier version",
+        &[],
+        |facts| {
+            facts.servers[0].in_use.as_mut().unwrap().as_object_mut().unwrap().remove("mode");
+        },
+    );
+    // The mode that is configured is that of the Deployment.
+    let audited = "`server-0` is in the mode `inject`, and `audit` is configured";
+    reported("servers", Fail, audited, &[], |facts| {
+        without(facts, "--mode");
+        let deployment = &mut facts.deployments.as_mut().unwrap()["items"][0];
+        let arguments = &mut deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+        arguments.as_array_mut().unwrap().push(json!("--mode=audit"));
+        facts.servers[1].in_use.as_mut().unwrap()["mode"] = json!("audit");
+    });
+    let mut unknown = healthy();
+    unknown.deployments = Err("unknown".to_owned());
+    for (audit, status) in [(false, Passed), (true, Fail)] {
+        let lines = inspect(&unknown, None, &Probe { audit, ..Probe::default() });
+        let line = lines.into_iter().find(|line| line.check == "servers").unwrap();
+        assert_eq!(line.status, status, "{line:?}");
+    }
+}
+
+#[test]
+fn what_any_server_reports_is_reported_with_its_name() {
+    use Status::{Fail, Warn};
+    let stale = "[+]listener: accepting\n[!]nodes: the watch failed at 2026-11-24T09:12:07Z, the last 9 stay in use\n    refused\nready\n";
+    let wanted = "`server-1` reports\n[!]nodes: the watch failed at 2026-11-24T09:12:07Z, the last 9 stay in use\n    refused\n";
+    reported("servers", Warn, wanted, &[], |facts| facts.servers[1].ready = Ok(stale.to_owned()));
+    reported("servers", Fail, "`server-0` reports\n[-]nodes: none in use", &[], |facts| {
+        facts.servers[0].ready = Ok("[-]nodes: none in use\nnot ready\n".to_owned());
+    });
+}
+
+#[test]
+fn servers_with_other_policies_are_named_with_them() {
+    let others = "\n`server-1` has in use: `aws-efa@old`\nafter a change";
+    reported("policies", Status::Warn, others, &[], |facts| {
+        facts.servers[1].in_use =
+            Ok(json!({"mode": "inject", "policies": [{"name": "aws-efa", "digest": "old"}]}));
+    });
+    reported("policies", Status::Warn, "\n`server-0`, `server-1` have in use: none\n", &[], |facts| {
+        for server in &mut facts.servers {
+            server.in_use = Ok(json!({"mode": "inject", "policies": []}));
+        }
+    });
+}
+
+#[test]
+fn without_a_ready_server_nobody_is_asked() {
+    reported("endpoints", Status::Fail, "has no ready replica", &["policies", "servers"], |facts| {
+        facts.endpoints = Ok(list(&[]));
+        facts.servers.clear();
+    });
+}
