@@ -192,11 +192,12 @@ impl fmt::Display for Reason {
                 )
             }
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
-            Self::NodesUnknown => write!(
-                f,
-                "the server does not know the nodes of the cluster, which choose the provider of the pod; try again, or \
-                 {NAME_PROVIDER}"
-            ),
+            Self::NodesUnknown => {
+                write!(
+                    f,
+                    "the nodes of the cluster are not known, which choose the provider; {NAME_PROVIDER}"
+                )
+            }
             Self::OtherProvider { named: Some(named), known } => write!(
                 f,
                 "the annotation `{PROVIDER}` names `{named}`, and the policies in use are for {}: correct it, or enable \
@@ -205,8 +206,8 @@ impl fmt::Display for Reason {
             ),
             Self::OtherProvider { named: None, known } => write!(
                 f,
-                "no policy in use is for the nodes that the pod fits, by their `spec.providerID` and labels; {NAME_PROVIDER} \
-                 of {}",
+                "no policy in use is for the nodes that the pod fits, by their `spec.providerID` and labels; of {}, \
+                 {NAME_PROVIDER}",
                 quoted(known)
             ),
             Self::SeveralProviders { providers, candidates } => {
@@ -298,8 +299,8 @@ impl fmt::Display for Reason {
 }
 
 /// What lets a pod decide its provider.
-const NAME_PROVIDER: &str = "select nodes by a label that one provider has, such as its instance type, or set the \
-                             annotation `fabric-injector.io/provider` to one";
+const NAME_PROVIDER: &str = "select one by a label that only it has, such as an instance type, or by the annotation \
+                             `fabric-injector.io/provider`";
 
 fn quoted(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
