@@ -20,8 +20,17 @@ const BEFORE: &str = "fabric-injector-1000000";
 const FULL: (&str, &str) = ("lab.example/full", "true");
 
 pub(super) async fn servers_run_on_nodes_without_gpus_if_there_are_any(cluster: &Cluster) {
-    // From anew, so that the scheduler chooses.
+    // From anew, so that the scheduler chooses; by their load, it would choose others.
     cluster.uninstall().await;
+    let namespace = cluster.namespace("busy").await;
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    for node in ["plain-0", "plain-1"] {
+        let mut busy = pod(&namespace, &format!("on-{node}"), &plain_template());
+        busy["spec"]["nodeName"] = json!(node);
+        busy["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "150", "memory": "1000Gi"}});
+        cluster.api.post(&pods, &busy).await.ok();
+    }
+    label_gpu_nodes(cluster, true).await;
     cluster.ensure(&values()).await;
     let mut places: Vec<String> = Vec::new();
     for server in cluster.servers().await {
@@ -35,6 +44,22 @@ pub(super) async fn servers_run_on_nodes_without_gpus_if_there_are_any(cluster: 
     cluster.ensure(&on_gpus).await;
     for server in cluster.servers().await {
         assert!(server["spec"]["nodeName"].as_str().unwrap().starts_with("p4d-"), "{server}");
+    }
+    label_gpu_nodes(cluster, false).await;
+    cluster.remove(&namespace).await;
+}
+
+/// Labels the nodes of AKS and GKE as those clouds do, or takes the labels away. The others have their machine type alone.
+async fn label_gpu_nodes(cluster: &Cluster, labelled: bool) {
+    for (prefix, label, value) in [
+        ("nd-h100", "kubernetes.azure.com/accelerator", "nvidia"),
+        ("a3-mega", "cloud.google.com/gke-accelerator", "nvidia-h100-mega-80gb"),
+    ] {
+        for number in 0..2 {
+            let labels = json!({label: labelled.then_some(value)});
+            let path = format!("/api/v1/nodes/{prefix}-{number}");
+            cluster.api.merge(&path, &json!({"metadata": {"labels": labels}})).await.ok();
+        }
     }
 }
 
@@ -76,13 +101,13 @@ pub(super) async fn a_job_survives_an_installation_that_finds_no_place(cluster: 
         servers.len() == 2 && servers.iter().all(|pod| says(pod).contains("Insufficient cpu"))
     })
     .await;
+    assert_eq!(running(cluster, &pods).await, before, "the Job survives");
     let server = cluster.api.list(SERVERS).await.remove(0);
     assert_eq!(
         (&server["spec"]["preemptionPolicy"], &server["spec"]["priority"]),
         (&json!("Never"), &json!(1_000_000))
     );
     assert!(server["status"]["nominatedNodeName"].is_null(), "{server}");
-    assert_eq!(running(cluster, &pods).await, before, "the Job survives");
     // What the page on installing says of a full cluster.
     let asked = pod(&namespace, "asked", &annotated_template());
     eventually("annotated pods are refused", async || {
