@@ -7,18 +7,19 @@ use crate::cases::{certificates, enabled, render, with};
 use crate::helm::Helm;
 use crate::objects::Objects;
 
-/// Whether each condition holds for a request.
+/// Whether each condition holds for a request about a Job.
 fn is_sent(conditions: &Value, before: Option<&Value>, object: &Value) -> bool {
-    is_sent_of("batch", conditions, before, object)
+    is_sent_of("batch/jobs", conditions, before, object)
 }
 
-/// The same for a kind of a group.
-fn is_sent_of(group: &str, conditions: &Value, before: Option<&Value>, object: &Value) -> bool {
+/// The same for a group and a resource.
+fn is_sent_of(kind: &str, conditions: &Value, before: Option<&Value>, object: &Value) -> bool {
     conditions.as_array().unwrap().iter().all(|condition| {
         let program = Program::compile(condition["expression"].as_str().unwrap()).unwrap();
         let mut context = Context::default();
         let operation = if before.is_some() { "UPDATE" } else { "CREATE" };
-        let request = json!({"operation": operation, "resource": {"group": group}});
+        let (group, resource) = kind.split_once('/').unwrap();
+        let request = json!({"operation": operation, "resource": {"group": group, "resource": resource}});
         context.add_variable("request", request).unwrap();
         context.add_variable("object", object).unwrap();
         context.add_variable("oldObject", before.unwrap_or(&Value::Null)).unwrap();
@@ -41,11 +42,11 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
     };
     let cron = |image: &str, replicas: u8| json!({"metadata": {}, "spec": {"suspend": replicas > 1, "jobTemplate": {"spec": {"template": template(image)}}}});
     let workloads: [(&str, &dyn Fn(&str, u8) -> Value); 3] =
-        [("batch", &job), ("ray.io", &ray), ("batch", &cron)];
-    for (group, workload) in workloads {
-        assert!(is_sent_of(group, conditions, None, &workload("a", 1)));
-        assert!(is_sent_of(group, conditions, Some(&workload("a", 1)), &workload("b", 1)));
-        assert!(!is_sent_of(group, conditions, Some(&workload("a", 1)), &workload("a", 2)));
+        [("batch/jobs", &job), ("ray.io/rayclusters", &ray), ("batch/cronjobs", &cron)];
+    for (kind, workload) in workloads {
+        assert!(is_sent_of(kind, conditions, None, &workload("a", 1)));
+        assert!(is_sent_of(kind, conditions, Some(&workload("a", 1)), &workload("b", 1)));
+        assert!(!is_sent_of(kind, conditions, Some(&workload("a", 1)), &workload("a", 2)));
     }
     let owned = |controller: Value| {
         let mut job = job("a", 1);
@@ -60,7 +61,7 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
     assert!(is_sent(conditions, None, &referenced));
     // A finalizer is removed from an object that nothing else is known of.
     let bare = json!({"metadata": {}});
-    assert!(!is_sent_of("ray.io", conditions, Some(&bare), &bare));
+    assert!(!is_sent_of("ray.io/rayclusters", conditions, Some(&bare), &bare));
 }
 
 /// A Job or the like with a template, and a CronJob with it.
@@ -76,8 +77,14 @@ fn each_kind(template: &Value) -> [Value; 2] {
 #[track_caller]
 fn assert_sent(objects: &Objects, template: &Value, wanted: bool) {
     let conditions = &objects.the("ValidatingWebhookConfiguration")["webhooks"][0]["matchConditions"];
-    for (workload, group) in each_kind(template).iter().zip(["apps", "batch"]) {
-        assert_eq!(is_sent_of(group, conditions, None, workload), wanted, "{workload}");
+    let [deployment, cron] = each_kind(template);
+    for (kind, workload) in [
+        ("apps/deployments", &deployment),
+        ("batch/jobs", &deployment),
+        ("argoproj.io/rollouts", &deployment),
+        ("batch/cronjobs", &cron),
+    ] {
+        assert_eq!(is_sent_of(kind, conditions, None, workload), wanted, "{kind} {workload}");
     }
 }
 
@@ -126,10 +133,14 @@ pub(crate) fn plain_workloads_are_not_sent_and_those_with_something_to_be_said_a
     // The other kinds have no place that the API server would know.
     for workload in each_kind(&plain) {
         assert!(!is_sent(conditions, None, &workload));
-        for group in ["jobset.x-k8s.io", "batch.volcano.sh", "argoproj.io"] {
-            assert!(is_sent_of(group, conditions, None, &workload), "{group}");
+        for kind in ["jobset.x-k8s.io/jobsets", "batch.volcano.sh/jobs", "argoproj.io/workflows"] {
+            assert!(is_sent_of(kind, conditions, None, &workload), "{kind}");
         }
     }
+    // The template of this Rollout is that of a Deployment.
+    let referring =
+        json!({"metadata": {"name": "w"}, "spec": {"workloadRef": {"kind": "Deployment", "name": "w"}}});
+    assert!(!is_sent_of("argoproj.io/rollouts", conditions, None, &referring));
 }
 
 pub(crate) fn the_triggers_and_resources_of_an_operator_count(helm: &Helm) {

@@ -20,12 +20,13 @@ const GPUS: &str = "requests-gpus";
 /// The name of the condition that a workload has something to be said about.
 const CONCERNED: &str = "requests-gpus-or-asks";
 
-/// The groups of API objects whose pod templates have one place for each kind. Other kinds are for GPUs, and always sent.
-const PLAIN_GROUPS: &str = r#"["apps", "batch"]"#;
+/// Whether the pod template of a kind has one place, for kinds of which most have no GPUs. The others are always sent.
+const IS_PLAIN: &str =
+    r#"request.resource.group in ["apps", "batch"] || request.resource.resource == "rollouts""#;
 /// A workload and what it has templates in, down to that of the pods.
 const PLACES: &str = "(has(object.spec.jobTemplate) ? \
                       [object, object.spec.jobTemplate, object.spec.jobTemplate.spec.template] : \
-                      [object, object.spec.template])";
+                      has(object.spec.template) ? [object, object.spec.template] : [object])";
 /// A shorter name of an annotation, such as `fabric`, is also a part of others.
 const DISTINCTIVE: usize = 12;
 
@@ -62,7 +63,7 @@ pub fn guard_conditions(policies: &PolicySet) -> [Condition; 3] {
 /// be it under a longer name, as a label or in another place. Plain workloads do not wait for it.
 pub fn advice_condition(policies: &PolicySet) -> Condition {
     let expression = format!(
-        "!(request.resource.group in {PLAIN_GROUPS}) || {PLACES}.exists(place, {} || has(place.spec) && \
+        "!({IS_PLAIN}) || {PLACES}.exists(place, {} || has(place.spec) && \
          has(place.spec.containers) && ({}))",
         asks_somewhere(policies),
         requests_gpus(policies, "place"),

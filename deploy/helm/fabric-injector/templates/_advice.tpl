@@ -21,8 +21,7 @@ trainer.kubeflow.org: [trainjobs, trainingruntimes]
 {{/*
 Whether a workload has something to be said about: a template requests GPUs, or something around the pods asks for the
 fabric, be it under a longer name, as a label or in another place. The program generates the same text
-(src/core/registration). The pod templates of the kinds in `apps` and `batch` have one place for each kind; the other
-kinds are for GPUs, and always sent.
+(src/core/registration). Of the kinds whose pod template has one place, most have no GPUs; the others are always sent.
 */}}
 {{- define "fabric-injector.adviceExpression" -}}
 {{- $triggers := include "fabric-injector.triggers" . | fromJson -}}
@@ -41,10 +40,10 @@ kinds are for GPUs, and always sent.
 {{- end -}}
 {{- $policies := include "fabric-injector.policies" . | fromJson -}}
 {{- if .Values.extraPoliciesConfigMap -}}{{- $policies = dict -}}{{- end -}}
-!(request.resource.group in ["apps", "batch"]) || {{ "" -}}
+!(request.resource.group in ["apps", "batch"] || request.resource.resource == "rollouts") || {{ "" -}}
 (has(object.spec.jobTemplate) ? {{ "" -}}
 [object, object.spec.jobTemplate, object.spec.jobTemplate.spec.template] : {{ "" -}}
-[object, object.spec.template]).exists(place, {{ include "fabric-injector.anyOf" $terms }} || {{ "" -}}
+has(object.spec.template) ? [object, object.spec.template] : [object]).exists(place, {{ include "fabric-injector.anyOf" $terms }} || {{ "" -}}
 has(place.spec) && has(place.spec.containers) && {{ "" -}}
 ({{ include "fabric-injector.requestsGpus" (dict "policies" $policies "pod" "place") }}))
 {{- end -}}
