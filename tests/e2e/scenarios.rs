@@ -25,6 +25,7 @@ mod rights;
 mod settings;
 mod slices;
 mod token;
+mod undecided;
 
 use std::pin::Pin;
 
@@ -65,6 +66,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     node_watch::an_upgrade_stops_at_the_old_servers_if_the_new_ones_may_not_read_nodes,
     node_watch::pods_that_no_node_decides_are_let_through_with_an_event_where_failures_are_ignored,
     node_watch::pools_change_and_pods_get_what_they_offer,
+    undecided::pods_that_ask_and_cannot_be_served_never_start_unawares,
     faults::nodes_and_lint_name_each_fault,
     slices::gpus_by_claim_are_known_and_kept_when_slices_may_no_longer_be_read,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,

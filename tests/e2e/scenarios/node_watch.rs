@@ -47,7 +47,7 @@ pub(super) async fn all_tell(cluster: &Cluster, line: &str) {
 }
 
 /// Waits until all servers know the nodes that there are.
-async fn all_know(cluster: &Cluster) {
+pub(super) async fn all_know(cluster: &Cluster) {
     let count = cluster.api.list(NODES).await.len();
     all_tell(cluster, &format!("[+]nodes: {count} in use\n")).await;
     let servers = cluster.servers().await.len() as u64;
@@ -119,7 +119,7 @@ pub(super) async fn servers_know_the_nodes_and_keep_them_when_they_may_no_longer
 }
 
 /// Takes the permission to read nodes from the servers, and returns the binding.
-async fn take_binding(cluster: &Cluster) -> Value {
+pub(super) async fn take_binding(cluster: &Cluster) -> Value {
     let mut binding = cluster.api.get(BINDING).await.ok();
     cluster.api.delete(BINDING).await.ok();
     binding["metadata"] = json!({"name": "fabric-injector-nodes", "labels": binding["metadata"]["labels"],
@@ -128,7 +128,7 @@ async fn take_binding(cluster: &Cluster) -> Value {
 }
 
 /// Replaces the servers, as an upgrade does, and waits for the first new one; its address.
-async fn replace(cluster: &Cluster) -> String {
+pub(super) async fn replace(cluster: &Cluster) -> String {
     let before: Vec<Value> =
         cluster.servers().await.iter().map(|server| server["metadata"]["name"].clone()).collect();
     let now = humantime::format_rfc3339_micros(std::time::SystemTime::now()).to_string();
@@ -201,7 +201,10 @@ pub(super) async fn pods_that_no_node_decides_are_let_through_with_an_event_wher
     })
     .await;
     let namespace = cluster.namespace("undecided").await;
-    cluster.api.create(&job(&namespace, "train", 3, &annotated_template())).await.ok();
+    // An instance type would tell the provider.
+    let mut template = annotated_template();
+    template["spec"]["nodeSelector"] = Value::Null;
+    cluster.api.create(&job(&namespace, "train", 3, &template)).await.ok();
     let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
     let told = async || {
         let mut events = cluster.api.list(&events).await;
@@ -356,13 +359,6 @@ pub(super) async fn without_a_provider_the_nodes_choose_the_policy(cluster: &Clu
         })
         .await;
     }
-    let (pod, warnings) = tried(cluster, json!({})).await;
-    assert!(!is_injected(&pod), "{pod}");
-    assert!(warnings.iter().any(|warning| warning.contains("nodes of the providers `aws`")), "{warnings:?}");
-    // What nodes cannot tell is said, too.
-    let (pod, warnings) = tried(cluster, json!({"pool": "nowhere"})).await;
-    let told = warnings.iter().any(|warning| warning.contains("no node with GPUs fits the pod now"));
-    assert!(!is_injected(&pod) && told, "{pod} {warnings:?}");
     for pool in CLOUDS {
         cluster.api.delete(&format!("{NODES}/cloud-{}", pool.name)).await.ok();
     }
@@ -408,7 +404,7 @@ pub(super) async fn pools_change_and_pods_get_what_they_offer(cluster: &Cluster)
     nodes::heartbeat(&cluster.api).await;
     eventually("pods that fit two products are told", async || {
         let (count, said) = devices(json!({"pool": "changing"})).await;
-        count == "8"
+        count == "4"
             && said.contains(&format!("`{INSTANCE_TYPE}: p4d.24xlarge` with 8 GPUs and 4 of `{EFA}`"))
     })
     .await;
