@@ -196,7 +196,9 @@ impl<'f> Seen<'f> {
         self.release.deployment.ok_or_else(|| missing(&self.facts.deployments, "the Deployment", "release"))
     }
 
+    /// The policies, which the Deployment names.
     fn policies(&self) -> Result<&'f PolicySet, Finding> {
+        self.deployment()?;
         let unread = |error: &String| {
             if is_forbidden(error) { unread(error) } else { absent("a policy that can be loaded") }
         };

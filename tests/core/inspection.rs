@@ -230,7 +230,18 @@ fn faults_of_the_release_are_reported() {
         "release",
         Fail,
         "no Deployment with the label",
-        &["version", "certificate", "advice", "token", "policies", "nodes"],
+        &[
+            "version",
+            "certificate",
+            "advice",
+            "conditions",
+            "guard",
+            "token",
+            "policies",
+            "nodes",
+            "pod-security",
+            "workloads",
+        ],
         |facts| {
             facts.deployments = Ok(list(&[]));
             facts.certificate = Err("unknown".to_owned());

@@ -25,6 +25,7 @@ mod rights;
 mod settings;
 mod slices;
 mod token;
+mod trials;
 mod undecided;
 
 use std::pin::Pin;
@@ -72,6 +73,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
     release::its_test_passes,
     examination::a_healthy_installation_passes_and_each_fault_is_named,
+    trials::a_pod_is_tried_for_the_nodes_of_each_policy,
+    trials::check_fails_until_every_server_answers_in_the_configured_mode,
+    trials::running_workloads_that_would_be_refused_are_listed,
     release::an_upgrade_with_the_same_values_changes_nothing,
     release::servers_report_registered_conditions_of_other_policies,
     release::a_rollback_gives_pods_what_they_got_before,

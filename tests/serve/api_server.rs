@@ -1,4 +1,4 @@
-//! An API server of a cluster, as far as the server that is tried needs one: the list and the watch of nodes, and Events.
+//! An API server of a cluster, as far as what is tried needs one: the list and the watch of nodes, and Events.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use tokio::time::sleep;
 pub(crate) enum Listing {
     /// Never.
     Hangs,
-    /// The permission is missing.
+    /// The permission is missing, and every other one.
     Forbidden,
     /// With an error of the API server.
     Fails,
@@ -37,9 +37,10 @@ pub(crate) struct ApiServer {
     kubeconfig: NamedTempFile,
     listing: Arc<Mutex<Listing>>,
     events: Arc<Mutex<Vec<Value>>>,
+    paths: Arc<Mutex<Vec<String>>>,
 }
 
-type Shared = (Arc<Mutex<Listing>>, Arc<Mutex<Vec<Value>>>);
+type Shared = (Arc<Mutex<Listing>>, Arc<Mutex<Vec<Value>>>, Arc<Mutex<Vec<String>>>);
 
 impl ApiServer {
     pub(crate) async fn start(listing: Listing) -> Self {
@@ -53,9 +54,13 @@ impl ApiServer {
         });
         let file = NamedTempFile::new().unwrap();
         std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
-        let server =
-            Self { kubeconfig: file, listing: Arc::new(Mutex::new(listing)), events: Arc::default() };
-        let shared = (Arc::clone(&server.listing), Arc::clone(&server.events));
+        let server = Self {
+            kubeconfig: file,
+            listing: Arc::new(Mutex::new(listing)),
+            events: Arc::default(),
+            paths: Arc::default(),
+        };
+        let shared = (Arc::clone(&server.listing), Arc::clone(&server.events), Arc::clone(&server.paths));
         tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -75,6 +80,11 @@ impl ApiServer {
     /// Answers so from now on.
     pub(crate) fn lists(&self, listing: Listing) {
         *self.listing.lock().unwrap() = listing;
+    }
+
+    /// The paths of all requests so far.
+    pub(crate) fn paths(&self) -> Vec<String> {
+        self.paths.lock().unwrap().clone()
     }
 
     /// The Events that were created: the name of the owner, the reason and the note of each.
@@ -100,18 +110,31 @@ fn failure(status: u16, reason: &str, message: &str) -> Response<Body> {
     reply(status, &body)
 }
 
-async fn answer(request: Request<Incoming>, (listing, events): Shared) -> Result<Response<Body>, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    (listing, events, paths): Shared,
+) -> Result<Response<Body>, Infallible> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();
+    paths.lock().unwrap().push(path.to_owned());
     if head.method == Method::POST && path.ends_with("/events") {
         let event = serde_json::from_slice(&body.collect().await.unwrap().to_bytes()).unwrap();
         events.lock().unwrap().push(event);
         return Ok(reply(201, &events.lock().unwrap().last().unwrap().clone()));
     }
-    if path != "/api/v1/nodes" {
-        return Ok(failure(404, "NotFound", "the server could not find the requested resource"));
-    }
     let now = listing.lock().unwrap().clone();
+    if path != "/api/v1/nodes" {
+        return Ok(match now {
+            Listing::Forbidden => {
+                let resource = path.rsplit('/').next().unwrap_or_default();
+                let message = format!(
+                    r#"{resource} is forbidden: User "server" cannot list resource "{resource}" in API group "" at the cluster scope"#
+                );
+                failure(403, "Forbidden", &message)
+            }
+            _ => failure(404, "NotFound", "the server could not find the requested resource"),
+        });
+    }
     let forbidden = r#"nodes is forbidden: User "server" cannot list resource "nodes" in API group "" at the cluster scope"#;
     Ok(match &now {
         Listing::Hangs => future::pending().await,

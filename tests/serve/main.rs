@@ -6,6 +6,7 @@ mod age;
 mod api_server;
 mod bad_certificates;
 mod certificates;
+mod check;
 mod client;
 mod client_ca;
 mod drain;

@@ -118,9 +118,12 @@ fn owner(pod: &Value) -> String {
 pub(super) fn refused(seen: &Seen<'_>) -> Found {
     seen.policies()?;
     let Refused { asking, workloads } = seen.facts.workloads.as_ref().map_err(unread)?;
-    let pods = counted(*asking, "running pod");
+    let pods = format!("{} of which a policy decides", counted(*asking, "running pod"));
+    if *asking == 0 {
+        return ok("a policy decides of no running pod");
+    }
     if workloads.is_empty() {
-        return ok(format!("{pods} for which these policies are, and none would be refused"));
+        return ok(format!("none of {pods} would be refused now"));
     }
     let all: BTreeSet<&String> = workloads.values().flatten().collect();
     let of_reason = |(reason, workloads): (&String, &BTreeSet<String>)| {
@@ -129,7 +132,7 @@ pub(super) fn refused(seen: &Seen<'_>) -> Found {
     let reasons: Vec<String> = workloads.iter().map(of_reason).collect();
     warn(
         format!(
-            "this version would refuse new pods of {} of {pods}\n{}",
+            "new pods of {} would be refused now, with {pods}\n{}",
             counted(all.len(), "workload"),
             reasons.join("\n")
         ),

@@ -14,10 +14,10 @@ use super::parse::{annotation, namespace, object_name};
 /// The version of the JSON form, which changes if a field is removed or changes its meaning.
 const VERSION: u32 = 1;
 
-/// Examine an installation: its registration, certificate, conditions, guard, policies and namespaces, and whether a
-/// pod with the trigger annotation is injected
+/// Examine an installation: its registration, certificate, conditions, guard, policies, servers and namespaces, whether
+/// pods with the trigger annotation are injected, and which running workloads would be refused now
 ///
-/// The pod is created as a dry run. The request passes the registration, the Service, the certificate and the policy
+/// The pods are created as dry runs. The requests pass the registration, the Service, the certificate and the policy
 /// like that of any pod, and the API server stores nothing.
 #[derive(Debug, Args)]
 #[command(
@@ -42,7 +42,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     gpu_resource: Option<String>,
     /// A label that the pod selects its node by, such as `node.kubernetes.io/instance-type=p5.48xlarge`; may be given
-    /// several times [default: a node that the installed policies know]
+    /// several times [default: nodes of the cluster, or else one that the installed policies know]
     #[arg(long = "node-selector", value_name = "KEY=VALUE", value_parser = annotation)]
     node_selector: Vec<(String, String)>,
     /// Expect a webhook in audit mode, which reports the injection and leaves the pod unchanged

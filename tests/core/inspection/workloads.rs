@@ -137,14 +137,17 @@ fn the_line_names_the_first_workloads_of_each_reason_and_their_number() {
     reported(
         "workloads",
         Passed,
-        "3 running pods for which these policies are, and none would be refused",
+        "none of 3 running pods of which a policy decides would be refused now",
         &[],
         |_| (),
     );
     let names = (0..7).map(|number| format!("Job team/{number}")).collect();
     let workloads =
         BTreeMap::from([("the nodes are of two providers: select those of one".to_owned(), names)]);
-    let wanted = "this version would refuse new pods of 7 workloads of 9 running pods\n`Job team/0`, `Job team/1`, \
+    reported("workloads", Passed, "a policy decides of no running pod", &[], |facts| {
+        facts.workloads = Ok(Refused::default());
+    });
+    let wanted = "new pods of 7 workloads would be refused now, with 9 running pods of which a policy decides\n`Job team/0`, `Job team/1`, \
                   `Job team/2`, `Job team/3`, `Job team/4` and 2 more: the nodes are of two providers: select those of \
                   one\ncorrect these workloads, before an upgrade";
     reported("workloads", Warn, wanted, &[], |facts| {

@@ -14,7 +14,7 @@ use crate::processes::outcome;
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
 /// The lines of a check: each with its status and its text. Whether it passed is seen in its exit status, too.
-async fn check(cluster: &Cluster, arguments: &[&str]) -> Vec<(String, String, String)> {
+pub(super) async fn check(cluster: &Cluster, arguments: &[&str]) -> Vec<(String, String, String)> {
     let mut command = cluster.program(&[&["check", "-o", "json"], arguments].concat());
     lines(outcome(&mut command).await)
 }
@@ -39,7 +39,7 @@ async fn passes(cluster: &Cluster) {
 }
 
 /// Waits until these lines are reported, and no others: API servers and caches hear of a change a moment later.
-async fn reports(cluster: &Cluster, arguments: &[&str], wanted: &[(&str, &str, &str)]) {
+pub(super) async fn reports(cluster: &Cluster, arguments: &[&str], wanted: &[(&str, &str, &str)]) {
     let mut last = Vec::new();
     let end = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
@@ -205,10 +205,18 @@ async fn rights(cluster: &Cluster) {
     for (name, right) in [
         ("webhook", "cannot list resource \"mutatingwebhookconfigurations\""),
         ("release", "cannot list resource \"deployments\""),
+        ("endpoints", "the Service is not known: see the line `webhook`"),
+        ("guard", "the installation is not known: see the line `webhook`"),
+        ("workloads", "the Deployment is not known: see the line `release`"),
         ("pod", "cannot create resource \"pods\""),
     ] {
         let (_, status, text) = lines.iter().find(|(check, ..)| check == name).unwrap();
         assert!(status == "warn" && text.contains(right), "{name}: {text}");
     }
     assert!(lines.iter().all(|(_, status, _)| status != "fail"), "{lines:#?}");
+    let empty = |text: &str| {
+        let text = text.replace("in API group \"\"", "");
+        ["``", "`/", "/`", "\"\"", "\"-", "\":", "//"].iter().any(|empty| text.contains(empty))
+    };
+    assert!(!lines.iter().any(|(.., text)| empty(text)), "{lines:#?}");
 }

@@ -297,19 +297,19 @@ const GOOGLE: &str = "gce://project/us-central1-a/node";
 const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 /// Alike nodes, and what pods get that select them.
-struct Pool {
-    name: &'static str,
+pub(super) struct Pool {
+    pub(super) name: &'static str,
     provider_id: &'static str,
     /// `node.kubernetes.io/instance-type`.
     machine: &'static str,
     /// One resource of the fabric of each node.
-    offered: (&'static str, u32),
-    policy: &'static str,
+    pub(super) offered: (&'static str, u32),
+    pub(super) policy: &'static str,
     /// How many of it a pod with 8 GPUs requests.
     requested: &'static str,
 }
 
-const CLOUDS: &[Pool] = &[
+pub(super) const CLOUDS: &[Pool] = &[
     pool("p4d", AWS, "p4d.24xlarge", (EFA, 4), "aws-efa", "4"),
     pool("p5", AWS, "p5.48xlarge", (EFA, 32), "aws-efa", "32"),
     pool("p5en", AWS, "p5en.48xlarge", (EFA, 16), "aws-efa", "16"),
@@ -335,7 +335,7 @@ const fn pool(
 }
 
 /// Makes a node of a pool, whose device plugin for the fabric has registered if `offered` is given.
-async fn start(cluster: &Cluster, name: &str, pool: &Pool, offered: Option<(&'static str, u32)>) {
+pub(super) async fn start(cluster: &Cluster, name: &str, pool: &Pool, offered: Option<(&'static str, u32)>) {
     let mut devices = vec![("nvidia.com/gpu", 8)];
     devices.extend(offered);
     let spec = json!({"providerID": pool.provider_id});

@@ -1,0 +1,118 @@
+//! What `check` tries: pods for the nodes of the cluster, each server, and the workloads that run.
+
+use serde_json::{Value, json};
+
+use super::examination::{check, reports};
+use super::node_watch::{CLOUDS, all_know, start};
+use super::values;
+use crate::cluster::{Cluster, DEPLOYMENT};
+use crate::workloads::{TRIGGER, annotated_template, job};
+use crate::{eventually, nodes};
+
+const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+
+pub(super) async fn a_pod_is_tried_for_the_nodes_of_each_policy(cluster: &Cluster) {
+    cluster.ensure(&json!({"server": {"log": "debug"}})).await;
+    let tried =
+        [("p5en", "aws-efa", "p5en.48xlarge"), ("ndv5", "azure-infiniband", "Standard_ND96isr_H100_v5")];
+    let pools = || CLOUDS.iter().filter(|pool| tried.iter().any(|(name, ..)| *name == pool.name));
+    for pool in pools() {
+        start(cluster, &format!("tried-{}", pool.name), pool, Some(pool.offered)).await;
+    }
+    nodes::heartbeat(&cluster.api).await;
+    all_know(cluster).await;
+    let mut said = Vec::new();
+    eventually("a pod of each policy is injected", async || {
+        said = check(cluster, &[]).await;
+        let pods = said.iter().filter(|(name, ..)| name == "pod");
+        tried.iter().all(|(_, policy, machine)| {
+            pods.clone().any(|(_, status, text)| {
+                let injected = format!("`{INSTANCE_TYPE}: {machine}`) is injected by {policy}@");
+                status == "ok" && text.contains(&injected)
+            })
+        })
+    })
+    .await;
+    let warned = said.iter().find(|(name, _, text)| name == "pod" && text.contains("is assumed"));
+    assert!(warned.is_none(), "{said:#?}");
+    for pool in pools() {
+        cluster.api.delete(&format!("/api/v1/nodes/tried-{}", pool.name)).await.ok();
+    }
+}
+
+pub(super) async fn check_fails_until_every_server_answers_in_the_configured_mode(cluster: &Cluster) {
+    cluster.ensure(&values()).await;
+    // The Deployment is changed, and its servers are not replaced yet.
+    let deployment = cluster.api.get(DEPLOYMENT).await.ok();
+    let arguments = &deployment["spec"]["template"]["spec"]["containers"][0]["args"];
+    let place = arguments.as_array().unwrap().iter().position(|one| one == "--mode=inject").unwrap();
+    let change = |mode: &str, paused: bool| {
+        json!([
+            {"op": "add", "path": "/spec/paused", "value": paused},
+            {"op": "replace", "path": format!("/spec/template/spec/containers/0/args/{place}"),
+                "value": format!("--mode={mode}")},
+        ])
+    };
+    cluster.api.patch(DEPLOYMENT, &change("audit", true)).await.ok();
+    let mut names: Vec<String> = Vec::new();
+    for server in cluster.servers().await {
+        names.push(server["metadata"]["name"].as_str().unwrap().to_owned());
+    }
+    for name in &names {
+        let told = format!("`{name}` is in the mode `inject`, and `audit` is configured");
+        let failed = [("servers", "fail", told.as_str()), ("release", "warn", "0 updated")];
+        reports(cluster, &[], &failed).await;
+    }
+    cluster.api.patch(DEPLOYMENT, &change("inject", false)).await.ok();
+    let both = "2 servers in the mode `inject`: ";
+    eventually("both servers are in the configured mode", async || {
+        let lines = check(cluster, &[]).await;
+        lines.iter().any(|(name, status, text)| name == "servers" && status == "ok" && text.starts_with(both))
+    })
+    .await;
+}
+
+/// A policy that refuses pods with a label, in its second version.
+fn policy(refuses: bool) -> Value {
+    let warnings = "  warnings:\n    - code: too_old\n      when: \"${pod.metadata.?labels[?'age'].orValue('') == 'old'}\"\n      \
+                    action: refuse\n      message: the pod is too old; remove the label\n";
+    let text = format!(
+        "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: lab}}\nspec:\n  provider: lab\n  \
+         description: For a test\n  gpus: {{resources: [nvidia.com/gpu]}}\n  match: {{anyAnnotation: {{{TRIGGER}: \"true\"}}}}\n\
+         {}  rules: [{{name: a, container: {{env: [{{name: A, value: b}}]}}}}]\n",
+        if refuses { warnings } else { "" }
+    );
+    json!({"extraPolicies": {"lab.yaml": text}, "server": {"log": "debug"}})
+}
+
+pub(super) async fn running_workloads_that_would_be_refused_are_listed(cluster: &Cluster) {
+    cluster.ensure(&policy(false)).await;
+    let namespace = cluster.namespace("running").await;
+    let mut old = annotated_template();
+    old["metadata"]["labels"] = json!({"age": "old"});
+    for (name, template) in [("old", &old), ("young", &annotated_template())] {
+        cluster.api.create(&job(&namespace, name, 2, template)).await.ok();
+    }
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    eventually("the pods are there", async || cluster.api.list(&pods).await.len() == 4).await;
+    let line = async || {
+        let lines = check(cluster, &[]).await;
+        let (_, status, text) = lines.into_iter().find(|(name, ..)| name == "workloads").unwrap();
+        (status, text)
+    };
+    let (status, text) = line().await;
+    assert!(
+        status == "ok" && text.contains("running pods of which a policy decides would be refused now"),
+        "{text}"
+    );
+    cluster.ensure(&policy(true)).await;
+    let (status, text) = line().await;
+    let wanted =
+        format!("\n`Job {namespace}/old`: the pod is too old; remove the label\ncorrect these workloads");
+    assert!(
+        status == "warn" && text.starts_with("new pods of 1 workload would be refused now, with "),
+        "{text}"
+    );
+    assert!(text.contains(&wanted), "{text}");
+    cluster.remove(&namespace).await;
+}

@@ -1,0 +1,32 @@
+//! `check` in a cluster that lets it read nothing.
+
+use std::process::Command;
+
+use super::api_server::{ApiServer, Listing};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_rights_no_object_is_asked_for_by_an_empty_name() {
+    let api = ApiServer::start(Listing::Forbidden).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+    command.env_clear().env("KUBECONFIG", api.kubeconfig()).arg("check");
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(0), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    let (paths, lines) = (api.paths(), said.lines().filter(|line| !line.starts_with(' ')).count());
+    assert!(
+        paths.iter().all(|path| !path.contains("//") && !path.ends_with('/') && !path.contains("/-")),
+        "{paths:?}"
+    );
+    assert!(said.lines().all(|line| line.starts_with("warn ") || line.starts_with(' ')), "{said}");
+    assert_eq!(lines, 17, "{said}");
+    for line in [
+        "warn  endpoints       not checked: the Service is not known: see the line `webhook`\n",
+        "warn  certificate     not checked: the webhook is not known: see the line `webhook`\n",
+        "warn  guard           not checked: the installation is not known: see the line `webhook`\n",
+        "warn  policies        not checked: the Deployment is not known: see the line `release`\n",
+        "warn  servers         not checked: the Service is not known: see the line `webhook`\n",
+        "warn  workloads       not checked: the Deployment is not known: see the line `release`\n",
+    ] {
+        assert!(said.contains(line), "no `{line}` in {said}");
+    }
+}
