@@ -295,7 +295,11 @@ fn the_fabric_within_a_provider_is_never_assumed() {
     assert_eq!(chosen(pod(json!({})), Some(&[gke("l4", "g2-standard-96")])).0, "condition_false");
     let mut named = launcher();
     named["metadata"]["annotations"]["fabric-injector.io/provider"] = json!("gcp-gib");
-    assert_eq!(chosen(named, Some(&mixed)).0, "gcp-gib");
+    assert_eq!(chosen(named.clone(), Some(&mixed)).0, "gcp-gib");
+    // A pod that was injected keeps its policy, also without what chose it.
+    let mut injected = injected(all_policies(), &named, &PodContext::default());
+    injected["metadata"]["annotations"].as_object_mut().unwrap().remove("fabric-injector.io/provider");
+    assert_eq!(mutate(all_policies(), injected, &context(&mixed)).policy.as_deref(), Some("gcp-gib"));
 }
 
 /// Names, rails and profiles have no least.

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{PodAnalysis, Reason, STAMP, adds_to, analyse, analyse_named, condition_values};
+use crate::core::engine::{PodAnalysis, Reason, adds_to, analyse, analyse_named, condition_values};
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{PodContext, Policy};
 
 use super::PolicySet;
-use super::providers::{Chosen, choose};
+use super::providers::{Chosen, choose, stamped};
 
 /// The decision about a pod.
 pub(super) enum Decision<'p> {
@@ -49,10 +49,7 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
         };
     found = chosen;
     if let (true, [policy]) = (by_name, found.as_slice()) {
-        return match analyse_named(policy, pod, context) {
-            Ok(analysis) => Decision::Inject(policy, Box::new(analysis)),
-            Err(reason) => by_reason(policy, reason),
-        };
+        return by_this(policy, pod, context);
     }
     // An extension takes the pods that it matches from what it extends.
     let extensions = |base: &Policy| {
@@ -60,16 +57,22 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
     };
     let mut in_order = found.clone();
     in_order.sort_by_key(|policy| extensions(policy));
-    let is_injected = pod["metadata"]["annotations"].get(STAMP).is_some();
     let mut matching: Vec<(&Policy, PodAnalysis)> = Vec::new();
     for policy in in_order {
         if matching.iter().any(|(taker, _)| taker.definition().is_extension_of(policy.definition())) {
             continue;
         }
-        match analyse(policy, pod, context, found.len() > 1 && !is_injected) {
+        match analyse(policy, pod, context, found.len() > 1) {
             Ok(Some(analysis)) => matching.push((policy, analysis)),
             Ok(None) => {}
-            Err(reason @ Reason::SettingUndecided { .. }) => return undecided(found, pod, context, reason),
+            Err(reason @ Reason::SettingUndecided { .. }) => {
+                // A pod that was injected keeps its policy.
+                let before = stamped(pod).and_then(|name| found.iter().find(|policy| policy.name() == name));
+                return match before {
+                    Some(policy) => by_this(policy, pod, context),
+                    None => undecided(found, pod, context, reason),
+                };
+            }
             Err(reason) => return by_reason(policy, reason),
         }
     }
@@ -88,8 +91,16 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
     }
 }
 
+/// The decision to inject a pod by a policy, whatever its condition says.
+fn by_this<'p>(policy: &'p Policy, pod: &Value, context: &PodContext) -> Decision<'p> {
+    match analyse_named(policy, pod, context) {
+        Ok(analysis) => Decision::Inject(policy, Box::new(analysis)),
+        Err(reason) => by_reason(policy, reason),
+    }
+}
+
 fn by_reason(policy: &Policy, reason: Reason) -> Decision<'_> {
-    if reason.is_fault() {
+    if reason.is_fault() || matches!(reason, Reason::Stopped) {
         Decision::Refuse(Some(policy), reason)
     } else {
         Decision::Leave(Some(policy), reason)

@@ -40,8 +40,8 @@ pub(super) fn choose<'p>(
     if !several {
         return chosen(policies);
     }
-    let stamp = annotation(STAMP).and_then(|stamp| stamp.split('@').next());
-    if let Some(before) = policies.iter().find(|policy| Some(policy.name()) == stamp).map(provider) {
+    let before = stamped(pod).and_then(|name| policies.iter().find(|policy| policy.name() == name));
+    if let Some(before) = before.map(provider) {
         policies.retain(|policy| provider(policy) == before);
         return chosen(policies);
     }
@@ -54,6 +54,11 @@ pub(super) fn choose<'p>(
         return chosen(policies);
     }
     chosen(of_nodes(policies, pod, context)?)
+}
+
+/// The name of the policy that injected a pod before.
+pub(super) fn stamped(pod: &Value) -> Option<&str> {
+    pod["metadata"]["annotations"][STAMP].as_str()?.split('@').next()
 }
 
 /// The providers of policies, each once.
