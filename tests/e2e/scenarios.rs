@@ -27,6 +27,7 @@ mod slices;
 mod token;
 mod trials;
 mod undecided;
+mod unread_nodes;
 
 use std::pin::Pin;
 
@@ -64,8 +65,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     node_watch::servers_know_the_nodes_and_keep_them_when_they_may_no_longer_read_them,
     node_watch::a_lost_watch_keeps_the_nodes_and_recovers,
     node_watch::without_a_provider_the_nodes_choose_the_policy,
-    node_watch::an_upgrade_stops_at_the_old_servers_if_the_new_ones_may_not_read_nodes,
-    node_watch::pods_that_no_node_decides_are_let_through_with_an_event_where_failures_are_ignored,
+    unread_nodes::an_upgrade_stops_at_the_old_servers_if_the_new_ones_may_not_read_nodes,
     node_watch::pools_change_and_pods_get_what_they_offer,
     undecided::pods_that_ask_and_cannot_be_served_never_start_unawares,
     faults::nodes_and_lint_name_each_fault,

@@ -131,13 +131,13 @@ mod tests {
             }});
             ForOwner::of_review(&review.to_string(), "overload", "overloaded")
         };
-        let owner =
+        let job =
             json!({"apiVersion": "batch/v1", "kind": "Job", "name": "a", "uid": "b", "controller": true});
-        let owned = json!({"metadata": {"ownerReferences": [owner]}, "spec": {"containers": []}});
-        let told = review(&owned, false);
+        let pod_of_job = json!({"metadata": {"ownerReferences": [job]}, "spec": {"containers": []}});
+        let told = review(&pod_of_job, false);
         let told = told.map(|told| (told.owner["name"].clone(), told.warnings[0].1.clone()));
         assert_eq!(told, Some((json!("a"), format!("{NOT_INJECTED}overloaded"))));
-        assert_eq!(review(&owned, true), None);
+        assert_eq!(review(&pod_of_job, true), None);
         for pod in
             [json!({"metadata": {}}), json!({"metadata": {"ownerReferences": 1}}), json!({}), json!(null)]
         {

@@ -134,7 +134,7 @@ pub fn policy(policy: &Policy, sources: &Sources<'_>) -> PolicyFact {
             labels: matcher.labels.clone(),
             namespaces: matcher.namespaces.clone(),
             owner_kinds: matcher.owner_kinds.clone(),
-            nodes: nodes.map(|(key, pattern)| (key.to_owned(), pattern.to_string())).collect(),
+            nodes: nodes.map(|(key, pattern)| (key, pattern.to_string())).collect(),
             when: matcher.when.as_ref().map(source),
         },
         gpus: GpuFact {

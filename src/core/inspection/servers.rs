@@ -10,7 +10,9 @@ use crate::core::explain::Sources;
 use crate::core::policy::Policy;
 use crate::core::pools::pools;
 
-use super::{Finding, Found, Read, Seen, Status, fail, is_forbidden, list, names, ok, text, unread, warn};
+use super::{
+    Finding, Found, Read, Seen, Status, fail, found, is_forbidden, list, names, ok, text, unread, warn,
+};
 
 /// A server to which API servers send pods.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,47 +111,52 @@ pub(super) fn state(seen: &Seen<'_>) -> Found {
         None => Mode::Inject.name(),
     };
     let servers = servers(seen)?;
-    let (mut status, mut problems) = (Status::Ok, Vec::new());
-    let mut passed = BTreeSet::new();
-    let mut problem = |severity: Status, text: String| {
-        status = if severity == Status::Fail || status == Status::Fail { Status::Fail } else { severity };
-        problems.push(text);
-    };
-    for Server { name, ready, in_use } in servers {
-        let (report, in_use) = match (ready, in_use) {
-            (Err(error), _) | (_, Err(error)) if is_forbidden(error) => return Err(unread(error)),
-            (Err(error), _) | (_, Err(error)) => {
-                problem(Status::Fail, format!("`{name}` does not answer: {error}"));
-                continue;
-            }
-            (Ok(report), Ok(in_use)) => (report, in_use),
-        };
-        match text(in_use, "mode") {
-            "" => {
-                problem(Status::Warn, format!("`{name}` does not name its mode: it is of an earlier version"))
-            }
-            mode if mode != configured => {
-                let told = format!("`{name}` is in the mode `{mode}`, and `{configured}` is configured");
-                problem(Status::Fail, told);
-            }
-            _ => {}
-        }
-        let is_passed = |line: &&str| line.starts_with("[+]") || line.ends_with("ready");
-        let failed: Vec<&str> = report.lines().filter(|line| !is_passed(line)).collect();
-        if !failed.is_empty() {
-            let is_down = failed.iter().any(|line| line.starts_with("[-]"));
-            let severity = if is_down { Status::Fail } else { Status::Warn };
-            problem(severity, format!("`{name}` reports\n{}", failed.join("\n")));
-        }
-        passed.extend(report.lines().filter_map(|line| line.strip_prefix("[+]")));
+    let mut problems = Vec::new();
+    for server in servers {
+        problems.extend(of_server(server, configured)?);
     }
     if problems.is_empty() {
+        let reports = servers.iter().flat_map(|server| &server.ready).flat_map(|report| report.lines());
+        let passed: BTreeSet<&str> = reports.filter_map(|line| line.strip_prefix("[+]")).collect();
         let passed: Vec<&str> = passed.into_iter().collect();
         let count = counted(servers.len(), "server");
         return ok(format!("{count} in the mode `{configured}`: {}", passed.join("; ")));
     }
+    let has_failed = problems.iter().any(|(status, _)| *status == Status::Fail);
+    let texts: Vec<String> = problems.into_iter().map(|(_, text)| text).collect();
     let remedy = "during an upgrade, wait until all replicas are replaced; else see the log of the servers";
-    Ok((status, problems.join("\n"), remedy.to_owned()))
+    found(if has_failed { Status::Fail } else { Status::Warn }, texts.join("\n"), remedy)
+}
+
+/// The problems of a server, or that it may not be asked.
+fn of_server(
+    Server { name, ready, in_use }: &Server,
+    configured: &str,
+) -> Result<Vec<(Status, String)>, Finding> {
+    let (report, in_use) = match (ready, in_use) {
+        (Err(error), _) | (_, Err(error)) if is_forbidden(error) => return Err(unread(error)),
+        (Err(error), _) | (_, Err(error)) => {
+            return Ok(vec![(Status::Fail, format!("`{name}` does not answer: {error}"))]);
+        }
+        (Ok(report), Ok(in_use)) => (report, in_use),
+    };
+    let mut problems = Vec::new();
+    let mode = text(in_use, "mode");
+    if mode.is_empty() {
+        let told = format!("`{name}` does not name its mode: it is of an earlier version");
+        problems.push((Status::Warn, told));
+    } else if mode != configured {
+        let told = format!("`{name}` is in the mode `{mode}`, and `{configured}` is configured");
+        problems.push((Status::Fail, told));
+    }
+    let is_passed = |line: &&str| line.starts_with("[+]") || line.ends_with("ready");
+    let failed: Vec<&str> = report.lines().filter(|line| !is_passed(line)).collect();
+    if !failed.is_empty() {
+        let is_down = failed.iter().any(|line| line.starts_with("[-]"));
+        let status = if is_down { Status::Fail } else { Status::Warn };
+        problems.push((status, format!("`{name}` reports\n{}", failed.join("\n"))));
+    }
+    Ok(problems)
 }
 
 /// Counts the nodes with GPUs by the policy that their pods get, and what is wrong with them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::core::engine::Outcome;
+use crate::core::engine::{Outcome, Warning};
 use crate::core::explain::Sources;
 use crate::core::nodes::{Node, Nodes};
 use crate::core::policy::{PodContext, Policy};
@@ -65,7 +65,7 @@ impl Trials<'_> {
     fn fit(&self, pod: &Value) -> Fit {
         let mutation = mutate(self.policies, pod.clone(), self.context);
         match mutation.outcome {
-            Outcome::Mutated(_) if mutation.warnings.iter().any(|one| one.asks_for_action()) => Fit::Warned,
+            Outcome::Mutated(_) if mutation.warnings.iter().any(Warning::asks_for_action) => Fit::Warned,
             Outcome::Mutated(_) => Fit::Injected,
             _ => Fit::NotInjected,
         }
@@ -141,8 +141,8 @@ impl Trials<'_> {
                 && pool.gpus.iter().all(|(gpu, count)| node.count(gpu) == *count)
         };
         let node = nodes.iter().filter(is_in_pool).max_by_key(|node| node.is_ready())?;
-        let gpus = policy.definition().gpu_resources().iter();
-        let (gpu, count) = gpus.filter_map(|gpu| Some((gpu, *pool.gpus.get(gpu)?))).next()?;
+        let mut gpus = policy.definition().gpu_resources().iter();
+        let (gpu, count) = gpus.find_map(|gpu| Some((gpu, *pool.gpus.get(gpu)?)))?;
         let pod = |selector: &BTreeMap<String, String>, tolerates: bool| {
             let mut sample = validate::sample(policy);
             sample["spec"]["nodeSelector"] = json!(selector);

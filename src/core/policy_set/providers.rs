@@ -106,12 +106,12 @@ fn of_requirement<'p>(policies: &[&'p Policy], requirement: &Value) -> Option<Pr
 
 /// The providers of the nodes with one of these values of a label; `None` if one of them is not of a single provider.
 fn of_label<'p>(policies: &[&'p Policy], label: &str, values: &[Option<&str>]) -> Option<Providers<'p>> {
-    let of_value = |value: &Option<&str>| {
-        let named = policies.iter().filter(|policy| policy.is_named_by(label, *value));
+    let of_value = |value: Option<&str>| {
+        let named = policies.iter().filter(|policy| policy.is_named_by(label, value));
         let providers: Providers<'p> = named.map(|policy| policy.definition().provider.as_str()).collect();
         providers.first().copied().filter(|_| providers.len() == 1)
     };
-    values.iter().map(of_value).collect()
+    values.iter().copied().map(of_value).collect()
 }
 
 /// The providers that meet all requirements; if there is none, all of them, among which nothing can choose.

@@ -165,18 +165,26 @@ fn with_two_clouds_there_is_a_pod_for_the_nodes_of_each_and_its_nodes_choose_it(
         &json!({"nvidia.com/gpu": "8", "rdma/ib": "8"}),
         Some("sku"),
     );
+    let own = node(
+        "own",
+        "",
+        &json!({"nvidia.com/gpu.product": "NVIDIA-H200"}),
+        &json!({"nvidia.com/gpu": "8", "rdma/ib": "63"}),
+        Some("sku"),
+    );
     let nodes = json!({"items": [aws("a", "p5.48xlarge", 32), aws("b", "p4d.24xlarge", 4), aws("c", "p4d.24xlarge", 4),
-        azure, node("plain", "aws:///us-east-1a/i-2", &json!({}), &json!({}), None)]});
+        azure, own, node("plain", "aws:///us-east-1a/i-2", &json!({}), &json!({}), None)]});
     let nodes = Arc::new(Nodes::read(&nodes).unwrap());
     let policies = all_built_in();
     let pods = Probe::default().pods(&policies, "default", false, Some(&nodes));
     let selected: Vec<&Value> = pods.iter().map(|pod| &pod["spec"]["nodeSelector"][INSTANCE_TYPE]).collect();
     // Of the pools of a cloud, that with most nodes.
-    assert_eq!(selected, ["p4d.24xlarge", "Standard_ND96isr_H100_v5"]);
-    assert_eq!(pods[0]["spec"].get("tolerations"), None);
-    assert_eq!(pods[1]["spec"]["tolerations"], json!([{"operator": "Exists"}]), "of the taint of the node");
+    assert_eq!(selected[..2], ["p4d.24xlarge", "Standard_ND96isr_H100_v5"]);
+    // An instance type tells the provider; the nodes of another cluster have to be fitted.
+    let tolerations: Vec<_> = pods.iter().map(|pod| pod["spec"].get("tolerations").cloned()).collect();
+    assert_eq!(tolerations, [None, None, Some(json!([{"operator": "Exists"}]))]);
     let about = PodContext { nodes: Some(nodes), ..PodContext::default() };
-    for (pod, policy) in pods.into_iter().zip(["aws-efa", "azure-infiniband"]) {
+    for (pod, policy) in pods.into_iter().zip(["aws-efa", "azure-infiniband", "onprem-rdma"]) {
         let mutation = mutate(&policies, pod, &about);
         assert_eq!(mutation.policy.as_deref(), Some(policy), "{:?}", mutation.outcome);
     }

@@ -216,14 +216,33 @@ impl Outcome<'_> {
         self.missing(&rest, found, place)
     }
 
+    /// Whether this is a capability for a container that gets no more privileges than it has, of which a warning says that it
+    /// does not run as root.
+    fn is_capability_without_effect(&self, place: &Place) -> bool {
+        let [_, list, name, context, field, ..] = place.as_slice() else { return false };
+        let mut containers = items(&self.after["spec"][list.as_str()]).iter();
+        let is_told = || {
+            let mut told = self.warnings.iter().filter(|warning| warning.code == "capability_without_root");
+            told.any(|warning| tokens(&warning.path) == place[..3])
+        };
+        context == "securityContext"
+            && field == "capabilities"
+            && containers
+                .any(|one| one["name"] == **name && one[context]["allowPrivilegeEscalation"] == false)
+            && is_told()
+    }
+
     /// Whether a warning is about this place, what is in it, or what it is in.
     fn reported(&self, place: &Place) -> bool {
         if self.contradictions.iter().any(|known| known.starts_with(place) || place.starts_with(known)) {
             return true;
         }
+        if self.is_capability_without_effect(place) {
+            return true;
+        }
         // Warnings about what is there, not about what is left out.
         let others =
-            ["parameter_", "node_values_", "capability_without_root", "renamed_", "restamped", "generated"];
+            ["parameter_", "nodes_", "capability_without_root", "renamed_", "restamped", "generated"];
         let reports =
             self.warnings.iter().filter(|warning| !others.iter().any(|kind| warning.code.starts_with(kind)));
         let place = without_list(place);

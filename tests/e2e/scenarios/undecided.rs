@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::node_watch::{all_know, all_tell, replace, take_binding};
+use super::node_watch::{all_know, all_tell, take_binding};
+use super::unread_nodes::replace;
 use crate::cluster::Cluster;
 use crate::processes::outcome;
 use crate::workloads::{TRIGGER, is_injected, job, pod};

@@ -1,5 +1,7 @@
 //! The reasons and warnings of a report. Each has a stable code and a sentence.
 
+mod choice;
+
 use std::fmt;
 
 use serde_json::Value;
@@ -9,7 +11,7 @@ use crate::core::pointer::field_path;
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::{Fault, SelectedLabel};
 
-use super::stamp::PROVIDER;
+pub use choice::Candidates;
 
 /// The reason for which a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,17 +101,6 @@ pub enum Reason {
     },
 }
 
-/// The nodes by which the provider of a pod is looked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Candidates {
-    /// Those that the pod names by labels that one provider has.
-    Selected,
-    /// Those that it fits now.
-    Fitting,
-    /// All of the cluster, because it fits none now.
-    All,
-}
-
 impl Reason {
     /// Replaces the JSON Pointer in it by a field path.
     pub(in crate::core::engine) fn with_field_path(mut self, pod: &Value) -> Self {
@@ -192,68 +183,12 @@ impl fmt::Display for Reason {
                 )
             }
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
-            Self::NodesUnknown => {
-                write!(
-                    f,
-                    "the nodes of the cluster are not known, which choose the provider; {NAME_PROVIDER}"
-                )
-            }
-            Self::OtherProvider { named: Some(named), known } => write!(
-                f,
-                "the annotation `{PROVIDER}` names `{named}`, and the policies in use are for {}: correct it, or enable \
-                 that provider",
-                quoted(known)
-            ),
-            Self::OtherProvider { named: None, known } => write!(
-                f,
-                "no policy in use is for the nodes that the pod fits, by their `spec.providerID` and labels; of {}, \
-                 {NAME_PROVIDER}",
-                quoted(known)
-            ),
-            Self::SeveralProviders { providers, candidates } => {
-                match candidates {
-                    _ if providers.is_empty() => {
-                        write!(f, "the cluster has no node that tells the provider of the pod")?
-                    }
-                    Candidates::Selected => write!(f, "the pod selects nodes of {}", quoted(providers))?,
-                    Candidates::Fitting => write!(f, "the pod fits nodes of {}", quoted(providers))?,
-                    Candidates::All => write!(
-                        f,
-                        "no node fits the pod now, and the cluster has nodes of {}",
-                        quoted(providers)
-                    )?,
-                }
-                write!(f, "; {NAME_PROVIDER}")
-            }
-            Self::SettingUndecided { setting, why, chooses_policy } => {
-                write!(f, "`{setting}` depends on the node, and {why}")?;
-                if *chooses_policy {
-                    write!(
-                        f,
-                        "; select its nodes by one of these labels, or name the policy in the annotation `{PROVIDER}`"
-                    )?;
-                }
-                Ok(())
-            }
+            Self::NodesUnknown
+            | Self::OtherProvider { .. }
+            | Self::SeveralProviders { .. }
+            | Self::SettingUndecided { .. }
+            | Self::ConditionFalse { .. } => self.fmt_choice(f),
             Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
-            Self::ConditionFalse { policies, parameters } => {
-                match policies.as_slice() {
-                    [policy] => {
-                        write!(
-                            f,
-                            "the condition `match.when` of the policy `{policy}` is false for this pod"
-                        )?;
-                    }
-                    _ => write!(
-                        f,
-                        "the conditions `match.when` of the policies {} are false for this pod",
-                        quoted(policies)
-                    )?,
-                }
-                let values: Vec<String> =
-                    parameters.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
-                if values.is_empty() { Ok(()) } else { write!(f, ": {}", values.join(", ")) }
-            }
             Self::AnnotationLimit { key } => {
                 write!(
                     f,
@@ -297,10 +232,6 @@ impl fmt::Display for Reason {
         }
     }
 }
-
-/// What lets a pod decide its provider.
-const NAME_PROVIDER: &str = "select one by a label that only it has, such as an instance type, or by the annotation \
-                             `fabric-injector.io/provider`";
 
 fn quoted(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
