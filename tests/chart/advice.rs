@@ -41,9 +41,8 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
         json!({"metadata": {}, "spec": {"headGroupSpec": {"template": template("h")}, "workerGroupSpecs": [group]}})
     };
     let cron = |image: &str, replicas: u8| json!({"metadata": {}, "spec": {"suspend": replicas > 1, "jobTemplate": {"spec": {"template": template(image)}}}});
-    let workloads: [(&str, &dyn Fn(&str, u8) -> Value); 3] =
-        [("batch/jobs", &job), ("ray.io/rayclusters", &ray), ("batch/cronjobs", &cron)];
-    for (kind, workload) in workloads {
+    let makers = [&job as &dyn Fn(&str, u8) -> Value, &ray, &cron];
+    for (kind, workload) in ["batch/jobs", "ray.io/rayclusters", "batch/cronjobs"].into_iter().zip(makers) {
         assert!(is_sent_of(kind, conditions, None, &workload("a", 1)));
         assert!(is_sent_of(kind, conditions, Some(&workload("a", 1)), &workload("b", 1)));
         assert!(!is_sent_of(kind, conditions, Some(&workload("a", 1)), &workload("a", 2)));
@@ -89,7 +88,7 @@ fn assert_sent(objects: &Objects, template: &Value, wanted: bool) {
 }
 
 /// A template of one container with these resources.
-fn with_resources(resources: Value) -> Value {
+fn with_resources(resources: &Value) -> Value {
     json!({"spec": {"containers": [{"name": "sidecar"}, {"name": "main", "resources": resources}]}})
 }
 
@@ -97,8 +96,8 @@ pub(crate) fn plain_workloads_are_not_sent_and_those_with_something_to_be_said_a
     let objects = render(helm, &json!({}));
     let conditions = &objects.the("ValidatingWebhookConfiguration")["webhooks"][0]["matchConditions"];
     let plain =
-        with_resources(json!({"limits": {"cpu": "1", "example.com/fuse": "1"}, "requests": {"cpu": "1"}}));
-    for template in [&plain, &with_resources(json!({"limits": {"nvidia.com/gpu": "0"}, "claims": []}))] {
+        with_resources(&json!({"limits": {"cpu": "1", "example.com/fuse": "1"}, "requests": {"cpu": "1"}}));
+    for template in [&plain, &with_resources(&json!({"limits": {"nvidia.com/gpu": "0"}, "claims": []}))] {
         assert_sent(&objects, template, false);
     }
     for gpus in [
@@ -108,7 +107,7 @@ pub(crate) fn plain_workloads_are_not_sent_and_those_with_something_to_be_said_a
         json!({"limits": {"deviceclass.resource.kubernetes.io/nics.example": "1"}}),
         json!({"claims": [{"name": "gpus"}]}),
     ] {
-        assert_sent(&objects, &with_resources(gpus.clone()), true);
+        assert_sent(&objects, &with_resources(&gpus), true);
         let mut at_first = plain.clone();
         at_first["spec"]["initContainers"] = json!([{"name": "first", "resources": gpus}]);
         assert_sent(&objects, &at_first, true);
@@ -158,14 +157,14 @@ pub(crate) fn the_triggers_and_resources_of_an_operator_count(helm: &Helm) {
     }});
     let objects = render(helm, &extra);
     let annotated = |map: &str, entries: Value| {
-        let mut template = with_resources(json!({}));
+        let mut template = with_resources(&json!({}));
         template["metadata"] = json!({map: entries});
         template
     };
     for (template, wanted) in [
-        (with_resources(json!({"limits": {"lab.example/c": "1"}})), true),
+        (with_resources(&json!({"limits": {"lab.example/c": "1"}})), true),
         // That of no policy in use.
-        (with_resources(json!({"limits": {"nvidia.com/gpu": "1"}})), false),
+        (with_resources(&json!({"limits": {"nvidia.com/gpu": "1"}})), false),
         (annotated("annotations", json!({"lab.example/fabric": "off"})), true),
         (annotated("labels", json!({"lab.example/fabric": "on"})), true),
         (annotated("annotations", json!({"other.example/fabric": "on"})), false),
@@ -184,11 +183,11 @@ pub(crate) fn the_triggers_and_resources_of_an_operator_count(helm: &Helm) {
     });
     for values in [unread.clone(), with(enabled("aws"), &unread)] {
         let objects = render(helm, &values);
-        assert_sent(&objects, &with_resources(json!({"limits": {"lab.example/gpu": "1"}})), true);
+        assert_sent(&objects, &with_resources(&json!({"limits": {"lab.example/gpu": "1"}})), true);
         assert_sent(&objects, &annotated("annotations", json!({"lab.example/fabric": "on"})), true);
         assert_sent(
             &objects,
-            &with_resources(json!({"limits": {"cpu": "1", "hugepages-2Mi": "1Gi"}})),
+            &with_resources(&json!({"limits": {"cpu": "1", "hugepages-2Mi": "1Gi"}})),
             false,
         );
     }

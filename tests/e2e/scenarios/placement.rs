@@ -18,6 +18,8 @@ const NOW: &str = "fabric-injector-nonpreempting-1000000";
 const BEFORE: &str = "fabric-injector-1000000";
 /// The label of the only node that a scenario uses.
 const FULL: (&str, &str) = ("lab.example/full", "true");
+/// The label of one node without GPUs and two with them.
+const FEW: &str = "lab.example/few";
 
 pub(super) async fn servers_run_on_nodes_without_gpus_if_there_are_any(cluster: &Cluster) {
     // From anew, so that the scheduler chooses; by their load, it would choose others.
@@ -31,36 +33,57 @@ pub(super) async fn servers_run_on_nodes_without_gpus_if_there_are_any(cluster: 
         cluster.api.post(&pods, &busy).await.ok();
     }
     label_gpu_nodes(cluster, true).await;
-    cluster.ensure(&values()).await;
-    let mut places: Vec<String> = Vec::new();
-    for server in cluster.servers().await {
-        places.push(server["spec"]["nodeName"].as_str().unwrap().to_owned());
+    let mut values = values();
+    // An upgrade finds the nodes without GPUs taken by those that it replaces.
+    for log in ["debug", "info"] {
+        values["server"]["log"] = json!(log);
+        cluster.ensure(&values).await;
+        assert_eq!(places(cluster).await, ["plain-0", "plain-1"], "{log}");
     }
-    places.sort_unstable();
-    assert_eq!(places, ["plain-0", "plain-1"]);
+    // The second one runs on another node rather than next to the first.
+    for node in ["plain-0", "p4d-0", "p4d-1"] {
+        label(cluster, node, FEW, Some("true")).await;
+    }
+    values["nodeSelector"] = json!({FEW: "true"});
+    cluster.ensure(&values).await;
+    let found = places(cluster).await;
+    assert!(found[0].starts_with("p4d-") && found[1] == "plain-0", "{found:?}");
     // A cluster that has nothing else runs them, too.
-    let mut on_gpus = values();
-    on_gpus["nodeSelector"] = json!({"node.kubernetes.io/instance-type": "p4d.24xlarge"});
-    cluster.ensure(&on_gpus).await;
-    for server in cluster.servers().await {
-        assert!(server["spec"]["nodeName"].as_str().unwrap().starts_with("p4d-"), "{server}");
-    }
+    values["nodeSelector"] = json!({"node.kubernetes.io/instance-type": "p4d.24xlarge"});
+    cluster.ensure(&values).await;
+    assert_eq!(places(cluster).await, ["p4d-0", "p4d-1"]);
     label_gpu_nodes(cluster, false).await;
+    for node in ["plain-0", "p4d-0", "p4d-1"] {
+        label(cluster, node, FEW, None).await;
+    }
     cluster.remove(&namespace).await;
+}
+
+/// The nodes of the servers.
+async fn places(cluster: &Cluster) -> Vec<String> {
+    let servers = cluster.servers().await.into_iter();
+    let mut places: Vec<String> =
+        servers.map(|server| server["spec"]["nodeName"].as_str().unwrap().to_owned()).collect();
+    places.sort_unstable();
+    places
 }
 
 /// Labels the nodes of AKS and GKE as those clouds do, or takes the labels away. The others have their machine type alone.
 async fn label_gpu_nodes(cluster: &Cluster, labelled: bool) {
-    for (prefix, label, value) in [
+    for (prefix, key, value) in [
         ("nd-h100", "kubernetes.azure.com/accelerator", "nvidia"),
         ("a3-mega", "cloud.google.com/gke-accelerator", "nvidia-h100-mega-80gb"),
     ] {
         for number in 0..2 {
-            let labels = json!({label: labelled.then_some(value)});
-            let path = format!("/api/v1/nodes/{prefix}-{number}");
-            cluster.api.merge(&path, &json!({"metadata": {"labels": labels}})).await.ok();
+            label(cluster, &format!("{prefix}-{number}"), key, labelled.then_some(value)).await;
         }
     }
+}
+
+/// Sets a label of a node, or removes it.
+async fn label(cluster: &Cluster, node: &str, key: &str, value: Option<&str>) {
+    let change = json!({"metadata": {"labels": {key: value}}});
+    cluster.api.merge(&format!("/api/v1/nodes/{node}"), &change).await.ok();
 }
 
 /// The pods of a namespace that run, by their names.
