@@ -126,10 +126,10 @@ fn asks(kind: Kind, key: &str, value: &str) -> Value {
     });
     match kind {
         Kind::Gpus => {
-            template["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": 8}})
+            template["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/gpu": 8}});
         }
         Kind::Launcher => {
-            template["metadata"]["labels"] = json!({"training.kubeflow.org/job-role": "launcher"})
+            template["metadata"]["labels"] = json!({"training.kubeflow.org/job-role": "launcher"});
         }
         Kind::Plain => {}
     }
