@@ -18,12 +18,12 @@ use serde_json::Value;
 
 use crate::core::policy::{PodContext, Policy};
 
-pub(crate) use analysis::{DEVICE_CLASS, PodAnalysis, is_device, selected_nodes};
-pub(crate) use evaluate::{ScopeOf, analyse, each_scope};
+pub(crate) use analysis::{DEVICE_CLASS, PodAnalysis, is_device, requests, selected_nodes};
+pub(crate) use evaluate::{ScopeOf, adds_to, analyse, analyse_named, condition_values, each_scope};
 pub(crate) use merge::own_variable;
 pub use record::{
-    Author, FieldState, Kept, Mutated, Mutation, NODES, Operation, Operations, Outcome, Reason, SKIPPED,
-    STAMP, Warning, WarningKind,
+    Author, Candidates, FieldState, Kept, Mutated, Mutation, NODES, Operation, Operations, Outcome, PROVIDER,
+    Reason, SKIPPED, STAMP, Warning, WarningKind,
 };
 pub(crate) use record::{FieldOutcome, Trace, skip};
 
@@ -42,7 +42,13 @@ pub(crate) fn inject(
     if trace.is_some() {
         log.trace = Some(Box::default());
     }
-    let ended = inject::inject(policy, analysis, &mut pod, context, &mut log);
+    let before = (!analysis.policy.others.is_empty()).then(|| (pod.clone(), analysis.nodes_and_policy()));
+    let mut ended = inject::inject(policy, analysis, &mut pod, context, &mut log);
+    if let Some((before, resolved)) = before
+        && let Some(reason) = inject::undecided(policy, &resolved, &before, (&ended, &pod), context)
+    {
+        ended = Err(Stop::Refuse(reason));
+    }
     if let (Some(trace), Some(recorded)) = (trace, log.trace.take()) {
         *trace = *recorded;
     }

@@ -58,6 +58,8 @@ pub(crate) struct Installation {
     pub(crate) conditions: [Condition; 2],
     /// The conditions of the guard that follow from the policies.
     pub(crate) guard_conditions: [Condition; 3],
+    /// The condition of the webhook for workloads that follows from the policies.
+    pub(crate) advice_condition: Condition,
 }
 
 impl Installation {
@@ -115,6 +117,9 @@ impl Installation {
             "MutatingWebhookConfiguration" => {
                 object["webhooks"][0]["failurePolicy"] = json!(self.failure_policy);
                 put_conditions(&mut object["webhooks"][0], &self.conditions)?;
+            }
+            "ValidatingWebhookConfiguration" => {
+                put_conditions(&mut object["webhooks"][0], std::slice::from_ref(&self.advice_condition))?;
             }
             "ValidatingAdmissionPolicy" if object["metadata"]["name"] != GUARD => {
                 // The policy for the servers names their account.

@@ -8,7 +8,7 @@ mod slices;
 
 pub use slices::Slice;
 
-pub(crate) use candidates::scheduling_of;
+pub(crate) use candidates::{expressions, scheduling_of, terms};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock, RwLock};
@@ -257,6 +257,13 @@ impl Node {
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &str)> {
         self.label_keys.iter().zip(&*self.label_values).map(|(key, value)| (&**key, &**value))
+    }
+
+    /// The labels whose keys begin with a text.
+    pub(crate) fn labels_from<'n>(&'n self, start: &'n str) -> impl Iterator<Item = (&'n str, &'n str)> {
+        let first = self.label_keys.partition_point(|key| &**key < start);
+        let labels = self.label_keys[first..].iter().zip(&self.label_values[first..]);
+        labels.map(|(key, value)| (&**key, &**value)).take_while(move |(key, _)| key.starts_with(start))
     }
 
     /// The value of a label.

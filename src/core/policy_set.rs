@@ -195,7 +195,7 @@ impl PolicySet {
             && match decide(self, pod, context) {
                 Decision::Inject(..) | Decision::Skip(..) => true,
                 Decision::Refuse(_, reason) => !reason.is_fault(),
-                Decision::Leave(..) => false,
+                Decision::Leave(..) | Decision::LeaveAlone(..) => false,
             }
     }
 
@@ -217,13 +217,13 @@ impl PolicySet {
     }
 
     /// Marks a pod without GPUs as skipped if the guard may take it for one with GPUs.
-    fn marked_if_guarded(&self, policy: &Policy, mutation: Mutation) -> Mutation {
+    fn marked_if_guarded(&self, policies: &[&Policy], mutation: Mutation) -> Mutation {
         match mutation {
             Mutation {
                 outcome: Outcome::Unchanged { pod, reason: reason @ Reason::NoGpuContainer { .. } },
                 policy: name,
                 warnings,
-            } if self.may_have_gpus(&pod) => skip(pod, policy.stamp().to_owned(), reason, name, warnings),
+            } if self.may_have_gpus(&pod) => skip(pod, stamps(policies), reason, name, warnings),
             other => other,
         }
     }
@@ -278,15 +278,19 @@ fn mutate_once(
     match decide(policies, &pod, context) {
         Decision::Inject(policy, analysis) => {
             let trace = trace.map(|trace| trace.insert(Trace::default()));
-            policies.marked_if_guarded(policy, inject(policy, *analysis, pod, context, trace))
+            policies.marked_if_guarded(&[policy], inject(policy, *analysis, pod, context, trace))
         }
-        Decision::Skip(skipped, reason) => {
-            let marks: Vec<&str> = skipped.iter().map(|policy| policy.stamp()).collect();
-            skip(pod, marks.join(","), reason, None, Vec::new())
+        Decision::Skip(skipped, reason) => skip(pod, stamps(&skipped), reason, None, Vec::new()),
+        Decision::LeaveAlone(left, reason) => {
+            policies.marked_if_guarded(&left, alone(Outcome::Unchanged { pod, reason }, None))
         }
         Decision::Leave(policy, reason) => alone(Outcome::Unchanged { pod, reason }, policy),
         Decision::Refuse(policy, reason) => alone(Outcome::Refused { reason }, policy),
     }
+}
+
+fn stamps(policies: &[&Policy]) -> String {
+    policies.iter().map(|policy| policy.stamp()).collect::<Vec<_>>().join(",")
 }
 
 /// Refuses a pod that another call changes again: the API server may call the webhook again for the pod as it is now.

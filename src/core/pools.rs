@@ -1,5 +1,6 @@
 //! The pools of a cluster: nodes that are alike, what they offer, what the pods on them get, and what is wrong.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub struct Pool {
     pub ready: usize,
     /// The GPUs of a node, by resource.
     pub gpus: BTreeMap<String, i64>,
-    /// The devices of a fabric of a node; of nodes that differ, those of the one that has most.
+    /// The devices of a fabric of a node; of nodes that differ, those that most of them have.
     pub devices: BTreeMap<String, i64>,
     /// The policy that injects a pod on these nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,14 +100,13 @@ fn pool(
 ) -> Pool {
     let devices = |node: &Node| of_policies(node, examination.policies, is_device);
     let ready: Vec<&Node> = nodes.iter().copied().filter(|node| node.is_ready()).collect();
-    let most = |node: &&&Node| devices(node).values().sum::<i64>();
-    let fullest = ready.iter().max_by_key(most).or(nodes.first());
+    let typical = typical(&ready, devices).or(nodes.first().copied());
     let instance_type = labels.get(INSTANCE_TYPE).or_else(|| labels.values().next());
     let mut pool = Pool {
         machine: instance_type.cloned().unwrap_or_default(),
         nodes: nodes.len(),
         ready: ready.len(),
-        devices: fullest.map(|node| devices(node)).unwrap_or_default(),
+        devices: typical.map(devices).unwrap_or_default(),
         labels,
         gpus,
         policy: None,
@@ -119,32 +119,54 @@ fn pool(
         let message = "no node is Ready: see `kubectl describe node`".to_owned();
         pool.problems.push(Problem { code: "no_node_ready".to_owned(), message });
     }
-    if let Some(node) = fullest {
+    if let Some(node) = typical {
         examination.examine(&mut pool, node);
     }
     pool
 }
 
-/// The devices of which some of the nodes have none, or fewer.
-fn differences(most: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem> {
+/// A node with the devices on which pods count: those of most nodes that have any, and the fewer of two such numbers.
+fn typical<'n>(ready: &[&'n Node], devices: impl Fn(&Node) -> BTreeMap<String, i64>) -> Option<&'n Node> {
+    let mut groups: BTreeMap<BTreeMap<String, i64>, Vec<&Node>> = BTreeMap::new();
+    for node in ready {
+        groups.entry(devices(node)).or_default().push(node);
+    }
+    let key = |(devices, nodes): &(BTreeMap<String, i64>, Vec<&Node>)| {
+        (devices.is_empty(), Reverse(nodes.len()), devices.values().sum::<i64>())
+    };
+    groups.into_iter().min_by_key(key).and_then(|(_, nodes)| nodes.first().copied())
+}
+
+/// The devices of which some of the nodes have none, or another number.
+fn differences(typical: &BTreeMap<String, i64>, ready: &[&Node]) -> Vec<Problem> {
+    const SHOWN: usize = 3;
     let mut problems = Vec::new();
-    for (name, count) in most {
+    for (name, count) in typical {
         let mut found = |code: &str, is_such: &dyn Fn(Option<i64>) -> bool, what: &str| {
-            let nodes = ready.iter().filter(|node| is_such(node.registered(name))).count();
-            if nodes > 0 {
-                let message = format!("{nodes} of {} {what}", counted(ready.len(), "Ready node"));
+            let mut nodes = ready.iter().filter(|node| is_such(node.registered(name)));
+            let named: Vec<String> =
+                nodes.by_ref().take(SHOWN).map(|node| format!("`{}`", node.name())).collect();
+            let more = nodes.count();
+            if !named.is_empty() {
+                let more_text = if more > 0 { format!(" and {more} more") } else { String::new() };
+                let message = format!(
+                    "{} of {} {what}: {}{more_text}",
+                    named.len() + more,
+                    counted(ready.len(), "Ready node"),
+                    named.join(", ")
+                );
                 problems.push(Problem { code: code.to_owned(), message });
             }
         };
         // The kubelet keeps a resource that is gone with 0.
-        let gone = format!("no longer offer `{name}`: see whether the device plugin runs there");
+        let gone = format!("no longer offer `{name}`; see whether the device plugin runs there");
         found("plugin_missing", &|seen| seen == Some(0), &gone);
         let never = format!(
-            "never offered `{name}`: the device plugin has not run there, or they were created without such devices"
+            "never offered `{name}`; the device plugin has not run there, or they were created without such devices"
         );
         found("plugin_missing", &|seen| seen.is_none(), &never);
-        let fewer = format!("have fewer than {count} of `{name}`");
-        found("counts_differ", &|seen| seen.is_some_and(|seen| seen > 0 && seen < *count), &fewer);
+        let other = format!("have another number of `{name}` than {count}, on which pods count");
+        found("counts_differ", &|seen| seen.is_some_and(|seen| seen > 0 && seen != *count), &other);
     }
     problems
 }
@@ -178,7 +200,7 @@ impl Examination<'_> {
         {
             pool.problems.push(problem(reason.code(), reason.to_string()));
         }
-        let about_nodes = ["no_node_fits", "parameter_assumed", "node_values_disagree", "nodes_disagree"];
+        let about_nodes = ["no_node_fits", "parameter_assumed", "nodes_disagree"];
         let warnings = mutation.warnings.iter().filter(|warning| about_nodes.contains(&warning.code()));
         pool.problems.extend(warnings.map(|warning| problem(warning.code(), warning.to_string())));
         let policy =
@@ -221,8 +243,8 @@ fn sample(pool: &Pool, policies: &PolicySet, node: &Node) -> Value {
 fn contradictions(policy: &Policy, selection: &Selection) -> Vec<String> {
     let tables = Selection { kinds: Vec::new(), ..selection.clone() };
     let of = |parameter| {
-        let offered = resolve(parameter, None, selection);
-        let known = resolve(parameter, None, &tables);
+        let offered = resolve(parameter, None, &selection.each());
+        let known = resolve(parameter, None, &tables.each());
         let Origin::PolicyTable(label) = &known.origin else { return None };
         let differs = offered.origin == Origin::Nodes && offered.value.as_f64() != known.value.as_f64();
         differs.then(|| {

@@ -6,7 +6,7 @@
 mod conditions;
 mod configuration;
 
-pub use conditions::{ASKS, MATCHES, guard_conditions, webhook_conditions};
+pub use conditions::{ASKS, MATCHES, advice_condition, guard_conditions, webhook_conditions};
 pub(crate) use configuration::is_managed_by;
 pub use configuration::{ca_bundle, ca_bundle_changes, differing_condition, service};
 

@@ -32,7 +32,7 @@ pub(crate) fn policy(policy: &Policy) -> Result<(), SourceErrors> {
 
 /// Returns whether the condition of the policy holds for a sample.
 fn holds(policy: &Policy, pod: &Value, context: &PodContext) -> bool {
-    analyse(policy, pod, context).is_ok_and(|analysis| analysis.is_some())
+    analyse(policy, pod, context, false).is_ok_and(|analysis| analysis.is_some())
 }
 
 /// The work for all samples. One costs the square of the number of rules and variables, since a rule can read every
@@ -41,7 +41,7 @@ const MAX_WORK: usize = 50_000_000;
 const MAX_SAMPLES: usize = 1_000;
 
 fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> Result<(), SourceError> {
-    let analysis = match analyse(policy, &pod, context) {
+    let analysis = match analyse(policy, &pod, context, false) {
         Ok(Some(analysis)) => analysis,
         // The condition of the policy may exclude the pods for which an expression has no value.
         Ok(None) => return Ok(()),
@@ -68,7 +68,9 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
     if was_taken && !is_taken(&pod) {
         return Err(no_longer("match"));
     }
-    let Ok(Some(analysis)) = analyse(policy, &pod, context) else { return Err(no_longer("match.when")) };
+    let Ok(Some(analysis)) = analyse(policy, &pod, context, false) else {
+        return Err(no_longer("match.when"));
+    };
     match inject(policy, analysis, pod, context, None).outcome {
         Outcome::Mutated(again) => Err(changes_again(policy, what, &again)),
         Outcome::Refused { reason } => refused(policy, what, reason),

@@ -5,14 +5,22 @@ use serde_json::{Value, json};
 
 use crate::cases::{certificates, enabled, render, with};
 use crate::helm::Helm;
+use crate::objects::Objects;
 
-/// Whether each condition holds for a request.
+/// Whether each condition holds for a request about a Job.
 fn is_sent(conditions: &Value, before: Option<&Value>, object: &Value) -> bool {
+    is_sent_of("batch/jobs", conditions, before, object)
+}
+
+/// The same for a group and a resource.
+fn is_sent_of(kind: &str, conditions: &Value, before: Option<&Value>, object: &Value) -> bool {
     conditions.as_array().unwrap().iter().all(|condition| {
         let program = Program::compile(condition["expression"].as_str().unwrap()).unwrap();
         let mut context = Context::default();
         let operation = if before.is_some() { "UPDATE" } else { "CREATE" };
-        context.add_variable("request", json!({"operation": operation})).unwrap();
+        let (group, resource) = kind.split_once('/').unwrap();
+        let request = json!({"operation": operation, "resource": {"group": group, "resource": resource}});
+        context.add_variable("request", request).unwrap();
         context.add_variable("object", object).unwrap();
         context.add_variable("oldObject", before.unwrap_or(&Value::Null)).unwrap();
         match program.execute(&context).unwrap() {
@@ -25,17 +33,20 @@ fn is_sent(conditions: &Value, before: Option<&Value>, object: &Value) -> bool {
 pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sent(helm: &Helm) {
     let objects = render(helm, &enabled("aws"));
     let conditions = &objects.the("ValidatingWebhookConfiguration")["webhooks"][0]["matchConditions"];
-    let template = |image: &str| json!({"spec": {"containers": [{"image": image}]}});
+    let gpus = json!({"limits": {"nvidia.com/gpu": "8"}});
+    let template = |image: &str| json!({"spec": {"containers": [{"image": image, "resources": gpus}]}});
     let job = |image: &str, replicas: u8| json!({"metadata": {"name": "j"}, "spec": {"parallelism": replicas, "template": template(image)}});
     let ray = |image: &str, replicas: u8| {
         let group = json!({"replicas": replicas, "template": template(image)});
         json!({"metadata": {}, "spec": {"headGroupSpec": {"template": template("h")}, "workerGroupSpecs": [group]}})
     };
     let cron = |image: &str, replicas: u8| json!({"metadata": {}, "spec": {"suspend": replicas > 1, "jobTemplate": {"spec": {"template": template(image)}}}});
-    for workload in [&job as &dyn Fn(&str, u8) -> Value, &ray, &cron] {
-        assert!(is_sent(conditions, None, &workload("a", 1)));
-        assert!(is_sent(conditions, Some(&workload("a", 1)), &workload("b", 1)));
-        assert!(!is_sent(conditions, Some(&workload("a", 1)), &workload("a", 2)));
+    let workloads: [(&str, &dyn Fn(&str, u8) -> Value); 3] =
+        [("batch/jobs", &job), ("ray.io/rayclusters", &ray), ("batch/cronjobs", &cron)];
+    for (kind, workload) in workloads {
+        assert!(is_sent_of(kind, conditions, None, &workload("a", 1)));
+        assert!(is_sent_of(kind, conditions, Some(&workload("a", 1)), &workload("b", 1)));
+        assert!(!is_sent_of(kind, conditions, Some(&workload("a", 1)), &workload("a", 2)));
     }
     let owned = |controller: Value| {
         let mut job = job("a", 1);
@@ -49,13 +60,145 @@ pub(crate) fn the_templates_of_a_workload_and_its_owner_decide_whether_it_is_sen
     referenced["metadata"]["ownerReferences"][0].as_object_mut().unwrap().remove("controller");
     assert!(is_sent(conditions, None, &referenced));
     // A finalizer is removed from an object that nothing else is known of.
-    assert!(!is_sent(conditions, Some(&json!({"metadata": {}})), &json!({"metadata": {}})));
+    let bare = json!({"metadata": {}});
+    assert!(!is_sent_of("ray.io/rayclusters", conditions, Some(&bare), &bare));
+}
+
+/// A Job or the like with a template, and a CronJob with it.
+fn each_kind(template: &Value) -> [Value; 2] {
+    let spec = json!({"template": template});
+    [
+        json!({"metadata": {"name": "w"}, "spec": spec}),
+        json!({"metadata": {"name": "w"}, "spec": {"jobTemplate": {"spec": spec}}}),
+    ]
+}
+
+/// Asserts whether workloads with this template are sent.
+#[track_caller]
+fn assert_sent(objects: &Objects, template: &Value, wanted: bool) {
+    let conditions = &objects.the("ValidatingWebhookConfiguration")["webhooks"][0]["matchConditions"];
+    let [deployment, cron] = each_kind(template);
+    for (kind, workload) in [
+        ("apps/deployments", &deployment),
+        ("batch/jobs", &deployment),
+        ("argoproj.io/rollouts", &deployment),
+        ("batch/cronjobs", &cron),
+    ] {
+        assert_eq!(is_sent_of(kind, conditions, None, workload), wanted, "{kind} {workload}");
+    }
+}
+
+/// A template of one container with these resources.
+fn with_resources(resources: Value) -> Value {
+    json!({"spec": {"containers": [{"name": "sidecar"}, {"name": "main", "resources": resources}]}})
+}
+
+pub(crate) fn plain_workloads_are_not_sent_and_those_with_something_to_be_said_are(helm: &Helm) {
+    let objects = render(helm, &json!({}));
+    let conditions = &objects.the("ValidatingWebhookConfiguration")["webhooks"][0]["matchConditions"];
+    let plain =
+        with_resources(json!({"limits": {"cpu": "1", "example.com/fuse": "1"}, "requests": {"cpu": "1"}}));
+    for template in [&plain, &with_resources(json!({"limits": {"nvidia.com/gpu": "0"}, "claims": []}))] {
+        assert_sent(&objects, template, false);
+    }
+    for gpus in [
+        json!({"limits": {"nvidia.com/gpu": "8"}}),
+        json!({"limits": {"amd.com/gpu": 1}}),
+        json!({"limits": {"aws.amazon.com/neuron": "16"}}),
+        json!({"limits": {"deviceclass.resource.kubernetes.io/nics.example": "1"}}),
+        json!({"claims": [{"name": "gpus"}]}),
+    ] {
+        assert_sent(&objects, &with_resources(gpus.clone()), true);
+        let mut at_first = plain.clone();
+        at_first["spec"]["initContainers"] = json!([{"name": "first", "resources": gpus}]);
+        assert_sent(&objects, &at_first, true);
+    }
+    // Where the annotation belongs, and where it is a near miss.
+    for map in ["annotations", "labels"] {
+        for key in ["nmp.nvidia.com/enable-multi-node-networking", "nvidia.com/multi-node-networking-efa"] {
+            let mut template = plain.clone();
+            template["metadata"] = json!({map: {"other": "x", key: "true"}});
+            assert_sent(&objects, &template, true);
+            template["metadata"] = json!({map: {"nvidia.com/multi-node": "true"}});
+            assert_sent(&objects, &template, false);
+            for mut workload in each_kind(&plain) {
+                workload["metadata"] = json!({map: {key: "true"}});
+                assert!(is_sent(conditions, None, &workload), "{workload}");
+            }
+            let mut cron = each_kind(&plain)[1].clone();
+            cron["spec"]["jobTemplate"]["metadata"] = json!({map: {key: "true"}});
+            assert!(is_sent(conditions, None, &cron), "{cron}");
+        }
+    }
+    // The other kinds have no place that the API server would know.
+    for workload in each_kind(&plain) {
+        assert!(!is_sent(conditions, None, &workload));
+        for kind in ["jobset.x-k8s.io/jobsets", "batch.volcano.sh/jobs", "argoproj.io/workflows"] {
+            assert!(is_sent_of(kind, conditions, None, &workload), "{kind}");
+        }
+    }
+    // The template of this Rollout is that of a Deployment.
+    let referring =
+        json!({"metadata": {"name": "w"}, "spec": {"workloadRef": {"kind": "Deployment", "name": "w"}}});
+    assert!(!is_sent_of("argoproj.io/rollouts", conditions, None, &referring));
+}
+
+pub(crate) fn the_triggers_and_resources_of_an_operator_count(helm: &Helm) {
+    let policy = |name: &str, matches: &str| {
+        format!(
+            "apiVersion: fabric-injector.io/v1alpha1\nkind: FabricPolicy\nmetadata: {{name: {name}}}\nspec:\n  \
+             provider: lab\n  description: x\n  gpus: {{resources: [lab.example/{name}]}}\n  match: {{{matches}}}\n  \
+             rules: []\n"
+        )
+    };
+    let extra = json!({"extraPolicies": {
+        "a.yaml": policy("a", "anyAnnotation: {lab.example/fabric: 'on'}"),
+        "b.yaml": policy("b", "anyAnnotation: {lab.example/enable-rail-networking: 'on'}"),
+        "c.yaml": policy("c", "labels: {team: research, tier: gold}"),
+    }});
+    let objects = render(helm, &extra);
+    let annotated = |map: &str, entries: Value| {
+        let mut template = with_resources(json!({}));
+        template["metadata"] = json!({map: entries});
+        template
+    };
+    for (template, wanted) in [
+        (with_resources(json!({"limits": {"lab.example/c": "1"}})), true),
+        // That of no policy in use.
+        (with_resources(json!({"limits": {"nvidia.com/gpu": "1"}})), false),
+        (annotated("annotations", json!({"lab.example/fabric": "off"})), true),
+        (annotated("labels", json!({"lab.example/fabric": "on"})), true),
+        (annotated("annotations", json!({"other.example/fabric": "on"})), false),
+        (annotated("annotations", json!({"other.example/rail-networking": "on"})), true),
+        (annotated("labels", json!({"team": "research", "tier": "gold"})), true),
+        (annotated("labels", json!({"team": "research"})), false),
+        (annotated("annotations", json!({"team": "research", "tier": "gold"})), false),
+    ] {
+        assert_sent(&objects, &template, wanted);
+    }
+    // What GPUs are for policies that the chart cannot read is any device.
+    let ours = json!([{"name": "ours", "expression": "true"}]);
+    let unread = json!({
+        "extraPoliciesConfigMap": "kept", "extraPoliciesTriggers": {"annotations": ["lab.example/fabric"]},
+        "webhook": {"matchConditions": ours}, "guard": {"matchConditions": ours},
+    });
+    for values in [unread.clone(), with(enabled("aws"), &unread)] {
+        let objects = render(helm, &values);
+        assert_sent(&objects, &with_resources(json!({"limits": {"lab.example/gpu": "1"}})), true);
+        assert_sent(&objects, &annotated("annotations", json!({"lab.example/fabric": "on"})), true);
+        assert_sent(
+            &objects,
+            &with_resources(json!({"limits": {"cpu": "1", "hugepages-2Mi": "1Gi"}})),
+            false,
+        );
+    }
 }
 
 pub(crate) fn events_need_a_role_and_the_api_and_no_dry_run(helm: &Helm) {
     for certificate in certificates() {
         for on in [false, true] {
-            let events = json!({"events": {"enabled": on}});
+            // On is the default.
+            let events = if on { json!({}) } else { json!({"events": {"enabled": false}}) };
             let objects = render(helm, &with(with(enabled("aws"), &certificate), &events));
             let side_effects = &objects.the("MutatingWebhookConfiguration")["webhooks"][0]["sideEffects"];
             assert_eq!(*side_effects, if on { "NoneOnDryRun" } else { "None" });

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use fabric_injector::core::policy::{Definition, PolicyFile, definitions};
 use fabric_injector::core::policy_set::PolicySet;
-use fabric_injector::core::registration::{Condition, guard_conditions, webhook_conditions};
+use fabric_injector::core::registration::{
+    Condition, advice_condition, guard_conditions, webhook_conditions,
+};
 use fabric_injector::shell::builtin;
 use serde_json::json;
 
 use crate::cases::{enabled, lab_policy, providers, render, with};
-use crate::conditions::{Conditions, of_guard, of_webhook};
+use crate::conditions::{Conditions, of_advice, of_guard, of_webhook};
 use crate::helm::Helm;
 use crate::objects::Objects;
 
@@ -24,6 +26,8 @@ fn agree(objects: &Objects, definitions: Vec<Definition>) {
     assert_eq!(of_webhook(objects), webhook_conditions(&policies).map(text));
     let guard: Conditions = of_guard(objects).into_iter().take(3).collect();
     assert_eq!(guard, guard_conditions(&policies).map(text));
+    let of_policies = of_advice(objects).pop().unwrap();
+    assert_eq!(of_policies, text(advice_condition(&policies)));
 }
 
 pub(crate) fn helm_and_the_program_agree_about_every_built_in_policy(helm: &Helm) {

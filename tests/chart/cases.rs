@@ -115,7 +115,8 @@ fn rest(provider: &str) -> [Value; 4] {
         }),
         // Everything that can be switched off, other names, and a policy besides the built-in one.
         json!({
-            "podDisruptionBudget": {"enabled": false}, "nodes": {"watch": false}, "advice": {"enabled": false}, "networkPolicy": {"enabled": false},
+            "podDisruptionBudget": {"enabled": false}, "nodes": {"watch": false}, "advice": {"enabled": false},
+            "events": {"enabled": false}, "networkPolicy": {"enabled": false},
             "priorityClass": {"create": false}, "fullnameOverride": "fabric", "serviceAccount": {"name": "servers"},
             "extraPolicies": {"lab.yaml": lab_policy(provider)}, "replicas": 1, "nodeSelector": null,
         }),

@@ -173,9 +173,44 @@ pub(crate) fn another_priority_is_another_class(helm: &Helm) {
         (class["metadata"]["name"].as_str().unwrap().to_owned(), class["value"].as_i64().unwrap())
     };
     let of = |value: i64| class(&json!({"priorityClass": {"value": value}}));
-    assert_eq!(class(&json!({})), ("fabric-injector-1000000".to_owned(), 1_000_000));
-    assert_eq!(of(5), ("fabric-injector-5".to_owned(), 5));
-    assert_eq!(of(-2_147_483_648), ("fabric-injector--2147483648".to_owned(), -2_147_483_648));
+    assert_eq!(class(&json!({})), ("fabric-injector-nonpreempting-1000000".to_owned(), 1_000_000));
+    assert_eq!(of(5), ("fabric-injector-nonpreempting-5".to_owned(), 5));
+    let least = "fabric-injector-nonpreempting--2147483648".to_owned();
+    assert_eq!(of(-2_147_483_648), (least, -2_147_483_648));
+}
+
+/// They end no pod to get a place, and prefer nodes that no policy takes for one with GPUs.
+pub(crate) fn the_servers_take_no_place_of_others(helm: &Helm) {
+    let objects = with_aws(helm, &json!({}));
+    assert_eq!(objects.the("PriorityClass")["preemptionPolicy"], "Never");
+    let affinity = &objects.pod()["spec"]["affinity"];
+    assert!(affinity["podAntiAffinity"].is_object(), "{affinity}");
+    let kind = "preferredDuringSchedulingIgnoredDuringExecution";
+    let keys: Vec<&String> = affinity["nodeAffinity"].as_object().unwrap().keys().collect();
+    assert_eq!(keys, [kind], "in a cluster of GPU nodes alone, they run there");
+    let preferred = &affinity["nodeAffinity"][kind];
+    assert_eq!((preferred.as_array().unwrap().len(), &preferred[0]["weight"]), (1, &json!(100)));
+    let terms = preferred[0]["preference"]["matchExpressions"].as_array().unwrap();
+    let (machines, labels): (Vec<_>, Vec<_>) = terms.iter().partition(|term| term["operator"] == "NotIn");
+    let labels: Vec<&str> = labels.iter().map(|term| term["key"].as_str().unwrap()).collect();
+    for label in crate::package::tables().keys() {
+        // Names of machines, and what other nodes have, too.
+        let others = ["instance-type", "kubernetes.io/arch", ".coreweave.cloud/"];
+        let is_other = others.iter().any(|part| label.contains(part));
+        assert!(is_other || labels.contains(&label.as_str()), "{label} is not in `gpuNodeLabels`");
+    }
+    let [machines] = machines.as_slice() else { panic!("{terms:?}") };
+    assert_eq!(machines["key"], "node.kubernetes.io/instance-type");
+    for machine in ["p5.48xlarge", "BM.GPU.H100.8", "Standard_ND40rs_v2"] {
+        assert!(machines["values"].as_array().unwrap().contains(&json!(machine)), "{machine}");
+    }
+    let own = json!({"gpuNodeLabels": ["lab.example/gpu"], "priorityClassName": "system-cluster-critical"});
+    let objects = with_aws(helm, &own);
+    assert!(objects.find("PriorityClass").is_none());
+    let terms = &objects.pod()["spec"]["affinity"]["nodeAffinity"][kind][0]["preference"]["matchExpressions"];
+    assert_eq!(terms[0], json!({"key": "lab.example/gpu", "operator": "DoesNotExist"}));
+    let all = json!({"affinity": {"podAntiAffinity": {}}});
+    assert_eq!(with_aws(helm, &all).pod()["spec"]["affinity"], all["affinity"]);
 }
 
 /// The sample pod of NOTES and of `helm test` selects a node on which the policy injects.

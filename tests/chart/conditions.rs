@@ -22,6 +22,11 @@ pub(crate) fn of_guard(objects: &Objects) -> Conditions {
     read(&objects.ending("ValidatingAdmissionPolicy", "-guard").unwrap()["spec"]["matchConditions"])
 }
 
+/// The conditions under which the API server sends a workload.
+pub(crate) fn of_advice(objects: &Objects) -> Conditions {
+    read(&objects.the("ValidatingWebhookConfiguration")["webhooks"][0]["matchConditions"])
+}
+
 fn read(conditions: &Value) -> Conditions {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let conditions = conditions.as_array().unwrap().iter();

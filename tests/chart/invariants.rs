@@ -175,11 +175,14 @@ pub(crate) fn servers_reach_the_api_server_only_if_they_need_it(helm: &Helm) {
         rule["ports"].as_array().unwrap().iter().map(|p| p["port"].as_u64().unwrap()).collect()
     };
     let (unwatched, own) = (json!({"nodes": {"watch": false}}), json!({"certManager": {"enabled": true}}));
-    for needs in [&json!({}), &unwatched, &own] {
+    let silent = json!({"events": {"enabled": false}});
+    let one_use =
+        [with(own.clone(), &silent), with(own.clone(), &unwatched), with(unwatched.clone(), &silent)];
+    for needs in one_use.iter().chain([&json!({})]) {
         let rules: Vec<Vec<u64>> = egress(needs).as_array().unwrap().iter().map(ports).collect();
         assert_eq!(rules, [vec![53, 53], vec![443, 6443]], "{needs}");
     }
-    assert_eq!(egress(&with(own, &unwatched)), json!([]));
+    assert_eq!(egress(&with(with(own, &unwatched), &silent)), json!([]));
 }
 
 pub(crate) fn the_ports_are_open_to_the_clients_that_the_operator_names(helm: &Helm) {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use fabric_injector::core::admission::Record;
+use fabric_injector::core::engine::Reason;
 use serde_json::{Value, json};
 
 use crate::cases::{certificates, enabled, render, with};
@@ -104,7 +106,7 @@ pub(crate) fn every_alert_has_known_metrics_and_a_description(helm: &Helm) {
         "FabricInjectorInjectionFailed",
         "FabricInjectorUnreachable",
         "FabricInjectorNotReady",
-        "FabricInjectorPodsUnchanged",
+        "FabricInjectorPodsWithoutFabric",
         "FabricInjectorPodsNotInjected",
         "FabricInjectorReconcileFailed",
         "FabricInjectorReloadFailed",
@@ -157,12 +159,52 @@ fn alert(helm: &Helm, values: &Value, name: &str) -> Option<Value> {
     rules.as_array().unwrap().iter().find(|rule| rule["alert"] == name).cloned()
 }
 
-pub(crate) fn reasons_in_alerts_are_reasons_of_the_program() {
-    let template = read(&chart().join("templates/prometheusrule.yaml"));
-    let reasons = template.split_once("reason=~\"").unwrap().1.split_once('"').unwrap().0;
-    for reason in reasons.split('|') {
-        assert!(fabric_injector::core::engine::Reason::LEFT_ALONE.contains(&reason), "{reason}");
+/// The reasons for which a pod that asks, and has GPUs, needs nothing; and those of pods that do not ask or have none.
+const IN_ORDER: [&str; 7] = [
+    "no_policy_matches",
+    "no_gpu_container",
+    "nothing_to_add",
+    "opted_out",
+    "mirror_pod",
+    "windows_pod",
+    "not_a_new_pod",
+];
+
+/// The values that a matcher of an expression for a label lists.
+fn listed<'e>(expression: &'e str, matcher: &str) -> BTreeSet<&'e str> {
+    let (_, list) = expression.split_once(matcher).unwrap_or_else(|| panic!("no {matcher} in {expression}"));
+    list.split('"').nth(1).unwrap().split('|').collect()
+}
+
+/// A reason that the program gets later is counted, unless somebody says that it is none.
+pub(crate) fn every_pod_that_asks_and_is_not_injected_is_counted_by_its_reason(helm: &Helm) {
+    let of_engine = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS].concat();
+    let of_server = Record::REASONS.iter().map(|(reason, _)| *reason);
+    let known: BTreeSet<&str> = of_engine.into_iter().chain(of_server).collect();
+    assert!(IN_ORDER.iter().all(|reason| known.contains(reason)), "{known:?}");
+    let rules = json!({"prometheusRule": {"enabled": true}});
+    let rule = |name: &str| alert(helm, &rules, name).unwrap();
+    let without = rule("FabricInjectorPodsWithoutFabric");
+    let failed = rule("FabricInjectorInjectionFailed");
+    let panels = dashboard()["panels"].as_array().unwrap().clone();
+    let panel = panels.iter().find(|panel| panel["title"] == "Pods without the fabric, by reason").unwrap();
+    let shown = panel["targets"][0]["expr"].as_str().unwrap();
+    let alerted = without["expr"].as_str().unwrap();
+    let failures = failed["expr"].as_str().unwrap();
+    for expression in [alerted, shown] {
+        assert_eq!(listed(expression, "reason!~"), IN_ORDER.into());
     }
+    assert_eq!(listed(alerted, "outcome=~"), ["skipped", "refused", "unchanged"].into());
+    assert_eq!(listed(failures, "outcome="), ["failed"].into());
+    assert_eq!(listed(shown, "outcome=~"), ["skipped", "refused", "unchanged", "failed"].into());
+    assert!([alerted, failures, shown].iter().all(|expression| {
+        let (by, _) = expression.strip_prefix("sum by (").unwrap().split_once(')').unwrap();
+        by.split(", ").any(|label| label == "reason")
+    }));
+    assert_eq!(
+        (&failed["labels"]["severity"], &without["labels"]["severity"]),
+        (&json!("critical"), &json!("warning"))
+    );
 }
 
 pub(crate) fn the_dashboard_in_the_cluster_is_the_file(helm: &Helm) {

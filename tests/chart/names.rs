@@ -1,8 +1,10 @@
 //! Names that an operator chooses.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
-use crate::cases::{certificates, enabled, render, with};
+use crate::cases::{certificates, enabled, providers, render, with};
 use crate::helm::Helm;
 use crate::objects::{identity, read_objects, selects};
 
@@ -104,6 +106,45 @@ pub(crate) fn notes_show_a_node_that_the_condition_of_a_policy_needs(helm: &Helm
         let (label, node) = samples[policy].as_object().unwrap().iter().next().unwrap();
         let notes = helm.notes(&enabled(provider));
         assert!(notes.contains(&format!(r#""nodeSelector": {{"{label}":{node}}}"#)), "{notes}");
+    }
+}
+
+/// Without a provider, the nodes choose, and the chart does not know which there are: neither notes nor test have a pod for
+/// a cloud that may not be this one.
+pub(crate) fn without_a_provider_notes_say_that_the_nodes_choose_and_name_no_cloud(helm: &Helm) {
+    let names = providers()
+        .into_iter()
+        .flat_map(|(provider, policies)| policies.into_iter().map(|policy| policy.name).chain([provider]));
+    let names: Vec<String> = names.collect();
+    for (values, says) in [
+        (json!({}), "gives annotated GPU pods the fast network of the nodes that they can run on"),
+        (
+            json!({"webhook": {"mode": "audit"}}),
+            "reports which annotated GPU pods would get the fast network",
+        ),
+    ] {
+        let notes = helm.notes(&values);
+        assert!(notes.contains(says) && notes.contains("  fabric-injector nodes\n"), "{notes}");
+        let audit = if values["webhook"]["mode"] == "audit" { " --audit" } else { "" };
+        assert!(notes.contains(&format!("  fabric-injector check{audit} --namespace default\n")), "{notes}");
+        assert!(notes.contains("Run the same in the cluster:\n\n  helm test fabric-injector"), "{notes}");
+        let objects = render(helm, &values);
+        let test = objects.of_kind("Pod").next().unwrap()["spec"]["containers"][0]["args"].to_string();
+        let words = |text: &str| {
+            let word = |letter: char| !letter.is_ascii_alphanumeric() && letter != '-';
+            text.split(word).map(str::to_owned).collect::<BTreeSet<_>>()
+        };
+        for text in [&notes, &test] {
+            let found: Vec<_> = names.iter().filter(|name| words(text).contains(*name)).collect();
+            assert!(found.is_empty() && !text.contains("instance-type"), "{found:?}: {text}");
+        }
+        assert!(!notes.contains("kubectl run"), "{notes}");
+    }
+    // A provider that is enabled has a pod of its own, and so has a policy of the operator.
+    for provider in providers().keys() {
+        let notes = helm.notes(&enabled(provider));
+        assert!(notes.contains("injects pods with `") && notes.contains("kubectl run probe"), "{notes}");
+        assert!(!notes.contains("fabric-injector nodes"), "{notes}");
     }
 }
 

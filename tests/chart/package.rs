@@ -1,11 +1,12 @@
 //! The chart as it is packaged, by tools that leave links out.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use fabric_injector::core::yaml::read_value;
-use fabric_injector::shell::builtin::{BuiltIn, PARTS};
+use fabric_injector::shell::builtin::{BuiltIn, PARTS, POLICIES};
 use serde_json::{Map, Value, json};
 
 use crate::cases::{enabled, providers};
@@ -34,6 +35,39 @@ pub(crate) fn the_table_of_parts_has_what_the_chart_reads_of_them() {
     let parts: Vec<Value> = PARTS.iter().map(part).collect();
     let table = serde_json::to_string_pretty(&parts).unwrap() + "\n";
     compare_or_write(&chart().join("files/parts.json"), &table);
+}
+
+/// What tables by a label of nodes there are in policies and their parts: each label, with the values that it is compared
+/// with.
+pub(crate) fn tables() -> BTreeMap<String, BTreeSet<String>> {
+    let mut tables = BTreeMap::<_, BTreeSet<String>>::new();
+    for policy in POLICIES.iter().chain(PARTS) {
+        let mut values = vec![read_value(policy.text).unwrap().root.unwrap()];
+        while let Some(value) = values.pop() {
+            for (label, table) in value["byNode"].as_object().into_iter().flatten() {
+                let compared = table.as_object().unwrap().keys().cloned();
+                tables.entry(label.clone()).or_default().extend(compared);
+            }
+            match value {
+                Value::Object(map) => values.extend(map.into_iter().map(|(_, value)| value)),
+                Value::Array(items) => values.extend(items),
+                _ => {}
+            }
+        }
+    }
+    tables
+}
+
+/// The machines with GPUs that policies name in full, also those that begin with one of two names. Which others a pattern
+/// is for, the chart cannot say.
+pub(crate) fn the_table_of_machines_has_those_that_policies_name() {
+    let tables = tables();
+    let names = tables["node.kubernetes.io/instance-type"].iter();
+    let names = names.map(|name| name.strip_prefix('*').unwrap_or(name));
+    // The others are patterns. The scheduler places no pod whose affinity has a value that no label can have.
+    let names = names.filter(|name| name.starts_with(char::is_alphanumeric) && !name.contains('*'));
+    let table = serde_json::to_string_pretty(&names.collect::<BTreeSet<_>>()).unwrap() + "\n";
+    compare_or_write(&chart().join("files/gpu-machines.json"), &table);
 }
 
 /// Flux and some archives leave symbolic links out.

@@ -46,7 +46,8 @@ fn certificates(values: &Value, objects: &Objects) {
     let arguments = objects.arguments();
     let mounted = values["certManager"]["enabled"] == true || values["tls"]["secretName"].is_string();
     let watches = values["nodes"]["watch"] != false;
-    assert_eq!(objects.pod()["spec"]["automountServiceAccountToken"], !mounted || watches);
+    let events = values["events"]["enabled"] != false;
+    assert_eq!(objects.pod()["spec"]["automountServiceAccountToken"], !mounted || watches || events);
     assert_eq!(arguments.contains(&"--watch-nodes"), watches);
     assert_eq!(arguments.contains(&"--tls-dir=/etc/fabric-injector/tls"), mounted);
     assert_eq!(arguments.contains(&format!("--manage-webhook={fullname}").as_str()), !mounted);

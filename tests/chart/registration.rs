@@ -79,7 +79,8 @@ fn webhook(values: &Value, objects: &Objects) {
     let policy = values["webhook"]["failurePolicy"].as_str().unwrap_or("Fail");
     assert_eq!(webhook["failurePolicy"], policy);
     assert_eq!(webhook["timeoutSeconds"], 5);
-    assert_eq!(webhook["sideEffects"], "None");
+    let events = values["events"]["enabled"] != false;
+    assert_eq!(webhook["sideEffects"], if events { "NoneOnDryRun" } else { "None" });
     assert_eq!(webhook["reinvocationPolicy"], "IfNeeded");
     assert_eq!(webhook["matchPolicy"], "Equivalent");
     assert_eq!(webhook["admissionReviewVersions"], json!(["v1"]));

@@ -13,8 +13,13 @@ pub(crate) fn check(values: &Value, objects: &Objects) {
     let roles: Vec<&Value> = objects.of_kind("ClusterRole").chain(objects.of_kind("Role")).collect();
     let own: Vec<&&Value> = roles.iter().filter(|role| !is_test(role)).collect();
     let watches = values["nodes"]["watch"] != false;
-    let wanted = if managed { 2 } else { 0 } + usize::from(watches);
-    assert_eq!(own.len(), wanted, "who has no certificate to manage and no nodes to watch has no rights");
+    let events = values["events"]["enabled"] != false;
+    let wanted = if managed { 2 } else { 0 } + usize::from(watches) + usize::from(events);
+    assert_eq!(
+        own.len(),
+        wanted,
+        "without a certificate to manage, nodes to watch and Events, there are no rights"
+    );
     for role in own {
         for rule in role["rules"].as_array().unwrap() {
             harmless(role, rule);
@@ -37,7 +42,10 @@ fn harmless(owner: &Value, rule: &Value) {
     assert!(!verbs.contains(&"delete") && !verbs.contains(&"deletecollection"), "{place}");
     assert!(!resources.iter().any(|resource| resource.starts_with("pods")), "{place}");
     let names = rule["resourceNames"].as_array().map_or(0, Vec::len);
-    if verbs.iter().any(|verb| !READS.contains(verb)) {
+    // Events are of pods anywhere, and whoever may only create them can take none away.
+    if resources == ["events"] {
+        assert!(verbs == ["create"], "{place}: {verbs:?}");
+    } else if verbs.iter().any(|verb| !READS.contains(verb)) {
         assert_eq!(names, 1, "{place}: {verbs:?} of {resources:?}");
     }
     if resources.contains(&"secrets") {
@@ -81,7 +89,7 @@ fn bindings(objects: &Objects) {
     }
 }
 
-pub(crate) fn a_server_may_write_three_objects_and_read_nodes_and_nothing_else(helm: &Helm) {
+pub(crate) fn a_server_may_write_three_objects_read_nodes_and_create_events_and_nothing_else(helm: &Helm) {
     let objects = render(helm, &enabled("aws"));
     let wanted = json!([
         {
@@ -101,7 +109,9 @@ pub(crate) fn a_server_may_write_three_objects_and_read_nodes_and_nothing_else(h
         {"apiGroups": ["resource.k8s.io"], "resources": ["resourceslices"], "verbs": ["get", "list", "watch"]},
     ]);
     assert_eq!(objects.named("ClusterRole", "fabric-injector-nodes").unwrap()["rules"], wanted);
-    assert_eq!(objects.of_kind("ClusterRole").filter(|role| !is_test(role)).count(), 2);
+    let wanted = json!([{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}]);
+    assert_eq!(objects.named("ClusterRole", "fabric-injector-events").unwrap()["rules"], wanted);
+    assert_eq!(objects.of_kind("ClusterRole").filter(|role| !is_test(role)).count(), 3);
     let wanted = json!([{
         "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["fabric-injector-tls"],
         "verbs": ["get", "create", "patch"],

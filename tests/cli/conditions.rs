@@ -28,7 +28,9 @@ fn a_skipped_pod_is_reported_and_the_exit_status_is_0() {
     assert_eq!(report["added"][0], "pod: annotation fabric-injector.io/skipped");
     assert!(report["message"].as_str().unwrap().contains("`match.when` of the policy `lab`"), "{report}");
     let mark = run.values()[0]["metadata"]["annotations"]["fabric-injector.io/skipped"].clone();
-    assert!(mark.as_str().unwrap().starts_with("lab@"), "{mark}");
+    let mark = mark.as_str().unwrap();
+    assert!(mark.starts_with("the condition `match.when`") && mark.contains("(lab@"), "{mark}");
+    assert!(mark.contains(": `nicsPerGPU` is `2` ("), "{mark}");
     let run = mutate(&[&when("${hostNetwork}")], POD, &["-o", "patch"]).exits(0);
     assert_eq!(run.lines()[0]["patch"].as_array().unwrap().len(), 1);
     run.says(&["skipped: the condition `match.when`", "(condition_false)"]);

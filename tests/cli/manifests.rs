@@ -117,6 +117,11 @@ fn the_webhook_is_registered_for_the_policies_in_use() {
         assert_eq!(expression.matches("\"example.com/fabric\" in object.metadata.annotations").count(), 1);
         assert!(!expression.contains('!') && !expression.contains("request"), "{expression}");
     }
+    let advice = &of_kind(&objects, "ValidatingWebhookConfiguration")["webhooks"][0];
+    let expression = condition(advice, "requests-gpus-or-asks");
+    for part in ["key == \"example.com/fabric\"", "key.contains(\"multi-node-networking\")"] {
+        assert_eq!(expression.matches(part).count(), 2, "{expression}");
+    }
     let mounted = objects.iter().find(|one| one["metadata"]["name"] == "fabric-injector-policies").unwrap();
     assert!(mounted["data"]["ours.yaml"].as_str().unwrap().contains("name: ours\n"));
     let arguments = arguments(&objects);

@@ -58,6 +58,20 @@ fn each_fault_of_a_pool_is_named() {
 }
 
 #[test]
+fn nodes_that_deviate_from_their_pool_are_named_and_lower_nobody() {
+    let mut items: Vec<Value> = ["a", "b", "c"].map(|name| aws(name, "p5.48xlarge", &gpus(32))).into();
+    items.extend(["d", "e"].map(|name| aws(name, "p5.48xlarge", &gpus(4))));
+    let run = nodes(&items).exits(1);
+    let text = run.text_lossy();
+    assert!(text.contains("efaDevicesPerGPU=4 (nodes)"), "{text}");
+    assert!(
+        text.contains("2 of 5 Ready nodes have another number of `vpc.amazonaws.com/efa` than 32"),
+        "{text}"
+    );
+    assert!(text.contains("`d`, `e` (counts_differ)"), "{text}");
+}
+
+#[test]
 fn devices_that_no_pod_can_get_are_named() {
     let mut unhealthy = aws("a", "p5.48xlarge", &gpus(32));
     unhealthy["status"]["allocatable"] = gpus(3);
@@ -78,7 +92,7 @@ fn a_device_that_is_gone_is_told_from_one_that_never_was() {
     let text = run.text_lossy();
     assert!(text.contains("1 of 3 Ready nodes no longer offer `vpc.amazonaws.com/efa`"), "{text}");
     assert!(text.contains("1 of 3 Ready nodes never offered `vpc.amazonaws.com/efa`"), "{text}");
-    assert!(text.contains("or they were created without such devices (plugin_missing)"), "{text}");
+    assert!(text.contains("or they were created without such devices: `c` (plugin_missing)"), "{text}");
 }
 
 #[test]

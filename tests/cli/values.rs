@@ -71,10 +71,13 @@ fn the_blocks_of_every_provider_choose_its_policy() {
         let run = with_values(&format!("multinodeNetworking: {{{block}}}"), &["-q", "-o", "json"]).exits(0);
         assert_eq!(limits(&run.values()[0])[resource], count, "{block}");
     }
-    let run =
-        with_values("multinodeNetworking:\n  gcp:\n    enabled: true\n", &["--report", "json"]).exits(0);
+    let gcp = |rest: &str| format!("multinodeNetworking: {{gcp: {{enabled: true{rest}}}}}");
+    let run = with_values(&gcp(", fabric: tcpxo"), &["--report", "json"]).exits(0);
     assert_eq!(run.reports()[0]["policy"], "gcp-tcpxo");
     assert_eq!(run.reports()[0]["outcome"], "mutated");
+    // Each machine has another fabric, and the pod selects none.
+    let run = with_values(&gcp(""), &["--report", "json"]).exits(1);
+    assert_eq!(run.reports()[0]["reason"], "setting_undecided");
 }
 
 #[test]

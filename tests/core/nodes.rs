@@ -3,7 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "objects are written where they are used")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use fabric_injector::core::engine::{NODES, Outcome, STAMP};
 use fabric_injector::core::nodes::Nodes;
@@ -14,9 +14,13 @@ use serde_json::{Value, json};
 
 use crate::helpers::reason;
 
-fn all_policies() -> PolicySet {
-    let definitions = builtin::POLICIES.iter().map(|policy| (policy.definition().unwrap(), BTreeMap::new()));
-    PolicySet::by_nodes(definitions.collect()).unwrap()
+fn all_policies() -> &'static PolicySet {
+    static POLICIES: LazyLock<PolicySet> = LazyLock::new(|| {
+        let definitions =
+            builtin::POLICIES.iter().map(|policy| (policy.definition().unwrap(), BTreeMap::new()));
+        PolicySet::by_nodes(definitions.collect()).unwrap()
+    });
+    &POLICIES
 }
 
 fn node(name: &str, provider_id: &str, labels: Value, capacity: Value) -> Value {
@@ -128,15 +132,202 @@ fn an_annotation_of_nodes_that_cannot_be_read_leaves_the_pod_with_a_reason() {
 fn the_nodes_choose_the_provider() {
     let policies = all_policies();
     let outcome = |nodes: &[Value]| {
-        let mutation = mutate(&policies, pod(json!({})), &context(nodes));
+        let mutation = mutate(policies, pod(json!({})), &context(nodes));
         let policy = mutation.policy.clone();
         policy.unwrap_or_else(|| reason(&mutation).to_owned())
     };
     let chosen: Vec<String> = clusters().iter().map(|nodes| outcome(nodes)).collect();
-    assert_eq!(chosen[0], "nodes_unknown");
+    assert_eq!(chosen[0], "several_providers");
     assert_eq!(chosen[1..5], ["aws-efa"; 4]);
-    let without = mutate(&policies, pod(json!({})), &PodContext::default());
-    assert_eq!(reason(&without), "nodes_unknown");
+    // Nodes of no cloud count next to those of a cloud.
+    assert_eq!(chosen[5..], ["several_providers", "onprem-rdma", "onprem-rdma"]);
+}
+
+/// One GPU node of a provider, by the beginning of its `spec.providerID`.
+fn gpu_node(name: &str, provider_id: &str, labels: Value, devices: Value) -> Value {
+    let mut capacity = devices;
+    capacity["nvidia.com/gpu"] = json!("8");
+    node(name, provider_id, labels, capacity)
+}
+
+fn aws() -> Value {
+    gpu_node("aws", "aws:///a/i-1", json!({TYPE: "p5.48xlarge"}), json!({"vpc.amazonaws.com/efa": "32"}))
+}
+
+fn gke(name: &str, machine: &str) -> Value {
+    gpu_node(name, "gce://a/b/c", json!({TYPE: machine, "pool": machine}), json!({}))
+}
+
+fn own() -> Value {
+    gpu_node("own", "", json!({"pool": "own"}), json!({"rdma/ib": "8"}))
+}
+
+/// The policy that injects a pod, or the reason for which none does, and its text.
+fn chosen(pod: Value, nodes: Option<&[Value]>) -> (String, String) {
+    let context = nodes.map(context).unwrap_or_default();
+    let mutation = mutate(all_policies(), pod, &context);
+    match (&mutation.outcome, &mutation.policy) {
+        (Outcome::Mutated(_), Some(policy)) => (policy.clone(), String::new()),
+        (Outcome::Refused { reason }, _) => (format!("refused: {}", reason.code()), reason.to_string()),
+        _ => (reason(&mutation).to_owned(), String::new()),
+    }
+}
+
+fn launcher() -> Value {
+    let mut pod = pod(json!({}));
+    pod["metadata"]["labels"] = json!({"training.kubeflow.org/job-role": "launcher"});
+    pod["spec"]["containers"][0]["resources"] = json!({});
+    pod
+}
+
+#[test]
+fn a_pod_for_which_no_provider_can_be_chosen_is_refused_and_told_how_to_choose() {
+    let two_clouds = [aws(), gke("gke", "a3-megagpu-8g")];
+    let both = [aws(), own()];
+    let mut plain = pod(json!({}));
+    plain["spec"]["containers"][0]["resources"] = json!({"limits": {"cpu": "1"}});
+    for (nodes, code) in [
+        (None, "refused: nodes_unknown"),
+        (Some(&[][..]), "refused: several_providers"),
+        (Some(&two_clouds[..]), "refused: several_providers"),
+        (Some(&both[..]), "refused: several_providers"),
+    ] {
+        for pod in [pod(json!({})), launcher()] {
+            let (outcome, text) = chosen(pod, nodes);
+            assert_eq!(outcome, code);
+            for remedy in ["instance type", "`fabric-injector.io/provider`"] {
+                assert!(text.contains(remedy), "{text}");
+            }
+        }
+        let mutation = mutate(all_policies(), plain.clone(), &nodes.map(context).unwrap_or_default());
+        assert!(matches!(mutation.outcome, Outcome::Unchanged { pod, .. } if pod == plain));
+        assert_eq!(chosen(plain.clone(), nodes).0, "no_gpu_container");
+    }
+}
+
+#[test]
+fn a_label_that_one_provider_has_comes_before_the_nodes_that_are_up() {
+    let affinity = |terms: Value| {
+        let mut pod = pod(json!({}));
+        pod["spec"]["affinity"] = json!({"nodeAffinity":
+            {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+        pod
+    };
+    let term = |key: &str, operator: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]});
+    for nodes in [None, Some(&[][..]), Some(&[aws()][..]), Some(&[aws(), own()][..])] {
+        for (pod, wanted) in [
+            (pod(json!({TYPE: "a3-megagpu-8g"})), "gcp-tcpxo"),
+            (pod(json!({"cloud.google.com/gke-accelerator": "nvidia-h200-141gb"})), "gcp-gib"),
+            (
+                pod(json!({"beta.kubernetes.io/instance-type": "Standard_ND96isr_H100_v5"})),
+                "azure-infiniband",
+            ),
+            (pod(json!({"kubernetes.azure.com/agentpool": "gpus"})), "azure-infiniband"),
+            (pod(json!({"eks.amazonaws.com/nodegroup": "gpus", "pool": "x"})), "aws-efa"),
+            (pod(json!({"node.coreweave.cloud/class": "gpu"})), "coreweave-infiniband"),
+            (affinity(json!([term("karpenter.k8s.aws/instance-gpu-count", "Gt", json!(["7"]))])), "aws-efa"),
+            (affinity(json!([term(TYPE, "In", json!(["p5.48xlarge", "p5e.48xlarge"]))])), "aws-efa"),
+            (
+                affinity(json!([term(TYPE, "In", json!(["p5.48xlarge", "a3-megagpu-8g"]))])),
+                "refused: several_providers",
+            ),
+            (
+                affinity(json!([
+                    term(TYPE, "In", json!(["p5.48xlarge"])),
+                    term("kubernetes.azure.com/mode", "Exists", json!([]))
+                ])),
+                "refused: several_providers",
+            ),
+        ] {
+            assert_eq!(chosen(pod, nodes).0, wanted);
+        }
+    }
+    // A label that says nothing leaves the choice to the nodes, and a pool of one cloud may be at zero.
+    for pod in [
+        pod(json!({"pool": "x"})),
+        pod(json!({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"})),
+        pod(json!({TYPE: "x"})),
+    ] {
+        assert_eq!(chosen(pod, Some(&[aws()])).0, "aws-efa");
+    }
+}
+
+#[test]
+fn the_annotation_of_a_pod_names_its_provider_or_policy_before_all_else() {
+    let named = |mut pod: Value, value: &str| {
+        pod["metadata"]["annotations"]["fabric-injector.io/provider"] = json!(value);
+        pod
+    };
+    let two_clouds = [aws(), gke("gke", "a3-megagpu-8g")];
+    for nodes in [None, Some(&[][..]), Some(&two_clouds[..])] {
+        for pod in [pod(json!({})), launcher()] {
+            assert_eq!(chosen(named(pod.clone(), "aws"), nodes).0, "aws-efa");
+            assert_eq!(chosen(named(pod.clone(), "azure"), nodes).0, "azure-infiniband");
+            assert_eq!(chosen(named(pod.clone(), "gcp-gib"), nodes).0, "gcp-gib");
+            let (outcome, text) = chosen(named(pod, "awz"), nodes);
+            assert_eq!(outcome, "refused: other_provider");
+            assert!(text.contains("`awz`") && text.contains("`aws`"), "{text}");
+        }
+        assert_eq!(chosen(named(pod(json!({TYPE: "a3-ultragpu-8g"})), "aws"), nodes).0, "aws-efa");
+    }
+    let policy = builtin::find("aws-efa").unwrap();
+    let alone = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
+    let mutation = mutate(&alone, named(pod(json!({})), "azure"), &PodContext::default());
+    assert_eq!(reason(&mutation), "other_provider");
+}
+
+#[test]
+fn the_fabric_within_a_provider_is_never_assumed() {
+    let mixed = [gke("mega", "a3-megagpu-8g"), gke("ultra", "a3-ultragpu-8g")];
+    let mega = &mixed[..1];
+    assert_eq!(chosen(pod(json!({})), Some(mega)).0, "gcp-tcpxo");
+    for pod in [pod(json!({})), launcher()] {
+        let (outcome, text) = chosen(pod, Some(&mixed));
+        assert_eq!(outcome, "refused: setting_undecided");
+        for said in ["`fabric`", "a3-megagpu-8g", "a3-ultragpu-8g"] {
+            assert!(text.contains(said), "{text}");
+        }
+    }
+    assert_eq!(chosen(pod(json!({"pool": "a3-ultragpu-8g"})), Some(&mixed)).0, "gcp-gib");
+    // A machine that no table knows.
+    assert_eq!(chosen(pod(json!({})), Some(&[gke("new", "a9-megagpu-8g")])).0, "refused: setting_undecided");
+    // A machine without a fabric is what the policy states.
+    assert_eq!(chosen(pod(json!({})), Some(&[gke("l4", "g2-standard-96")])).0, "condition_false");
+    let mut named = launcher();
+    named["metadata"]["annotations"]["fabric-injector.io/provider"] = json!("gcp-gib");
+    assert_eq!(chosen(named.clone(), Some(&mixed)).0, "gcp-gib");
+    // A pod that was injected keeps its policy, also without what chose it.
+    let mut injected = injected(all_policies(), &named, &PodContext::default());
+    injected["metadata"]["annotations"].as_object_mut().unwrap().remove("fabric-injector.io/provider");
+    assert_eq!(mutate(all_policies(), injected, &context(&mixed)).policy.as_deref(), Some("gcp-gib"));
+}
+
+/// Names, rails and profiles have no least.
+#[test]
+fn a_pod_that_would_come_out_differently_on_nodes_that_it_fits_is_refused() {
+    let azure = |name: &str, size: &str| {
+        gpu_node(name, "azure:///subscriptions/a", json!({TYPE: size}), json!({"rdma/ib": "8"}))
+    };
+    let (a100, h100) = (azure("a", "Standard_ND96asr_v4"), azure("b", "Standard_ND96isr_H100_v5"));
+    assert_eq!(chosen(pod(json!({})), Some(&[a100.clone(), a100.clone()])).0, "azure-infiniband");
+    let (outcome, text) = chosen(pod(json!({})), Some(&[a100.clone(), h100.clone()]));
+    assert_eq!(outcome, "refused: setting_undecided");
+    for said in ["nccl-topology", "standard_nd96asr_v4", "standard_nd96isr_h100_v5"] {
+        assert!(text.contains(said), "{text}");
+    }
+    assert_eq!(chosen(pod(json!({TYPE: "Standard_ND96asr_v4"})), Some(&[a100, h100])).0, "azure-infiniband");
+    let with = |name: &str, resource: &str| {
+        gpu_node(name, "", json!({"nvidia.com/gpu.product": name}), json!({resource: "8"}))
+    };
+    let names = [with("a", "rdma/a"), with("b", "rdma/b")];
+    assert_eq!(chosen(pod(json!({})), Some(&names)).0, "refused: setting_undecided");
+    // The operator's name decides.
+    let policy = builtin::find("onprem-rdma").unwrap().definition().unwrap();
+    let name = policy.parameters.iter().find(|one| one.name == "rdmaResourceName").unwrap();
+    let own = name.parse("rdma/b").unwrap().into();
+    let own = PolicySet::new(vec![(policy, BTreeMap::from([("rdmaResourceName".to_owned(), own)]))]).unwrap();
+    let mutation = mutate(&own, pod(json!({})), &context(&names));
+    assert!(matches!(mutation.outcome, Outcome::Mutated(_)), "{:?}", mutation.outcome);
 }
 
 /// A `ResourceSlice` with this many devices of each type.

@@ -4,8 +4,8 @@
 
 use fabric_injector::core::policy::Definition;
 use fabric_injector::core::registration::{
-    ASKS, MATCHES, ca_bundle, ca_bundle_changes, differing_condition, guard_conditions, service,
-    webhook_conditions,
+    ASKS, MATCHES, advice_condition, ca_bundle, ca_bundle_changes, differing_condition, guard_conditions,
+    service, webhook_conditions,
 };
 use fabric_injector::shell::builtin;
 use serde_json::{Value, json};
@@ -161,6 +161,23 @@ fn the_guard_looks_for_the_value_as_well_and_for_gpus_of_every_kind() {
     assert_eq!(gpus.expression.matches("size(container.resources.claims) > 0").count(), 2);
     let class = "name.startsWith(\"deviceclass.resource.kubernetes.io/\")";
     assert_eq!(gpus.expression.matches(class).count(), 2);
+}
+
+#[test]
+fn a_workload_concerns_the_policies_by_a_key_like_that_of_a_trigger_by_all_labels_or_by_gpus() {
+    let policies = set(vec![
+        policy("one", &json!({"anyAnnotation": {"lab.io/fabric": "1", "lab.io/enable-rail-network": "1"}})),
+        policy("two", &json!({"labels": {"tier": "gold"}})),
+    ]);
+    let condition = advice_condition(&policies);
+    assert_eq!(condition.name, "requests-gpus-or-asks");
+    let like = "exists(key, key == \"lab.io/fabric\" || key.contains(\"rail-network\"))";
+    assert_eq!(condition.expression.matches(like).count(), 2, "{}", condition.expression);
+    let labelled = "has(place.metadata.labels) && \"tier\" in place.metadata.labels && \
+                    place.metadata.labels[\"tier\"] == \"gold\"";
+    assert_eq!(condition.expression.matches(labelled).count(), 1, "{}", condition.expression);
+    let [.., gpus] = guard_conditions(&policies);
+    assert!(condition.expression.contains(&gpus.expression.replace("object.spec", "place.spec")));
 }
 
 fn configuration() -> Value {

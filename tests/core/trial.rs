@@ -39,11 +39,13 @@ fn served(policies: &PolicySet, pod: Value) -> Served {
     Served::of(serve(policies, pod))
 }
 
-/// The names of the policies that left a pod alone on purpose.
-fn skipped(policies: &PolicySet, pod: Value) -> Vec<String> {
+/// The reason in the annotation of a pod that is left alone on purpose, and the names of the policies there.
+fn skipped(policies: &PolicySet, pod: Value) -> (String, Vec<String>) {
     let Outcome::Skipped { marked, .. } = serve(policies, pod).outcome else { panic!("not skipped") };
-    let stamps = marked.pod["metadata"]["annotations"][SKIPPED].as_str().unwrap().split(',');
-    stamps.map(|stamp| stamp.split_once('@').unwrap().0.to_owned()).collect()
+    let mark = marked.pod["metadata"]["annotations"][SKIPPED].as_str().unwrap();
+    let (reason, stamps) = mark.strip_suffix(')').unwrap().rsplit_once(" (").unwrap();
+    let names = stamps.split(',').map(|stamp| stamp.split_once('@').unwrap().0.to_owned());
+    (reason.to_owned(), names.collect())
 }
 
 /// The code and the sentence of a refusal.

@@ -43,18 +43,28 @@ impl Helm {
 
     /// Runs a subcommand on the chart with values.
     pub(crate) async fn run_with(&self, arguments: &[&str], values: &Value) -> (bool, String) {
+        self.run_on(&chart(), arguments, values).await
+    }
+
+    /// Runs a subcommand on the chart in a folder with values.
+    pub(crate) async fn run_on(&self, chart: &Path, arguments: &[&str], values: &Value) -> (bool, String) {
         std::fs::create_dir_all(&self.folder).unwrap();
         let file = self.folder.join("values.json");
         std::fs::write(&file, values.to_string()).unwrap();
         let image = format!("image.repository={REPOSITORY}");
         let mut command = self.command(arguments);
-        outcome(command.arg(chart()).args(["--set", &image]).arg("--values").arg(file)).await
+        outcome(command.arg(chart).args(["--set", &image]).arg("--values").arg(file)).await
     }
 
     /// Installs the chart or upgrades the release, and waits until its pods are ready.
     pub(crate) async fn install(&self, values: &Value) {
+        self.install_from(&chart(), values).await;
+    }
+
+    /// The same with the chart in a folder.
+    pub(crate) async fn install_from(&self, chart: &Path, values: &Value) {
         let arguments = ["upgrade", "--install", RELEASE, "--wait", "--timeout", "90s"];
-        let (succeeded, said) = self.run_with(&arguments, values).await;
+        let (succeeded, said) = self.run_on(chart, &arguments, values).await;
         assert!(succeeded, "{said}");
     }
 

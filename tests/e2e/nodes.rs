@@ -55,12 +55,37 @@ const NODE_TYPES: &[NodeType] = &[
 /// Makes all nodes, and waits until pods can go to them.
 pub(crate) async fn create(api: &Api) {
     for node_type in NODE_TYPES {
-        for number in 0..node_type.count {
-            let name = format!("{}-{number}", node_type.prefix);
-            let label = ("node.kubernetes.io/instance-type", node_type.instance_type);
-            add(api, &name, label, node_type.devices).await;
+        make(api, node_type).await;
+    }
+    settle(api).await;
+}
+
+/// Removes the nodes that have GPUs, and makes them again.
+pub(crate) async fn remove_gpus(api: &Api) {
+    for node in api.list("/api/v1/nodes").await {
+        if !node["status"]["capacity"]["nvidia.com/gpu"].is_null() {
+            let name = node["metadata"]["name"].as_str().unwrap();
+            api.delete(&format!("/api/v1/nodes/{name}")).await.ok();
         }
     }
+}
+
+pub(crate) async fn restore_gpus(api: &Api) {
+    for node_type in NODE_TYPES.iter().filter(|one| !one.devices.is_empty()) {
+        make(api, node_type).await;
+    }
+    settle(api).await;
+}
+
+async fn make(api: &Api, node_type: &NodeType) {
+    for number in 0..node_type.count {
+        let name = format!("{}-{number}", node_type.prefix);
+        let label = ("node.kubernetes.io/instance-type", node_type.instance_type);
+        add(api, &name, label, node_type.devices).await;
+    }
+}
+
+async fn settle(api: &Api) {
     heartbeat(api).await;
     eventually("the control plane takes its taints from the nodes", async || {
         api.list("/api/v1/nodes").await.iter().all(|node| node["spec"]["taints"].is_null())

@@ -17,6 +17,7 @@ mod namespaces;
 mod node_watch;
 mod oldest;
 mod outages;
+mod placement;
 mod pod_security;
 mod pools;
 mod release;
@@ -25,6 +26,7 @@ mod settings;
 mod slices;
 mod token;
 mod trials;
+mod undecided;
 mod unread_nodes;
 
 use std::pin::Pin;
@@ -57,6 +59,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
     clients::the_pods_of_a_policy_are_found_by_its_digest,
     advice::kubectl_apply_prints_the_advice,
+    advice::five_hundred_containers_are_within_the_budget_of_the_api_server,
     advice::the_job_of_a_pod_gets_an_event,
     rights::servers_may_do_what_they_need_and_nothing_else,
     node_watch::servers_know_the_nodes_and_keep_them_when_they_may_no_longer_read_them,
@@ -65,6 +68,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     unread_nodes::an_upgrade_stops_at_the_old_servers_if_the_new_ones_may_not_read_nodes,
     unread_nodes::pods_that_no_node_decides_are_let_through_with_an_event_where_failures_are_ignored,
     node_watch::pools_change_and_pods_get_what_they_offer,
+    undecided::pods_that_ask_and_cannot_be_served_never_start_unawares,
     faults::nodes_and_lint_name_each_fault,
     slices::gpus_by_claim_are_known_and_kept_when_slices_may_no_longer_be_read,
     token::the_token_of_a_server_changes_the_bundle_and_nothing_else,
@@ -78,6 +82,9 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     release::a_rollback_gives_pods_what_they_got_before,
     release::another_field_manager_applies_the_release_without_a_conflict,
     release::another_priority_is_an_upgrade,
+    placement::servers_run_on_nodes_without_gpus_if_there_are_any,
+    placement::a_job_survives_an_installation_that_finds_no_place,
+    placement::an_upgrade_from_a_class_that_preempts_injects_every_pod,
     certificates::a_server_is_killed_and_every_pod_is_injected,
     certificates::servers_roll_and_every_pod_is_injected,
     certificates::an_emptied_bundle_and_a_deleted_secret_heal,

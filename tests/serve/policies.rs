@@ -196,7 +196,7 @@ async fn a_values_file_is_followed_also_to_another_provider() {
     assert_eq!(interface(&client).await, "eth2");
     let verbose = server.get("/readyz?verbose").await.text();
     assert!(verbose.contains(&format!("{file}:3:")), "{verbose}");
-    values("  gcp: {enabled: true}\n");
+    values("  gcp: {enabled: true, fabric: tcpxo}\n");
     let has_tcpxo = async || in_use(&server).await.iter().any(|policy| policy["name"] == "gcp-tcpxo");
     eventually("other policies are in use", has_tcpxo).await;
     eventually("all is well", async || server.is_up_to_date("policies").await).await;

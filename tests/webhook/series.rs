@@ -7,6 +7,7 @@ use bytes::Bytes;
 use fabric_injector::core::admission::{OnError, Record};
 use fabric_injector::core::engine::{Outcome, Reason, Warning};
 use fabric_injector::core::policy::PodContext as About;
+use fabric_injector::shell::policy_sources::PolicySources;
 use fabric_injector::shell::server::{Limits, MAX_BODY, State};
 use hyper::{Method, Request};
 use serde_json::{Value, json};
@@ -75,6 +76,7 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
         (annotation("big", &"x".repeat(256 << 10)), "lab", "unchanged", "annotation_limit"),
         (pod_with("/spec/containers", json!("main")), "lab", "unchanged", "malformed_pod"),
         (pod_with_env("LAB_SEAL", "open"), "lab", "refused", "conflict"),
+        (annotation("fabric-injector.io/provider", "other"), "", "refused", "other_provider"),
         (pod_that_fails(), "lab", "failed", "evaluation_failed"),
         (pod_that_never_settles(), "lab", "failed", "not_idempotent"),
     ]
@@ -84,7 +86,9 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
 async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     let server = Server::lab();
     let done = patched(&pod(), &server.review(&review_of(&pod())).await);
-    let mut reasons = BTreeSet::from(["several_policies_match", "pod_limit", "nodes_unknown"]);
+    let elsewhere =
+        ["several_policies_match", "pod_limit", "nodes_unknown", "several_providers", "setting_undecided"];
+    let mut reasons = BTreeSet::from(elsewhere);
     for (pod, policy, outcome, reason) in unserved(done) {
         let before = server.scrape();
         server.review(&review_of(&pod)).await;
@@ -93,6 +97,35 @@ async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     }
     let all = [Reason::LEFT_ALONE, Reason::REFUSED, Reason::FAULTS].concat();
     assert_eq!(reasons, all.into_iter().collect(), "there is a pod for every reason");
+}
+
+#[tokio::test]
+async fn a_pod_for_which_no_policy_can_be_chosen_is_counted() {
+    let sources = PolicySources { by_nodes: true, ..PolicySources::default() };
+    let server = Server::new(State::new(sources.load().unwrap(), OnError::Deny, Limits::default()));
+    let on = |label: &str, values: &[&str]| {
+        let requirement = json!({"key": label, "operator": "In", "values": values});
+        let mut pod =
+            pod_with("/metadata/annotations", json!({"nmp.nvidia.com/enable-multi-node-networking": "true"}));
+        pod["spec"]["nodeSelector"] = Value::Null;
+        pod["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+            {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}});
+        pod
+    };
+    for (pod, outcome, reason) in [
+        (on("pool", &["a"]), "failed", "nodes_unknown"),
+        (
+            on("node.kubernetes.io/instance-type", &["p5.48xlarge", "a3-megagpu-8g"]),
+            "refused",
+            "several_providers",
+        ),
+        (on("cloud.google.com/gke-nodepool", &["a"]), "refused", "setting_undecided"),
+    ] {
+        let before = server.scrape();
+        let response = server.review(&review_of(&pod)).await;
+        assert_eq!(response["allowed"], false, "{response}");
+        server.scrape().rose(&before, &[(&reviews("", outcome, reason), 1), (ANSWERED, 1)]);
+    }
 }
 
 #[tokio::test]

@@ -205,8 +205,10 @@ pub(super) fn respond_in(mode: Mode, uid: &str, mutation: &Mutation, on_error: O
             (Response { patch_type, patch, ..Response::allow(uid) }, format!("skipped: {}", reason.code()))
         }
         engine::Outcome::Unchanged { reason, .. } => {
-            // The pod asks for the fabric and does not get it.
-            if mutation.policy.is_some() || reason.is_near_miss() {
+            // The pod asks for the fabric and does not get it. After another webhook changed an injected pod, the API
+            // server calls again: what the first call said stays, and there is nothing to add to it.
+            let is_repeated = matches!(reason, engine::Reason::NothingToAdd);
+            if !is_repeated && (mutation.policy.is_some() || reason.is_near_miss()) {
                 messages.push(format!("fabric-injector: left alone: {reason}"));
             }
             (Response::allow(uid), format!("unchanged: {}", reason.code()))

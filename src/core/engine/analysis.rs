@@ -21,8 +21,8 @@ use crate::core::schema::{self, Shape};
 
 use super::record::{Reason, evaluation_failed};
 
-pub(crate) use containers::DEVICE_CLASS;
-pub(super) use containers::{Container, requests};
+pub(super) use containers::Container;
+pub(crate) use containers::{DEVICE_CLASS, requests};
 pub(crate) use kinds::is_device;
 pub(super) use kinds::written;
 pub(super) use multus::with_networks;
@@ -37,6 +37,8 @@ pub(crate) struct PodAnalysis {
     pub(super) nodes: Selection,
     /// The policy for these nodes.
     pub(crate) policy: Arc<ResolvedPolicy>,
+    /// The index of the policy in `others` of the one that is resolved for these nodes, if it is one of them.
+    pub(super) other: Option<usize>,
     pub(super) containers: Vec<Container>,
     pub(super) namespace: String,
     pub(super) host_network: bool,
@@ -82,6 +84,7 @@ impl PodAnalysis {
             pod: Value::Null,
             nodes,
             policy,
+            other: None,
             containers,
             namespace,
         };
@@ -97,6 +100,25 @@ impl PodAnalysis {
         }
         analysis.read_pod(pod, context);
         Ok(analysis)
+    }
+
+    /// Analyses the pod as it is now, by the policy for the same nodes; see [`resolve`] for `whole`.
+    pub(super) fn again(
+        &self,
+        policy: &Policy,
+        pod: &Value,
+        context: &PodContext,
+        whole: bool,
+    ) -> Result<Self, Reason> {
+        let (nodes, mut resolved) = resolve(policy, pod, context, whole)?;
+        if let Some(other) = self.other.and_then(|at| resolved.others.get(at).cloned()) {
+            resolved = other;
+        }
+        Ok(Self { other: self.other, ..Self::of((nodes, resolved), pod, context)? })
+    }
+
+    pub(super) fn nodes_and_policy(&self) -> (Selection, Arc<ResolvedPolicy>) {
+        (self.nodes.clone(), Arc::clone(&self.policy))
     }
 
     /// Notes that a rule brought the pod into the network of the host.

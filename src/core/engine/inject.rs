@@ -1,13 +1,16 @@
 //! Injecting one pod by one policy, once.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::core::pointer::field_path;
 use crate::core::policy::interpolation::text_of;
-use crate::core::policy::{NoteKind, PodContext, Policy, SelectedLabel};
+use crate::core::policy::matcher::Selection;
+use crate::core::policy::{NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 
-use super::analysis::{PodAnalysis, resolve};
+use super::analysis::PodAnalysis;
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::merge::{about_pod, merge};
 use super::nodes::{self, Decided};
@@ -22,7 +25,7 @@ pub(super) fn inject(
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
     if log.trace.is_some() {
-        analysis = PodAnalysis::of(resolve(policy, pod, context, true)?, pod, context)?;
+        analysis = analysis.again(policy, pod, context, true)?;
     }
     let nodes = nodes::keep(&analysis, pod, log)?;
     join_host(&mut analysis, pod, context, log)?;
@@ -48,6 +51,42 @@ pub(super) fn inject(
         return Err(Stop::Leave(Reason::NothingToAdd));
     }
     Ok(stamp(policy.stamp(), pod, log)?)
+}
+
+/// The reason to refuse a pod that would come out in another way on other nodes that it may get: a setting without a least
+/// differs between them, and the pod has to decide.
+pub(super) fn undecided(
+    policy: &Policy,
+    (nodes, resolved): &(Selection, Arc<ResolvedPolicy>),
+    before: &Value,
+    (ended, after): (&Result<(), Stop>, &Value),
+    context: &PodContext,
+) -> Option<Reason> {
+    for (at, other) in resolved.others.iter().enumerate() {
+        let mut pod = before.clone();
+        let there = PodAnalysis::of((nodes.clone(), Arc::clone(other)), &pod, context).map_err(Stop::from);
+        let there = there.and_then(|analysis| {
+            let analysis = PodAnalysis { other: Some(at), ..analysis };
+            inject(policy, analysis, &mut pod, context, &mut ChangeLog::default())
+        });
+        let setting = match (ended, there) {
+            (Ok(()), Ok(())) if pod == *after => continue,
+            (Ok(()), Ok(())) => {
+                let first = json_patch::diff(after, &pod).0.into_iter().next();
+                first.map(|operation| field_path(after, operation.path().as_str()))
+            }
+            // The same end, such as that no rule applies.
+            (Err(here), Err(there)) if here.reason_code() == there.reason_code() => continue,
+            _ => None,
+        };
+        let setting = setting.unwrap_or_else(|| policy.name().to_owned());
+        return Some(Reason::SettingUndecided {
+            setting,
+            why: nodes::fits_several(nodes),
+            chooses_policy: false,
+        });
+    }
+    None
 }
 
 /// Injects the pod as it is by now, until that changes nothing: an expression may read what was added, and a later rule
@@ -82,7 +121,7 @@ fn inject_again(
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
     let (before, writes) = (pod.clone(), log.writes);
-    let mut analysis = PodAnalysis::of(resolve(policy, pod, context, log.trace.is_some())?, pod, context)?;
+    let mut analysis = first.again(policy, pod, context, log.trace.is_some())?;
     if analysis.policy.values != first.policy.values {
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
     }
@@ -191,11 +230,12 @@ fn warn_about_parameters(rules: &Rules<'_>, analysis: &PodAnalysis, log: &mut Ch
                 has_gpus: analysis.has_gpus(),
                 of_nodes,
             },
-            NoteKind::Disagree { label } => {
-                WarningKind::NodeValuesDisagree { selected: selected(label), of_nodes }
+            NoteKind::Least => {
+                WarningKind::NodesDisagree { parameter, value, kinds: nodes::told_apart(&selection.each()) }
             }
-            NoteKind::NodesDisagree => {
-                WarningKind::NodesDisagree { parameter, value, kinds: nodes::told_apart(&selection.kinds) }
+            NoteKind::LessThanTable { label, table } => {
+                let (table, selected) = (text_of(table), selected(label));
+                WarningKind::NodesOfferLess { parameter, value, table, selected }
             }
             NoteKind::Contradicts { label, table } => {
                 let (table, selected) = (text_of(table), selected(label));

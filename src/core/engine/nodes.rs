@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::core::counted;
-use crate::core::nodes::NodeKind;
+use crate::core::policy::SelectedLabel;
+use crate::core::policy::matcher::Selection;
 
 use super::analysis::{DEVICE_CLASS, PodAnalysis, requests, written};
 use super::record::{ChangeLog, NODES, Reason, STAMP, Warning, WarningKind, keep_nodes};
@@ -48,21 +49,42 @@ pub(super) fn warn_of_requests(analysis: &PodAnalysis, pod: &Value, log: &mut Ch
     }
 }
 
-/// The kinds of nodes with what tells them apart, for a message.
-pub(super) fn told_apart(kinds: &[NodeKind]) -> String {
+/// The nodes among which a pod leaves the choice, as the end of a sentence, with what to select.
+pub(super) fn fits_several(nodes: &Selection) -> String {
+    let verb = if nodes.kinds.is_empty() { "selects" } else { "fits" };
+    format!("the pod {verb} several kinds, of which it has to select one: {}", told_apart(&nodes.each()))
+}
+
+/// The labels of which a pod selects no value that a table knows.
+pub(super) fn not_selected(nodes: &Selection, labels: &[String]) -> String {
+    let selected = labels.iter().map(|label| {
+        SelectedLabel { label: label.clone(), values: nodes.values(label).to_vec() }.to_string()
+    });
+    format!(
+        "no table has a value for {} {}",
+        if nodes.kinds.is_empty() { "a pod that selects" } else { "nodes with" },
+        selected.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// Kinds of nodes with what tells them apart, for a message.
+pub(super) fn told_apart(each: &[Selection]) -> String {
     const SHOWN: usize = 3;
-    let labels: BTreeSet<&String> = kinds.iter().flat_map(|kind| kind.labels.keys()).collect();
-    let value = |label: &str, kind: &NodeKind| kind.labels.get(label).cloned();
-    let differs = |label: &&String| kinds.iter().any(|kind| value(label, kind) != value(label, &kinds[0]));
+    let labels: BTreeSet<&str> =
+        each.iter().flat_map(|one| &one.labels).map(|selected| selected.label.as_str()).collect();
+    let differs = |label: &&str| each.iter().any(|one| one.values(label) != each[0].values(label));
     let telling = labels.into_iter().find(differs);
-    let kind = |kind: &NodeKind| {
-        let label = telling.and_then(|label| Some(format!("`{label}: {}` with ", value(label, kind)?)));
-        let mut offers = vec![counted(kind.gpus, "GPU")];
-        offers.extend(kind.resources.iter().map(|(name, count)| format!("{count} of `{name}`")));
-        format!("{}{}", label.unwrap_or_default(), offers.join(" and "))
+    let text = |one: &Selection| {
+        let label = telling.and_then(|label| Some(format!("`{label}: {}`", one.values(label).first()?)));
+        let offers = one.kinds.first().map(|kind| {
+            let mut offers = vec![counted(kind.gpus, "GPU")];
+            offers.extend(kind.resources.iter().map(|(name, count)| format!("{count} of `{name}`")));
+            offers.join(" and ")
+        });
+        label.into_iter().chain(offers).collect::<Vec<_>>().join(" with ")
     };
-    let more = kinds.len().saturating_sub(SHOWN);
-    let mut texts: Vec<String> = kinds.iter().take(SHOWN).map(kind).collect();
+    let more = each.len().saturating_sub(SHOWN);
+    let mut texts: Vec<String> = each.iter().take(SHOWN).map(text).collect();
     texts.extend((more > 0).then(|| format!("and {more} more")));
     texts.join("; ")
 }

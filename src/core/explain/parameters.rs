@@ -116,7 +116,8 @@ pub(super) fn value(
     sources: &Sources<'_>,
 ) -> ValueFact {
     let (name, definition) = (&parameter.name, policy.definition());
-    let Resolution { value, origin, .. } = resolve(parameter, policy.overrides().get(name), selection);
+    let Resolution { value, origin, .. } =
+        resolve(parameter, policy.overrides().get(name), &selection.each());
     let in_values = |within: &Within<'_>| {
         sources.values.and_then(|values| lines::setting(definition, values, name, within))
     };

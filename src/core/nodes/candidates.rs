@@ -35,8 +35,24 @@ impl Nodes {
 /// The fields of a pod that choose nodes, as a text.
 pub(crate) fn scheduling_of(pod: &Value) -> String {
     let spec = &pod["spec"];
-    let affinity = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    [&spec["nodeName"], &spec["nodeSelector"], affinity, &spec["tolerations"]].map(Value::to_string).join(" ")
+    [&spec["nodeName"], &spec["nodeSelector"], required(spec), &spec["tolerations"]]
+        .map(Value::to_string)
+        .join(" ")
+}
+
+/// The node affinity that a pod requires.
+fn required(spec: &Value) -> &Value {
+    &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+}
+
+/// The terms of the node affinity that a pod requires, which are alternatives.
+pub(crate) fn terms(spec: &Value) -> &[Value] {
+    required(spec)["nodeSelectorTerms"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The requirements of a term for labels.
+pub(crate) fn expressions(term: &Value) -> impl Iterator<Item = &Value> {
+    term["matchExpressions"].as_array().into_iter().flatten()
 }
 
 /// Returns whether a toleration tolerates a taint.
@@ -61,9 +77,10 @@ fn selects(spec: &Value, node: &Node) -> bool {
             return false;
         }
     }
-    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    let Some(terms) = required["nodeSelectorTerms"].as_array() else { return true };
-    terms.iter().any(|term| {
+    if required(spec)["nodeSelectorTerms"].is_null() {
+        return true;
+    }
+    terms(spec).iter().any(|term| {
         let list = |key: &str| term[key].as_array().map_or(&[][..], Vec::as_slice);
         let (labels, fields) = (list("matchExpressions"), list("matchFields"));
         // A term without requirements matches no node.

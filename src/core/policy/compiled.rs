@@ -25,7 +25,8 @@ use sha2::{Digest, Sha256};
 
 use crate::core::policy::definition::Definition;
 use crate::core::policy::interpolation::EvaluationError;
-use crate::core::policy::matcher::{LabelsRead, Selection};
+use crate::core::policy::matcher::node::INSTANCE_TYPE;
+use crate::core::policy::matcher::{LabelsRead, Selection, current};
 use crate::core::policy::parameter::Override;
 use crate::core::policy::source::{Diagnostic, NO_VALUE, SourceErrors};
 use parameter_values::computed_of_node;
@@ -156,6 +157,15 @@ impl Policy {
         &self.nodes.labels
     }
 
+    /// Returns whether a pod that selects a label is for the nodes of this policy: the label is among those of
+    /// `match.nodes`, or its value is an instance type of a table.
+    pub(crate) fn is_named_by(&self, label: &str, value: Option<&str>) -> bool {
+        let nodes = self.definition.matcher.nodes.as_ref();
+        nodes.is_some_and(|nodes| nodes.has_label(label, value))
+            || current(label) == INSTANCE_TYPE
+                && value.is_some_and(|value| self.nodes.is_known(INSTANCE_TYPE, &value.to_lowercase()))
+    }
+
     /// Returns whether a table reads the GPUs of the pod.
     pub(crate) fn tables_read_gpus(&self) -> bool {
         self.nodes.tables_read_gpus
@@ -194,8 +204,14 @@ impl Policy {
         if let Some(resolved) = known.read().ok().and_then(|known| known.get(&*key).cloned()) {
             return Ok(resolved);
         }
-        let values = ParameterValues::resolve(&self.definition, &self.overrides, &key);
-        let resolved = Arc::new(resolve(&self.definition, values, &key).map_err(first)?);
+        let mut values = ParameterValues::resolve(&self.definition, &self.overrides, &key);
+        let others = std::mem::take(&mut values.others);
+        let of = |values| resolve(&self.definition, values, &key).map_err(first);
+        let mut resolved = of(values)?;
+        for values in others {
+            resolved.others.push(Arc::new(of(ParameterValues { values, ..ParameterValues::default() })?));
+        }
+        let resolved = Arc::new(resolved);
         if let Ok(mut known) = known.write()
             && known.len() < MAX_OTHERS
         {

@@ -11,7 +11,7 @@ mod variable;
 
 pub(crate) use from_nodes::FromNodes;
 pub use overrides::{Override, OverrideTable};
-pub(crate) use resolution::{NoteKind, Origin, Resolution, resolve};
+pub(crate) use resolution::{NoteKind, Origin, Resolution, of_one, resolve};
 pub(crate) use table::{LabelTable, Table};
 pub(crate) use variable::{Variable, VariableValue};
 

@@ -2,18 +2,20 @@
 
 use serde_json::Value;
 
-use crate::core::engine::{PodAnalysis, Reason, analyse};
+use crate::core::engine::{PodAnalysis, Reason, adds_to, analyse, analyse_named, condition_values};
 use crate::core::policy::matcher::Match;
 use crate::core::policy::{PodContext, Policy};
 
 use super::PolicySet;
-use super::providers::for_nodes;
+use super::providers::{Chosen, choose, stamped};
 
 /// The decision about a pod.
 pub(super) enum Decision<'p> {
     Inject(&'p Policy, Box<PodAnalysis>),
-    /// These policies match the pod, but for their conditions or for what is not known of the nodes.
+    /// These policies match the pod, but for their conditions.
     Skip(Vec<&'p Policy>, Reason),
+    /// These policies match the pod, and none has anything to add, whichever is for its nodes.
+    LeaveAlone(Vec<&'p Policy>, Reason),
     Leave(Option<&'p Policy>, Reason),
     Refuse(Option<&'p Policy>, Reason),
 }
@@ -40,13 +42,14 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
     if is_windows(&pod["spec"]) {
         return Decision::Leave(None, Reason::WindowsPod);
     }
-    if policies.several_providers {
-        found = match for_nodes(found.clone(), pod, context) {
-            Ok(found) if !found.is_empty() => found,
-            Ok(_) => return Decision::Skip(found, Reason::OtherProvider),
-            Err(reason) if reason.is_fault() => return Decision::Refuse(None, reason),
-            Err(reason) => return Decision::Skip(found, reason),
+    let Chosen { policies: chosen, by_name } =
+        match choose(found.clone(), policies.several_providers, pod, context) {
+            Ok(chosen) => chosen,
+            Err(reason) => return undecided(found, pod, context, reason),
         };
+    found = chosen;
+    if let (true, [policy]) = (by_name, found.as_slice()) {
+        return by_this(policy, pod, context);
     }
     // An extension takes the pods that it matches from what it extends.
     let extensions = |base: &Policy| {
@@ -59,11 +62,18 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
         if matching.iter().any(|(taker, _)| taker.definition().is_extension_of(policy.definition())) {
             continue;
         }
-        match analyse(policy, pod, context) {
+        match analyse(policy, pod, context, found.len() > 1) {
             Ok(Some(analysis)) => matching.push((policy, analysis)),
             Ok(None) => {}
-            Err(reason) if reason.is_fault() => return Decision::Refuse(Some(policy), reason),
-            Err(reason) => return Decision::Leave(Some(policy), reason),
+            Err(reason @ Reason::SettingUndecided { .. }) => {
+                // A pod that was injected keeps its policy.
+                let before = stamped(pod).and_then(|name| found.iter().find(|policy| policy.name() == name));
+                return match before {
+                    Some(policy) => by_this(policy, pod, context),
+                    None => undecided(found, pod, context, reason),
+                };
+            }
+            Err(reason) => return by_reason(policy, reason),
         }
     }
     if matching.len() > 1 {
@@ -73,10 +83,51 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
     match matching.pop() {
         None => {
             let policies = found.iter().map(|policy| policy.name().to_owned()).collect();
-            Decision::Skip(found, Reason::ConditionFalse { policies })
+            let parameters =
+                found.first().map(|policy| condition_values(policy, pod, context)).unwrap_or_default();
+            Decision::Skip(found, Reason::ConditionFalse { policies, parameters })
         }
         Some((policy, analysis)) => Decision::Inject(policy, Box::new(analysis)),
     }
+}
+
+/// The decision to inject a pod by a policy, whatever its condition says.
+fn by_this<'p>(policy: &'p Policy, pod: &Value, context: &PodContext) -> Decision<'p> {
+    match analyse_named(policy, pod, context) {
+        Ok(analysis) => Decision::Inject(policy, Box::new(analysis)),
+        Err(reason) => by_reason(policy, reason),
+    }
+}
+
+fn by_reason(policy: &Policy, reason: Reason) -> Decision<'_> {
+    if reason.is_fault() || matches!(reason, Reason::Stopped) {
+        Decision::Refuse(Some(policy), reason)
+    } else {
+        Decision::Leave(Some(policy), reason)
+    }
+}
+
+/// The decision about a pod for which no policy can be chosen: refused if one of them would add something to it.
+fn undecided<'p>(
+    policies: Vec<&'p Policy>,
+    pod: &Value,
+    context: &PodContext,
+    reason: Reason,
+) -> Decision<'p> {
+    for policy in &policies {
+        match adds_to(policy, pod, context) {
+            Ok(true) => return Decision::Refuse(None, reason),
+            Ok(false) => {}
+            Err(reason) => return by_reason(policy, reason),
+        }
+    }
+    let mut resources: Vec<String> = Vec::new();
+    for name in policies.iter().flat_map(|policy| policy.definition().gpu_resources()) {
+        if !resources.contains(name) {
+            resources.push(name.clone());
+        }
+    }
+    Decision::LeaveAlone(policies, Reason::NoGpuContainer { resources, claims: Vec::new() })
 }
 
 /// Returns whether the pod names Windows, or is a host process of it.

@@ -287,7 +287,9 @@ fn masked(value: &Value) -> Value {
     }
 }
 
-fn without_digests(stamps: &str) -> String {
-    let stamp = |stamp: &str| stamp.split_once('@').map_or(stamp.to_owned(), |(name, _)| format!("{name}@*"));
-    stamps.split(',').map(stamp).collect::<Vec<_>>().join(",")
+fn without_digests(text: &str) -> String {
+    let after =
+        |part: &str| format!("@*{}", part.trim_start_matches(|c: char| c.is_ascii_hexdigit() || c == '*'));
+    let mut parts = text.split('@');
+    parts.next().unwrap_or_default().to_owned() + &parts.map(after).collect::<String>()
 }

@@ -17,6 +17,18 @@ pub const ASKS: &str = "has-trigger";
 pub const MATCHES: &str = "policy-matches-pod";
 /// The name of the condition that the pod requests GPUs.
 const GPUS: &str = "requests-gpus";
+/// The name of the condition that a workload has something to be said about.
+const CONCERNED: &str = "requests-gpus-or-asks";
+
+/// Whether the pod template of a kind has one place, for kinds of which most have no GPUs. The others are always sent.
+const IS_PLAIN: &str =
+    r#"request.resource.group in ["apps", "batch"] || request.resource.resource == "rollouts""#;
+/// A workload and what it has templates in, down to that of the pods.
+const PLACES: &str = "(has(object.spec.jobTemplate) ? \
+                      [object, object.spec.jobTemplate, object.spec.jobTemplate.spec.template] : \
+                      has(object.spec.template) ? [object, object.spec.template] : [object])";
+/// A shorter name of an annotation, such as `fabric`, is also a part of others.
+const DISTINCTIVE: usize = 12;
 
 /// The comparison with the annotation of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,8 +55,53 @@ pub fn guard_conditions(policies: &PolicySet) -> [Condition; 3] {
     [
         Condition { name: ASKS, expression: any_trigger(policies) },
         Condition { name: MATCHES, expression: any_policy(policies, Trigger::ThisValue) },
-        Condition { name: GPUS, expression: requests_gpus(policies) },
+        Condition { name: GPUS, expression: requests_gpus(policies, "object") },
     ]
+}
+
+/// The condition of the webhook for workloads: a template requests GPUs, or something around the pods asks for the fabric,
+/// be it under a longer name, as a label or in another place. Plain workloads do not wait for it.
+pub fn advice_condition(policies: &PolicySet) -> Condition {
+    let expression = format!(
+        "!({IS_PLAIN}) || {PLACES}.exists(place, {} || has(place.spec) && \
+         has(place.spec.containers) && ({}))",
+        asks_somewhere(policies),
+        requests_gpus(policies, "place"),
+    );
+    Condition { name: CONCERNED, expression }
+}
+
+/// The condition that a place has a key like that of a trigger, or the labels of a policy without one.
+fn asks_somewhere(policies: &PolicySet) -> String {
+    let definitions = definitions(policies);
+    let matchers = definitions.iter().map(|definition| &definition.matcher);
+    let keys =
+        matchers.clone().flat_map(|matcher| matcher.any_annotation.iter().map(|(key, _)| key.as_str()));
+    let likes: BTreeSet<String> = keys.map(is_like).collect();
+    let mut terms = Vec::new();
+    if !likes.is_empty() {
+        let any = likes.into_iter().collect::<Vec<_>>().join(" || ");
+        let has = |map: &str| format!("has(place.metadata.{map}) && place.metadata.{map}.exists(key, {any})");
+        terms.push(format!("has(place.metadata) && ({} || {})", has("annotations"), has("labels")));
+    }
+    for matcher in matchers.filter(|matcher| matcher.any_annotation.is_empty()) {
+        let term = format!("has(place.metadata) && {}", has_labels(matcher, "place").join(" && "));
+        if !terms.contains(&term) {
+            terms.push(term);
+        }
+    }
+    any_of(terms)
+}
+
+/// The comparison of a key with that of a trigger: of a distinctive name, the part that slips and other prefixes keep.
+fn is_like(trigger: &str) -> String {
+    let name = trigger.rsplit('/').next().unwrap_or(trigger);
+    let name = name.strip_prefix("enable-").unwrap_or(name);
+    if name.len() < DISTINCTIVE {
+        format!("key == {}", text(trigger))
+    } else {
+        format!("key.contains({})", text(name))
+    }
 }
 
 fn definitions(policies: &PolicySet) -> Vec<&Definition> {
@@ -76,7 +133,7 @@ fn any_trigger(policies: &PolicySet) -> String {
         terms.push(has_any_annotation(&keys.into_iter().map(has_annotation).collect::<Vec<_>>()));
     }
     for matcher in matchers.iter().filter(|matcher| matcher.any_annotation.is_empty()) {
-        let term = has_labels(matcher).join(" && ");
+        let term = has_labels(matcher, "object").join(" && ");
         if !terms.contains(&term) {
             terms.push(term);
         }
@@ -92,10 +149,16 @@ fn any_of(mut terms: Vec<String>) -> String {
     terms.join(" || ")
 }
 
-fn has_labels(matcher: &Matcher) -> Vec<String> {
+/// The conditions that an object has each label.
+fn has_labels(matcher: &Matcher, of: &str) -> Vec<String> {
     let labels = sorted(&matcher.labels).into_iter();
     labels
-        .map(|(key, value)| format!("has(object.metadata.labels) && {}", entry_is("labels", key, value)))
+        .map(|(key, value)| {
+            let (key, value) = (text(key), text(value));
+            format!(
+                "has({of}.metadata.labels) && {key} in {of}.metadata.labels && {of}.metadata.labels[{key}] == {value}"
+            )
+        })
         .collect()
 }
 
@@ -111,7 +174,7 @@ fn has_any_annotation(annotations: &[String]) -> String {
 
 /// The condition that a policy matches the pod.
 fn term(matcher: &Matcher, trigger: Trigger) -> String {
-    let mut parts = has_labels(matcher);
+    let mut parts = has_labels(matcher, "object");
     if !matcher.namespaces.is_empty() {
         parts.push(format!("request.namespace in {}", list(&matcher.namespaces)));
     }
@@ -127,7 +190,7 @@ fn term(matcher: &Matcher, trigger: Trigger) -> String {
             .iter()
             .map(|(key, value)| match trigger {
                 Trigger::AnyValue => has_annotation(key),
-                Trigger::ThisValue => entry_is("annotations", key, value),
+                Trigger::ThisValue => annotation_is(key, value),
             })
             .collect();
         parts.push(has_any_annotation(&annotations));
@@ -135,7 +198,7 @@ fn term(matcher: &Matcher, trigger: Trigger) -> String {
     for (key, value) in sorted(&matcher.except_annotation) {
         let entry = match value {
             ANY_VALUE => has_annotation(key),
-            value => entry_is("annotations", key, value),
+            value => annotation_is(key, value),
         };
         parts.push(format!("!(has(object.metadata.annotations) && {entry})"));
     }
@@ -162,8 +225,9 @@ fn is_owner(owner_kinds: &[String]) -> String {
     terms.join(" || ")
 }
 
-/// The API server requires extended resources in the limits of a container. Which claims bring GPUs, it cannot know.
-fn requests_gpus(policies: &PolicySet) -> String {
+/// The condition that a pod, or a template, has GPUs. The API server requires extended resources in the limits of a
+/// container. Which claims bring GPUs, it cannot know.
+fn requests_gpus(policies: &PolicySet, pod: &str) -> String {
     let resources: BTreeSet<&str> = definitions(policies)
         .into_iter()
         .flat_map(|definition| definition.gpus.resources.iter().map(String::as_str))
@@ -178,13 +242,13 @@ fn requests_gpus(policies: &PolicySet) -> String {
         text(DEVICE_CLASS)
     );
     format!(
-        "object.spec.containers.{any} || has(object.spec.initContainers) && object.spec.initContainers.{any}"
+        "{pod}.spec.containers.{any} || has({pod}.spec.initContainers) && {pod}.spec.initContainers.{any}"
     )
 }
 
-fn entry_is(map: &str, key: &str, value: &str) -> String {
+fn annotation_is(key: &str, value: &str) -> String {
     let (key, value) = (text(key), text(value));
-    format!("{key} in object.metadata.{map} && object.metadata.{map}[{key}] == {value}")
+    format!("{key} in object.metadata.annotations && object.metadata.annotations[{key}] == {value}")
 }
 
 fn sorted(pairs: &[(String, String)]) -> Vec<(&str, &str)> {

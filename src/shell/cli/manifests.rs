@@ -102,6 +102,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         policies: own_files(&own),
         conditions: registration::webhook_conditions(&policies),
         guard_conditions: registration::guard_conditions(&policies),
+        advice_condition: registration::advice_condition(&policies),
     };
     let size: usize = installation.policies.iter().map(|(_, text)| text.len()).sum();
     ensure!(

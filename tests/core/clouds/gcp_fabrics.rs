@@ -70,8 +70,12 @@ fn gcp_each_machine_gets_its_fabric_from_one_values_file() {
             assert!(!served.codes().contains(&"parameter_assumed"), "{machine}: {:?}", served.codes());
         }
     }
-    // The values of NVIDIA's chart, and pods that select nothing.
-    assert_eq!(policy(&Served::of(injected_by_one(worker(8)))), "gcp-tcpxo");
+    // A pod that selects nothing would get the fabric of another machine.
+    let Outcome::Refused { reason } = injected_by_one(worker(8)).outcome else { panic!("not refused") };
+    assert_eq!(reason.code(), "setting_undecided");
+    for said in ["`fabric`", "`cloud.google.com/gke-accelerator`", "`fabric-injector.io/provider`"] {
+        assert!(reason.to_string().contains(said), "{reason}");
+    }
 }
 
 /// A machine with another fabric, or with none, was given the daemon, the networks and the devices of TCPXO, so that

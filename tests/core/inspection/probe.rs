@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use fabric_injector::core::engine::SKIPPED;
+use fabric_injector::core::engine::{SKIPPED, Warning};
 use fabric_injector::core::inspection::{Facts, Probe, Release, Status, inspect, is_restricted};
 use fabric_injector::core::nodes::Nodes;
 use fabric_injector::core::policy::{Definition, PodContext};
@@ -161,7 +161,7 @@ fn with_two_clouds_there_is_a_pod_for_the_nodes_of_each_and_its_nodes_choose_it(
     let azure = node(
         "nd",
         "azure:///subscriptions/a",
-        &json!({INSTANCE_TYPE: "Standard_ND96isr_H100_v5"}),
+        &json!({INSTANCE_TYPE: "rack-7"}),
         &json!({"nvidia.com/gpu": "8", "rdma/ib": "8"}),
         Some("sku"),
     );
@@ -172,7 +172,7 @@ fn with_two_clouds_there_is_a_pod_for_the_nodes_of_each_and_its_nodes_choose_it(
     let pods = Probe::default().pods(&policies, "default", false, Some(&nodes));
     let selected: Vec<&Value> = pods.iter().map(|pod| &pod["spec"]["nodeSelector"][INSTANCE_TYPE]).collect();
     // Of the pools of a cloud, that with most nodes.
-    assert_eq!(selected, ["p4d.24xlarge", "Standard_ND96isr_H100_v5"]);
+    assert_eq!(selected, ["p4d.24xlarge", "rack-7"]);
     assert_eq!(pods[0]["spec"].get("tolerations"), None);
     assert_eq!(pods[1]["spec"]["tolerations"], json!([{"operator": "Exists"}]), "of the taint of the node");
     let about = PodContext { nodes: Some(nodes), ..PodContext::default() };
@@ -205,12 +205,25 @@ fn where_no_node_has_gpus_the_pod_names_the_provider_of_the_others() {
         (&[], &["aws"]),
     ] {
         let nodes = provider_ids.iter().map(|id| node(id, id, &json!({}), &json!({}), None));
-        let nodes = Nodes::read(&json!({"items": nodes.collect::<Vec<_>>()})).unwrap();
-        let pods = Probe::default().pods(&policies, "default", false, Some(&Arc::new(nodes)));
+        let nodes = Arc::new(Nodes::read(&json!({"items": nodes.collect::<Vec<_>>()})).unwrap());
+        let pods = Probe::default().pods(&policies, "default", false, Some(&nodes));
         assert_eq!(pods.iter().map(provider).collect::<Vec<_>>(), wanted);
+        // The annotation decides for the servers, too.
+        let about = PodContext { nodes: Some(nodes), ..PodContext::default() };
+        for pod in pods {
+            let mutation = mutate(&policies, pod, &about);
+            assert!(mutation.outcome.changed().is_some_and(|pod| pod.stamp.contains('@')), "{mutation:?}");
+            assert!(
+                !mutation.warnings.iter().any(Warning::asks_for_action),
+                "{wanted:?} {:?}",
+                mutation.warnings
+            );
+        }
     }
     // Nodes that may not be read.
-    assert_eq!(provider(&pods(&Probe::default(), &policies)[0]), "aws");
+    let unread = pods(&Probe::default(), &policies).remove(0);
+    assert_eq!(provider(&unread), "aws");
+    assert_eq!(mutate(&policies, unread, &PodContext::default()).policy.as_deref(), Some("aws-efa"));
     let one = set(providers().remove("azure").unwrap());
     assert_eq!(provider(&pods(&Probe::default(), &one)[0]), Value::Null);
 }

@@ -40,11 +40,13 @@ fn in_pools(pools: &[&str]) -> Value {
 }
 
 #[test]
-fn pools_that_agree_have_a_ratio_and_others_have_the_default_and_a_warning() {
+fn of_pools_that_disagree_the_least_counts_and_unknown_ones_have_the_default() {
     let policies = policies(&["pools"], &[]);
     assert_eq!(interfaces(&served(&policies, in_pools(&["p5", "p5e"]))), (32, vec![]));
     let disagree = served(&policies, in_pools(&["p5", "p4d"]));
-    assert_eq!(interfaces(&disagree), (8, vec!["node_values_disagree", "parameter_assumed"]));
+    assert_eq!(interfaces(&disagree), (4, vec!["nodes_disagree"]));
+    let said = disagree.message("nodes_disagree");
+    assert!(said.contains("`pool: p4d`") && said.contains("`pool: p5`"), "{said}");
     let unknown = served(&policies, on(json!({"pool": "new"})));
     assert_eq!(interfaces(&unknown), (8, vec!["parameter_assumed"]));
     let said = unknown.message("parameter_assumed");

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
-use tokio::net::TcpSocket;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::time::Instant;
 
 use super::outages::scale;
 use super::values;
+use crate::api::collection;
 use crate::cluster::Cluster;
-use crate::eventually;
 use crate::processes::outcome;
-use crate::workloads::{TRIGGER, annotated_template, job, pod, stateful_set, template};
+use crate::workloads::{TRIGGER, annotated_template, job, plain_template, pod, stateful_set, template};
+use crate::{eventually, step};
 
 const ADVICE: &str = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/fabric-injector";
 const MOVE: &str = "Warning: fabric-injector: move `nmp.nvidia.com/enable-multi-node-networking: \"true\"` from \
@@ -121,6 +122,99 @@ pub(super) async fn kubectl_apply_prints_the_advice(cluster: &Cluster) {
     cluster.api.delete(kind).await.ok();
 }
 
+/// Sends advice to a server where the kernel accepts connections, and nobody reads what is sent.
+async fn silence(cluster: &Cluster) -> TcpListener {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
+    let silent = socket.listen(64).unwrap();
+    let url = format!("https://{}/validate-workloads", silent.local_addr().unwrap());
+    let change = json!([{"op": "replace", "path": "/webhooks/0/clientConfig", "value": {"url": url}}]);
+    cluster.api.patch(ADVICE, &change).await.ok();
+    cluster.forget().await;
+    silent
+}
+
+/// Workloads of each kind whose templates have one place, plain ones and those with GPUs, and whether they wait for advice.
+fn each_workload(namespace: &str) -> Vec<(Value, bool)> {
+    let mut workloads = Vec::new();
+    for (name, template, waits) in
+        [("plain", plain_template(), false), ("gpus", template(false, "p5.48xlarge"), true)]
+    {
+        let set = stateful_set(namespace, name, 1, &template);
+        for kind in ["Deployment", "DaemonSet"] {
+            let mut other = set.clone();
+            other["kind"] = json!(kind);
+            let fields =
+                ["serviceName", "podManagementPolicy", if kind == "DaemonSet" { "replicas" } else { "" }];
+            other["spec"].as_object_mut().unwrap().retain(|field, _| !fields.contains(&field.as_str()));
+            workloads.push((other, waits));
+        }
+        let job = job(namespace, name, 1, &template);
+        let mut cron = job.clone();
+        cron["kind"] = json!("CronJob");
+        cron["spec"] = json!({"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job["spec"]}});
+        workloads.extend([set, job, cron].map(|workload| (workload, waits)));
+    }
+    workloads
+}
+
+/// How long the slowest of ten dry runs takes.
+async fn slowest_creation(cluster: &Cluster, workload: &Value) -> Duration {
+    let path = format!("{}?dryRun=All", collection(workload));
+    let mut slowest = Duration::ZERO;
+    for _ in 0..10 {
+        let begun = Instant::now();
+        cluster.api.post(&path, workload).await.ok();
+        slowest = slowest.max(begun.elapsed());
+    }
+    step();
+    slowest
+}
+
+/// A Deployment with so many containers and init containers, the last of which has GPUs or not.
+fn very_many_containers(namespace: &str, count: usize, gpus: bool) -> Value {
+    let container = |number: usize| {
+        json!({
+            "name": format!("c{number}"), "image": "registry.example/web:1",
+            "resources": {"limits": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi", "example.com/fuse": "1"}},
+        })
+    };
+    let mut set = stateful_set(namespace, "many", 1, &plain_template());
+    set["kind"] = json!("Deployment");
+    set["spec"]
+        .as_object_mut()
+        .unwrap()
+        .retain(|field, _| ["selector", "template"].contains(&field.as_str()));
+    let pod = &mut set["spec"]["template"]["spec"];
+    pod["containers"] = (0..count).map(container).collect();
+    pod["initContainers"] = (count..2 * count).map(container).collect();
+    if gpus {
+        pod["initContainers"][count - 1]["resources"]["limits"]["nvidia.com/gpu"] = json!("1");
+    }
+    set
+}
+
+/// Asserts that the API server evaluates the conditions for 500 containers and 500 init containers to the end. It would send
+/// no workload whose conditions cost too much.
+pub(super) async fn five_hundred_containers_are_within_the_budget_of_the_api_server(cluster: &Cluster) {
+    const FAULTS: &str = "apiserver_admission_match_condition_evaluation_errors_total";
+    // The policies of all clouds have the most resources.
+    let mut values = values();
+    values["multinodeNetworking"] = json!({});
+    cluster.ensure(&values).await;
+    let namespace = cluster.namespace("many").await;
+    advises(cluster, &namespace).await;
+    let path = format!("/apis/apps/v1/namespaces/{namespace}/deployments?dryRun=All");
+    for (gpus, wanted) in [(true, 1), (false, 0)] {
+        let before = reviews(cluster).await;
+        cluster.api.post(&path, &very_many_containers(&namespace, 500, gpus)).await.ok();
+        assert_eq!(reviews(cluster).await - before, wanted, "GPUs: {gpus}");
+    }
+    let metrics = cluster.api.get("/metrics").await.body;
+    assert!(!metrics.as_str().unwrap().contains(&format!("{FAULTS}{{")), "a condition cost too much");
+    cluster.remove(&namespace).await;
+}
+
 pub(super) async fn no_workload_depends_on_the_advice(cluster: &Cluster) {
     cluster.ensure(&values()).await;
     let namespace = cluster.namespace("unadvised").await;
@@ -133,14 +227,7 @@ pub(super) async fn no_workload_depends_on_the_advice(cluster: &Cluster) {
         "{said}"
     );
 
-    // The kernel accepts connections, and nobody reads what is sent.
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind(([127, 0, 0, 1], 0).into()).unwrap();
-    let silent = socket.listen(16).unwrap();
-    let url = format!("https://{}/validate-workloads", silent.local_addr().unwrap());
-    let change = json!([{"op": "replace", "path": "/webhooks/0/clientConfig", "value": {"url": url}}]);
-    cluster.api.patch(ADVICE, &change).await.ok();
-    cluster.forget().await;
+    let _silent = silence(cluster).await;
     let mut number = 0;
     eventually("the API server waits for the silent server, and not for long", async || {
         number += 1;
@@ -150,6 +237,13 @@ pub(super) async fn no_workload_depends_on_the_advice(cluster: &Cluster) {
         took > Duration::from_secs(1)
     })
     .await;
+    for (workload, waits) in each_workload(&namespace) {
+        let (kind, name) = (&workload["kind"], workload["metadata"]["name"].as_str().unwrap());
+        let took = slowest_creation(cluster, &workload).await;
+        eprintln!("with a silent server, the slowest of 10 {kind} `{name}` took {took:?}");
+        assert_eq!(took > Duration::from_secs(1), waits, "{kind} {name}: {took:?}");
+        assert!(waits || took < Duration::from_millis(500), "{kind} {name}: {took:?}");
+    }
     cluster.remove(&namespace).await;
     // An upgrade would leave the address.
     cluster.api.delete(ADVICE).await.ok();
@@ -157,9 +251,7 @@ pub(super) async fn no_workload_depends_on_the_advice(cluster: &Cluster) {
 }
 
 pub(super) async fn the_job_of_a_pod_gets_an_event(cluster: &Cluster) {
-    let mut values = values();
-    values["events"] = json!({"enabled": true});
-    cluster.ensure(&values).await;
+    cluster.ensure(&values()).await;
     let namespace = cluster.namespace("events").await;
     let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
     let ours = async || {

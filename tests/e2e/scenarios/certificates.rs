@@ -24,7 +24,7 @@ const SLACK: Duration = Duration::from_millis(200);
 
 /// What became of the pods that a client asked for.
 #[derive(Debug, Default)]
-struct Tally {
+pub(super) struct Tally {
     injected: usize,
     not_injected: Vec<Value>,
     refused: Vec<(Instant, String)>,
@@ -32,19 +32,19 @@ struct Tally {
 
 /// Clients that ask for annotated pods without a pause, as dry runs, each on its way through registration, Service and
 /// server.
-struct Clients {
+pub(super) struct Clients {
     stop: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<Tally>>,
 }
 
 impl Clients {
-    fn start(api: &Api) -> Self {
+    pub(super) fn start(api: &Api) -> Self {
         let stop = Arc::<AtomicBool>::default();
         let tasks = (0..2).map(|_| tokio::spawn(ask(api.clone(), stop.clone()))).collect();
         Self { stop, tasks }
     }
 
-    async fn stop(mut self) -> Tally {
+    pub(super) async fn stop(mut self) -> Tally {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Tally::default();
         for task in std::mem::take(&mut self.tasks) {
@@ -83,7 +83,7 @@ async fn ask(api: Api, stop: Arc<AtomicBool>) -> Tally {
 
 impl Tally {
     /// All pods were injected, but for those that were asked for within these times.
-    fn assert_injected_except(&self, windows: &[(Instant, Instant)]) {
+    pub(super) fn assert_injected_except(&self, windows: &[(Instant, Instant)]) {
         assert!(self.not_injected.is_empty(), "pods were admitted as they came: {:?}", self.not_injected[0]);
         let outside = |at: &Instant| !windows.iter().any(|(from, to)| from <= at && at <= to);
         let refused: Vec<_> = self.refused.iter().filter(|(at, _)| outside(at)).collect();

@@ -114,6 +114,7 @@ pub(super) async fn a_certificate_of_the_operator_is_served_and_replaced(cluster
     let mut values = values();
     values["tls"] = json!({"secretName": "brought", "caBundle": authority.cert});
     values["nodes"] = json!({"watch": false});
+    values["events"] = json!({"enabled": false});
     cluster.ensure(&values).await;
     let configuration = cluster.api.get(WEBHOOK).await.ok();
     let bundle = &configuration["webhooks"][0]["clientConfig"]["caBundle"];

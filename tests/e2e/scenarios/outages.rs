@@ -44,13 +44,26 @@ pub(super) async fn without_servers_annotated_pods_are_refused_and_all_others_st
     // What nobody asked a fast network for starts, with GPUs and without.
     cluster.api.create(&job(&namespace, "plain", 2, &plain_template())).await.ok();
     cluster.api.post(&pods, &pod(&namespace, "gpus", &template(false, "p5.48xlarge"))).await.ok();
-    // A controller tries again until it is injected.
+    // A controller tries again until it is injected, or until the deadline of its Job, which does not wait for pods.
     cluster.api.create(&job(&namespace, "train", 2, &annotated_template())).await.ok();
+    let mut late = job(&namespace, "late", 2, &annotated_template());
+    late["spec"]["activeDeadlineSeconds"] = json!(5);
+    cluster.api.create(&late).await.ok();
     eventually("three pods run", async || running(&cluster.api.list(&pods).await) == 3).await;
     let events = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=reason%3DFailedCreate");
     eventually("the Job says why it has no pods", async || {
         let events = cluster.api.list(&events).await;
         events.iter().any(|event| event["message"].as_str().unwrap().contains("failed calling webhook"))
+    })
+    .await;
+
+    eventually("the other Job is over", async || {
+        let late = cluster.api.get(&format!("/apis/batch/v1/namespaces/{namespace}/jobs/late")).await.ok();
+        let conditions = late["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let failed = conditions.iter().find(|condition| condition["type"] == "Failed");
+        // No pod was there to fail.
+        failed.is_some_and(|failed| failed["reason"] == "DeadlineExceeded")
+            && late["status"]["failed"].is_null()
     })
     .await;
 

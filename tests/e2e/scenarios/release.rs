@@ -40,7 +40,8 @@ pub(super) async fn another_priority_is_an_upgrade(cluster: &Cluster) {
     for server in cluster.servers().await {
         assert_eq!(server["spec"]["priority"], 5, "{server}");
     }
-    let status = async |value| cluster.api.get(&format!("{CLASSES}/fabric-injector-{value}")).await.status;
+    let path = |value| format!("{CLASSES}/fabric-injector-nonpreempting-{value}");
+    let status = async |value| cluster.api.get(&path(value)).await.status;
     assert_eq!((status(5).await, status(1_000_000).await), (200, 404));
 }
 

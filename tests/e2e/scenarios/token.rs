@@ -57,7 +57,7 @@ fn attacks(now: &Value) -> Vec<Patch> {
         entry("matchConditions/0/expression", json!("true")),
         entry("matchPolicy", json!("Exact")),
         entry("timeoutSeconds", json!(30)),
-        entry("sideEffects", json!("NoneOnDryRun")),
+        entry("sideEffects", json!("None")),
         entry("reinvocationPolicy", json!("Never")),
         entry("admissionReviewVersions", json!(["v1", "v1beta1"])),
         entry("name", json!("renamed.example.com")),

@@ -8,7 +8,7 @@ use crate::workloads::{annotated_template, is_injected, job};
 use crate::{eventually, kubelet, nodes};
 
 /// Replaces the servers, as an upgrade does, and waits for the first new one; its address.
-async fn replace(cluster: &Cluster) -> String {
+pub(super) async fn replace(cluster: &Cluster) -> String {
     let before: Vec<Value> =
         cluster.servers().await.iter().map(|server| server["metadata"]["name"].clone()).collect();
     let now = humantime::format_rfc3339_micros(std::time::SystemTime::now()).to_string();
@@ -82,7 +82,10 @@ pub(super) async fn pods_that_no_node_decides_are_let_through_with_an_event_wher
     })
     .await;
     let namespace = cluster.namespace("undecided").await;
-    cluster.api.create(&job(&namespace, "train", 3, &annotated_template())).await.ok();
+    // An instance type would tell the provider.
+    let mut template = annotated_template();
+    template["spec"]["nodeSelector"] = Value::Null;
+    cluster.api.create(&job(&namespace, "train", 3, &template)).await.ok();
     let events = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
     let told = async || {
         let mut events = cluster.api.list(&events).await;

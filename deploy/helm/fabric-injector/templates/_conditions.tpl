@@ -48,23 +48,19 @@ has(object.metadata.annotations) && {{ if gt (len $terms) 1 }}({{ $any }}){{ els
 {{- join " || " $terms -}}
 {{- end -}}
 
-{{/* Whether the pod has all of these labels, as a list of terms in JSON. */}}
+{{/* Whether an object has all of these labels, as a list of terms in JSON. Takes `labels`, and in CEL `of`, the object. */}}
 {{- define "fabric-injector.labelTerms" -}}
 {{- $terms := list -}}
-{{- range $key := keys . | sortAlpha -}}
-{{- $quoted := toRawJson $key -}}
+{{- range $key := keys .labels | sortAlpha -}}
 {{- $terms = append $terms (printf
-    "has(object.metadata.labels) && %s in object.metadata.labels && object.metadata.labels[%s] == %s"
-    $quoted $quoted (get $ $key | toRawJson)) -}}
+    "has(%[1]s.metadata.labels) && %[2]s in %[1]s.metadata.labels && %[1]s.metadata.labels[%[2]s] == %[3]s"
+    $.of (toRawJson $key) (get $.labels $key | toRawJson)) -}}
 {{- end -}}
 {{- toJson $terms -}}
 {{- end -}}
 
-{{/*
-Whether the pod asks for the fabric: by an annotation of a policy, or by the labels of a policy without one. Nothing else
-is in this condition, so that no fault in the others makes plain pods depend on the webhook.
-*/}}
-{{- define "fabric-injector.triggerExpression" -}}
+{{/* What asks for the fabric, as JSON: the keys of `annotations` of policies, and the `labels` of policies without one. */}}
+{{- define "fabric-injector.triggers" -}}
 {{- $triggers := default dict .Values.extraPoliciesTriggers -}}
 {{- $annotations := default list $triggers.annotations -}}
 {{- $labels := list -}}
@@ -75,14 +71,24 @@ is in this condition, so that no fault in the others makes plain pods depend on 
 {{- else -}}{{- $labels = append $labels $match.labels -}}
 {{- end -}}
 {{- end -}}
+{{- dict "annotations" $annotations "labels" (concat $labels (default list $triggers.labels)) | toJson -}}
+{{- end -}}
+
+{{/*
+Whether the pod asks for the fabric. Nothing else is in this condition, so that no fault in the others makes plain pods
+depend on the webhook.
+*/}}
+{{- define "fabric-injector.triggerExpression" -}}
+{{- $triggers := include "fabric-injector.triggers" . | fromJson -}}
 {{- $terms := list -}}
-{{- with $annotations -}}
+{{- with $triggers.annotations -}}
 {{- $any := dict -}}
 {{- range . -}}{{- $_ := set $any . "" -}}{{- end -}}
 {{- $terms = list (include "fabric-injector.anyAnnotation" (dict "annotations" $any "values" false)) -}}
 {{- end -}}
-{{- range concat $labels (default list $triggers.labels) -}}
-{{- $terms = append $terms (include "fabric-injector.labelTerms" . | fromJsonArray | join " && ") -}}
+{{- range $labels := $triggers.labels -}}
+{{- $all := include "fabric-injector.labelTerms" (dict "labels" $labels "of" "object") | fromJsonArray -}}
+{{- $terms = append $terms (join " && " $all) -}}
 {{- end -}}
 {{- include "fabric-injector.anyOf" $terms -}}
 {{- end -}}
@@ -96,7 +102,8 @@ is in this condition, so that no fault in the others makes plain pods depend on 
 {{/* Whether a policy matches the pod, apart from `when`, which the API server cannot evaluate. Takes `match` and `values`, as above. */}}
 {{- define "fabric-injector.term" -}}
 {{- $match := .match -}}
-{{- $parts := include "fabric-injector.labelTerms" (default dict $match.labels) | fromJsonArray -}}
+{{- $parts := include "fabric-injector.labelTerms"
+    (dict "labels" (default dict $match.labels) "of" "object") | fromJsonArray -}}
 {{- with $match.namespaces -}}
 {{- $parts = append $parts (printf "request.namespace in [%s]" (include "fabric-injector.quotedStrings" .)) -}}
 {{- end -}}
@@ -131,18 +138,23 @@ is in this condition, so that no fault in the others makes plain pods depend on 
 {{- include "fabric-injector.anyOf" $terms -}}
 {{- end -}}
 
-{{/* Whether a container or an init container may have GPUs: by a limit, a device class or a claim. Takes `policies`. */}}
+{{/*
+Whether a container or an init container may have GPUs: by a limit, a device class or a claim. Takes `policies`, and in CEL
+`pod`, the pod or a template. Without `policies`, which the chart cannot read then, GPUs may be any extended resource.
+*/}}
 {{- define "fabric-injector.requestsGpus" -}}
 {{- $gpus := list -}}
 {{- range $name, $policy := .policies -}}{{- $gpus = concat $gpus $policy.gpuResources -}}{{- end -}}
 {{- $names := include "fabric-injector.quotedStrings" (sortAlpha (uniq $gpus)) -}}
 {{- $gpu := `gpu in container.resources.limits && string(container.resources.limits[gpu]) != "0"` -}}
 {{- $class := `container.resources.limits.exists(name, name.startsWith("deviceclass.resource.kubernetes.io/"))` -}}
+{{- $any := printf "([%s].exists(gpu, %s) || %s)" $names $gpu $class -}}
+{{- if not .policies -}}{{- $any = `container.resources.limits.exists(name, name.contains("/"))` -}}{{- end -}}
 {{- $claims := `has(container.resources.claims) && size(container.resources.claims) > 0` -}}
-{{- $limits := printf "has(container.resources.limits) && ([%s].exists(gpu, %s) || %s)" $names $gpu $class -}}
+{{- $limits := printf "has(container.resources.limits) && %s" $any -}}
 {{- $container := printf "exists(container, has(container.resources) && (%s || %s))" $claims $limits -}}
-object.spec.containers.{{ $container }} || {{ "" -}}
-has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
+{{ .pod }}.spec.containers.{{ $container }} || {{ "" -}}
+has({{ .pod }}.spec.initContainers) && {{ .pod }}.spec.initContainers.{{ $container }}
 {{- end -}}
 
 {{- define "fabric-injector.webhookConditions" -}}
@@ -167,7 +179,7 @@ has(object.spec.initContainers) && object.spec.initContainers.{{ $container }}
 - name: policy-matches-pod
   expression: {{ include "fabric-injector.policyMatchesPod" (dict "policies" $policies "values" true) | quote }}
 - name: requests-gpus
-  expression: {{ include "fabric-injector.requestsGpus" (dict "policies" $policies) | quote }}
+  expression: {{ include "fabric-injector.requestsGpus" (dict "policies" $policies "pod" "object") | quote }}
 - name: not-on-windows
   expression: {{ `!(has(object.spec.os) && object.spec.os.name == "windows")` | quote }}
 - name: not-a-mirror-pod

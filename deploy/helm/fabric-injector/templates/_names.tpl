@@ -77,6 +77,6 @@ two writers. */}}
 {{- if .Values.priorityClassName -}}
 {{- .Values.priorityClassName -}}
 {{- else if .Values.priorityClass.create -}}
-{{- printf "%s-%d" (include "fabric-injector.fullname" .) (int64 .Values.priorityClass.value) -}}
+{{- printf "%s-nonpreempting-%d" (include "fabric-injector.fullname" .) (int64 .Values.priorityClass.value) -}}
 {{- end -}}
 {{- end -}}

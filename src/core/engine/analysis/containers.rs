@@ -192,7 +192,7 @@ fn gpu_counts(container: &Value, claimed: i64, devices: &Devices) -> Value {
 }
 
 /// The pod's requests of devices, as the scheduler counts them.
-pub(in crate::core::engine) fn requests(pod: &Value) -> Value {
+pub(crate) fn requests(pod: &Value) -> Value {
     let count = |container: &Value, name: &str| {
         let amount = amount(container, name).map(|(_, amount)| amount);
         amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)

@@ -1,5 +1,6 @@
 //! The nodes that a pod can be scheduled to, by what a policy reads of them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
@@ -69,7 +70,7 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeK
             all
         }
     };
-    let mut found: Vec<Seen<'_>> = Vec::new();
+    let mut found: Vec<(Seen<'_>, usize)> = Vec::new();
     // Thousands of nodes have the same few resources.
     let mut devices: HashMap<&str, bool> = HashMap::new();
     for node in candidates {
@@ -78,25 +79,29 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeK
         let resources = node.resources().filter(|(name, _)| is_device(name)).collect();
         let seen =
             Seen { labels: labels.iter().map(value).collect(), gpus: gpus_of(definition, node), resources };
-        if !found.contains(&seen) {
-            found.push(seen);
+        match found.iter_mut().find(|(known, _)| *known == seen) {
+            Some((_, nodes)) => *nodes += 1,
+            None => found.push((seen, 1)),
         }
         if found.len() > MAX_KINDS {
             return Vec::new();
         }
     }
-    // A plugin that has not registered yet on some of the nodes offers nothing there. Labels of the GPU may be missing, too.
-    let is_late = |one: &Seen<'_>| {
-        let alike = |other: &&Seen<'_>| {
-            let mut labels = one.labels.iter().zip(&other.labels);
-            other.gpus == one.gpus && labels.all(|(label, known)| label.is_none() || label == known)
-        };
-        one.resources.is_empty()
-            && one.labels.iter().any(Option::is_some)
-            && found.iter().filter(alike).any(|other| !other.resources.is_empty())
-    };
-    let kept = found.iter().filter(|seen| !is_late(seen));
-    let mut kinds: Vec<_> = kept.map(|seen| seen.kind(&labels)).collect();
+    // Where other nodes have devices of the fabric, a pod that requests them is not scheduled to one without.
+    if found.iter().any(|(seen, _)| !seen.resources.is_empty()) {
+        found.retain(|(seen, _)| !seen.resources.is_empty());
+    }
+    // Within a pool, what most of the nodes offer counts. Of two such offers, the smaller one fits all of them.
+    let mut kinds: Vec<NodeKind> = Vec::new();
+    found.sort_by_key(|(seen, nodes)| (Reverse(*nodes), seen.devices()));
+    let mut pools: Vec<(&[Option<&str>], i64)> = Vec::new();
+    for (seen, _) in &found {
+        let pool = (seen.labels.as_slice(), seen.gpus);
+        if !pools.contains(&pool) {
+            pools.push(pool);
+            kinds.push(seen.kind(&labels));
+        }
+    }
     kinds.sort_unstable();
     kinds.dedup();
     kinds
@@ -125,6 +130,10 @@ struct Seen<'n> {
 }
 
 impl Seen<'_> {
+    fn devices(&self) -> i64 {
+        self.resources.iter().map(|(_, count)| count).sum()
+    }
+
     fn kind(&self, labels: &[&str]) -> NodeKind {
         let known = labels
             .iter()

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::core::nodes::{expressions, terms};
 use crate::core::policy::matcher::{LabelsRead, Selection, spellings};
 use crate::core::policy::{PodContext, Policy, SelectedLabel};
 
@@ -81,15 +82,6 @@ fn all(spec: &Value) -> BTreeSet<String> {
     let affinity =
         terms(spec).iter().flat_map(expressions).filter_map(|expression| expression["key"].as_str());
     selector.chain(affinity).flat_map(spellings).map(str::to_owned).collect()
-}
-
-fn terms(spec: &Value) -> &[Value] {
-    let required = &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-    required["nodeSelectorTerms"].as_array().map_or(&[], Vec::as_slice)
-}
-
-fn expressions(term: &Value) -> impl Iterator<Item = &Value> {
-    term["matchExpressions"].as_array().into_iter().flatten()
 }
 
 #[cfg(test)]

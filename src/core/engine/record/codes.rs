@@ -18,11 +18,11 @@ impl Reason {
     ];
 
     /// Codes of the reasons for which a pod is skipped.
-    pub const SKIPPED: &[&str] =
-        &["condition_false", "no_rule_applies", "no_gpu_container", "other_provider", "several_providers"];
+    pub const SKIPPED: &[&str] = &["condition_false", "no_rule_applies", "no_gpu_container"];
 
     /// Codes of the reasons for which a pod is refused, apart from those that policies declare.
-    pub const REFUSED: &[&str] = &["several_policies_match", "conflict"];
+    pub const REFUSED: &[&str] =
+        &["several_policies_match", "several_providers", "other_provider", "setting_undecided", "conflict"];
 
     /// Codes of the reasons for which injection fails through no fault of the pod.
     pub const FAULTS: &[&str] = &["evaluation_failed", "not_idempotent", "nodes_unknown"];
@@ -40,8 +40,9 @@ impl Reason {
             Self::NoRuleApplies => "no_rule_applies",
             Self::ConditionFalse { .. } => "condition_false",
             Self::NodesUnknown => "nodes_unknown",
-            Self::OtherProvider => "other_provider",
+            Self::OtherProvider { .. } => "other_provider",
             Self::SeveralProviders { .. } => "several_providers",
+            Self::SettingUndecided { .. } => "setting_undecided",
             Self::AnnotationLimit { .. } => "annotation_limit",
             Self::PodLimit => "pod_limit",
             Self::MalformedPod { .. } => "malformed_pod",
@@ -60,7 +61,7 @@ impl Reason {
         matches!(self, Self::TriggerValue { .. })
     }
 
-    /// Returns whether the fault lies with the policy or this program rather than with the pod.
+    /// Returns whether the fault lies with the policy or the server rather than with the pod.
     pub fn is_fault(&self) -> bool {
         matches!(self, Self::EvaluationFailed { .. } | Self::NotIdempotent { .. } | Self::NodesUnknown)
     }
@@ -80,7 +81,7 @@ impl Warning {
         "mount_without_volume",
         "parameter_assumed",
         "parameter_contradicts",
-        "node_values_disagree",
+        "nodes_offer_less",
         "nodes_disagree",
         "no_node_fits",
         "capability_without_root",
@@ -123,7 +124,7 @@ impl Warning {
             WarningKind::MountWithoutVolume { .. } => "mount_without_volume",
             WarningKind::ParameterAssumed { .. } => "parameter_assumed",
             WarningKind::ParameterContradicts { .. } => "parameter_contradicts",
-            WarningKind::NodeValuesDisagree { .. } => "node_values_disagree",
+            WarningKind::NodesOfferLess { .. } => "nodes_offer_less",
             WarningKind::NodesDisagree { .. } => "nodes_disagree",
             WarningKind::NoNodeFits { .. } => "no_node_fits",
             WarningKind::CapabilityWithoutRoot { .. } => "capability_without_root",

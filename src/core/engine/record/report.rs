@@ -9,6 +9,8 @@ use crate::core::pointer::field_path;
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::{Fault, SelectedLabel};
 
+use super::stamp::PROVIDER;
+
 /// The reason for which a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -40,13 +42,34 @@ pub enum Reason {
     /// The pod requests GPUs, and no rule of the policy applies to it.
     NoRuleApplies,
     /// The conditions of all policies that match the pod otherwise are false.
-    ConditionFalse { policies: Vec<String> },
+    ConditionFalse {
+        policies: Vec<String>,
+        /// The parameters that the conditions read, with their values.
+        parameters: Vec<(String, String)>,
+    },
     /// Policies of several providers are in use, and the nodes that choose one are not known.
     NodesUnknown,
-    /// The nodes that the pod can be scheduled to are those of a provider for which no policy is in use.
-    OtherProvider,
-    /// The pod can be scheduled to nodes of several providers, or to none now in a cluster with those.
-    SeveralProviders { providers: Vec<String>, fits_now: bool },
+    /// No policy in use is for the nodes of the pod.
+    OtherProvider {
+        /// The provider that the pod names; if it names none, it is that of the nodes that it fits.
+        named: Option<String>,
+        /// The providers of the policies in use.
+        known: Vec<String>,
+    },
+    /// The pod may get nodes of several providers.
+    SeveralProviders {
+        /// None if the cluster has no nodes.
+        providers: Vec<String>,
+        candidates: Candidates,
+    },
+    /// A setting depends on the node, has no least, and the pod leaves the choice of the node.
+    SettingUndecided {
+        /// A parameter, or the path of a field.
+        setting: String,
+        why: String,
+        /// True if the choice of the policy depends on it.
+        chooses_policy: bool,
+    },
     /// With the additions of the policy, the annotations would exceed the API server's limit.
     AnnotationLimit { key: String },
     /// The additions of the policy alone are larger than the objects that the API server accepts.
@@ -76,6 +99,17 @@ pub enum Reason {
     },
 }
 
+/// The nodes by which the provider of a pod is looked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Candidates {
+    /// Those that the pod names by labels that one provider has.
+    Selected,
+    /// Those that it fits now.
+    Fitting,
+    /// All of the cluster, because it fits none now.
+    All,
+}
+
 impl Reason {
     /// Replaces the JSON Pointer in it by a field path.
     pub(in crate::core::engine) fn with_field_path(mut self, pod: &Value) -> Self {
@@ -100,6 +134,20 @@ pub(in crate::core::engine) enum Stop {
     Refuse(Reason),
 }
 
+impl Stop {
+    pub(in crate::core::engine) fn reason(self) -> Reason {
+        match self {
+            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip { reason, .. } => reason,
+        }
+    }
+
+    pub(in crate::core::engine) fn reason_code(&self) -> &str {
+        match self {
+            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip { reason, .. } => reason.code(),
+        }
+    }
+}
+
 impl From<Reason> for Stop {
     fn from(reason: Reason) -> Self {
         match reason {
@@ -107,6 +155,7 @@ impl From<Reason> for Stop {
             | Reason::EvaluationFailed { .. }
             | Reason::NotIdempotent { .. }
             | Reason::Policy { .. }
+            | Reason::SettingUndecided { .. }
             | Reason::Stopped
             | Reason::SeveralPoliciesMatch { .. } => Self::Refuse(reason),
             _ => Self::Leave(reason),
@@ -143,40 +192,68 @@ impl fmt::Display for Reason {
                 )
             }
             Self::NothingToAdd => write!(f, "the pod has all that the policy would add"),
-            Self::NodesUnknown => write!(
-                f,
-                "the nodes of the cluster are not known, so that no provider can be chosen: enable one, or let the \
-                 server watch nodes"
-            ),
-            Self::OtherProvider => {
+            Self::NodesUnknown => {
                 write!(
                     f,
-                    "no policy is for the nodes that the pod can be scheduled to, by their `spec.providerID`"
+                    "the nodes of the cluster are not known, which choose the provider; {NAME_PROVIDER}"
                 )
             }
-            Self::SeveralProviders { providers, fits_now } => {
-                let providers = providers.join("`, `");
-                if *fits_now {
-                    write!(f, "the pod fits nodes of the providers `{providers}`: select those of one")
-                } else {
+            Self::OtherProvider { named: Some(named), known } => write!(
+                f,
+                "the annotation `{PROVIDER}` names `{named}`, and the policies in use are for {}: correct it, or enable \
+                 that provider",
+                quoted(known)
+            ),
+            Self::OtherProvider { named: None, known } => write!(
+                f,
+                "no policy in use is for the nodes that the pod fits, by their `spec.providerID` and labels; of {}, \
+                 {NAME_PROVIDER}",
+                quoted(known)
+            ),
+            Self::SeveralProviders { providers, candidates } => {
+                match candidates {
+                    _ if providers.is_empty() => {
+                        write!(f, "the cluster has no node that tells the provider of the pod")?
+                    }
+                    Candidates::Selected => write!(f, "the pod selects nodes of {}", quoted(providers))?,
+                    Candidates::Fitting => write!(f, "the pod fits nodes of {}", quoted(providers))?,
+                    Candidates::All => write!(
+                        f,
+                        "no node fits the pod now, and the cluster has nodes of {}",
+                        quoted(providers)
+                    )?,
+                }
+                write!(f, "; {NAME_PROVIDER}")
+            }
+            Self::SettingUndecided { setting, why, chooses_policy } => {
+                write!(f, "`{setting}` depends on the node, and {why}")?;
+                if *chooses_policy {
                     write!(
                         f,
-                        "no node with GPUs fits the pod now, and the cluster has nodes of the providers `{providers}`: \
-                         keep a node in the pod's pool, or enable only its provider"
-                    )
+                        "; select its nodes by one of these labels, or name the policy in the annotation `{PROVIDER}`"
+                    )?;
                 }
+                Ok(())
             }
             Self::NoRuleApplies => write!(f, "no rule of the policy applies to this pod"),
-            Self::ConditionFalse { policies } => match policies.as_slice() {
-                [policy] => {
-                    write!(f, "the condition `match.when` of the policy `{policy}` is false for this pod")
+            Self::ConditionFalse { policies, parameters } => {
+                match policies.as_slice() {
+                    [policy] => {
+                        write!(
+                            f,
+                            "the condition `match.when` of the policy `{policy}` is false for this pod"
+                        )?;
+                    }
+                    _ => write!(
+                        f,
+                        "the conditions `match.when` of the policies {} are false for this pod",
+                        quoted(policies)
+                    )?,
                 }
-                _ => write!(
-                    f,
-                    "the conditions `match.when` of the policies {} are false for this pod",
-                    quoted(policies)
-                ),
-            },
+                let values: Vec<String> =
+                    parameters.iter().map(|(name, value)| format!("`{name}` is `{value}`")).collect();
+                if values.is_empty() { Ok(()) } else { write!(f, ": {}", values.join(", ")) }
+            }
             Self::AnnotationLimit { key } => {
                 write!(
                     f,
@@ -221,6 +298,10 @@ impl fmt::Display for Reason {
     }
 }
 
+/// What lets a pod decide its provider.
+const NAME_PROVIDER: &str = "select one by a label that only it has, such as an instance type, or by the annotation \
+                             `fabric-injector.io/provider`";
+
 fn quoted(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
@@ -262,9 +343,9 @@ pub enum WarningKind {
     },
     /// The operator's value differs from that of the table.
     ParameterContradicts { parameter: String, value: String, table: String, selected: SelectedLabel },
-    /// The pod selects values of a label that need different values of a parameter.
-    NodeValuesDisagree { selected: SelectedLabel, of_nodes: bool },
-    /// The nodes that the pod can be scheduled to offer different values of a parameter.
+    /// The nodes offer less than the table has for them.
+    NodesOfferLess { parameter: String, value: String, table: String, selected: SelectedLabel },
+    /// The nodes that the pod may get have different numbers, of which it gets the least above zero.
     NodesDisagree {
         parameter: String,
         value: String,
@@ -384,15 +465,15 @@ impl fmt::Display for Warning {
             WarningKind::ParameterContradicts { parameter, value, table, selected } => {
                 write!(f, "`{parameter}` is set to {value}, and the table has {table} for {selected}")
             }
-            WarningKind::NodeValuesDisagree { selected, of_nodes } => write!(
+            WarningKind::NodesOfferLess { parameter, value, table, selected } => write!(
                 f,
-                "the pod {} {selected}, which need different settings; none of them was assumed",
-                if *of_nodes { "fits nodes with" } else { "selects" }
+                "`{parameter}` is {value}, which the nodes offer, and the table has {table} for {selected}: check how \
+                 these nodes are created"
             ),
             WarningKind::NodesDisagree { parameter, value, kinds } => write!(
                 f,
-                "`{parameter}` is assumed to be {value}; set it, or select one kind of the nodes that the pod fits: \
-                 {kinds}"
+                "`{parameter}` is {value}, the least of the nodes that the pod may get; for more, select one kind of \
+                 them: {kinds}"
             ),
             WarningKind::NoNodeFits { resource, requested, most } => {
                 no_node_fits(f, resource, *requested, *most)

@@ -15,8 +15,11 @@ pub(in crate::core::engine) const MAX_ANNOTATIONS: usize = 256 * 1024;
 /// The annotation that names the policy which injected a pod, and its content: `<policy>@<12 hex digits>`.
 pub const STAMP: &str = "fabric-injector.io/injected";
 
-/// The annotation of a pod that is left alone on purpose. It names the policies in the form of [`STAMP`], joined by `,`.
+/// The annotation of a pod that is left alone on purpose: the reason, and the policies in the form of [`STAMP`].
 pub const SKIPPED: &str = "fabric-injector.io/skipped";
+
+/// The annotation by which a pod names its provider, or one of the policies in use.
+pub const PROVIDER: &str = "fabric-injector.io/provider";
 
 /// The annotation with the kinds of nodes for which a pod was injected: a list of objects with `labels`, `gpus` and
 /// `resources`, in JSON.
@@ -73,7 +76,7 @@ pub(crate) fn skip(
     mut warnings: Vec<Warning>,
 ) -> Mutation {
     let mut log = ChangeLog::default();
-    if let Err(reason) = mark_skipped(&mark, &mut pod, &mut log) {
+    if let Err(reason) = mark_skipped(&format!("{reason} ({mark})"), &mut pod, &mut log) {
         log.undo(&mut pod);
         return Mutation { outcome: Outcome::Unchanged { pod, reason }, policy, warnings };
     }

@@ -14,7 +14,7 @@ pub(super) fn constants(policy: &Policy) -> Bindings<'static, 'static> {
         if own.and_then(Override::table).is_some() || parameter.has_table() {
             continue;
         }
-        let value = resolve(parameter, own, &Selection::default()).value;
+        let value = resolve(parameter, own, &[Selection::default()]).value;
         match (parameter.kind, value.as_f64()) {
             (ParameterType::Number, Some(number)) => bindings.set_double(&parameter.name, number),
             (ParameterType::Template, _) if value.is_string() => {}

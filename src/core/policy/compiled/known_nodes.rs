@@ -74,16 +74,20 @@ impl KnownNodes {
         keys.filter(move |(key, _)| key.matches(value)).map(|(_, counts)| counts)
     }
 
-    fn is_known(&self, label: &str, value: &str) -> bool {
+    /// Returns whether a table has an entry for a value of a label, which is in lower case.
+    pub(super) fn is_known(&self, label: &str, value: &str) -> bool {
         self.counts(label, value).next().is_some()
     }
 
     /// The part of a selection on which the resolved policy depends.
     pub(crate) fn key<'s>(&self, selection: &'s Selection) -> Cow<'s, Selection> {
-        let depends_on_gpus = selection.labels.iter().any(|selected| {
-            let mut counts = selected.values.iter().flat_map(|value| self.counts(&selected.label, value));
-            counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)))
-        });
+        let of_kinds = selection.kinds.iter().flat_map(|kind| &kind.labels);
+        let of_labels = selection
+            .labels
+            .iter()
+            .flat_map(|selected| selected.values.iter().map(|value| (&selected.label, value)));
+        let mut counts = of_kinds.chain(of_labels).flat_map(|(label, value)| self.counts(label, value));
+        let depends_on_gpus = counts.any(|counts| selection.gpus.is_some_and(|gpus| counts.contains(&gpus)));
         let is_whole = |selected: &SelectedLabel| {
             self.labels_of_expressions.contains(&selected.label)
                 || selected.values.iter().all(|value| self.is_known(&selected.label, value))
@@ -100,14 +104,26 @@ impl KnownNodes {
         Cow::Owned(Selection { labels: labels.collect(), kinds, gpus })
     }
 
-    /// What parameters read of the nodes. The labels are part of the selection.
+    /// What parameters read of the nodes. The labels of a single kind are part of the selection.
     fn kinds(&self, selection: &Selection) -> Vec<NodeKind> {
-        let mut kinds = Vec::new();
-        for kind in selection.kinds.iter().filter(|_| self.reads_resources) {
-            let kind = NodeKind { labels: BTreeMap::new(), ..kind.clone() };
+        let part = |kind: &NodeKind| {
+            let mut kind = if self.reads_resources {
+                kind.clone()
+            } else {
+                NodeKind { labels: kind.labels.clone(), ..NodeKind::default() }
+            };
+            kind.labels.retain(|label, value| self.is_known(label, value));
+            kind
+        };
+        let mut kinds: Vec<NodeKind> = Vec::new();
+        for kind in selection.kinds.iter().map(part) {
             if !kinds.contains(&kind) {
                 kinds.push(kind);
             }
+        }
+        if let [one] = kinds.as_mut_slice() {
+            one.labels.clear();
+            kinds.retain(|one| *one != NodeKind::default());
         }
         kinds
     }

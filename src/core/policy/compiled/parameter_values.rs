@@ -9,7 +9,7 @@ use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::{EvaluationError, Phase, names_in};
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::parameter::{
-    NoteKind, Override, ParameterType, Resolution, Variable, VariableValue, resolve,
+    NoteKind, Override, Parameter, ParameterType, Resolution, Variable, VariableValue, of_one, resolve,
 };
 
 /// A remark about the value of a parameter.
@@ -21,10 +21,12 @@ pub(crate) struct Note {
 }
 
 /// The values of the parameters and of the variables by node, and remarks about them.
-#[derive(Debug, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct ParameterValues {
     pub(crate) values: Vec<Value>,
     pub(crate) notes: Vec<Note>,
+    /// The values for the other nodes that the pod may get, if they differ in what has no least.
+    pub(crate) others: Vec<Vec<Value>>,
 }
 
 impl ParameterValues {
@@ -33,16 +35,30 @@ impl ParameterValues {
         overrides: &BTreeMap<String, Override>,
         selection: &Selection,
     ) -> Self {
-        let mut resolved = Self { values: Vec::new(), notes: Vec::new() };
+        let each = selection.each();
+        let mut resolved = Self::default();
         for parameter in definition.by_node() {
-            let Resolution { value, notes, .. } =
-                resolve(parameter, overrides.get(&parameter.name), selection);
+            let Resolution { value, notes, .. } = resolve(parameter, overrides.get(&parameter.name), &each);
             // What no operator can set, no report is about.
             for kind in notes.into_iter().filter(|_| parameter.kind != ParameterType::Any) {
                 let (parameter, value) = (parameter.name.clone(), value.clone().into_owned());
                 resolved.notes.push(Note { parameter, value, kind });
             }
             resolved.values.push(value.into_owned());
+        }
+        for other in each.iter().skip(1) {
+            let of_other = |(parameter, value): (&Parameter, &Value)| {
+                let own = overrides.get(&parameter.name);
+                if parameter.has_least() {
+                    value.clone()
+                } else {
+                    of_one(parameter, own, other).value.into_owned()
+                }
+            };
+            let values: Vec<Value> = definition.by_node().zip(&resolved.values).map(of_other).collect();
+            if values != resolved.values && !resolved.others.contains(&values) {
+                resolved.others.push(values);
+            }
         }
         resolved
     }

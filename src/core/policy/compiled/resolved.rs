@@ -4,6 +4,7 @@
 mod fold;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -34,6 +35,8 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) parameters_of_condition: BTreeSet<String>,
     /// Remarks about the sources of the parameter values.
     pub(crate) notes: Vec<Note>,
+    /// The policy for the other nodes that the pod may get, if they differ in what has no least.
+    pub(crate) others: Vec<Arc<Self>>,
     /// True if an expression may read a place that the policy writes.
     pub(crate) reads_own_writes: bool,
     pub(crate) devices: Devices,
@@ -92,7 +95,7 @@ impl ResolvedPolicy {
         parameters: ParameterValues,
         selection: &Selection,
     ) -> Result<Self, Vec<EvaluationError>> {
-        let ParameterValues { values, notes } = parameters;
+        let ParameterValues { values, notes, .. } = parameters;
         let bindings = bound(definition, &values, selection)?;
         let mut policy = Self {
             values: values.clone(),
@@ -106,6 +109,7 @@ impl ResolvedPolicy {
             condition: Condition::Fixed(true),
             parameters_of_condition: BTreeSet::new(),
             notes,
+            others: Vec::new(),
             reads_own_writes: false,
             devices: Devices::default(),
             reads: BTreeSet::new(),

@@ -93,6 +93,9 @@ impl fmt::Display for SelectedLabel {
     }
 }
 
+/// The most combinations of values of labels that are told apart.
+const MAX_COMBINATIONS: usize = 256;
+
 /// The part of a pod's selection of nodes that a policy reads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Selection {
@@ -107,6 +110,39 @@ pub(crate) struct Selection {
 impl Selection {
     pub(crate) fn values(&self, label: &str) -> &[String] {
         self.labels.iter().find(|known| known.label == label).map_or(&[], |known| &known.values)
+    }
+
+    /// The nodes among which the pod leaves the choice, each as a selection of its own: the kinds that it fits, else
+    /// each combination of the values that it selects. A pod that allows more combinations than [`MAX_COMBINATIONS`]
+    /// selects none of them.
+    pub(crate) fn each(&self) -> Vec<Self> {
+        if self.kinds.len() > 1 {
+            return self.kinds.iter().map(|kind| self.of_kind(kind)).collect();
+        }
+        let (one, several): (Vec<_>, Vec<_>) =
+            self.labels.iter().partition(|selected| selected.values.len() < 2);
+        let mut each = vec![Self { labels: one.into_iter().cloned().collect(), ..self.clone() }];
+        let combinations = several.iter().try_fold(1, |all: usize, one| all.checked_mul(one.values.len()));
+        if combinations.is_none_or(|all| all > MAX_COMBINATIONS) {
+            return each;
+        }
+        for SelectedLabel { label, values } in several {
+            let with = |selection: &Self, value: &String| {
+                let mut selection = selection.clone();
+                selection.labels.push(SelectedLabel { label: label.clone(), values: vec![value.clone()] });
+                selection
+            };
+            each = each.iter().flat_map(|one| values.iter().map(|value| with(one, value))).collect();
+        }
+        each
+    }
+
+    fn of_kind(&self, kind: &NodeKind) -> Self {
+        let label = |(label, value): (&String, &String)| SelectedLabel {
+            label: label.clone(),
+            values: vec![value.clone()],
+        };
+        Self { labels: kind.labels.iter().map(label).collect(), kinds: vec![kind.clone()], gpus: self.gpus }
     }
 
     /// The value of `node` in expressions: the labels of which the pod selects one value.

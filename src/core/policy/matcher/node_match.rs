@@ -1,17 +1,20 @@
 //! `match.nodes` of a policy: the nodes that it is for.
 
 use crate::core::nodes;
+use crate::core::schema::Format;
 use crate::core::yaml::Node;
 
 use super::pattern::Pattern;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, all};
 
-/// The nodes that a policy is for. A node is one of them by its `spec.providerID`, or by a label.
+/// The nodes that a policy is for. A node is one of them by its `spec.providerID`, or by a label. A pod that selects such a
+/// label is for them, too.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeMatch {
     provider_ids: Vec<Pattern>,
-    labels: Vec<(String, Pattern)>,
+    /// Keys and values.
+    labels: Vec<(Pattern, Pattern)>,
 }
 
 impl NodeMatch {
@@ -21,13 +24,21 @@ impl NodeMatch {
         let labels = fields.optional("labels", |node| {
             all(reader::entries(node, "`labels`")?.iter().map(|entry| {
                 let value = reader::text(&entry.value, "the value of a label")?;
-                Ok::<_, Diagnostic>((entry.key.clone(), Pattern::new(value)))
+                let example = entry
+                    .key
+                    .strip_suffix('*')
+                    .map_or_else(|| entry.key.clone(), |start| format!("{start}x"));
+                Format::QualifiedName.check(&example).map_err(|problem| {
+                    Diagnostic::new(entry.span, format!("no node can have this label: {problem}"))
+                        .hint("write a label, or the beginning of one with a `*`, such as `example.com/*`")
+                })?;
+                Ok::<_, Diagnostic>((Pattern::new(&entry.key), Pattern::new(value)))
             }))
         });
         fields.finish()?;
         let (provider_ids, labels) = (provider_ids?, labels?);
         let is_empty = provider_ids.as_ref().is_some_and(Vec::is_empty);
-        let (provider_ids, labels): (Vec<String>, Vec<(String, Pattern)>) =
+        let (provider_ids, labels): (Vec<String>, Vec<(Pattern, Pattern)>) =
             (provider_ids.unwrap_or_default(), labels.unwrap_or_default());
         if is_empty || provider_ids.is_empty() && labels.is_empty() {
             return Err(Diagnostic::new(node.span, "`nodes` matches no node")
@@ -39,15 +50,24 @@ impl NodeMatch {
     }
 
     pub(crate) fn matches(&self, node: &nodes::Node) -> bool {
-        let has =
-            |(label, value): &(String, Pattern)| node.label(label).is_some_and(|seen| value.matches(seen));
+        let has = |(key, value): &(Pattern, Pattern)| {
+            node.labels_from(key.start()).any(|(label, seen)| key.matches(label) && value.matches(seen))
+        };
         self.provider_ids.iter().any(|pattern| pattern.matches(node.provider_id()))
             || self.labels.iter().any(has)
     }
 
+    /// Returns whether nodes with a label are such nodes; without a value, those with any value of it.
+    pub(crate) fn has_label(&self, label: &str, value: Option<&str>) -> bool {
+        let has = |(key, known): &(Pattern, Pattern)| {
+            key.matches(label) && value.map_or(known.is_any(), |value| known.matches(value))
+        };
+        self.labels.iter().any(has)
+    }
+
     /// What a node has to have, one of these: `providerID` with its pattern, or a label with that of its value.
-    pub(crate) fn alternatives(&self) -> impl Iterator<Item = (&str, &Pattern)> {
-        let provider_ids = self.provider_ids.iter().map(|pattern| ("providerID", pattern));
-        provider_ids.chain(self.labels.iter().map(|(label, value)| (label.as_str(), value)))
+    pub(crate) fn alternatives(&self) -> impl Iterator<Item = (String, &Pattern)> {
+        let provider_ids = self.provider_ids.iter().map(|pattern| ("providerID".to_owned(), pattern));
+        provider_ids.chain(self.labels.iter().map(|(key, value)| (key.to_string(), value)))
     }
 }

@@ -33,6 +33,16 @@ impl Pattern {
         rest.ends_with(end.as_str())
     }
 
+    /// The text before the first `*`.
+    pub(crate) fn start(&self) -> &str {
+        &self.start
+    }
+
+    /// Returns whether the pattern matches every name.
+    pub(crate) fn is_any(&self) -> bool {
+        self.start.is_empty() && self.rest == [""]
+    }
+
     pub(crate) fn stars(&self) -> usize {
         self.rest.len()
     }

@@ -37,17 +37,6 @@ const FACTS: [(&str, Fact); 4] = [
     ("namesPerGPU", Fact::NamesPerGpu),
 ];
 
-/// The value that nodes give to a parameter.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Offered {
-    /// All of them give this one.
-    Value(Value),
-    /// They give none: there are none, or none of them offers such a resource, which lowers nothing.
-    Nothing,
-    /// They give different ones.
-    Disagree,
-}
-
 impl FromNodes {
     pub(crate) fn read(node: &Node) -> Checked<Self> {
         let mut fields = Fields::of(node, "`fromNodes`")?;
@@ -92,21 +81,8 @@ impl FromNodes {
         self.resources.iter().any(|pattern| pattern.matches(resource))
     }
 
-    /// The value that these nodes give.
-    pub(crate) fn value(&self, kinds: &[NodeKind]) -> Offered {
-        let mut found: Option<Option<Value>> = None;
-        for kind in kinds {
-            let value = self.of_kind(kind);
-            match &found {
-                Some(known) if *known != value => return Offered::Disagree,
-                _ => found = Some(value),
-            }
-        }
-        found.flatten().map_or(Offered::Nothing, Offered::Value)
-    }
-
     /// The value for one kind of node; `None` if it offers no such resource.
-    fn of_kind(&self, kind: &NodeKind) -> Option<Value> {
+    pub(crate) fn of_kind(&self, kind: &NodeKind) -> Option<Value> {
         let names = |pattern: &Pattern| kind.resources.keys().filter(|name| pattern.matches(name)).count();
         let pattern = self.resources.iter().find(|pattern| names(pattern) > 0)?;
         let mut offered = kind.resources.iter().filter(|(name, _)| pattern.matches(name));

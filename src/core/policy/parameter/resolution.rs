@@ -4,20 +4,19 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::from_nodes::Offered;
 use super::overrides::Override;
-use super::table::{LabelTable, Lookup, Table};
+use super::table::{LabelTable, Table};
 use crate::core::policy::matcher::Selection;
-use crate::core::policy::parameter::Parameter;
+use crate::core::policy::parameter::{Parameter, ParameterType};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum NoteKind {
     /// The parameter has tables, and neither they nor the operator gave the value.
     Assumed { labels: Vec<String>, reads_gpus: bool },
-    /// The pod selects values of the label that the tables map to different values, and nothing else gave one.
-    Disagree { label: String },
-    /// The nodes that the pod can be scheduled to give different values, and nothing else gave one.
-    NodesDisagree,
+    /// The nodes that the pod can be scheduled to have different numbers, of which this is the least above zero.
+    Least,
+    /// The nodes offer less than the table has for them.
+    LessThanTable { label: String, table: Value },
     /// The operator's value differs from that of the table.
     Contradicts { label: String, table: Value },
 }
@@ -47,18 +46,62 @@ pub(crate) enum Origin {
     PolicyDefault,
 }
 
-/// The value of a parameter: the operator's scalar, else that of the operator's table, of the nodes, of the policy's
-/// table, the operator's default, or the policy's default.
+/// The value of a parameter for nodes of each of these kinds. Of different numbers, it is the least above zero; of other
+/// values, it is that of the first kind.
 pub(crate) fn resolve<'p>(
+    parameter: &'p Parameter,
+    own: Option<&'p Override>,
+    each: &[Selection],
+) -> Resolution<'p> {
+    let all: Vec<Resolution<'p>> = each.iter().map(|one| of_one(parameter, own, one)).collect();
+    let number = |resolution: &Resolution<'_>| resolution.value.as_f64().unwrap_or_default();
+    if parameter.has_least() && all.iter().any(|one| number(one).total_cmp(&number(&all[0])).is_ne()) {
+        // Kinds of which nothing is known lower nobody.
+        let known = all.into_iter().filter(|one| !one.origin.is_default());
+        let least = known.min_by(|one, other| {
+            let key = |resolution| (number(resolution) <= 0.0, number(resolution));
+            let ((none, one), (other_none, other)) = (key(one), key(other));
+            none.cmp(&other_none).then(one.total_cmp(&other))
+        });
+        if let Some(mut least) = least {
+            least.notes.insert(0, NoteKind::Least);
+            return least;
+        }
+        return of_one(parameter, own, &Selection::default());
+    }
+    let mut all = all.into_iter();
+    let mut first = all.next().unwrap_or_else(|| of_one(parameter, own, &Selection::default()));
+    for note in all.flat_map(|other| other.notes) {
+        if !first.notes.contains(&note) {
+            first.notes.push(note);
+        }
+    }
+    first
+}
+
+impl Parameter {
+    /// Returns whether the least of several values is right for all nodes that have one of them: fewer devices than a node
+    /// offers do no harm. What no operator can set, such as the number of chips, is a fact about the nodes.
+    pub(crate) fn has_least(&self) -> bool {
+        matches!(self.kind, ParameterType::Number | ParameterType::Integer)
+    }
+}
+
+impl Origin {
+    fn is_default(&self) -> bool {
+        matches!(self, Self::OverrideDefault | Self::PolicyDefault)
+    }
+}
+
+/// The value of a parameter for nodes of one kind: the operator's scalar, else that of the operator's table, of the nodes,
+/// of the policy's table, the operator's default, or the policy's default.
+pub(crate) fn of_one<'p>(
     parameter: &'p Parameter,
     own: Option<&'p Override>,
     selection: &Selection,
 ) -> Resolution<'p> {
     let settled = |tables: &[&'p LabelTable]| {
-        tables.iter().find_map(|table| match table.lookup(selection) {
-            Lookup::Value(value) => Some((table.label.clone(), value)),
-            Lookup::Disagree | Lookup::Unknown => None,
-        })
+        tables.iter().find_map(|table| Some((table.label.clone(), table.lookup(selection)?)))
     };
     let policy: Vec<&LabelTable> = parameter.table.labels().collect();
     let (own, default) = match own {
@@ -76,33 +119,28 @@ pub(crate) fn resolve<'p>(
     if let Some((label, value)) = settled(&own) {
         return resolved(Cow::Borrowed(value), Origin::OverrideTable(label));
     }
-    let from_nodes = parameter.from_nodes.as_ref();
-    let offered = from_nodes.map_or(Offered::Nothing, |from_nodes| from_nodes.value(&selection.kinds));
+    let kind = selection.kinds.first();
+    let offered = parameter.from_nodes.as_ref().and_then(|from_nodes| from_nodes.of_kind(kind?));
     // A value that the bounds exclude counts as none: a plugin that offers a thousand slots of one adapter gives no ratio.
-    if let Offered::Value(value) = &offered
-        && let Ok(value) = parameter.check(value)
-    {
-        return resolved(Cow::Owned(value), Origin::Nodes);
+    if let Some(value) = offered.and_then(|offered| parameter.check(&offered).ok()) {
+        let more = settled(&policy)
+            .filter(|(_, table)| parameter.has_least() && value.as_f64() < table.as_f64())
+            .map(|(label, table)| NoteKind::LessThanTable { label, table: table.clone() });
+        let value = Cow::Owned(value);
+        return Resolution { value, origin: Origin::Nodes, notes: more.into_iter().collect() };
     }
     if let Some((label, value)) = settled(&policy) {
         return resolved(Cow::Borrowed(value), Origin::PolicyTable(label));
     }
     let tables: Vec<&LabelTable> = own.into_iter().chain(policy).collect();
     let mut labels: Vec<String> = Vec::new();
-    let mut notes = Vec::new();
-    if offered == Offered::Disagree {
-        notes.push(NoteKind::NodesDisagree);
-    }
     for table in &tables {
-        let disagree = NoteKind::Disagree { label: table.label.clone() };
-        if matches!(table.lookup(selection), Lookup::Disagree) && !notes.contains(&disagree) {
-            notes.push(disagree);
-        }
         if !labels.contains(&table.label) {
             labels.push(table.label.clone());
         }
     }
-    if default.is_none() && !labels.is_empty() && offered != Offered::Disagree {
+    let mut notes = Vec::new();
+    if default.is_none() && !labels.is_empty() {
         let reads_gpus = tables.iter().any(|table| table.reads_gpus());
         notes.push(NoteKind::Assumed { labels, reads_gpus });
     }

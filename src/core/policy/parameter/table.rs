@@ -33,14 +33,6 @@ enum Cell {
     ByGpus(Vec<(i64, Value)>),
 }
 
-/// The result of looking up what a pod selects in the table of a label.
-pub(crate) enum Lookup<'t> {
-    Value(&'t Value),
-    /// The pod selects several values of the label that do not have one value in common.
-    Disagree,
-    Unknown,
-}
-
 impl Table {
     /// Reads a table by label.
     pub(crate) fn read<'n>(
@@ -114,14 +106,9 @@ impl LabelTable {
         Ok(Self { label: label.to_owned(), entries })
     }
 
-    pub(crate) fn lookup(&self, selection: &Selection) -> Lookup<'_> {
-        let mut found = selection.values(&self.label).iter().map(|value| self.get(value, selection.gpus));
-        let Some(first) = found.next() else { return Lookup::Unknown };
-        match (found.all(|other| other == first), first) {
-            (true, Some(value)) => Lookup::Value(value),
-            (true, None) => Lookup::Unknown,
-            (false, _) => Lookup::Disagree,
-        }
+    /// The value for nodes of one kind; `None` if the table does not know them.
+    pub(crate) fn lookup(&self, selection: &Selection) -> Option<&Value> {
+        self.get(selection.values(&self.label).first()?, selection.gpus)
     }
 
     fn get(&self, value: &str, gpus: Option<i64>) -> Option<&Value> {

@@ -89,7 +89,9 @@ pub(super) fn validated_annotation(key: &str) -> bool {
 
 /// Returns whether this program writes the annotation itself: the stamp, the nodes, and the settings files.
 pub(super) fn own_annotation(key: &str) -> bool {
-    ["fabric-injector.io/injected", "fabric-injector.io/skipped", "fabric-injector.io/nodes"].contains(&key)
+    ["injected", "skipped", "nodes", "provider"]
+        .iter()
+        .any(|own| key.strip_prefix("fabric-injector.io/") == Some(own))
         || key.starts_with("settings.fabric-injector.io/")
 }
 

@@ -65,6 +65,15 @@ fn add(
         context.warn(field.name, WarningKind::Excluded { setting, against }, merge.rule);
         return Ok(());
     }
+    // The kernel grants it to nobody in such a container, and Pod Security refuses the pod for it.
+    let own = |key: &str| context.get(key).unwrap_or(&Value::Null);
+    if list == "add"
+        && forbids_escalation
+        && let Some(because) = not_root(&merge.pod.security_context, own)
+    {
+        context.log().left_out(&[field.name, list, wanted], || because);
+        return Ok(());
+    }
     context.within(field.name, |capabilities| {
         capabilities.list(list, |names| {
             names.push(Value::from(wanted));
@@ -83,11 +92,12 @@ fn bare(capability: &str) -> String {
     upper.strip_prefix("CAP_").map_or_else(|| upper.clone(), str::to_owned)
 }
 
-/// The setting by which a container does not run as root; `None` if there is none.
-fn not_root(pod: &Value, container: &Value) -> Option<String> {
+/// The setting by which a container does not run as root, by the security context of the pod and its `own`; `None` if
+/// there is none.
+fn not_root<'v>(pod: &'v Value, own: impl Fn(&str) -> &'v Value) -> Option<String> {
     let setting = |key: &str| {
-        let own = &container["securityContext"][key];
-        if own.is_null() { pod["spec"]["securityContext"][key].clone() } else { own.clone() }
+        let own = own(key);
+        if own.is_null() { &pod[key] } else { own }
     };
     match setting("runAsUser").as_i64() {
         Some(0) => None,
@@ -105,7 +115,8 @@ pub(in crate::core::engine::merge) fn warn_without_root(
 ) {
     for (path, capability) in capabilities {
         let container = at_pointer(pod, &path).unwrap_or(&Value::Null);
-        if let Some(because) = not_root(pod, container) {
+        let own = |key: &str| &container["securityContext"][key];
+        if let Some(because) = not_root(&pod["spec"]["securityContext"], own) {
             let kind = WarningKind::CapabilityWithoutRoot { capability, because };
             log.warnings.push(Warning { path, kind, rule: String::new() });
         }

@@ -13,7 +13,8 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
     match kind {
         WarningKind::ParameterAssumed { has_gpus: true, .. } => Some("select nodes that a table knows"),
         WarningKind::ParameterAssumed { has_gpus: false, .. } => Some("set it for the workers"),
-        WarningKind::NodesDisagree { .. } => Some("select one kind of the nodes"),
+        WarningKind::NodesDisagree { .. } => Some("select one kind of them"),
+        WarningKind::NodesOfferLess { .. } => Some("check how these nodes are created"),
         WarningKind::NoNodeFits { most: 0, .. } => Some("device plugin runs there"),
         WarningKind::NoNodeFits { .. } => Some("select other nodes"),
         WarningKind::CapabilityWithoutRoot { .. } => Some("`LimitMEMLOCK=infinity`"),
@@ -26,7 +27,6 @@ fn remedy(kind: &WarningKind) -> Option<&'static str> {
         | WarningKind::RenamedVolume { .. }
         | WarningKind::MountWithoutVolume { .. }
         | WarningKind::ParameterContradicts { .. }
-        | WarningKind::NodeValuesDisagree { .. }
         | WarningKind::Excluded { .. }
         | WarningKind::NoSuchContainer { .. }
         | WarningKind::ClaimWithoutPodClaim { .. }
@@ -66,9 +66,11 @@ fn samples() -> Vec<WarningKind> {
             table: text("2"),
             selected: selected(&["BM.GPU.H100.8"]),
         },
-        WarningKind::NodeValuesDisagree {
-            selected: selected(&["Standard_Lab96isr_H100_v5", "Standard_Lab96asr_v4"]),
-            of_nodes: true,
+        WarningKind::NodesOfferLess {
+            parameter: text("rdmaDevicesPerGPU"),
+            value: text("0.125"),
+            table: text("4"),
+            selected: selected(&["Standard_Lab96isr_H100_v5"]),
         },
         WarningKind::NodesDisagree {
             parameter: text("rdmaDevicesPerGPU"),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::core::policy::expression::Bindings;
 use crate::core::policy::interpolation::Interpolation;
 use crate::core::policy::matcher::{SelectedLabel, Selection};
-use crate::core::policy::parameter::{ParameterType, resolve};
+use crate::core::policy::parameter::{ParameterType, of_one};
 
 use super::samples::{Sample, Samples};
 use super::terms::{Candidates, Terms, put};
@@ -113,7 +113,7 @@ impl Samples<'_> {
             let labels = objects["node"].as_object().into_iter().flatten().map(label).collect();
             let selection = Selection { labels, gpus: total, ..Selection::default() };
             for parameter in &self.definition.parameters {
-                self.bind(&mut bindings, &parameter.name, &resolve(parameter, None, &selection).value);
+                self.bind(&mut bindings, &parameter.name, &of_one(parameter, None, &selection).value);
             }
         }
         for (name, object) in &objects {

@@ -1,0 +1,193 @@
+//! Where the scheduler puts servers, and what it takes away for them: nothing.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::certificates::Clients;
+use super::values;
+use crate::cluster::{Cluster, SERVERS};
+use crate::helm::{RELEASE, chart};
+use crate::workloads::{annotated_template, job, plain_template, pod};
+use crate::{eventually, nodes};
+
+const CLASSES: &str = "/apis/scheduling.k8s.io/v1/priorityclasses";
+/// The class of the chart, and the one that its predecessor had.
+const NOW: &str = "fabric-injector-nonpreempting-1000000";
+const BEFORE: &str = "fabric-injector-1000000";
+/// The label of the only node that a scenario uses.
+const FULL: (&str, &str) = ("lab.example/full", "true");
+
+pub(super) async fn servers_run_on_nodes_without_gpus_if_there_are_any(cluster: &Cluster) {
+    // From anew, so that the scheduler chooses; by their load, it would choose others.
+    cluster.uninstall().await;
+    let namespace = cluster.namespace("busy").await;
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    for node in ["plain-0", "plain-1"] {
+        let mut busy = pod(&namespace, &format!("on-{node}"), &plain_template());
+        busy["spec"]["nodeName"] = json!(node);
+        busy["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "150", "memory": "1000Gi"}});
+        cluster.api.post(&pods, &busy).await.ok();
+    }
+    label_gpu_nodes(cluster, true).await;
+    cluster.ensure(&values()).await;
+    let mut places: Vec<String> = Vec::new();
+    for server in cluster.servers().await {
+        places.push(server["spec"]["nodeName"].as_str().unwrap().to_owned());
+    }
+    places.sort_unstable();
+    assert_eq!(places, ["plain-0", "plain-1"]);
+    // A cluster that has nothing else runs them, too.
+    let mut on_gpus = values();
+    on_gpus["nodeSelector"] = json!({"node.kubernetes.io/instance-type": "p4d.24xlarge"});
+    cluster.ensure(&on_gpus).await;
+    for server in cluster.servers().await {
+        assert!(server["spec"]["nodeName"].as_str().unwrap().starts_with("p4d-"), "{server}");
+    }
+    label_gpu_nodes(cluster, false).await;
+    cluster.remove(&namespace).await;
+}
+
+/// Labels the nodes of AKS and GKE as those clouds do, or takes the labels away. The others have their machine type alone.
+async fn label_gpu_nodes(cluster: &Cluster, labelled: bool) {
+    for (prefix, label, value) in [
+        ("nd-h100", "kubernetes.azure.com/accelerator", "nvidia"),
+        ("a3-mega", "cloud.google.com/gke-accelerator", "nvidia-h100-mega-80gb"),
+    ] {
+        for number in 0..2 {
+            let labels = json!({label: labelled.then_some(value)});
+            let path = format!("/api/v1/nodes/{prefix}-{number}");
+            cluster.api.merge(&path, &json!({"metadata": {"labels": labels}})).await.ok();
+        }
+    }
+}
+
+/// The pods of a namespace that run, by their names.
+async fn running(cluster: &Cluster, path: &str) -> Vec<String> {
+    let pods = cluster.api.list(path).await.into_iter();
+    let running = pods
+        .filter(|pod| pod["status"]["phase"] == "Running" && pod["metadata"]["deletionTimestamp"].is_null());
+    running.map(|pod| pod["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A Job whose pod leaves no place on the node.
+fn filling(namespace: &str) -> Value {
+    let mut template = plain_template();
+    template["spec"]["nodeSelector"] = json!({FULL.0: FULL.1});
+    template["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "191990m"}});
+    job(namespace, "training", 1, &template)
+}
+
+pub(super) async fn a_job_survives_an_installation_that_finds_no_place(cluster: &Cluster) {
+    cluster.uninstall().await;
+    let namespace = cluster.namespace("full").await;
+    let pods = format!("/api/v1/namespaces/{namespace}/pods");
+    nodes::add(&cluster.api, "full-0", FULL, &[]).await;
+    nodes::heartbeat(&cluster.api).await;
+    cluster.api.create(&filling(&namespace)).await.ok();
+    eventually("the Job runs", async || running(cluster, &pods).await.len() == 1).await;
+    let before = running(cluster, &pods).await;
+
+    let mut values = values();
+    values["nodeSelector"] = json!({FULL.0: FULL.1});
+    let install = ["upgrade", "--install", RELEASE];
+    let (succeeded, said) = cluster.helm.run_with(&install, &values).await;
+    assert!(succeeded, "{said}");
+    eventually("the scheduler has tried to place both servers", async || {
+        let servers = cluster.api.list(SERVERS).await;
+        let says =
+            |pod: &Value| pod["status"]["conditions"][0]["message"].as_str().unwrap_or_default().to_owned();
+        servers.len() == 2 && servers.iter().all(|pod| says(pod).contains("Insufficient cpu"))
+    })
+    .await;
+    assert_eq!(running(cluster, &pods).await, before, "the Job survives");
+    let server = cluster.api.list(SERVERS).await.remove(0);
+    assert_eq!(
+        (&server["spec"]["preemptionPolicy"], &server["spec"]["priority"]),
+        (&json!("Never"), &json!(1_000_000))
+    );
+    assert!(server["status"]["nominatedNodeName"].is_null(), "{server}");
+    // What the page on installing says of a full cluster.
+    let asked = pod(&namespace, "asked", &annotated_template());
+    eventually("annotated pods are refused", async || {
+        let reply = cluster.api.post(&format!("{pods}?dryRun=All"), &asked).await;
+        reply.status == 500 && reply.message().contains("no endpoints available")
+    })
+    .await;
+
+    // The way out: a class that preempts.
+    let class = json!({
+        "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "preempting"}, "value": 5,
+    });
+    cluster.api.post(CLASSES, &class).await.ok();
+    values["priorityClassName"] = json!("preempting");
+    cluster.helm.install(&values).await;
+    assert!(running(cluster, &pods).await.is_empty(), "the class preempts");
+    assert_eq!(cluster.api.get(&format!("{CLASSES}/{NOW}")).await.status, 404);
+
+    cluster.uninstall().await;
+    cluster.api.delete(&format!("{CLASSES}/preempting")).await.ok();
+    cluster.remove(&namespace).await;
+    cluster.api.delete("/api/v1/nodes/full-0").await.ok();
+}
+
+/// The chart as it was when its class preempted.
+fn chart_before(folder: &Path) {
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let path = entry.unwrap().path();
+            let target = to.join(path.file_name().unwrap());
+            if path.is_dir() {
+                copy(&path, &target);
+            } else {
+                fs::copy(&path, &target).unwrap();
+            }
+        }
+    }
+    copy(&chart(), folder);
+    for (file, new, old) in
+        [("_names.tpl", "-nonpreempting-", "-"), ("priorityclass.yaml", "preemptionPolicy: Never\n", "")]
+    {
+        let path = folder.join("templates").join(file);
+        let text = fs::read_to_string(&path).unwrap();
+        assert!(text.contains(new), "{file}");
+        fs::write(path, text.replace(new, old)).unwrap();
+    }
+}
+
+pub(super) async fn an_upgrade_from_a_class_that_preempts_injects_every_pod(cluster: &Cluster) {
+    let folder = tempfile::tempdir().unwrap();
+    chart_before(folder.path());
+    cluster.forget().await;
+    cluster.helm.install_from(folder.path(), &values()).await;
+    cluster.serves().await;
+    let classes = async || {
+        let mut found = Vec::new();
+        for class in [BEFORE, NOW] {
+            found.push(cluster.api.get(&format!("{CLASSES}/{class}")).await.status);
+        }
+        let mut of_servers: Vec<Value> = Vec::new();
+        for server in cluster.servers().await {
+            of_servers.push(server["spec"]["preemptionPolicy"].clone());
+        }
+        of_servers.dedup();
+        (found, of_servers)
+    };
+    assert_eq!(classes().await, (vec![200, 404], vec![json!("PreemptLowerPriority")]));
+    // The field cannot be changed, so that the class needs another name.
+    let change = json!({"preemptionPolicy": "Never"});
+    let reply = cluster.api.merge(&format!("{CLASSES}/{BEFORE}"), &change).await;
+    assert!(reply.status == 422 && reply.message().contains("immutable"), "{reply:?}");
+
+    let clients = Clients::start(&cluster.api);
+    cluster.ensure(&values()).await;
+    assert_eq!(classes().await, (vec![404, 200], vec![json!("Never")]));
+    let (succeeded, said) = cluster.helm.run(&["rollback", RELEASE, "--wait", "--timeout", "90s"]).await;
+    assert!(succeeded, "{said}");
+    cluster.forget().await;
+    assert_eq!(classes().await, (vec![200, 404], vec![json!("PreemptLowerPriority")]));
+    cluster.ensure(&values()).await;
+    clients.stop().await.assert_injected_except(&[]);
+}
