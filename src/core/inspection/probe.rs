@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 use crate::core::admission::{UNCHANGED, WOULD_BE_INJECTED};
-use crate::core::engine::{SKIPPED, STAMP};
+use crate::core::engine::{PROVIDER, SKIPPED, STAMP};
 use crate::core::policy_set::PolicySet;
 
 use super::namespaces::{selects, takes};
-use super::trials::PROVIDER;
 use super::{Found, Read, Release, Seen, fail, is_forbidden, list, name, ok, unread};
 
 /// The choices of the user for the pod.

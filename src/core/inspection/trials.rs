@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
-use crate::core::engine::{Outcome, Warning};
+use crate::core::engine::{Outcome, PROVIDER, Warning};
 use crate::core::explain::Sources;
 use crate::core::nodes::{Node, Nodes};
 use crate::core::policy::{PodContext, Policy};
@@ -15,8 +15,6 @@ use crate::core::validate;
 
 use super::Probe;
 
-/// The annotation by which a pod names its provider.
-pub(super) const PROVIDER: &str = "fabric-injector.io/provider";
 /// The label by which a pod selects one node.
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -58,13 +56,17 @@ enum Fit {
     Injected,
     /// With warnings that are not about the installation.
     Warned,
+    /// By another policy than the one that is tried.
+    Otherwise,
     NotInjected,
 }
 
 impl Trials<'_> {
-    fn fit(&self, pod: &Value) -> Fit {
+    fn fit(&self, pod: &Value, wanted: Option<&Policy>) -> Fit {
         let mutation = mutate(self.policies, pod.clone(), self.context);
+        let is_wanted = wanted.is_none_or(|policy| mutation.policy.as_deref() == Some(policy.name()));
         match mutation.outcome {
+            Outcome::Mutated(_) if !is_wanted => Fit::Otherwise,
             Outcome::Mutated(_) if mutation.warnings.iter().any(Warning::asks_for_action) => Fit::Warned,
             Outcome::Mutated(_) => Fit::Injected,
             _ => Fit::NotInjected,
@@ -72,10 +74,10 @@ impl Trials<'_> {
     }
 
     /// The pod that fits best, the first of several.
-    fn best(&self, pods: impl IntoIterator<Item = Value>) -> Option<(Fit, Value)> {
+    fn best(&self, wanted: Option<&Policy>, pods: impl IntoIterator<Item = Value>) -> Option<(Fit, Value)> {
         let mut best: Option<(Fit, Value)> = None;
         for pod in pods {
-            let fit = self.fit(&pod);
+            let fit = self.fit(&pod, wanted);
             if best.as_ref().is_none_or(|(known, _)| fit < *known) {
                 best = Some((fit, pod));
             }
@@ -112,7 +114,7 @@ impl Trials<'_> {
             self.pod(&sample)
         });
         // What the user describes is tried, whether or not a policy injects it.
-        self.best(pods).map(|(_, pod)| pod)
+        self.best(None, pods).map(|(_, pod)| pod)
     }
 
     /// A pod for the nodes of one pool of each policy: of the pools without a problem that which has most nodes.
@@ -161,7 +163,7 @@ impl Trials<'_> {
         let selectors = [Some(pool.labels.clone()), alone];
         let selectors: Vec<_> = selectors.into_iter().flatten().collect();
         let pods = selectors.iter().flat_map(|selector| [pod(selector, false), pod(selector, true)]);
-        self.best(pods).map(|(_, pod)| pod)
+        self.best(Some(policy), pods).map(|(_, pod)| pod)
     }
 
     /// A pod for nodes that a policy knows, where the cluster has no GPUs now: of the provider in use, or of those of
@@ -169,7 +171,7 @@ impl Trials<'_> {
     fn for_providers(&self, nodes: Option<&Arc<Nodes>>) -> Vec<Value> {
         let all = self.policies.policies();
         if !self.policies.needs_nodes() {
-            let found = self.best(all.iter().flat_map(|policy| self.samples(policy)));
+            let found = self.best(None, all.iter().flat_map(|policy| self.samples(policy)));
             return found
                 .filter(|(fit, _)| *fit != Fit::NotInjected)
                 .map(|(_, pod)| pod)
@@ -194,7 +196,7 @@ impl Trials<'_> {
                 pod["metadata"]["annotations"][PROVIDER] = name.as_str().into();
                 pod
             });
-            self.best(pods).map(|(_, pod)| pod)
+            self.best(None, pods).map(|(_, pod)| pod)
         });
         pods.collect()
     }

@@ -13,8 +13,7 @@ const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 pub(super) async fn a_pod_is_tried_for_the_nodes_of_each_policy(cluster: &Cluster) {
     cluster.ensure(&json!({"server": {"log": "debug"}})).await;
-    let tried =
-        [("p5en", "aws-efa", "p5en.48xlarge"), ("ndv5", "azure-infiniband", "Standard_ND96isr_H100_v5")];
+    let tried = [("p5en", "aws-efa", "p5en.48xlarge"), ("a3-ultra", "gcp-gib", "a3-ultragpu-8g")];
     let pools = || CLOUDS.iter().filter(|pool| tried.iter().any(|(name, ..)| *name == pool.name));
     for pool in pools() {
         start(cluster, &format!("tried-{}", pool.name), pool, Some(pool.offered)).await;
