@@ -20,6 +20,7 @@ mod program;
 mod render;
 mod report;
 mod serve;
+mod usage;
 
 use std::process::ExitCode;
 
@@ -123,7 +124,10 @@ fn arguments(program: Program) -> Result<Option<Arguments>, clap::Error> {
         return Ok(None);
     }
     let mut command = program.command();
-    let matches = command.try_get_matches_from_mut(std::env::args_os())?;
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let matches = command
+        .try_get_matches_from_mut(&arguments)
+        .map_err(|error| usage::with_hint(error, &command, &arguments))?;
     Arguments::from_arg_matches(&matches).map(Some).map_err(|error| error.format(&mut command))
 }
 

@@ -5,9 +5,14 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use anyhow::{Context, ensure};
 use rustix::fs::OFlags;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 /// The limits on a file.
 #[derive(Debug, Clone, Copy)]
@@ -59,5 +64,26 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         file.sync_all()?;
         fs::rename(&temporary, &target)
     };
-    write().inspect_err(|_| drop(fs::remove_file(&temporary)))
+    uninterrupted(|| write().inspect_err(|_| drop(fs::remove_file(&temporary))))
+}
+
+/// Makes a change of several steps, which removes its temporary files. A signal that ends the program, such as that of
+/// Ctrl-C, ends it after the change.
+pub(crate) fn uninterrupted<T, E: From<io::Error>>(change: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    /// Locked during a change; true if signals wait for it.
+    static CHANGE: Mutex<bool> = Mutex::new(false);
+
+    let mut signals_wait = CHANGE.lock().unwrap_or_else(PoisonError::into_inner);
+    if !*signals_wait {
+        let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
+        thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for signal in signals.forever() {
+                let _change = CHANGE.lock();
+                // A shell ends its script only if the signal ends the program.
+                let _ = emulate_default_handler(signal);
+            }
+        })?;
+        *signals_wait = true;
+    }
+    change()
 }

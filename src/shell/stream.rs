@@ -126,6 +126,14 @@ fn is_head(line: &[u8]) -> bool {
     matches!(without_mark(line).trim_ascii().first(), None | Some(b'#' | b'%'))
 }
 
+/// Returns false for a document that consists of comments, directives and marker lines.
+pub(crate) fn has_content(document: &RawDocument) -> bool {
+    lines(&document.bytes).map(without_mark).any(|line| {
+        let marked = is_marker(line, *b"---") || is_marker(line, *b"...");
+        !is_head(if marked { &line[3..] } else { line })
+    })
+}
+
 fn is_directive(line: &[u8]) -> bool {
     without_mark(line).starts_with(b"%")
 }
@@ -273,6 +281,18 @@ mod tests {
         assert_eq!(pieces("{\"a\":1}{\"b\":2} {}\n"), ["{\"a\":1}", "{\"b\":2}", " {}\n"]);
         assert_eq!(pieces("{a: '}', b: 1}\n"), ["{a: '}', b: 1}\n"]);
         assert_eq!(pieces("\u{feff}{}\n\u{feff}{}{}"), ["\u{feff}{}\n", "\u{feff}{}", "{}"]);
+    }
+
+    #[test]
+    fn comments_directives_and_markers_are_no_content() {
+        for text in ["", "\n", "# c\n", "---\n", "\u{feff}--- # c\r\n...\n", "%YAML 1.1\n---\n# c"] {
+            let mut documents = RawDocuments::new(text.as_bytes());
+            assert!(!documents.any(|raw| has_content(&raw.unwrap())), "{text:?}");
+        }
+        for text in ["a: 1", "---\na: 1\n", "--- a\n", "# c\n---\n{}\n", "---a\n", "---\n---\na: 1\n"] {
+            let mut documents = RawDocuments::new(text.as_bytes());
+            assert!(documents.any(|raw| has_content(&raw.unwrap())), "{text:?}");
+        }
     }
 
     #[test]

@@ -75,9 +75,16 @@ pub(crate) fn an_image_has_the_version_of_the_chart_or_what_is_set(helm: &Helm) 
     }
 }
 
-pub(crate) fn the_program_of_the_image_is_stripped() {
+/// Optimized and stripped, as `cargo install` builds it.
+pub(crate) fn the_program_of_the_image_is_that_of_the_profile_release() {
     let text = read(&root().join("deploy/Containerfile"));
-    assert!(text.contains(
-        "\"$machine-linux-gnu-strip\" -o /fabric-injector \"target/$target/dist/fabric-injector\"\n"
-    ));
+    assert!(text.contains("cargo auditable build --release --locked "), "{text}");
+    assert!(text.contains("    cp \"target/$target/release/fabric-injector\" /fabric-injector\n"), "{text}");
+    let manifest = read(&root().join("Cargo.toml"));
+    let profiles: Vec<&str> = manifest.split("\n[profile.").skip(1).collect();
+    let release = profiles.iter().find_map(|profile| profile.strip_prefix("release]\n"));
+    let settings: Vec<&str> = release.unwrap().split("\n\n").next().unwrap().lines().collect();
+    assert!(settings.contains(&"strip = true"), "{settings:?}");
+    // Cargo ignores `strip` for a package that has settings of its own.
+    assert!(!profiles.iter().any(|profile| profile.starts_with("release.")), "{manifest}");
 }

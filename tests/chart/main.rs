@@ -59,7 +59,7 @@ const ALWAYS: &[(&str, fn())] = tests![
     clusters::the_nodes_of_sample_pods_are_those_of_the_program,
     images::the_image_has_the_program_and_nothing_else,
     images::the_user_of_the_image_is_that_of_the_chart,
-    images::the_program_of_the_image_is_stripped,
+    images::the_program_of_the_image_is_that_of_the_profile_release,
     images::the_image_is_built_by_the_toolchain_that_the_program_needs_or_a_newer_one,
     metrics::every_panel_of_the_dashboard_has_known_metrics,
     metrics::the_panels_of_the_dashboard_have_their_place,

@@ -138,14 +138,6 @@ fn empty_and_comment_only_documents_are_no_json_values() {
 }
 
 #[test]
-fn no_input_at_all_is_no_error() {
-    for text in ["", "\n", "# only a comment", "---\n", "---\n---\n"] {
-        let run = mutate(&["--policy", SMALL], text).exits(0);
-        assert_eq!((run.text(), run.stderr.as_str()), (text, ""));
-    }
-}
-
-#[test]
 fn a_directive_belongs_to_the_document_after_it() {
     let stream = format!("%YAML 1.1\n---\n{POD}...\n---\n{SETTINGS}");
     assert_eq!(kinds(&small(&["-o", "json"], &stream).exits(0).values()), ["Pod", "ConfigMap"]);
@@ -221,4 +213,30 @@ fn a_template_of_a_chart_is_told_from_a_manifest() {
     small(&[], template).exits(2).says(&["hint: `{{ … }}` is no YAML", hint]);
     let run = small(&[], "a: [\n").exits(2);
     assert!(!run.stderr.contains("helm"), "{}", run.stderr);
+}
+
+#[test]
+fn input_without_a_document_is_reported_and_no_error() {
+    for text in ["", "\n", "# only a comment", "---\n", "---\n---\n"] {
+        let run = mutate(&["--policy", "aws-efa"], text).exits(0);
+        assert_eq!((run.text(), run.stderr.as_str()), (text, "stdin: has no document (no_document)\n"));
+        let run = mutate(&["--policy", "aws-efa", "--report", "json"], text).exits(0);
+        let report = json!({
+            "outcome": "warning", "file": "stdin", "document": null, "code": "no_document",
+            "message": "has no document",
+        });
+        assert_eq!(run.reports(), [report], "{text:?}");
+        let run = super::run(&["lint", "--policy", "aws-efa"], text).exits(0);
+        assert_eq!(run.stderr, "stdin has no document\n0 errors and 0 warnings\n", "{text:?}");
+        let folder = folder(&[("empty.yaml", text), ("pod.yaml", POD)]);
+        let args = ["mutate", "--policy", "aws-efa", "-f", ".", "--in-place"];
+        let run = run_in(folder.path(), &args, "").exits(0);
+        assert_eq!(run.stderr.matches("no_document").count(), 1, "{}", run.stderr);
+        assert!(run.stderr.starts_with("./empty.yaml: has no document"), "{}", run.stderr);
+        let run = run_in(folder.path(), &["lint", "--policy", "aws-efa", "-f", "."], "").exits(0);
+        assert!(run.stderr.starts_with("./empty.yaml has no document\n"), "{}", run.stderr);
+    }
+    for text in [POD, SETTINGS, "{}"] {
+        assert!(!mutate(&["--policy", "aws-efa"], text).exits(0).stderr.contains("no_document"), "{text}");
+    }
 }

@@ -201,6 +201,18 @@ fn update_rewrites_what_cases_declare_and_nothing_else() {
 }
 
 #[test]
+fn update_replaces_a_file_in_one_step() {
+    let folder = lab(&["  - {name: patch, expect: {outcome: refused}}\n"]);
+    let path = folder.path().join("tests/lab.yaml");
+    let before = fs::read_to_string(&path).unwrap();
+    let other = folder.path().join("old");
+    fs::hard_link(&path, &other).unwrap();
+    test(&folder, &["--update"]).exits(0);
+    assert_ne!(fs::read_to_string(&path).unwrap(), before);
+    assert_eq!(fs::read_to_string(&other).unwrap(), before, "it is written anew, and not over the old one");
+}
+
+#[test]
 fn a_code_that_no_result_has_is_an_error() {
     for (expect, found, hint) in [
         ("reason: no_gpu_containr", "no reason has the code `no_gpu_containr`", "`no_gpu_container`"),

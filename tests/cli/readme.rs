@@ -35,7 +35,7 @@ fn blocks(text: &str) -> Vec<Block> {
 /// Runs a command as a reader would, with the binary of this build in place of the one that cargo would build.
 fn run(command: &str) -> String {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_fabric-injector"));
-    let command = command.replace("cargo run --release --", "fabric-injector");
+    let command = command.replace("cargo run --", "fabric-injector");
     let path = format!("{}:/usr/bin:/bin", binary.parent().unwrap().display());
     let shell = format!("{{ {command}; }} 2>&1");
     let output =

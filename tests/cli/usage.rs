@@ -160,3 +160,33 @@ fn quiet_silences_the_report_and_not_the_errors() {
         mutate(&["--policy", "aws-efa", quiet], "a: [").exits(2).says(&["error", "document 1"]);
     }
 }
+
+#[test]
+fn a_file_without_its_option_is_an_error_that_names_the_option() {
+    for args in [
+        &["mutate", "job.yaml"][..],
+        &["mutate", "--policy", "aws-efa", "job.yaml"],
+        &["lint", "--policy", "aws-efa", "job.yaml"],
+        &["nodes", "job.yaml"],
+    ] {
+        run(args, POD).exits(2).says(&["unexpected argument 'job.yaml'", "tip: use `-f job.yaml`\n"]);
+    }
+}
+
+#[test]
+fn an_option_for_a_file_that_is_an_argument_is_an_error_that_says_so() {
+    for args in [
+        &["policy", "check", "-f", "lab.yaml"][..],
+        &["policy", "test", "-f", "lab.yaml"],
+        &["policy", "show", "-f", "lab.yaml"],
+    ] {
+        let run = run(args, "").exits(2);
+        run.says(&["unexpected argument '-f'", "tip: write the file without `-f`\n"]);
+    }
+    let option = run(&["policy", "check", "--filename", "lab.yaml"], "").exits(2);
+    option.says(&["tip: write the file without `--filename`\n"]);
+    // Other errors stay as they are.
+    let unknown = run(&["mutate", "--polici", "aws-efa"], "").exits(2);
+    unknown.says(&["a similar argument exists: '--policy'"]);
+    assert!(!run(&["serve", "x"], "").exits(2).stderr.contains("tip"));
+}

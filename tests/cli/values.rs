@@ -275,3 +275,14 @@ fn an_empty_block_has_a_hint() {
         run.says(&["to be a map, found nothing", hint]);
     }
 }
+
+#[test]
+fn a_hint_names_each_provider_once() {
+    let folder = folder(&[("values.yaml", "multinodeNetworking: {lab: {enabled: true}}\n")]);
+    let run = run_in(folder.path(), &["mutate", "--values", "values.yaml"], POD).exits(2);
+    let hint = run.stderr.lines().find(|line| line.contains("hint: known here:")).unwrap();
+    let mut names: Vec<&str> = hint.split('`').skip(1).step_by(2).collect();
+    let all = names.len();
+    names.dedup();
+    assert!(names.contains(&"gcp") && names.len() == all, "{hint}");
+}

@@ -10,27 +10,38 @@ mod refused;
 use std::fs;
 use std::path::PathBuf;
 
-use jsonschema::Validator;
+use corvus_json_schema::{
+    CompileOptions, JsonSchemaResultsCollector, ResultsLevel, Validator, compile, compile_from_uri,
+};
 use serde_json::Value;
 
 use crate::helpers::root;
 
 /// The validator of a schema, which is one itself.
-fn validator(schema: &Value) -> Validator {
-    assert!(jsonschema::draft202012::meta::is_valid(schema), "not a schema of draft 2020-12");
-    jsonschema::draft202012::new(schema).unwrap_or_else(|error| panic!("{error}"))
+pub(crate) fn validator(schema: &Value) -> Validator {
+    let draft = "https://json-schema.org/draft/2020-12/schema";
+    assert_eq!(schema["$schema"], draft);
+    let of_schemas = compile_from_uri(draft, &CompileOptions::default()).unwrap();
+    assert_eq!(errors(&of_schemas, schema), "");
+    compile(schema).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The validator of a part of a schema.
 fn validator_of(schema: &Value, part: &str) -> Validator {
     let mut part = schema.pointer(part).unwrap_or_else(|| panic!("the schema has no {part}")).clone();
     part["$defs"] = schema["$defs"].clone();
+    part["$schema"] = schema["$schema"].clone();
     validator(&part)
 }
 
 /// The errors of the validator; empty for a valid value.
-fn errors(validator: &Validator, value: &Value) -> String {
-    let errors = validator.iter_errors(value).map(|error| format!("{}: {error}", error.instance_path()));
+pub(crate) fn errors(validator: &Validator, value: &Value) -> String {
+    let mut collector = JsonSchemaResultsCollector::new(ResultsLevel::Detailed);
+    if validator.evaluate(value, &mut collector).unwrap() {
+        return String::new();
+    }
+    let results = collector.results().iter();
+    let errors = results.map(|error| format!("{}: {}", error.document_evaluation_location, error.message));
     errors.collect::<Vec<_>>().join("\n")
 }
 

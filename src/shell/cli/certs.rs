@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use clap::{ArgGroup, Args};
 
 use crate::shell::authority::Authority;
-use crate::shell::files::read_bounded;
+use crate::shell::files::{read_bounded, uninterrupted};
 use crate::shell::pem;
 
 use super::ExitStatus;
@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     }
     files.push(NewFile { name: "tls.key", text: &issued.key, mode: 0o600 });
     files.push(NewFile { name: "tls.crt", text: &issued.cert, mode: 0o644 });
-    write(folder, &files)?;
+    uninterrupted(|| write(folder, &files))?;
     for name in ["ca.crt", "tls.crt", "tls.key"] {
         output.data(format!("{}\n", path(name).display()).as_bytes())?;
     }

@@ -13,7 +13,7 @@ use crate::core::manifest::{Document, RawDocument, Wanted};
 use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
 use crate::shell::policy_sources::PolicySources;
-use crate::shell::stream::RawDocuments;
+use crate::shell::stream::{RawDocuments, has_content};
 
 use super::ExitStatus;
 use super::fail_on::{FindingArguments, FindingFormat};
@@ -59,11 +59,11 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let nodes = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
     let namespace = arguments.namespace.as_deref();
     let wanted = Wanted { namespace, nodes: nodes.as_ref(), ..Wanted::default() };
-    let mut linted = Linted { policies: &policies, wanted, found: Vec::new() };
+    let mut linted = Linted { policies: &policies, wanted, found: Vec::new(), empty: Vec::new() };
     for name in files {
         linted.source(name);
     }
-    let found = linted.found;
+    let Linted { found, empty, .. } = linted;
     let text: String = match arguments.findings.output {
         FindingFormat::Text => found.iter().map(Located::text).collect(),
         FindingFormat::Json => format!("{:#}\n", found.iter().map(Located::object).collect::<Value>()),
@@ -71,6 +71,9 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         FindingFormat::Github => found.iter().map(Located::command).collect(),
     };
     output.data(text.as_bytes())?;
+    for file in empty {
+        output.message(&format!("{file} has no document"));
+    }
     let count = |level| found.iter().filter(|located| located.finding.level == level).count();
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     output.message(&format!("{} and {}", counted(errors, "error"), counted(warnings, "warning")));
@@ -90,6 +93,8 @@ struct Linted<'a> {
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
     found: Vec<Located>,
+    /// The files without a document.
+    empty: Vec<String>,
 }
 
 impl Linted<'_> {
@@ -114,11 +119,16 @@ impl Linted<'_> {
     }
 
     fn stream(&mut self, file: &str, reader: impl BufRead) {
+        let mut is_empty = true;
         for raw in RawDocuments::new(reader) {
+            is_empty = is_empty && raw.as_ref().is_ok_and(|raw| !has_content(raw));
             match raw {
                 Ok(raw) => self.document(file, &raw),
                 Err(error) => self.bad(file, 1, "bad_document", error.to_string()),
             }
+        }
+        if is_empty {
+            self.empty.push(file.to_owned());
         }
     }
 

@@ -19,7 +19,7 @@ use crate::core::nodes::Nodes;
 use crate::core::policy_set::PolicySet;
 use crate::shell::files;
 use crate::shell::policy_sources::PolicySources;
-use crate::shell::stream::RawDocuments;
+use crate::shell::stream::{RawDocuments, has_content};
 
 use super::ExitStatus;
 use super::diff::{self, FileDiff};
@@ -243,6 +243,7 @@ impl Run<'_> {
     /// Injects the documents of a stream in batches, on all processors, and prints them in their order.
     fn stream(&mut self, name: &str, reader: impl BufRead) -> anyhow::Result<()> {
         let mut documents = RawDocuments::new(reader).peekable();
+        let mut is_empty = true;
         let mut number = 0;
         while documents.peek().is_some() {
             let mut batch = Vec::new();
@@ -251,6 +252,7 @@ impl Run<'_> {
             while batch.len() < MAX_BATCH && bytes < MAX_BATCH_BYTES {
                 match documents.next() {
                     Some(Ok(raw)) => {
+                        is_empty = is_empty && !has_content(&raw);
                         bytes += raw.bytes.len();
                         batch.push(raw);
                     }
@@ -266,6 +268,7 @@ impl Run<'_> {
             }
             number += batch.len();
             if let Some(error) = failure {
+                is_empty = false;
                 number += 1;
                 self.bad(&Failure {
                     file: Some(name),
@@ -277,6 +280,9 @@ impl Run<'_> {
         if let Target::Diff(diff) = &mut self.target {
             let rest = diff.finish();
             self.output.data(&rest)?;
+        }
+        if is_empty {
+            self.warn("no_document", Some(name), "has no document");
         }
         Ok(())
     }

@@ -4,21 +4,20 @@ use fabric_injector::core::policy::Definition;
 
 use super::generator::{Dice, policies};
 use crate::helpers::policy_schema;
+use crate::schema::{errors, validator};
 
 const POLICIES: u64 = 1_000;
 
 #[test]
 fn the_schema_accepts_every_generated_policy_that_loads() {
-    let validator = jsonschema::draft202012::new(&policy_schema()).unwrap();
+    let validator = validator(&policy_schema());
     let mut loaded = 0;
     for seed in 0..POLICIES {
         let policy = policies::policy(&mut Dice::new(seed));
         if Definition::read("policy.yaml", &policy.text()).is_err() {
             continue;
         }
-        let errors = validator.iter_errors(&policy.document);
-        let errors: Vec<String> = errors.map(|error| format!("{}: {error}", error.instance_path())).collect();
-        assert!(errors.is_empty(), "{}\n{}", errors.join("\n"), policy.text());
+        assert_eq!(errors(&validator, &policy.document), "", "{}", policy.text());
         loaded += 1;
     }
     assert!(loaded > POLICIES / 2, "{loaded} policies load");

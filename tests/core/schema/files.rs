@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use corvus_json_schema::Validator;
 use serde_json::{Value, json};
 
 use super::{errors, files_below, root, validator, validator_of, value};
@@ -67,7 +68,7 @@ fn every_policy_of_the_documentation_is_valid() {
 }
 
 /// The validator of a map that has only some of the keys of one of these types.
-fn part(document: &Value) -> jsonschema::Validator {
+fn part(document: &Value) -> Validator {
     let schema = policy_schema();
     let types = ["/$defs/spec", "/$defs/ContainerOverlay", "/$defs/ObjectMeta"];
     let has_all = |part: &&&str| {

@@ -19,6 +19,7 @@ pub(crate) fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         return format!("did you mean `{closest}`?");
     }
     known.sort_unstable();
+    known.dedup();
     let listed: Vec<String> = known.iter().take(24).map(|name| format!("`{name}`")).collect();
     if listed.is_empty() {
         return "no field is allowed here".to_owned();

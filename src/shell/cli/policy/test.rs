@@ -3,6 +3,7 @@
 mod files;
 mod output;
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use clap::{Args, ValueEnum};
 
 use crate::core::policy_test::{self, Coverage, Difference, Kind, Seen};
 use crate::core::yaml::{Comment, Edited};
+use crate::shell::files::replace;
 
 use super::super::ExitStatus;
 use super::super::output::Output;
@@ -220,7 +222,7 @@ fn update(tests: &mut Tests, results: &Results, output: &mut Output) -> anyhow::
             results.iter().map(|result| result.as_ref().map(|(result, _)| result)).collect();
         let Some(Edited { text, lost }) = policy_test::updated(&file.cases, &results) else { continue };
         let name = file.cases.file.clone();
-        std::fs::write(&name, &text).with_context(|| format!("{name} cannot be written"))?;
+        replace(Path::new(&name), text.as_bytes()).with_context(|| format!("{name} cannot be written"))?;
         output.message(&format!("updated {name}"));
         for Comment { line, text } in lost {
             output.message(&format!("warning: {name}: line {line}: the comment `{text}` is not kept"));

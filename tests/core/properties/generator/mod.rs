@@ -2,6 +2,7 @@
 //! meet: the pod has what the policy adds, in part, in another form, or not at all.
 
 pub(crate) mod amounts;
+pub(crate) mod api_types;
 pub(crate) mod author;
 mod conditions;
 mod container_overlays;

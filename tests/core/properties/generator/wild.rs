@@ -3,15 +3,12 @@
 
 use std::sync::LazyLock;
 
-use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value, json};
 
 use super::Dice;
+use super::api_types::pod_schema;
 
-static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
-    let settings = schemars::generate::SchemaSettings::draft07();
-    settings.into_generator().into_root_schema_for::<Pod>().to_value()
-});
+static SCHEMA: LazyLock<Value> = LazyLock::new(pod_schema);
 
 /// Values by the names of the fields that may have them.
 const TEXTS: &[(&str, &[&str])] = &[
@@ -79,9 +76,9 @@ const TEXTS: &[(&str, &[&str])] = &[
 
 /// A field of a container, or of a pod, with a value.
 pub(crate) fn field(dice: &mut Dice, of_pod: bool) -> (String, Value) {
-    let definitions = &SCHEMA["definitions"];
-    let type_name = if of_pod { "io.k8s.api.core.v1.PodSpec" } else { "io.k8s.api.core.v1.Container" };
-    let fields = definitions[type_name]["properties"].as_object().unwrap();
+    let spec = &SCHEMA["properties"]["spec"];
+    let schema = if of_pod { spec } else { &spec["properties"]["containers"]["items"] };
+    let fields = schema["properties"].as_object().unwrap();
     let names: Vec<&String> = fields
         .keys()
         .filter(|name| {
@@ -94,13 +91,8 @@ pub(crate) fn field(dice: &mut Dice, of_pod: bool) -> (String, Value) {
 }
 
 fn value(dice: &mut Dice, schema: &Value, name: &str, depth: usize) -> Value {
-    if let Some(reference) = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str()) {
-        let definition = &SCHEMA["definitions"][reference.trim_start_matches("#/definitions/")];
-        return if reference.ends_with("Quantity") {
-            json!(text(dice, name, "1Gi"))
-        } else {
-            value(dice, definition, name, depth)
-        };
+    if schema["format"] == "quantity" {
+        return json!(text(dice, name, "1Gi"));
     }
     if let Some(fields) = schema["properties"].as_object() {
         return object(dice, schema, fields, depth);
