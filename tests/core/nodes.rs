@@ -252,6 +252,26 @@ fn a_label_that_one_provider_has_comes_before_the_nodes_that_are_up() {
     }
 }
 
+/// Nodes on premises that a cloud manages have labels of it.
+#[test]
+fn nodes_on_premises_with_labels_of_a_cloud_are_no_nodes_of_it() {
+    let hybrid = json!({"eks.amazonaws.com/compute-type": "hybrid", "eks.amazonaws.com/hybrid-credential-provider": "ssm"});
+    let nodes =
+        [gpu_node("hybrid", "eks-hybrid:///us-west-2/a/mi-1", hybrid.clone(), json!({"rdma/ib": "8"}))];
+    assert_eq!(chosen(pod(json!({})), Some(&nodes)).0, "onprem-rdma");
+    assert_eq!(
+        chosen(pod(json!({"eks.amazonaws.com/compute-type": "hybrid"})), Some(&nodes)).0,
+        "onprem-rdma"
+    );
+    let nodes = [nodes[0].clone(), aws()];
+    assert_eq!(
+        chosen(pod(json!({"eks.amazonaws.com/compute-type": "hybrid"})), Some(&nodes)).0,
+        "onprem-rdma"
+    );
+    assert_eq!(chosen(pod(json!({"eks.amazonaws.com/compute-type": "auto"})), Some(&nodes)).0, "aws-efa");
+    assert_eq!(chosen(pod(json!({})), Some(&nodes)).0, "refused: several_providers");
+}
+
 #[test]
 fn the_annotation_of_a_pod_names_its_provider_or_policy_before_all_else() {
     let named = |mut pod: Value, value: &str| {

@@ -8,8 +8,8 @@ use super::pattern::Pattern;
 use crate::core::policy::source::reader::{self, Fields};
 use crate::core::policy::source::{Checked, Diagnostic, MISSING_KEY, all};
 
-/// The nodes that a policy is for. A node is one of them by its `spec.providerID`, or by a label. A pod that selects such a
-/// label is for them, too.
+/// The nodes that a policy is for. A node is one of them by its `spec.providerID`; by a label, if the policy names no
+/// provider IDs: nodes on premises can have labels of a cloud. A pod that selects such a label is for them.
 #[derive(Debug, Clone)]
 pub(crate) struct NodeMatch {
     provider_ids: Vec<Pattern>,
@@ -53,8 +53,10 @@ impl NodeMatch {
         let has = |(key, value): &(Pattern, Pattern)| {
             node.labels_from(key.start()).any(|(label, seen)| key.matches(label) && value.matches(seen))
         };
+        if self.provider_ids.is_empty() {
+            return self.labels.iter().any(has);
+        }
         self.provider_ids.iter().any(|pattern| pattern.matches(node.provider_id()))
-            || self.labels.iter().any(has)
     }
 
     /// Returns whether nodes with a label are such nodes; without a value, those with any value of it.
