@@ -218,14 +218,16 @@ impl Cluster {
         .await;
     }
 
-    /// Waits until annotated pods are injected, or reported in audit mode: API servers hear of a registration a moment after
-    /// it was written.
+    /// Waits until annotated pods are injected, refused by a server that has no policy for them, or reported in audit mode:
+    /// API servers hear of a registration a moment after it was written.
     pub(crate) async fn serves(&self) {
         let asked = workloads::pod("default", "asked", &workloads::annotated_template());
         eventually("annotated pods are injected", async || {
             let reply = self.api.post("/api/v1/namespaces/default/pods?dryRun=All", &asked).await;
             let audited = reply.warnings.iter().any(|warning| warning.contains("it would be injected by"));
-            reply.status == 201 && (workloads::is_injected(&reply.body) || audited)
+            let refused =
+                reply.status == 403 && reply.message().contains("denied the request: fabric-injector: ");
+            refused || reply.status == 201 && (workloads::is_injected(&reply.body) || audited)
         })
         .await;
     }

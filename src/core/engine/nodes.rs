@@ -83,8 +83,15 @@ pub(super) fn told_apart(each: &[Selection]) -> String {
         });
         label.into_iter().chain(offers).collect::<Vec<_>>().join(" with ")
     };
-    let more = each.len().saturating_sub(SHOWN);
-    let mut texts: Vec<String> = each.iter().take(SHOWN).map(text).collect();
+    // Nodes that differ in another label only have the same text.
+    let mut texts: Vec<String> = Vec::new();
+    for text in each.iter().map(text) {
+        if !texts.contains(&text) {
+            texts.push(text);
+        }
+    }
+    let more = texts.len().saturating_sub(SHOWN);
+    texts.truncate(SHOWN);
     texts.extend((more > 0).then(|| format!("and {more} more")));
     texts.join("; ")
 }

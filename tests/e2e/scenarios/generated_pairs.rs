@@ -36,7 +36,8 @@ enum Verdict {
     Invalid(String),
     Injected,
     Unchanged,
-    /// The webhook denies the pod, as a rule with `onConflict: refuse` or a refusal says.
+    /// The webhook denies the pod, as a rule with `onConflict: refuse` or a refusal says, or because it would come out
+    /// differently on nodes that it selects.
     Denied,
     /// A fault, and the case.
     Fault(String),
@@ -102,7 +103,9 @@ async fn verdict(api: &Api, pair: &Pair) -> Verdict {
         Ok(first) => first,
         Err(why)
             if why.contains("denied the request")
-                && ["insists on", REFUSAL].iter().any(|reason| why.contains(reason)) =>
+                && ["insists on", "depends on the node", REFUSAL]
+                    .iter()
+                    .any(|reason| why.contains(reason)) =>
         {
             return Verdict::Denied;
         }

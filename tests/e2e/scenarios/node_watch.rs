@@ -174,7 +174,7 @@ pub(super) async fn tried(cluster: &Cluster, selector: Value) -> (Value, Vec<Str
     pod["spec"]["nodeSelector"] = selector;
     let mut reply = cluster.api.post("/api/v1/namespaces/default/pods?dryRun=All", &pod).await;
     let warnings = std::mem::take(&mut reply.warnings);
-    (reply.ok(), warnings)
+    (reply.body, warnings)
 }
 
 /// The policy that injected a pod.
