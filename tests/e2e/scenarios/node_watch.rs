@@ -188,10 +188,11 @@ fn limit<'p>(pod: &'p Value, resource: &str) -> &'p str {
 }
 
 const EFA: &str = "vpc.amazonaws.com/efa";
-const AWS: &str = "aws:///us-east-1a/i-1";
-const AZURE: &str = "azure:///subscriptions/a/resourceGroups/b/providers/Microsoft.Compute/virtualMachines/c";
-const GOOGLE: &str = "gce://project/us-central1-a/node";
-const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+pub(super) const AWS: &str = "aws:///us-east-1a/i-1";
+pub(super) const AZURE: &str =
+    "azure:///subscriptions/a/resourceGroups/b/providers/Microsoft.Compute/virtualMachines/c";
+pub(super) const GOOGLE: &str = "gce://project/us-central1-a/node";
+pub(super) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
 
 /// Alike nodes, and what pods get that select them.
 pub(super) struct Pool {

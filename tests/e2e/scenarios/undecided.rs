@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::node_watch::{all_know, all_tell, take_binding};
+use super::node_watch::{AWS, AZURE, GOOGLE, INSTANCE_TYPE as TYPE, all_know, all_tell, take_binding};
 use super::unread_nodes::replace;
 use crate::cluster::Cluster;
 use crate::processes::outcome;
@@ -11,10 +11,6 @@ use crate::{eventually, kubelet, nodes};
 
 const PODS: &str = "/api/v1/namespaces/default/pods?dryRun=All";
 const PROVIDER: &str = "fabric-injector.io/provider";
-const TYPE: &str = "node.kubernetes.io/instance-type";
-const AWS: &str = "aws:///us-east-1a/i-1";
-const AZURE: &str = "azure:///subscriptions/a/resourceGroups/b/providers/Microsoft.Compute/virtualMachines/c";
-const GOOGLE: &str = "gce://project/us-central1-a/node";
 
 /// A node: name, provider, machine and resources.
 type Node = (&'static str, &'static str, &'static str, &'static [(&'static str, u32)]);
