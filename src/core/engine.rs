@@ -22,8 +22,8 @@ pub(crate) use analysis::{DEVICE_CLASS, PodAnalysis, is_device, requests, select
 pub(crate) use evaluate::{ScopeOf, adds_to, analyse, analyse_named, condition_values, each_scope};
 pub(crate) use merge::own_variable;
 pub use record::{
-    Author, Candidates, FieldState, Kept, Mutated, Mutation, NODES, Operation, Operations, Outcome, PROVIDER,
-    Reason, SKIPPED, STAMP, Warning, WarningKind,
+    Author, FieldState, Kept, Mutated, Mutation, NODES, NodesLookedAt, Operation, Operations, Outcome,
+    PROVIDER, Reason, SKIPPED, STAMP, Warning, WarningKind,
 };
 pub(crate) use record::{FieldOutcome, Trace, skip};
 

@@ -18,7 +18,7 @@ pub(super) use cursor::{Cursor, ListCursor, add_container, malformed, shorten};
 pub(super) use log::ChangeLog;
 pub use operations::{Operation, Operations};
 pub use outcome::{Mutated, Mutation, Outcome};
-pub use report::{Candidates, Kept, Reason, Warning, WarningKind};
+pub use report::{Kept, NodesLookedAt, Reason, Warning, WarningKind};
 pub(super) use report::{Stop, evaluation_failed};
 pub(crate) use stamp::skip;
 pub(super) use stamp::{MAX_ANNOTATIONS, keep_nodes, stamp};

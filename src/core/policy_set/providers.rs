@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::core::engine::{Candidates, DEVICE_CLASS, PROVIDER, Reason, STAMP, requests};
+use crate::core::engine::{DEVICE_CLASS, NodesLookedAt, PROVIDER, Reason, STAMP, requests};
 use crate::core::nodes::{Node, Nodes, expressions, scheduling_of, terms};
 use crate::core::policy::{PodContext, Policy};
 
@@ -48,7 +48,7 @@ pub(super) fn choose<'p>(
     if let Some(selected) = selected(&policies, &pod["spec"]) {
         if selected.len() > 1 {
             let providers = selected.into_iter().map(str::to_owned).collect();
-            return Err(Reason::SeveralProviders { providers, candidates: Candidates::Selected });
+            return Err(Reason::SeveralProviders { providers, looked_at: NodesLookedAt::Selected });
         }
         policies.retain(|policy| selected.contains(provider(policy)));
         return chosen(policies);
@@ -140,8 +140,8 @@ fn of_nodes<'p>(
         1 => Ok(policies),
         0 if !nodes.is_empty() => Err(Reason::OtherProvider { named: None, known }),
         _ => {
-            let candidates = if fits_now { Candidates::Fitting } else { Candidates::All };
-            Err(Reason::SeveralProviders { providers, candidates })
+            let looked_at = if fits_now { NodesLookedAt::Fitting } else { NodesLookedAt::All };
+            Err(Reason::SeveralProviders { providers, looked_at })
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::core::pointer::field_path;
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::{Fault, SelectedLabel};
 
-pub use choice::Candidates;
+pub use choice::NodesLookedAt;
 
 /// The reason for which a pod is unchanged or refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub enum Reason {
     SeveralProviders {
         /// None if the cluster has no nodes.
         providers: Vec<String>,
-        candidates: Candidates,
+        looked_at: NodesLookedAt,
     },
     /// A setting depends on the node, has no least, and the pod leaves the choice of the node.
     SettingUndecided {

@@ -7,7 +7,7 @@ use crate::core::engine::record::stamp::PROVIDER;
 
 /// The nodes by which the provider of a pod is looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Candidates {
+pub enum NodesLookedAt {
     /// Those that the pod names by labels that one provider has.
     Selected,
     /// Those that it fits now.
@@ -42,14 +42,14 @@ impl Reason {
                  {NAME_PROVIDER}",
                 quoted(known)
             ),
-            Self::SeveralProviders { providers, candidates } => {
-                match candidates {
+            Self::SeveralProviders { providers, looked_at } => {
+                match looked_at {
                     _ if providers.is_empty() => {
                         write!(f, "the cluster has no node that tells the provider of the pod")?;
                     }
-                    Candidates::Selected => write!(f, "the pod selects nodes of {}", quoted(providers))?,
-                    Candidates::Fitting => write!(f, "the pod fits nodes of {}", quoted(providers))?,
-                    Candidates::All => write!(
+                    NodesLookedAt::Selected => write!(f, "the pod selects nodes of {}", quoted(providers))?,
+                    NodesLookedAt::Fitting => write!(f, "the pod fits nodes of {}", quoted(providers))?,
+                    NodesLookedAt::All => write!(
                         f,
                         "no node fits the pod now, and the cluster has nodes of {}",
                         quoted(providers)
