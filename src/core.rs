@@ -5,6 +5,7 @@
 pub mod admission;
 mod counted;
 pub mod engine;
+pub mod escape;
 pub mod explain;
 pub mod inspection;
 pub(crate) mod installation;

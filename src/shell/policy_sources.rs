@@ -264,7 +264,7 @@ fn read_policies(
             Some(closest) => {
                 format!("hint: did you mean `{closest}`? `fabric-injector policy list` lists them all")
             }
-            None => available()?,
+            None => available(),
         };
         bail!("there is no built-in policy `{name}`, nor a file or folder of that name\n{hint}");
     }
@@ -288,8 +288,8 @@ fn read_policies(
     }
     ensure!(
         !policies.is_empty(),
-        "{name} has no policy in it; a policy has `kind: FabricPolicy`\n{}",
-        notes("used", &others[before..]).join("\n")
+        "{name} has no policy in it; a policy has `kind: FabricPolicy`\nhint: {}",
+        notes("used", &others[before..]).join("; ")
     );
     Ok(policies)
 }
@@ -365,13 +365,17 @@ fn built_in_of(enabled: Option<&str>) -> anyhow::Result<Vec<Definition>> {
     let Some(enabled) = enabled else {
         bail!(
             "no policy is named; use `--policy NAME`, or `--values FILE` with a provider enabled\n{}",
-            available()?
+            available()
         );
     };
     Ok(builtin_definitions()?.into_iter().filter(|definition| definition.provider == enabled).collect())
 }
 
-/// The list of the built-in policies, for a message.
-pub(crate) fn available() -> anyhow::Result<String> {
-    Ok(format!("built-in policies:\n{}", listing()?.trim_end()))
+/// The names of the built-in policies, as the hint of an error.
+pub(crate) fn available() -> String {
+    let names: Vec<String> = builtin::POLICIES.iter().map(|policy| format!("`{}`", policy.name)).collect();
+    format!(
+        "hint: the built-in policies are {}; `fabric-injector policy list` describes them",
+        names.join(", ")
+    )
 }

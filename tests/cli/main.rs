@@ -7,6 +7,7 @@ mod certs_refused;
 mod cluster;
 mod completions;
 mod conditions;
+mod control;
 mod dependencies;
 mod devices;
 mod diffs;

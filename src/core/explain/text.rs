@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::core::escape;
 use crate::core::policy::interpolation::Interpolation;
 
 /// The condition of rules and settings without `containers`.
@@ -15,9 +16,9 @@ const WIDTH: usize = 118;
 pub(crate) struct Text(String);
 
 impl Text {
-    /// A line as it is.
+    /// A line.
     pub(crate) fn line(&mut self, line: &str) {
-        self.0.push_str(line.trim_end());
+        self.0.push_str(&escape::line(line.trim_end()));
         self.0.push('\n');
     }
 

@@ -15,6 +15,7 @@ pub use parse::is_policy_name;
 
 use serde_json::json;
 
+use crate::core::escape;
 use crate::core::yaml::{self, Content, Entry, Node, Span};
 
 use crate::core::policy::check::{self, is_slip};
@@ -329,7 +330,7 @@ pub fn composed_text(
     let whole = json!({
         "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": file.name()}, "spec": spec.to_value(),
     });
-    let comment = sources.iter().map(|source| format!("#   {}\n", source.file));
+    let comment = sources.iter().map(|source| format!("#   {}\n", escape::line(&source.file)));
     Ok(format!("# Composed of\n{}{}", comment.collect::<String>(), yaml::write(&whole)))
 }
 

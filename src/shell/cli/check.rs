@@ -69,7 +69,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         Format::Text => lines.iter().map(text).collect(),
         Format::Json => serde_json::to_string_pretty(&json!({"version": VERSION, "checks": lines}))? + "\n",
     };
-    output.data(text.as_bytes())?;
+    output.text(&text)?;
     let has_failed = lines.iter().any(|line| line.status == Status::Fail);
     Ok(if has_failed { ExitStatus::Refused } else { ExitStatus::Done })
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::core::counted;
+use crate::core::escape;
 use crate::core::lint::{Finding, Level, Lines, lint};
 use crate::core::manifest::{Document, RawDocument, Wanted};
 use crate::core::policy::Policy;
@@ -70,7 +71,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         FindingFormat::Sarif => sarif_log(found.iter().map(Located::result)),
         FindingFormat::Github => found.iter().map(Located::command).collect(),
     };
-    output.data(text.as_bytes())?;
+    output.text(&text)?;
     for file in empty {
         output.message(&format!("{file} has no document"));
     }
@@ -183,7 +184,8 @@ impl Located {
 
     fn text(&self) -> String {
         let Self { file, line, finding, .. } = self;
-        format!("{file}:{line}: {}: {} ({})\n", self.level(), self.sentence(), finding.code)
+        let text = format!("{file}:{line}: {}: {} ({})", self.level(), self.sentence(), finding.code);
+        escape::line(&text).into_owned() + "\n"
     }
 
     fn object(&self) -> Value {

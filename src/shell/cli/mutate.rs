@@ -357,7 +357,7 @@ impl Run<'_> {
     fn fail(&mut self, status: ExitStatus, failure: &Failure<'_>) {
         self.status = self.status.max(status);
         match self.arguments.report {
-            ReportFormat::Text => self.output.error(&anyhow::anyhow!("{failure}")),
+            ReportFormat::Text => self.output.failure(&failure.to_string()),
             ReportFormat::Json => self.output.message(&report::json_error(failure)),
         }
     }

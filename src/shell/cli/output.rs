@@ -7,6 +7,10 @@ use std::os::fd::AsFd;
 use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 
+use crate::core::escape;
+use crate::core::policy::{SourceError, SourceErrors};
+use crate::core::policy_set::LoadError;
+
 /// The form of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
@@ -35,16 +39,38 @@ impl Output {
         Ok(self.data.write_all(bytes)?)
     }
 
-    /// Writes one line to standard error, and ignores an error: standard error may have no reader.
-    pub(super) fn message(&mut self, line: &str) {
-        let _ = writeln!(self.messages, "{line}");
+    /// Writes lines of a report to standard output, for people or as JSON, XML and the like. A value in a line is a part
+    /// of it by [`escape::line`] if it may have line ends.
+    pub(super) fn text(&mut self, text: &str) -> anyhow::Result<()> {
+        self.data(escape::lines(text).as_bytes())
     }
 
+    /// Writes one line to standard error, and ignores an error: standard error may have no reader.
+    pub(super) fn message(&mut self, line: &str) {
+        let _ = writeln!(self.messages, "{}", escape::line(line));
+    }
+
+    /// Writes an error on one line.
+    pub(super) fn failure(&mut self, line: &str) {
+        self.labelled(&escape::line(line));
+    }
+
+    /// Writes an error with its hint. Those in policies have the lines of the file.
     pub(super) fn error(&mut self, error: &anyhow::Error) {
-        let style = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
         let text = format!("{error:#}");
-        let text = text.strip_prefix("error: ").unwrap_or(&text);
-        self.message(&format!("{style}error{style:#}: {text}"));
+        match text.rsplit_once("\nhint: ") {
+            _ if is_of_source(error) => self.labelled(&escape::lines(&text)),
+            Some((text, hint)) => {
+                self.labelled(&format!("{}\nhint: {}", escape::line(text), escape::line(hint)));
+            }
+            None => self.failure(&text),
+        }
+    }
+
+    fn labelled(&mut self, text: &str) {
+        let style = Style::new().fg_color(Some(AnsiColor::Red.into())).bold();
+        let text = text.strip_prefix("error: ").unwrap_or(text);
+        let _ = writeln!(self.messages, "{style}error{style:#}: {text}");
         let _ = self.messages.flush();
     }
 
@@ -59,6 +85,15 @@ impl Output {
     pub(super) fn data_has_colour() -> bool {
         AutoStream::choice(&io::stdout()) != ColorChoice::Never
     }
+}
+
+/// Returns whether an error shows lines of a policy, a values file or cases.
+fn is_of_source(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.is::<SourceErrors>()
+            || cause.is::<SourceError>()
+            || matches!(cause.downcast_ref(), Some(LoadError::Source(_)))
+    })
 }
 
 /// Standard error for log lines, without its lock, which a thread would hold for as long as the reader is slow.

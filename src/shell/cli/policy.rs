@@ -63,8 +63,8 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     match &arguments.command {
         Command::Check(arguments) => return check::run(arguments, output),
         Command::Explain(arguments) => return explain::run(arguments, output),
-        Command::List { output: Format::Text } => output.data(listing()?.as_bytes())?,
-        Command::List { output: Format::Json } => output.data(listing_json()?.as_bytes())?,
+        Command::List { output: Format::Text } => output.text(&listing()?)?,
+        Command::List { output: Format::Json } => output.text(&listing_json()?)?,
         Command::Show { policy, bases, source } => show(policy, bases, *source, output)?,
         Command::Schema(arguments) => schema::run(arguments, output)?,
         Command::Test(arguments) => return test::run(arguments, output),

@@ -43,12 +43,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     match arguments.output {
         Format::Json => {
             let value = json!({"version": 1, "nodes": nodes.len(), "pools": pools});
-            output.data(format!("{}\n", serde_json::to_string_pretty(&value)?).as_bytes())?;
+            output.text(&format!("{}\n", serde_json::to_string_pretty(&value)?))?;
         }
         Format::Text if pools.is_empty() => {
             output.message(&format!("none of the {} nodes has a GPU that a policy knows", nodes.len()));
         }
-        Format::Text => output.data(text(&pools).as_bytes())?,
+        Format::Text => output.text(&text(&pools))?,
     }
     let is_well = pools.iter().all(|pool| pool.problems.is_empty());
     Ok(if is_well { ExitStatus::Done } else { ExitStatus::Warned })

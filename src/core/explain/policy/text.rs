@@ -8,12 +8,12 @@ use super::additions::{AdditionFact, RuleFact};
 use super::needs::NeedKind;
 use super::{MessageFact, PolicyFact};
 use crate::core::explain::parameters::{ParameterFact, SourceKind};
-use crate::core::explain::text::{GPU_CONTAINERS, Text, brief, shown, value};
+use crate::core::explain::text::{GPU_CONTAINERS, Text, brief, one_line, shown, value};
 
 /// The text about a policy.
 pub fn policy_text(fact: &PolicyFact) -> String {
     let mut text = Text::default();
-    text.line(&format!("{}: {}", fact.name, fact.description));
+    text.line(&format!("{}: {}", fact.name, one_line(&fact.description)));
     let mut head = vec![row("file", &fact.file), row("provider", &fact.provider)];
     head.extend(fact.extends.iter().map(|base| row("extends", base)));
     text.rows(2, &head);

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 
+use crate::core::escape;
+
 use super::diagnostic::{Diagnostic, Severity};
 use super::problems::Problems;
 use super::source_file::{SourceFile, at_line};
@@ -61,15 +63,15 @@ impl fmt::Display for SourceError {
             Severity::Warning => Level::WARNING,
             Severity::Error => Level::ERROR,
         };
-        let title = level.primary_title(&*self.diagnostic.message);
+        let title = level.primary_title(escape::line(&self.diagnostic.message));
         let mut group = title.element(
             Snippet::source(line)
                 .line_start(span.line.max(1))
-                .path(&*self.file)
+                .path(escape::line(&self.file))
                 .annotation(AnnotationKind::Primary.span(start..end)),
         );
         if let Some(hint) = &self.diagnostic.hint {
-            group = group.element(Level::HELP.with_name("hint").message(&**hint));
+            group = group.element(Level::HELP.with_name("hint").message(escape::line(hint)));
         }
         f.write_str(&Renderer::plain().render(&[group]))
     }

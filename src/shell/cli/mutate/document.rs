@@ -155,9 +155,9 @@ pub(super) fn report_templates(
 pub(in crate::shell::cli) fn with_hint(mut error: DocumentError, raw: &RawDocument) -> DocumentError {
     let is_template = raw.bytes.windows(2).any(|two| two == b"{{");
     let hint = if is_template {
-        "\nhint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`"
+        " (hint: `{{ … }}` is no YAML; render a chart first: `helm template . | fabric-injector mutate -f -`)"
     } else if error.message.contains("invalid indentation") {
-        "\nhint: indent the lines of a text in quotes, and those between brackets, further than their key"
+        " (hint: indent the lines of a text in quotes, and those between brackets, further than their key)"
     } else {
         ""
     };
@@ -217,5 +217,4 @@ pub(in crate::shell::cli) fn object_name(document: &Value) -> String {
         Some(name) => format!("{kind}/{name}"),
         None => kind.to_owned(),
     }
-    .replace(char::is_control, " ")
 }

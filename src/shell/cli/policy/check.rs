@@ -62,7 +62,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         FindingFormat::Sarif => formats::sarif(&found),
         FindingFormat::Github => formats::github(&found),
     };
-    output.data(text.as_bytes())?;
+    output.text(&text)?;
     output.message(&summary(&found, count));
     Ok(match found.as_slice() {
         found if has_errors(found) => ExitStatus::Bad,

@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::core::escape;
 use crate::core::explain::{self, Explainer, PodFact, Sources, VERSION};
 use crate::core::manifest::{Document, Found, List, RawDocument, find, find_in_item};
 use crate::core::nodes::Nodes;
@@ -124,7 +125,7 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
     if policies.is_empty() && values.is_none() && !by_nodes {
         bail!(
             "no policy is named; write `policy explain NAME`, or `--values FILE` with a provider enabled\n{}",
-            available()?
+            available()
         );
     }
     for name in policies {
@@ -145,7 +146,7 @@ pub(in crate::shell::cli) fn run(arguments: &Arguments, output: &mut Output) -> 
             Format::Json => json_output(output, &json!({"version": VERSION, "policies": facts}))?,
             Format::Text => {
                 let texts: Vec<String> = facts.iter().map(explain::policy_text).collect();
-                output.data(texts.join("\n").as_bytes())?;
+                output.text(&texts.join("\n"))?;
             }
         }
         return Ok(ExitStatus::Done);
@@ -174,8 +175,7 @@ fn head() -> String {
 }
 
 fn json_output(output: &mut Output, value: &Value) -> anyhow::Result<()> {
-    output.data(serde_json::to_string_pretty(value)?.as_bytes())?;
-    output.data(b"\n")
+    output.text(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
 fn text(PodOf { file, document, object, pointer, fact, near_misses }: &PodOf) -> String {
@@ -183,7 +183,8 @@ fn text(PodOf { file, document, object, pointer, fact, near_misses }: &PodOf) ->
     let mut text = explain::pod_text(&format!("{file}: document {document}: {object}{pointer}"), fact);
     for miss in near_misses {
         let part = |name: &str| miss[name].as_str().unwrap_or_default();
-        text.push_str(&format!("\nnear miss: {} ({})\n", part("message"), part("code")));
+        let line = format!("near miss: {} ({})", part("message"), part("code"));
+        text.push_str(&format!("\n{}\n", escape::line(&line)));
     }
     text
 }
@@ -298,11 +299,9 @@ impl Pods<'_> {
             Format::Json => {
                 let before = if is_first { head() } else { ",".to_owned() };
                 let pod = serde_json::to_string_pretty(pod)?.replace('\n', "\n    ");
-                self.output.data(format!("{before}\n    {pod}").as_bytes())
+                self.output.text(&format!("{before}\n    {pod}"))
             }
-            Format::Text => {
-                self.output.data(format!("{}{}", if is_first { "" } else { "\n" }, text(pod)).as_bytes())
-            }
+            Format::Text => self.output.text(&format!("{}{}", if is_first { "" } else { "\n" }, text(pod))),
         }
     }
 
@@ -310,8 +309,8 @@ impl Pods<'_> {
     fn finish(&mut self) -> anyhow::Result<()> {
         match (self.format, self.count) {
             (Format::Text, _) => Ok(()),
-            (Format::Json, 0) => self.output.data(format!("{}]\n}}\n", head()).as_bytes()),
-            (Format::Json, _) => self.output.data(b"\n  ]\n}\n"),
+            (Format::Json, 0) => self.output.text(&format!("{}]\n}}\n", head())),
+            (Format::Json, _) => self.output.text("\n  ]\n}\n"),
         }
     }
 
@@ -329,7 +328,7 @@ impl Pods<'_> {
         for (index, raw) in documents.iter().enumerate() {
             let Some(value) = read(name, index + 1, raw)?.value else { continue };
             if value["kind"] != "AdmissionReview" {
-                let kind = value["kind"].as_str().unwrap_or("object without a kind").to_owned();
+                let kind = value["kind"].as_str().unwrap_or("object without a kind");
                 bail!(
                     "{name}: document {} is of kind {kind}, and no AdmissionReview; give manifests with `-f`",
                     index + 1

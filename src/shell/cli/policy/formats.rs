@@ -127,7 +127,7 @@ pub(in crate::shell::cli) fn workflow_command(
 }
 
 fn escaped(text: &str) -> String {
-    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+    text.replace('%', "%25").replace('\n', "%0A")
 }
 
 fn property(text: &str) -> String {

@@ -155,7 +155,7 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
         Format::Sarif => formats::sarif(&output::failures(&report, &lacking)),
         Format::Github => formats::github(&output::failures(&report, &lacking)),
     };
-    output.data(text.as_bytes())?;
+    output.text(&text)?;
     if lacks_coverage {
         output.message("error: the cases do not cover the policies; the table shows what is missing");
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
+use crate::core::escape;
 use crate::core::manifest::Document;
 use crate::core::policy::{Definition, OtherKind, PolicyFile, definitions};
 use crate::core::policy_set::PolicySet;
@@ -193,8 +194,9 @@ impl PolicySets {
         }
         let with_settings = file.cases.settings(case, definitions_of(&files)?, self.built_in(case)?)?;
         let set = if case.has_nodes() { PolicySet::by_nodes } else { PolicySet::new };
-        let set = set(with_settings)
-            .with_context(|| format!("{}:{}: {}", file.cases.file, case.span.line, case.name))?;
+        let set = set(with_settings).with_context(|| {
+            escape::line(&format!("{}:{}: {}", file.cases.file, case.span.line, case.name)).into_owned()
+        })?;
         file.cases.check_codes(case, &set)?;
         let set = Arc::new(set);
         self.known.insert(key, Arc::clone(&set));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::core::escape::line;
 use crate::core::policy::{Diagnostic, SourceError};
 use crate::core::policy_test::{Difference, Seen};
 use crate::core::yaml::Span;
@@ -16,14 +17,14 @@ pub(super) fn text(report: &Report<'_>, with_coverage: bool) -> String {
     let mut out = String::new();
     for case in &report.cases {
         if case.differences.is_empty() {
-            let _ = writeln!(out, "ok    {}: {}", case.file, case.name);
+            let _ = writeln!(out, "ok    {}", line(&format!("{}: {}", case.file, case.name)));
         } else {
-            let _ = writeln!(out, "FAIL  {}:{}: {}", case.file, case.line, case.name);
+            let _ = writeln!(out, "FAIL  {}", line(&format!("{}:{}: {}", case.file, case.line, case.name)));
             out.push_str(&differences(case));
         }
     }
     for file in &report.unused {
-        let _ = writeln!(out, "FAIL  {file}: no case uses this file");
+        let _ = writeln!(out, "FAIL  {}: no case uses this file", line(file));
     }
     if with_coverage {
         out.push_str(&coverage(report));
@@ -41,10 +42,10 @@ pub(super) fn text(report: &Report<'_>, with_coverage: bool) -> String {
 fn differences(case: &CaseReport<'_>) -> String {
     let mut out = String::new();
     for Difference { at, expected, actual } in &case.differences {
-        let _ = writeln!(out, "        {at}");
+        let _ = writeln!(out, "        {}", line(at));
         for (sign, value) in [('-', expected), ('+', actual)] {
-            for line in value.iter().flat_map(|value| value.lines()) {
-                let _ = writeln!(out, "      {sign}   {line}");
+            for part in value.iter().flat_map(|value| value.lines()) {
+                let _ = writeln!(out, "      {sign}   {part}");
             }
         }
     }
@@ -60,7 +61,8 @@ fn coverage(report: &Report<'_>) -> String {
     let width = |column: usize| unseen.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let (policies, parts) = (width(0), width(1));
     for [policy, part, lacking] in &unseen {
-        let _ = writeln!(out, "{policy:<policies$}  {part:<parts$}  {lacking}");
+        let row = format!("{policy:<policies$}  {part:<parts$}  {lacking}");
+        let _ = writeln!(out, "{}", line(&row));
     }
     let (mut seen, mut all) = (0, 0);
     for part in report.coverage.policies().flat_map(|(_, _, parts)| parts) {
@@ -108,7 +110,7 @@ pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Str
     for file in files {
         let cases: Vec<_> = report.cases.iter().filter(|case| case.file == file).collect();
         let failed = cases.iter().filter(|case| !case.differences.is_empty()).count();
-        let (name, count) = (escaped(file), cases.len());
+        let (name, count) = (attribute(file), cases.len());
         let time: Duration = cases.iter().map(|case| case.time).sum();
         let time = time.as_secs_f64();
         let _ = writeln!(
@@ -116,13 +118,13 @@ pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Str
             "  <testsuite name=\"{name}\" tests=\"{count}\" failures=\"{failed}\" time=\"{time:.3}\">"
         );
         for case in cases {
-            let (own, time) = (escaped(case.name), case.time.as_secs_f64());
+            let (own, time) = (attribute(case.name), case.time.as_secs_f64());
             let head = format!("<testcase classname=\"{name}\" name=\"{own}\" time=\"{time:.3}\"");
             if case.differences.is_empty() {
                 let _ = writeln!(out, "    {head}/>");
             } else {
                 let first = case.differences.first().map(|first| first.at.as_str()).unwrap_or_default();
-                let message = escaped(&format!("{}:{}: {first} is not as expected", case.file, case.line));
+                let message = attribute(&format!("{}:{}: {first} is not as expected", case.file, case.line));
                 let text = escaped(&differences(case));
                 let _ = writeln!(out, "    {head}>\n      <failure message=\"{message}\">{text}</failure>");
                 let _ = writeln!(out, "    </testcase>");
@@ -139,7 +141,7 @@ pub(super) fn junit(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> Str
         let count = found.len();
         let _ = writeln!(out, "  <testsuite name=\"{suite}\" tests=\"{count}\" failures=\"{count}\">");
         for (class, name, message) in found {
-            let (class, name) = (escaped(class), escaped(&name));
+            let (class, name) = (attribute(class), attribute(&name));
             let _ = writeln!(
                 out,
                 "    <testcase classname=\"{class}\" name=\"{name}\"><failure message=\"{message}\"/></testcase>"
@@ -158,7 +160,7 @@ pub(super) fn failures(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> 
         SourceError::new(file, "", Diagnostic::new(span, message).code(code))
     };
     let failed = report.cases.iter().filter(|case| !case.differences.is_empty()).map(|case| {
-        error(case.file, case.line, "case_failed", format!("{}\n{}", case.name, differences(case)))
+        error(case.file, case.line, "case_failed", format!("{}\n{}", line(case.name), differences(case)))
     });
     let unused =
         report.unused.iter().map(|file| error(file, 1, "unused_file", "no case uses this file".to_owned()));
@@ -168,7 +170,12 @@ pub(super) fn failures(report: &Report<'_>, lacking: &[(&str, &str, &Seen)]) -> 
     failed.chain(unused).chain(lacking).collect()
 }
 
-/// Text for an attribute or the content of an element. XML has no other control characters than these.
+/// A value of an attribute.
+fn attribute(text: &str) -> String {
+    escaped(&line(text))
+}
+
+/// Text for an attribute or the content of an element.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for char in text.chars() {
@@ -177,8 +184,6 @@ fn escaped(text: &str) -> String {
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
-            '\n' | '\t' => out.push(char),
-            control if control.is_control() => out.push('\u{fffd}'),
             other => out.push(other),
         }
     }
