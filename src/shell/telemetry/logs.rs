@@ -1,11 +1,18 @@
 //! The log: plain lines on a terminal, JSON lines elsewhere.
 
+use std::fmt::Debug;
 use std::io::{BufWriter, IsTerminal, Write};
 
 use anyhow::{anyhow, ensure};
+use tracing::field::Field;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
 use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::core::escape;
 
 /// The default filter. Any client can cause the warnings of `h2`, and the program logs each failure of the client of the
 /// API server itself, once.
@@ -44,7 +51,7 @@ where
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     if to_terminal {
         let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        lines.with_target(false).with_ansi(has_colour).finish().try_init()?;
+        lines.fmt_fields(fields()).with_target(false).with_ansi(has_colour).finish().try_init()?;
     } else {
         lines
             .json()
@@ -60,4 +67,59 @@ where
         tracing::error!(place, detail, "panic");
     }));
     Ok(guard)
+}
+
+/// The fields of an event on one line.
+fn fields() -> impl for<'w> FormatFields<'w> {
+    let write = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
+        let text = format!("{value:?}");
+        let text = escape::line(&text);
+        match field.name() {
+            "message" => writer.write_str(&text),
+            name => write!(writer, "{name}={text}"),
+        }
+    };
+    debug_fn(write).delimited(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn no_value_forges_a_line_of_the_log() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt()
+            .fmt_fields(fields())
+            .without_time()
+            .with_target(false)
+            .with_ansi(false)
+            .with_writer(move || writer.clone())
+            .finish();
+        let hostile = "a\u{1b}[31m\r\nforged\u{9b}";
+        tracing::subscriber::with_default(log, || {
+            tracing::warn!(plain = 1, text = hostile, shown = %hostile, "seen {hostile}");
+        });
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let shown = r"a\u001b[31m\r\nforged\u009b";
+        let quoted = format!("{hostile:?}");
+        assert_eq!(text, format!(" WARN seen {shown} plain=1 text={quoted} shown={shown}\n"));
+    }
 }
