@@ -118,13 +118,25 @@ fn a_pod_that_was_injected_without_nodes_is_not_decided_by_them() {
 }
 
 #[test]
-fn an_annotation_of_nodes_that_cannot_be_read_leaves_the_pod_with_a_reason() {
+fn an_annotation_of_nodes_that_cannot_be_read_counts_as_absent() {
     let policy = builtin::find("aws-efa").unwrap();
     let policies = PolicySet::new(vec![(policy.definition().unwrap(), BTreeMap::new())]).unwrap();
-    for text in ["", "{}", "[1]", "[{}]", r#"[{"labels":{},"gpus":8,"resources":{"a":"b"}}]"#] {
-        let mut pod = pod(json!({}));
-        pod["metadata"]["annotations"][NODES] = json!(text);
-        assert_eq!(reason(&mutate(&policies, pod, &PodContext::default())), "malformed_pod", "{text}");
+    for text in ["a", "", "{}", "[1]", "[{}]", r#"[{"labels":{},"gpus":8,"resources":{"a":"b"}}]"#] {
+        let mut unreadable = pod(json!({}));
+        unreadable["metadata"]["annotations"][NODES] = json!(text);
+        for nodes in clusters() {
+            let mut wanted = injected(&policies, &pod(json!({})), &context(&nodes));
+            let once = injected(&policies, &unreadable, &context(&nodes));
+            let annotations = &mut wanted["metadata"]["annotations"];
+            if annotations.get(NODES).is_none() {
+                annotations[NODES] = json!(text);
+            }
+            assert_eq!(once, wanted, "{text}");
+            assert!(once["metadata"]["annotations"][STAMP].is_string());
+            for then in clusters() {
+                assert_eq!(injected(&policies, &once, &context(&then)), once, "{text}");
+            }
+        }
     }
 }
 

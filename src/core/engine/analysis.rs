@@ -24,7 +24,7 @@ use super::record::{Reason, evaluation_failed};
 pub(super) use containers::Container;
 pub(crate) use containers::{DEVICE_CLASS, requests};
 pub(crate) use kinds::is_device;
-pub(super) use kinds::written;
+pub(super) use kinds::{decided, written};
 pub(super) use multus::with_networks;
 pub(crate) use nodes::selected as selected_nodes;
 

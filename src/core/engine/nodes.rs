@@ -8,8 +8,8 @@ use crate::core::counted;
 use crate::core::policy::SelectedLabel;
 use crate::core::policy::matcher::Selection;
 
-use super::analysis::{DEVICE_CLASS, PodAnalysis, requests, written};
-use super::record::{ChangeLog, NODES, Reason, STAMP, Warning, WarningKind, keep_nodes};
+use super::analysis::{DEVICE_CLASS, PodAnalysis, decided, requests, written};
+use super::record::{ChangeLog, Reason, Warning, WarningKind, keep_nodes};
 
 /// The time at which the nodes decided what a pod gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,9 +21,7 @@ pub(super) enum Decided {
 
 /// Keeps the nodes that decide, so that they decide in the same way when the pod is injected again.
 pub(super) fn keep(analysis: &PodAnalysis, pod: &mut Value, log: &mut ChangeLog) -> Result<Decided, Reason> {
-    let annotations = &pod["metadata"]["annotations"];
-    if analysis.nodes.kinds.is_empty() || annotations.get(NODES).is_some() || annotations.get(STAMP).is_some()
-    {
+    if analysis.nodes.kinds.is_empty() || decided(pod).is_some() {
         return Ok(Decided::Before);
     }
     keep_nodes(&written(&analysis.nodes.kinds), pod, log)?;

@@ -10,23 +10,18 @@ use crate::core::policy::matcher::{LabelsRead, spellings};
 use crate::core::policy::{Definition, Policy, SelectedLabel};
 
 use super::containers::{DEVICE_CLASS, requests};
-use crate::core::engine::record::{NODES, Reason, STAMP, malformed};
+use crate::core::engine::record::{NODES, STAMP};
 
 /// Nodes are told apart up to this number of kinds, and labels up to this number of values. A pod that can be scheduled
 /// to more selects nothing of which it could get the facts.
 const MAX_KINDS: usize = 32;
 
 /// The kinds of nodes for which an earlier injection was decided; none for a pod that was injected without nodes. The
-/// nodes may have changed since, and what was decided stays.
-pub(super) fn decided(pod: &Value) -> Result<Option<Vec<NodeKind>>, Reason> {
+/// nodes may have changed since, and what was decided stays. A value that no injection wrote counts as absent.
+pub(in crate::core::engine) fn decided(pod: &Value) -> Option<Vec<NodeKind>> {
     let annotations = &pod["metadata"]["annotations"];
-    let Some(text) = annotations[NODES].as_str() else {
-        return Ok(annotations[STAMP].is_string().then(Vec::new));
-    };
-    read(text).map(Some).ok_or_else(|| {
-        let path = format!("metadata.annotations[{NODES}]");
-        malformed(&path, "a list of kinds of nodes in JSON", &annotations[NODES])
-    })
+    let kinds = annotations[NODES].as_str().and_then(read);
+    kinds.or_else(|| annotations[STAMP].is_string().then(Vec::new))
 }
 
 fn read(text: &str) -> Option<Vec<NodeKind>> {

@@ -15,7 +15,7 @@ use crate::core::engine::record::Reason;
 /// The part of what a pod selects of its nodes that the policy reads.
 pub(crate) fn selected(policy: &Policy, pod: &Value, context: &PodContext) -> Result<Selection, Reason> {
     let spec = &pod["spec"];
-    let kinds = match decided(pod)? {
+    let kinds = match decided(pod) {
         Some(kinds) => kinds,
         None => context.nodes.as_ref().map_or_else(Vec::new, |nodes| kinds(policy, pod, nodes)),
     };
