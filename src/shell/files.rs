@@ -49,19 +49,33 @@ pub(crate) fn read_bounded(name: &Path, path: &Path, allowed: Allowed) -> anyhow
 
 /// Replaces the content of a file in one step: a reader sees the old content or the new one. A symbolic link stays, and
 /// the file that it leads to keeps its mode.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+///
+/// Fails if the file has another content than `before` by now, and if a link leads out of the folder in which it was found.
+pub(crate) fn replace(path: &Path, folder: Option<&Path>, before: &[u8], after: &[u8]) -> io::Result<()> {
     let target = fs::canonicalize(path)?;
-    let before = fs::metadata(&target)?;
+    if let Some(folder) = folder
+        && !target.starts_with(fs::canonicalize(folder)?)
+    {
+        return Err(io::Error::other(format!(
+            "it is a link to {}, outside of {}; name the file itself to edit it",
+            target.display(),
+            folder.display()
+        )));
+    }
+    let kind = fs::metadata(&target)?;
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let temporary =
         target.with_file_name(format!(".{name}.{}.{:08x}", std::process::id(), fastrand::u32(..)));
     let write = || {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-        file.write_all(content)?;
+        file.write_all(after)?;
         // Only root can give a file to another user.
-        let _ = fchown(&file, Some(before.uid()), Some(before.gid()));
-        file.set_permissions(before.permissions())?;
+        let _ = fchown(&file, Some(kind.uid()), Some(kind.gid()));
+        file.set_permissions(kind.permissions())?;
         file.sync_all()?;
+        if fs::read(&target)? != before {
+            return Err(io::Error::other("it has changed since it was read; run the command again"));
+        }
         fs::rename(&temporary, &target)
     };
     uninterrupted(|| write().inspect_err(|_| drop(fs::remove_file(&temporary))))

@@ -4,6 +4,7 @@
 mod certs;
 mod certs_folder;
 mod certs_refused;
+mod changed;
 mod cluster;
 mod completions;
 mod conditions;

@@ -160,6 +160,7 @@ enum Target {
     Output(Before),
     Diff(FileDiff),
     File {
+        before: Vec<u8>,
         content: Vec<u8>,
         /// True if a document differs from the one in the file.
         changed: bool,
@@ -176,8 +177,9 @@ impl Run<'_> {
         }
         match files_of(Path::new(name)) {
             Ok(files) => {
+                let folder = Some(Path::new(name)).filter(|folder| folder.is_dir());
                 for file in files {
-                    self.file(&file)?;
+                    self.file(&file, folder)?;
                 }
             }
             Err(error) => self.bad(&Failure::new("unreadable_file", format!("{error:#}"))),
@@ -185,7 +187,8 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn file(&mut self, path: &Path) -> anyhow::Result<()> {
+    /// Injects a file, which was named itself or found in a folder.
+    fn file(&mut self, path: &Path, folder: Option<&Path>) -> anyhow::Result<()> {
         let name = path.display().to_string();
         let failure = |code, message| Failure { file: Some(&name), ..Failure::new(code, message) };
         if self.arguments.in_place {
@@ -193,7 +196,8 @@ impl Run<'_> {
                 self.bad(&failure("unreadable_file", "is not a regular file".to_owned()));
                 return Ok(());
             }
-            self.target = Target::File { content: Vec::new(), changed: false, complete: true };
+            self.target =
+                Target::File { before: Vec::new(), content: Vec::new(), changed: false, complete: true };
         }
         match self.names.as_mut().map(|names| names.target(path)) {
             None => {}
@@ -208,8 +212,8 @@ impl Run<'_> {
             Err(error) => self.bad(&failure("unreadable_file", format!("cannot be read: {error}"))),
         }
         match &self.target {
-            Target::File { content, changed: true, complete: true } => {
-                if let Err(error) = files::replace(path, content) {
+            Target::File { before, content, changed: true, complete: true } => {
+                if let Err(error) = files::replace(path, folder, before, content) {
                     self.bad(&failure("unwritable_file", format!("cannot be written: {error}")));
                 }
             }
@@ -328,7 +332,8 @@ impl Run<'_> {
                 let part = diff.document(&raw.bytes, content.edited().unwrap_or(&raw.bytes));
                 self.output.data(&part)?;
             }
-            (Target::File { content: file, changed, complete }, content) => {
+            (Target::File { before, content: file, changed, complete }, content) => {
+                before.extend_from_slice(&raw.bytes);
                 *complete &= status == ExitStatus::Done;
                 *changed |= content.edited().is_some();
                 file.extend_from_slice(content.edited().unwrap_or(&raw.bytes));

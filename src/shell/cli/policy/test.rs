@@ -222,12 +222,14 @@ fn update(tests: &mut Tests, results: &Results, output: &mut Output) -> anyhow::
             results.iter().map(|result| result.as_ref().map(|(result, _)| result)).collect();
         let Some(Edited { text, lost }) = policy_test::updated(&file.cases, &results) else { continue };
         let name = file.cases.file.clone();
-        replace(Path::new(&name), text.as_bytes()).with_context(|| format!("{name} cannot be written"))?;
+        let before = file.cases.text.as_bytes();
+        replace(Path::new(&name), file.folder.as_deref(), before, text.as_bytes())
+            .with_context(|| format!("{name} cannot be written"))?;
         output.message(&format!("updated {name}"));
         for Comment { line, text } in lost {
             output.message(&format!("warning: {name}: line {line}: the comment `{text}` is not kept"));
         }
-        *file = LoadedFile::read(&name, &text)?;
+        *file = LoadedFile::read(&name, &text, file.folder.take())?;
         changed = true;
     }
     Ok(changed)

@@ -35,6 +35,8 @@ pub(super) struct Tests {
 #[derive(Debug)]
 pub(super) struct LoadedFile {
     pub(super) cases: CaseFile,
+    /// The folder in which it was found; `None` if it was named itself.
+    pub(super) folder: Option<PathBuf>,
     /// The documents of each file, by its path.
     workloads: BTreeMap<String, Vec<Value>>,
 }
@@ -67,7 +69,8 @@ pub(super) fn load(paths: &[String]) -> anyhow::Result<Tests> {
             let name = shown(&file);
             let text = fs::read_to_string(&file).with_context(|| format!("{name} cannot be read"))?;
             if is_case_file(&text) || !given.is_dir() {
-                tests.files.push(LoadedFile::read(&name, &text)?);
+                let folder = given.is_dir().then(|| given.to_owned());
+                tests.files.push(LoadedFile::read(&name, &text, folder)?);
             } else {
                 others.push(name);
             }
@@ -119,7 +122,7 @@ fn shown(path: &Path) -> String {
 }
 
 impl LoadedFile {
-    pub(super) fn read(name: &str, text: &str) -> anyhow::Result<Self> {
+    pub(super) fn read(name: &str, text: &str, folder: Option<PathBuf>) -> anyhow::Result<Self> {
         let cases = CaseFile::read(name, text)?;
         let mut workloads = BTreeMap::new();
         for case in &cases.cases {
@@ -132,7 +135,7 @@ impl LoadedFile {
                 }
             }
         }
-        Ok(Self { cases, workloads })
+        Ok(Self { cases, folder, workloads })
     }
 
     /// The documents of the workload file of a case; none if it has no such file.
