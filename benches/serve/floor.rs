@@ -9,7 +9,7 @@ use axum::routing::post;
 use fabric_injector::core::admission::{Mode, OnError};
 use fabric_injector::shell::authority::Authority;
 use fabric_injector::shell::policy_sources::PolicySources;
-use fabric_injector::shell::server::{Config, Limits, MAX_BODY, Server, Timeouts, TlsSource};
+use fabric_injector::shell::server::{Config, Limits, MAX_BODY, MaxConnections, Server, Timeouts, TlsSource};
 use fabric_injector::shell::telemetry::logs;
 use hyper::{Response, header};
 use tokio::sync::mpsc;
@@ -46,7 +46,7 @@ pub(crate) fn serve() {
         drain_timeout: Duration::ZERO,
         events: false,
         limits: Limits::default(),
-        max_connections: 1_024,
+        max_connections: MaxConnections::with(1_024),
         timeouts: Timeouts::default(),
     };
     let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -25,7 +25,7 @@ pub use admin::router as admin_router;
 pub use body::MAX_BODY;
 pub use connection::Timeouts;
 pub use port::Ended;
-pub use run::{Config, Server, Stop};
+pub use run::{Config, MaxConnections, Server, Stop};
 pub(crate) use sources::compiled;
 pub(crate) use state::EVALUATIONS;
 pub use state::{Limits, State};

@@ -1,17 +1,21 @@
 //! More requests than there may be.
 
 use std::process::Command;
+use std::time::Duration;
 
 use hyper::Method;
 use serde_json::Value;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::certificates::Site;
 use super::client::Connection;
-use super::eventually;
 use super::messages::{Failure, Reply};
 use super::reviews::{assert_right, plain_pod, pod, response, review, sample};
 use super::server::{ANY_PORTS, Server};
+use super::{eventually, in_time};
 
 const SHED: &str = "fabric_injector_shed_requests_total{reason=\"in_flight\"}";
 
@@ -122,13 +126,46 @@ async fn connections_are_fewer_if_too_few_files_may_be_open() {
     let server = Server::spawn(&mut serve_with_files(&site, "ulimit -n 131")).await;
     let message = "fewer connections than `--max-connections`: the limit on open files is too low";
     let warned = server.logged(message, 1).await.remove(0);
-    assert_eq!((&warned["files"], &warned["connections"]), (&131.into(), &3.into()));
+    assert_eq!((&warned["files"], &warned["connections"]), (&131.into(), &51.into()));
     let client = site.client(&server);
     let mut open = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..60 {
         let mut connection = client.connect().await.unwrap();
         assert_right(&connection.post(sample("a")).await.unwrap(), "a");
         open.push(connection);
     }
-    eventually("three are open", async || server.metric("fabric_injector_connections").await == 3).await;
+    eventually("51 are open", async || server.metric("fabric_injector_connections").await == 51).await;
+}
+
+/// Probes of the kubelet are answered, each on a connection of its own.
+async fn assert_alive(server: &Server) {
+    for _ in 0..10 {
+        let begun = Instant::now();
+        assert_eq!(server.status("/livez").await, 200);
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn silent_connections_leave_files_for_probes_and_reviews() {
+    let site = Site::new();
+    let server = Server::spawn(&mut serve_with_files(&site, "ulimit -n 64")).await;
+    let client = site.client(&server);
+    let mut silent = Vec::new();
+    for address in [server.admin, server.address] {
+        for _ in 0..100 {
+            silent.push(in_time("a connection", TcpStream::connect(address)).await.unwrap());
+        }
+        assert_alive(&server).await;
+        assert_right(&client.post(sample("a")).await.unwrap(), "a");
+    }
+    // They leave room for others at once.
+    let mut half = Vec::new();
+    for _ in 0..100 {
+        let mut stream = in_time("a connection", TcpStream::connect(server.admin)).await.unwrap();
+        let _ = stream.write_all(b"GET /livez HTTP/1.1\r\nhost").await;
+        half.push(stream);
+    }
+    assert_alive(&server).await;
+    assert_right(&client.post(sample("b")).await.unwrap(), "b");
 }

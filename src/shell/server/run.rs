@@ -25,8 +25,19 @@ use super::state::{Limits, State};
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
 use super::{nodes, reconcile, reload};
 
-/// Concurrent connections to the admin port.
-const ADMIN_CONNECTIONS: usize = 64;
+/// Concurrent connections to each port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MaxConnections {
+    pub webhook: usize,
+    pub admin: usize,
+}
+
+impl MaxConnections {
+    /// So many to the webhook, and those of probes and scrapes.
+    pub fn with(webhook: usize) -> Self {
+        Self { webhook, admin: 64 }
+    }
+}
 
 /// The configuration of a server.
 #[derive(Debug, Clone)]
@@ -51,8 +62,7 @@ pub struct Config {
     pub events: bool,
     /// The limits on concurrent requests.
     pub limits: Limits,
-    /// Concurrent connections.
-    pub max_connections: usize,
+    pub max_connections: MaxConnections,
     /// The timeouts of a connection.
     pub timeouts: Timeouts,
 }
@@ -147,7 +157,7 @@ impl Server {
             router: super::admin_router(Arc::clone(&state)),
             tls: None,
             timeouts: Timeouts { age: Duration::from_hours(1), ..config.timeouts },
-            max_connections: ADMIN_CONNECTIONS,
+            max_connections: config.max_connections.admin,
             metrics: None,
         }
         .open();
@@ -156,7 +166,7 @@ impl Server {
             router,
             tls: Some(self.tls),
             timeouts: config.timeouts,
-            max_connections: config.max_connections,
+            max_connections: config.max_connections.webhook,
             metrics: Some(Arc::clone(&state.metrics)),
         }
         .open();

@@ -2,22 +2,30 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Open files that are not connections to the webhook: those of the admin port, and files that are read.
-const OTHER_FILES: usize = 128;
+use crate::shell::server::MaxConnections;
 
-/// The number of connections that the limit on open files allows, `wanted` at most. Raises the limit first.
-pub(super) fn max_connections(wanted: usize) -> usize {
-    let Some(files) = raise_limit() else { return wanted };
-    let connections = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(OTHER_FILES).max(1);
-    if connections >= wanted {
-        return wanted;
+/// Open files that are not connections of clients: ports, the log, files that are read, connections to the API server. If
+/// there may be few files, half of them are these.
+const OTHER_FILES: usize = 64;
+
+/// The numbers of connections that the limit on open files allows, `wanted` to the webhook at most. Raises the limit first.
+///
+/// The ports share what there is, so that connections to one of them leave files for the other.
+pub(super) fn max_connections(wanted: usize) -> MaxConnections {
+    let default = MaxConnections::with(wanted);
+    let Some(files) = raise_limit() else { return default };
+    let files = usize::try_from(files).unwrap_or(usize::MAX);
+    let free = files - OTHER_FILES.min(files / 2);
+    let admin = default.admin.min(free / 4).max(1);
+    let webhook = free.saturating_sub(admin).max(1).min(wanted);
+    if webhook < wanted {
+        tracing::warn!(
+            files,
+            connections = webhook,
+            "fewer connections than `--max-connections`: the limit on open files is too low"
+        );
     }
-    tracing::warn!(
-        files,
-        connections,
-        "fewer connections than `--max-connections`: the limit on open files is too low"
-    );
-    connections
+    MaxConnections { webhook, admin }
 }
 
 /// Raises the limit as far as the system permits; the limit, if there is one.
