@@ -42,9 +42,12 @@ fn hostile(value: &Value) -> Vec<Value> {
         }
         Value::Object(map) => {
             let with = |at: usize, key: &str, changed: &Value| -> Value {
-                let pairs = map.iter().enumerate().map(|(index, (known, value))| match index == at {
-                    true => (key.to_owned(), changed.clone()),
-                    false => (known.clone(), value.clone()),
+                let pairs = map.iter().enumerate().map(|(index, (known, value))| {
+                    if index == at {
+                        (key.to_owned(), changed.clone())
+                    } else {
+                        (known.clone(), value.clone())
+                    }
                 });
                 pairs.collect::<Map<_, _>>().into()
             };

@@ -8,6 +8,7 @@ use anyhow::{Context as _, anyhow};
 use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
+use tokio::task::yield_now;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
@@ -110,6 +111,8 @@ impl Port {
                 connection::serve(stream, tls, context).await;
                 drop(alive);
             });
+            // A connection that was evicted for this one closes its file before the next one opens another.
+            yield_now().await;
         }
     }
 }
