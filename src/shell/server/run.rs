@@ -25,6 +25,9 @@ use super::state::{Limits, State};
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
 use super::{nodes, reconcile, reload};
 
+/// Concurrent connections to the admin port, if there may be enough open files.
+const ADMIN_CONNECTIONS: usize = 64;
+
 /// Concurrent connections to each port.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MaxConnections {
@@ -33,9 +36,9 @@ pub struct MaxConnections {
 }
 
 impl MaxConnections {
-    /// So many to the webhook, and those of probes and scrapes.
+    /// So many to the webhook.
     pub fn with(webhook: usize) -> Self {
-        Self { webhook, admin: 64 }
+        Self { webhook, admin: ADMIN_CONNECTIONS }
     }
 }
 

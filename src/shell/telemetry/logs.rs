@@ -1,15 +1,13 @@
 //! The log: plain lines on a terminal, JSON lines elsewhere.
 
-use std::fmt::Debug;
 use std::io::{BufWriter, IsTerminal, Write};
 
 use anyhow::{anyhow, ensure};
-use tracing::field::Field;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::field::MakeExt;
 use tracing_subscriber::fmt::FormatFields;
-use tracing_subscriber::fmt::format::{Writer, debug_fn};
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::core::escape;
@@ -71,15 +69,15 @@ where
 
 /// The fields of an event on one line.
 fn fields() -> impl for<'w> FormatFields<'w> {
-    let write = |writer: &mut Writer<'_>, field: &Field, value: &dyn Debug| {
+    let fields = debug_fn(|writer, field, value| {
         let text = format!("{value:?}");
         let text = escape::line(&text);
         match field.name() {
             "message" => writer.write_str(&text),
             name => write!(writer, "{name}={text}"),
         }
-    };
-    debug_fn(write).delimited(" ")
+    });
+    fields.delimited(" ")
 }
 
 #[cfg(test)]
