@@ -10,6 +10,7 @@ use axum::routing::get;
 use hyper::{Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 
+use crate::core::escape;
 use crate::core::policy::{Override, Policy};
 
 use super::nodes;
@@ -31,7 +32,7 @@ pub fn router(state: Arc<State>) -> Router {
 }
 
 fn text(status: StatusCode, body: String) -> Response<Body> {
-    typed(status, "text/plain; charset=utf-8", body)
+    typed(status, "text/plain; charset=utf-8", escape::lines(&body).into_owned())
 }
 
 fn typed(status: StatusCode, media_type: &'static str, body: String) -> Response<Body> {
