@@ -26,6 +26,8 @@ pub(crate) enum Listing {
     Hangs,
     /// The permission is missing, and every other one.
     Forbidden,
+    /// The same with this message.
+    ForbiddenBy(&'static str),
     /// With an error of the API server.
     Fails,
     /// With these nodes, each of a provider with 8 GPUs. The watch ends when another answer is due.
@@ -132,6 +134,7 @@ async fn answer(
                 );
                 failure(403, "Forbidden", &message)
             }
+            Listing::ForbiddenBy(message) => failure(403, "Forbidden", message),
             _ => failure(404, "NotFound", "the server could not find the requested resource"),
         });
     }
@@ -139,6 +142,7 @@ async fn answer(
     Ok(match &now {
         Listing::Hangs => future::pending().await,
         Listing::Forbidden => failure(403, "Forbidden", forbidden),
+        Listing::ForbiddenBy(message) => failure(403, "Forbidden", message),
         Listing::Fails => failure(500, "InternalError", "etcd has no leader"),
         Listing::Nodes(_) if head.uri.query().unwrap_or_default().contains("watch=true") => {
             let end = async move {

@@ -30,3 +30,18 @@ async fn without_rights_no_object_is_asked_for_by_an_empty_name() {
         assert!(said.contains(line), "no `{line}` in {said}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_the_api_server_show_control_characters_and_forge_no_line() {
+    let api = ApiServer::start(Listing::ForbiddenBy("no\u{1b}[31m\r\nok    forged\u{9b}\u{2028}")).await;
+    for format in ["text", "json"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fabric-injector"));
+        command.env_clear().env("KUBECONFIG", api.kubeconfig()).args(["check", "-o", format]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(said.contains("no\\u001b[31m\\r") && said.contains("forged\\u009b\\u2028"), "{said}");
+        assert!(!said.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{2028}'), "{said:?}");
+        assert!(!said.lines().any(|line| line.starts_with("ok ")), "{said}");
+        assert!(output.stderr.is_empty());
+    }
+}
