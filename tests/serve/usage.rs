@@ -64,7 +64,7 @@ fn a_certificate_without_a_policy_is_not_enough_and_the_built_in_ones_are_listed
     let site = Site::new();
     let said = assert_refused(&["--tls-dir", &site.path("")], &["no policy is named", "--policy"]);
     for policy in ["aws-efa", "azure-infiniband", "gcp-tcpxo", "oci-sriov"] {
-        assert!(said.contains(&format!("\n{policy} ")), "no {policy} in\n{said}");
+        assert!(said.contains(&format!("`{policy}`")), "no {policy} in\n{said}");
     }
 }
 

@@ -20,19 +20,19 @@ use super::state::State;
 /// The router of the admin port.
 pub fn router(state: Arc<State>) -> Router {
     Router::new()
-        .route("/livez", get(async || text(StatusCode::OK, "ok\n".to_owned())))
+        .route("/livez", get(async || text(StatusCode::OK, "ok\n")))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics))
         .route("/policies", get(policies))
         .fallback(async || {
             let sentence = "not found; the resources are /livez, /readyz, /metrics and /policies\n";
-            text(StatusCode::NOT_FOUND, sentence.to_owned())
+            text(StatusCode::NOT_FOUND, sentence)
         })
         .with_state(state)
 }
 
-fn text(status: StatusCode, body: String) -> Response<Body> {
-    typed(status, "text/plain; charset=utf-8", escape::lines(&body).into_owned())
+fn text(status: StatusCode, body: &str) -> Response<Body> {
+    typed(status, "text/plain; charset=utf-8", escape::lines(body).into_owned())
 }
 
 fn typed(status: StatusCode, media_type: &'static str, body: String) -> Response<Body> {
@@ -52,7 +52,7 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
     let verbose =
         query.is_some_and(|query| query.split('&').any(|key| key.split('=').next() == Some("verbose")));
     if is_ready && !verbose {
-        return text(status, "ok\n".to_owned());
+        return text(status, "ok\n");
     }
     let mut lines = String::new();
     for check in checks {
@@ -70,7 +70,7 @@ async fn ready(Shared(state): Shared<Arc<State>>, RawQuery(query): RawQuery) -> 
         failure.lines().for_each(|line| lines.push_str(&format!("    {line}\n")));
     }
     lines.push_str(if is_ready { "ready\n" } else { "not ready\n" });
-    text(status, lines)
+    text(status, &lines)
 }
 
 async fn metrics(Shared(state): Shared<Arc<State>>) -> Response<Body> {
