@@ -66,6 +66,9 @@ fn cases_that_change_during_an_update_stay_as_they_were_changed() {
     let mut pod = opened(&pipe);
     let changed = CASES.replace("name: one", "name: changed");
     fs::write(&cases, &changed).unwrap();
+    // A command that overwrites the cases reads the pod once more.
+    fs::remove_file(&pipe).unwrap();
+    fs::write(&pipe, POD).unwrap();
     pod.write_all(POD.as_bytes()).unwrap();
     drop(pod);
     let output = child.wait_with_output().unwrap();
