@@ -82,7 +82,7 @@ impl Document {
         let text = std::str::from_utf8(&piece.bytes).map_err(|error| {
             let before = String::from_utf8_lossy(&piece.bytes[..error.valid_up_to()]);
             let span = yaml::span_at(&before, before.len());
-            located(yaml::Error { message: "the document is not UTF-8 text".to_owned(), span }, piece, "")
+            located(yaml::Error::new("the document is not UTF-8 text", span), piece, "")
         })?;
         let mark = mark(text);
         let (before, text) = text.split_at(mark);
@@ -170,17 +170,15 @@ fn follows_json(text: &str) -> Result<(), yaml::Error> {
         return Ok(());
     }
     let message = "a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow";
-    Err(yaml::Error { message: message.to_owned(), span: yaml::span_at(text, at) })
+    Err(yaml::Error::new(message, yaml::span_at(text, at)))
 }
 
 fn json_error(error: &serde_json::Error) -> yaml::Error {
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
     let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
-    yaml::Error {
-        message: format!("not valid JSON: {message}"),
-        span: yaml::Span { line, column: column.max(1), length: 1 },
-    }
+    let span = yaml::Span { line, column: column.max(1), length: 1 };
+    yaml::Error::new(format!("not valid JSON: {message}"), span)
 }
 
 fn lines(text: &str) -> usize {
@@ -199,9 +197,10 @@ pub(super) fn located(error: yaml::Error, piece: &RawDocument, before: &str) -> 
             .chars()
             .count();
     }
+    let message = error.explained(piece.line - 1 + lines(before));
     let line = lines(before) + line;
     if line == 1 {
         column += piece.after_json.unwrap_or_default();
     }
-    DocumentError { message: error.message, line: piece.line + line - 1, column }
+    DocumentError { message, line: piece.line + line - 1, column }
 }

@@ -28,7 +28,7 @@ pub fn changed_number(text: &str, edited: &str, json: bool) -> Option<Error> {
 
 fn error(text: &str, at: usize, number: &str) -> Error {
     let message = format!("64 bits cannot hold the number `{number}`, and writing it again would change it");
-    Error { message, span: span_at(text, at) }
+    Error::new(message, span_at(text, at))
 }
 
 /// Returns true if a value has a number that is no integer of 64 bits; all others can be written again.

@@ -43,18 +43,3 @@ pub(super) fn header(text: &str, at: usize) -> Option<&str> {
         rest[1..].find(|c: char| !matches!(c, '+' | '-' | '0'..='9')).map_or(rest.len(), |end| end + 1);
     Some(&rest[..length])
 }
-
-/// The position after the closing quote of the scalar that begins at a position.
-pub(super) fn quoted_end(text: &str, at: usize) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let quote = *bytes.get(at)?;
-    let mut at = at + 1;
-    loop {
-        match *bytes.get(at)? {
-            b'\\' if quote == b'"' => at += 2,
-            byte if byte != quote => at += 1,
-            _ if quote == b'\'' && bytes.get(at + 1) == Some(&b'\'') => at += 2,
-            _ => return Some(at + 1),
-        }
-    }
-}

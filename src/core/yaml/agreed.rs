@@ -1,0 +1,91 @@
+//! What two readers of YAML read differently. It is refused, since a manifest would have one value here and another one
+//! in the cluster.
+//!
+//! kubectl reads with a copy of libyaml, which follows YAML 1.1; saphyr-parser follows YAML 1.2.
+
+use super::tokens::{skip_blank, trimmed};
+
+/// The first character of a text that no YAML may hold, or that ends a line for some readers only.
+pub(super) fn character(text: &str) -> Option<(usize, String)> {
+    let bytes = text.as_bytes();
+    let suspect = |at: &usize| match bytes[*at] {
+        b'\t' | b'\n' | b' '..=b'~' => false,
+        b'\r' => bytes.get(at + 1) != Some(&b'\n'),
+        // The first bytes of U+0080, U+2028 and U+FEFF.
+        byte => byte < b' ' || matches!(byte, 0x7f | 0xc2 | 0xe2 | 0xef),
+    };
+    (0..bytes.len()).filter(suspect).find_map(|at| {
+        let c = text[at..].chars().next()?;
+        let code = u32::from(c);
+        let message = match c {
+            '\r' => {
+                "found a carriage return (U+000D) without a line feed after it: not every reader of YAML ends the line \
+                 there; save the file with the line ends of Unix or Windows"
+                    .to_owned()
+            }
+            '\u{85}' | '\u{2028}' | '\u{2029}' => format!(
+                "found U+{code:04X}, which ends a line for kubectl and not for other readers of YAML; write it as \
+                 `\\u{code:04X}` in double quotes"
+            ),
+            '\u{feff}' if at == 0 => return None,
+            '\u{feff}' => {
+                "found a byte order mark (U+FEFF) within the text, which not every reader of YAML accepts; write it as \
+                 `\\uFEFF` in double quotes"
+                    .to_owned()
+            }
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => format!(
+                "found the control character U+{code:04X}, which no YAML may hold; write it as `\\u{code:04X}` in double \
+                 quotes"
+            ),
+            _ => return None,
+        };
+        Some((at, message))
+    })
+}
+
+/// Why readers differ about a plain scalar within brackets.
+pub(super) fn in_brackets(text: &str, range: std::ops::Range<usize>) -> Option<String> {
+    let scalar = &text[range.start..trimmed(text, range.clone())];
+    let end = range.start + scalar.len();
+    let colon = skip_blank(text, end);
+    let is_part = !scalar.is_empty()
+        && text[colon..].starts_with(':')
+        && text.as_bytes().get(colon + 1).is_some_and(|next| !next.is_ascii_whitespace());
+    let sign = if is_part || scalar.starts_with(':') {
+        ':'
+    } else if scalar.contains('?') {
+        '?'
+    } else {
+        return None;
+    };
+    Some(format!(
+        "within brackets, readers of YAML differ about the `{sign}` at `{scalar}`; put the text in quotes, or a blank \
+         after the `{sign}`"
+    ))
+}
+
+/// Returns true for a key that is not on one line with its colon, and has no `?` before it.
+pub(super) fn is_broken_key(text: &str, start: usize, end: usize) -> bool {
+    let colon = skip_blank(text, end);
+    text[colon..].starts_with(':')
+        && text[start..colon].contains('\n')
+        && !text[..start].trim_end().ends_with('?')
+}
+
+/// The first anchor, alias or tag of a text that not every reader of YAML accepts.
+pub(super) fn property(properties: &str) -> Option<String> {
+    properties.split_ascii_whitespace().take_while(|word| !word.starts_with('#')).find_map(|word| {
+        let (mark, name) = (word.chars().next()?, &word[1..]);
+        let is_name = match mark {
+            '&' | '*' => !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)),
+            '!' => name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_;/?:@&=+$.!~*'()%".contains(&byte)),
+            _ => true,
+        };
+        (!is_name).then(|| {
+            format!(
+                "`{word}` is no name for every reader of YAML: an anchor has letters of ASCII, digits, `-` and `_`, and a \
+                 tag those of a URL"
+            )
+        })
+    })
+}
