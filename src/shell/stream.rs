@@ -68,10 +68,13 @@ impl<R: BufRead> RawDocuments<R> {
             if is_marker(added, *b"...") {
                 marked_end = Some(bytes.len());
             } else if let Some(marked_end) = marked_end
-                && (is_directive(added) || !is_head(added))
+                && is_directive(added)
             {
                 self.pending = bytes.split_off(marked_end);
                 break;
+            } else if !is_head(added) {
+                // kubectl reads no document that follows without a `---`.
+                marked_end = None;
             }
             only_head &= is_head(added);
             end = json.feed(added).map(|end| start + end);
@@ -265,7 +268,7 @@ mod tests {
         );
         assert_eq!(
             pieces("a: 1\n...\n# c\nb: 2\n---\nc: 3\n"),
-            ["a: 1\n...\n", "# c\nb: 2\n", "---\nc: 3\n"]
+            ["a: 1\n...\n# c\nb: 2\n", "---\nc: 3\n"]
         );
         assert_eq!(pieces("a: |\n  ...\n%x\n"), ["a: |\n  ...\n%x\n"]);
     }

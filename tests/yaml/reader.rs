@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-/// A program that reads documents as kubectl does.
+/// A program that reads streams as kubectl does.
 pub(crate) struct Reader(PathBuf);
 
 impl Reader {
@@ -29,14 +29,14 @@ impl Reader {
         }
     }
 
-    /// The value of each document, or why it has none.
-    pub(crate) fn read<'t>(&self, documents: impl Iterator<Item = &'t str> + Send) -> Vec<Result<Value, String>> {
+    /// The values of each stream, or why it has none.
+    pub(crate) fn read<'t>(&self, streams: impl Iterator<Item = &'t str> + Send) -> Vec<Result<Vec<Value>, String>> {
         let mut child =
             Command::new(&self.0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let answers = std::thread::scope(|scope| {
             scope.spawn(move || {
-                for text in documents {
+                for text in streams {
                     input.write_all(&u32::try_from(text.len()).unwrap().to_be_bytes()).unwrap();
                     input.write_all(text.as_bytes()).unwrap();
                 }

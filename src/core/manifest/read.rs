@@ -77,6 +77,11 @@ impl Document {
         Self { syntax: Syntax::Json, value: Some(value), repeats: false, duplicate_key: None, mark: 0 }
     }
 
+    /// Returns true if a map has a key twice. Such a document is not changed.
+    pub fn repeats(&self) -> bool {
+        self.repeats
+    }
+
     /// Parses a raw document.
     pub fn read(piece: &RawDocument) -> Result<Self, DocumentError> {
         let text = std::str::from_utf8(&piece.bytes).map_err(|error| {
@@ -148,15 +153,13 @@ impl Document {
     }
 }
 
-/// The length of the part up to the byte order mark, which is at the beginning of a document or after its `---`.
+/// The length of the part up to the byte order mark, which is at the beginning of a document or directly after its `---`
+/// line.
 fn mark(text: &str) -> usize {
-    let mut end = 0;
-    while let Some(at) = text[end..].find(BYTE_ORDER_MARK)
-        && yaml::head(&text[end..end + at]) == at
-    {
-        end += at + BYTE_ORDER_MARK.len();
-    }
-    end
+    let begins = |at: usize| text[at..].starts_with(BYTE_ORDER_MARK).then(|| at + BYTE_ORDER_MARK.len());
+    let start = begins(0).unwrap_or(0);
+    let marker = text[start..].starts_with("---").then(|| text[start..].find('\n')).flatten();
+    marker.and_then(|end| begins(start + end + 1)).unwrap_or(start)
 }
 
 /// Returns an error if the text cannot follow a JSON value: it has to be another value, or begin with a marker.

@@ -3,6 +3,8 @@
 //!
 //! kubectl reads with a copy of libyaml, which follows YAML 1.1; saphyr-parser follows YAML 1.2.
 
+use std::ops::Range;
+
 use super::tokens::{skip_blank, trimmed};
 
 /// The first character of a text that no YAML may hold, or that ends a line for some readers only.
@@ -44,7 +46,7 @@ pub(super) fn character(text: &str) -> Option<(usize, String)> {
 }
 
 /// Why readers differ about a plain scalar within brackets.
-pub(super) fn in_brackets(text: &str, range: std::ops::Range<usize>) -> Option<String> {
+pub(super) fn in_brackets(text: &str, range: Range<usize>) -> Option<String> {
     let scalar = &text[range.start..trimmed(text, range.clone())];
     let end = range.start + scalar.len();
     let colon = skip_blank(text, end);
@@ -66,26 +68,57 @@ pub(super) fn in_brackets(text: &str, range: std::ops::Range<usize>) -> Option<S
 
 /// Returns true for a key that is not on one line with its colon, and has no `?` before it.
 pub(super) fn is_broken_key(text: &str, start: usize, end: usize) -> bool {
-    let colon = skip_blank(text, end);
+    let comment = text[end..].starts_with('#').then(|| text[end..].find('\n')).flatten();
+    let colon = skip_blank(text, end + comment.unwrap_or(0));
     text[colon..].starts_with(':')
         && text[start..colon].contains('\n')
         && !text[..start].trim_end().ends_with('?')
 }
 
-/// The first anchor, alias or tag of a text that not every reader of YAML accepts.
-pub(super) fn property(properties: &str) -> Option<String> {
-    properties.split_ascii_whitespace().take_while(|word| !word.starts_with('#')).find_map(|word| {
-        let (mark, name) = (word.chars().next()?, &word[1..]);
-        let is_name = match mark {
-            '&' | '*' => !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)),
-            '!' => name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_;/?:@&=+$.!~*'()%".contains(&byte)),
-            _ => true,
+/// The first anchor or tag before a node that not every reader of YAML accepts.
+pub(super) fn properties(text: &str, start: usize) -> Option<String> {
+    let mut at = start;
+    while text[at..].starts_with(['&', '!']) {
+        let length = text[at..].find(|c: char| c.is_ascii_whitespace()).unwrap_or(text.len() - at);
+        if let Some(message) = property(&text[at..at + length]) {
+            return Some(message);
+        }
+        at = skip_blank(text, at + length);
+    }
+    None
+}
+
+/// Why not every reader of YAML accepts an anchor, an alias or a tag.
+pub(super) fn property(word: &str) -> Option<String> {
+    let name = word.get(1..)?;
+    let (signs, what): (&[u8], _) = if word.starts_with('!') {
+        (b"-_;/?:@&=+$.!~*'()%", "a tag has letters and digits of ASCII, and the signs of a URL but for commas and brackets")
+    } else {
+        (b"-_", "an anchor has letters and digits of ASCII, `-` and `_`")
+    };
+    let is_name = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || signs.contains(&byte));
+    (!is_name).then(|| format!("`{word}` is no name for every reader of YAML: {what}"))
+}
+
+/// Parts of a text, each with the column from which on a tab is a character as others are.
+pub(super) type Parts = Vec<(Range<usize>, usize)>;
+
+/// The first tab before the first character of a line, or between it and a `-`, that is in none of these parts.
+pub(super) fn tab(text: &str, parts: &Parts) -> Option<usize> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let indentation = line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'?')).enumerate();
+        let mut tabs = indentation.filter(|(_, byte)| *byte == b'\t').map(|(column, _)| column);
+        let is_wrong = |column: &usize| {
+            let at = start + column;
+            let before = parts.partition_point(|(part, _)| part.start <= at);
+            let part = before.checked_sub(1).map(|part| &parts[part]);
+            !part.is_some_and(|(part, first)| part.contains(&at) && *column >= *first)
         };
-        (!is_name).then(|| {
-            format!(
-                "`{word}` is no name for every reader of YAML: an anchor has letters of ASCII, digits, `-` and `_`, and a \
-                 tag those of a URL"
-            )
-        })
-    })
+        if let Some(column) = tabs.find(is_wrong) {
+            return Some(start + column);
+        }
+        start += line.len();
+    }
+    None
 }

@@ -51,7 +51,8 @@ struct Frame<T> {
     collection: Collection<T>,
     anchor: usize,
     span: Span,
-    brackets: bool,
+    /// The position of its bracket.
+    brackets: Option<usize>,
     /// The number of nodes before this collection, to compute the size of an alias of it.
     nodes_before: usize,
 }
@@ -83,9 +84,9 @@ impl<T: Tree> Builder<T> {
         self.stack.is_empty()
     }
 
-    /// The place of the outermost brackets that are open.
-    pub(super) fn brackets(&self) -> Option<Span> {
-        self.stack.iter().find(|frame| frame.brackets).map(|frame| frame.span)
+    /// The outermost brackets that are open, and their position.
+    pub(super) fn brackets(&self) -> Option<(Span, usize)> {
+        self.stack.iter().find_map(|frame| Some((frame.span, frame.brackets?)))
     }
 
     /// Returns true if the next node is a key.
@@ -122,7 +123,7 @@ impl<T: Tree> Builder<T> {
     pub(super) fn open(
         &mut self,
         collection: Collection<T>,
-        brackets: bool,
+        brackets: Option<usize>,
         anchor: usize,
         span: Span,
     ) -> Result<(), Error> {

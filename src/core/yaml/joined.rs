@@ -141,6 +141,7 @@ impl Reader<'_> {
     fn block(&mut self, parent: Option<usize>) {
         let length = header(self.text, self.at).map_or(1, str::len);
         self.copy(self.at + length);
+        self.comment();
         self.copy(self.end_of_line());
         while self.at < self.text.len() {
             let line = &self.text[self.at + 1..];
@@ -170,9 +171,15 @@ impl Reader<'_> {
     /// A quoted text, with letters for its characters if it has several lines.
     fn quoted(&mut self) -> Option<()> {
         let end = quoted::end(self.text, self.at)?;
-        if !self.text[self.at..end].contains('\n') {
+        let text = &self.text[self.at..end];
+        // kubectl accepts this escape.
+        if !text.contains('\n') && !text.contains("\\'") {
             self.copy(end);
             return Some(());
+        }
+        let is_marker = |line: &str| ["---", "..."].contains(&line.split_ascii_whitespace().next().unwrap_or_default());
+        if text.split('\n').skip(1).any(|line| !line.starts_with([' ', '\t']) && is_marker(line)) {
+            return None;
         }
         self.places.push(self.at);
         self.copy(self.at + 1);

@@ -149,6 +149,7 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
         lines: Lines::of(source),
         builder: Builder::new(),
         unconfirmed: places.iter().copied().collect(),
+        parts: source.contains('\t').then(Vec::new),
     };
     let mut documents = 0;
     for event in Parser::new_from_str(joined) {
@@ -166,6 +167,10 @@ fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<
         let message = "the lines within these brackets or quotes have to be indented further than their key";
         return Err(Error::new(message, span_at(source, *at)));
     }
+    if let Some(at) = reader.parts.and_then(|parts| agreed::tab(source, &parts)) {
+        let message = "found a tab that indents, which kubectl does not accept; indent with spaces";
+        return Err(Error::new(message, span_at(source, at)));
+    }
     Ok(Document { root: reader.builder.root, duplicate_key: reader.builder.duplicate_key })
 }
 
@@ -177,6 +182,8 @@ struct Reader<'t, T> {
     builder: Builder<T>,
     /// The places at which the parser has to find a bracket or a quoted text.
     unconfirmed: HashSet<usize>,
+    /// The parts of a text with tabs in which they are characters as others are.
+    parts: Option<agreed::Parts>,
 }
 
 impl<T: Tree> Reader<'_, T> {
@@ -186,7 +193,8 @@ impl<T: Tree> Reader<'_, T> {
         let range = self.offsets.byte(place.0)..self.offsets.byte(place.1);
         match event {
             Event::Alias(id) => {
-                self.properties(&range, trimmed(self.source, range.clone()), span)?;
+                let word = &self.source[range.start..trimmed(self.source, range)];
+                agreed::property(word).map_or(Ok(()), |message| Err(Error::new(message, span)))?;
                 self.builder.alias(id, span)
             }
             Event::Scalar(_, _, _, Some(tag))
@@ -205,7 +213,14 @@ impl<T: Tree> Reader<'_, T> {
             Event::MappingStart(anchor, _) => {
                 self.open(Collection::Map(MapBuilder::default()), anchor, range, span)
             }
-            Event::SequenceEnd | Event::MappingEnd => self.builder.close(),
+            Event::SequenceEnd | Event::MappingEnd => {
+                let brackets = self.builder.brackets();
+                self.builder.close()?;
+                if let (Some((_, start)), None) = (brackets, self.builder.brackets()) {
+                    self.part(start..range.end, 0);
+                }
+                Ok(())
+            }
             Event::Nothing
             | Event::StreamStart
             | Event::StreamEnd
@@ -221,14 +236,21 @@ impl<T: Tree> Reader<'_, T> {
         range: Range<usize>,
         span: Span,
     ) -> Result<(), Error> {
-        let content = self.content(&range);
-        self.properties(&range, content, span)?;
+        let content = skip_properties(self.source, range.start);
+        self.properties(range.start, span)?;
         // A list or map without brackets begins with an empty range, or with a `-`.
         let brackets = !range.is_empty() && self.source[content..].starts_with(['[', '{']);
         if brackets {
             self.unconfirmed.remove(&content);
         }
-        self.builder.open(collection, brackets, anchor, span)
+        self.builder.open(collection, brackets.then_some(content), anchor, span)
+    }
+
+    /// Notes a part of the text in which a tab is a character as others are, from a column on.
+    fn part(&mut self, range: Range<usize>, column: usize) {
+        if let Some(parts) = &mut self.parts {
+            parts.push((range, column));
+        }
     }
 
     fn scalar(
@@ -241,10 +263,11 @@ impl<T: Tree> Reader<'_, T> {
     ) -> Result<(), Error> {
         let source = self.source;
         let has_properties = anchor > 0 || tag.is_some();
-        let content = if has_properties { self.content(&range).min(range.end) } else { range.start };
+        let content = if has_properties { skip_properties(source, range.start).min(range.end) } else { range.start };
         if has_properties {
-            self.properties(&range, content, span)?;
+            self.properties(range.start, span)?;
         }
+        let in_brackets = self.builder.brackets().is_some();
         let error = |message: String| Err(Error::new(message, span));
         let (mut end, mut quoted) = (range.end, None);
         match style {
@@ -258,9 +281,7 @@ impl<T: Tree> Reader<'_, T> {
             }
             ScalarStyle::Plain => {
                 end = trimmed(source, range.clone());
-                if self.builder.brackets().is_some()
-                    && let Some(message) = agreed::in_brackets(source, content..end)
-                {
+                if in_brackets && let Some(message) = agreed::in_brackets(source, content..end) {
                     return error(message);
                 }
             }
@@ -270,6 +291,20 @@ impl<T: Tree> Reader<'_, T> {
                 );
             }
             ScalarStyle::Literal | ScalarStyle::Folded => {}
+        }
+        if self.parts.is_some() && !in_brackets {
+            let column = |at: usize| at - source[..at].rfind('\n').map_or(0, |end| end + 1);
+            match style {
+                ScalarStyle::Plain => {
+                    let line = source[content..end].find('\n').map_or(end, |length| content + length);
+                    self.part(content..line, 0);
+                }
+                ScalarStyle::Literal | ScalarStyle::Folded => {
+                    let block = super::tokens::block(source, content);
+                    self.part(block..end, column(block));
+                }
+                _ => self.part(content..end, 0),
+            }
         }
         if self.builder.expects_key() && agreed::is_broken_key(source, range.start, end) {
             return error("a key and its colon have to be on one line".to_owned());
@@ -284,16 +319,8 @@ impl<T: Tree> Reader<'_, T> {
         self.builder.add(value, style == ScalarStyle::Plain && tag.is_none(), anchor, span, map)
     }
 
-    /// The position after the anchor and the tag of a node.
-    fn content(&self, range: &Range<usize>) -> usize {
-        skip_properties(self.source, range.start)
-    }
-
-    fn properties(&self, range: &Range<usize>, end: usize, span: Span) -> Result<(), Error> {
-        match self.source.get(range.start..end).and_then(agreed::property) {
-            Some(message) => Err(Error::new(message, span)),
-            None => Ok(()),
-        }
+    fn properties(&self, start: usize, span: Span) -> Result<(), Error> {
+        agreed::properties(self.source, start).map_or(Ok(()), |message| Err(Error::new(message, span)))
     }
 
     fn scan_error(&self, error: &ScanError) -> Error {
@@ -303,7 +330,7 @@ impl<T: Tree> Reader<'_, T> {
         if error.info().contains("recursion") {
             return Error::new(format!("nested more than {MAX_DEPTH} levels deep"), span);
         }
-        let brackets = self.builder.brackets().map(|brackets| brackets.line);
+        let brackets = self.builder.brackets().map(|(span, _)| span.line);
         Error { brackets, ..Error::new(format!("not valid YAML: {}", error.info()), span) }
     }
 }

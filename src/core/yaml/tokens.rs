@@ -43,3 +43,9 @@ pub(super) fn header(text: &str, at: usize) -> Option<&str> {
         rest[1..].find(|c: char| !matches!(c, '+' | '-' | '0'..='9')).map_or(rest.len(), |end| end + 1);
     Some(&rest[..length])
 }
+
+/// The position of the first character of a block scalar after its indentation, from its header or from there.
+pub(super) fn block(text: &str, at: usize) -> usize {
+    let from = if header(text, at).is_some() { text[at..].find('\n').map_or(text.len(), |end| at + end) } else { at };
+    text.len() - text[from..].trim_start_matches([' ', '\r', '\n']).len()
+}

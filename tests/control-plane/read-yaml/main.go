@@ -1,16 +1,19 @@
-// Command read-yaml reads YAML documents from stdin, each after its length in four bytes, and prints for each one a line:
-// the JSON that kubectl makes of it, or `error:` and why it makes none.
+// Command read-yaml reads streams of YAML and JSON from stdin, each after its length in four bytes, and prints for each one
+// a line: a list of the values that kubectl reads, or `error:` and why it reads none.
 package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
 func main() {
@@ -20,27 +23,40 @@ func main() {
 		if binary.Read(in, binary.BigEndian, &length) != nil {
 			break
 		}
-		document := make([]byte, length)
-		if _, err := io.ReadFull(in, document); err != nil {
+		stream := make([]byte, length)
+		if _, err := io.ReadFull(in, stream); err != nil {
 			break
 		}
-		fmt.Fprintln(out, read(document))
+		line, err := read(stream)
+		if err != nil {
+			line = fmt.Sprintf("error: %v", err)
+		}
+		fmt.Fprintln(out, strings.ReplaceAll(line, "\n", " "))
 	}
 	out.Flush()
 }
 
-// read returns the JSON of a document, on one line.
-func read(document []byte) (line string) {
+// read returns the values of a stream, without those that are null, which kubectl skips.
+func read(stream []byte) (line string, err error) {
 	// The reader stops at some texts with a panic.
 	defer func() {
 		if reason := recover(); reason != nil {
-			line = fmt.Sprintf("error: %v", reason)
+			err = fmt.Errorf("%v", reason)
 		}
-		line = strings.ReplaceAll(line, "\n", " ")
 	}()
-	json, err := yaml.YAMLToJSON(document)
-	if err != nil {
-		return fmt.Sprintf("error: %v", err)
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(stream), 4096)
+	var values []string
+	for {
+		var value json.RawMessage
+		err := decoder.Decode(&value)
+		if errors.Is(err, io.EOF) {
+			return "[" + strings.Join(values, ",") + "]", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		if value = bytes.TrimSpace(value); len(value) > 0 && string(value) != "null" {
+			values = append(values, string(value))
+		}
 	}
-	return string(json)
 }
