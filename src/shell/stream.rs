@@ -266,10 +266,7 @@ mod tests {
             pieces("a: 1\n...\n# c\n%TAG ! x:\n# d\n---\nb: 2\n...\n---\nc: 3\n... # e\n\n"),
             ["a: 1\n...\n", "# c\n%TAG ! x:\n# d\n---\nb: 2\n...\n", "---\nc: 3\n... # e\n\n"]
         );
-        assert_eq!(
-            pieces("a: 1\n...\n# c\nb: 2\n---\nc: 3\n"),
-            ["a: 1\n...\n# c\nb: 2\n", "---\nc: 3\n"]
-        );
+        assert_eq!(pieces("a: 1\n...\n# c\nb: 2\n---\nc: 3\n"), ["a: 1\n...\n# c\nb: 2\n", "---\nc: 3\n"]);
         assert_eq!(pieces("a: |\n  ...\n%x\n"), ["a: |\n  ...\n%x\n"]);
     }
 

@@ -53,16 +53,15 @@ pub(super) fn in_brackets(text: &str, range: Range<usize>) -> Option<String> {
     let is_part = !scalar.is_empty()
         && text[colon..].starts_with(':')
         && text.as_bytes().get(colon + 1).is_some_and(|next| !next.is_ascii_whitespace());
-    let sign = if is_part || scalar.starts_with(':') {
-        ':'
-    } else if scalar.contains('?') {
-        '?'
-    } else {
-        return None;
+    let sign = match scalar.chars().next() {
+        Some(first @ (':' | '|' | '>' | '%')) => first,
+        _ if is_part => ':',
+        _ if scalar.contains('?') => '?',
+        _ => return None,
     };
     Some(format!(
-        "within brackets, readers of YAML differ about the `{sign}` at `{scalar}`; put the text in quotes, or a blank \
-         after the `{sign}`"
+        "within brackets, readers of YAML differ about the `{sign}` at `{scalar}`; put the text in \
+         quotes, or a blank after the `{sign}`"
     ))
 }
 
@@ -92,7 +91,10 @@ pub(super) fn properties(text: &str, start: usize) -> Option<String> {
 pub(super) fn property(word: &str) -> Option<String> {
     let name = word.get(1..)?;
     let (signs, what): (&[u8], _) = if word.starts_with('!') {
-        (b"-_;/?:@&=+$.!~*'()%", "a tag has letters and digits of ASCII, and the signs of a URL but for commas and brackets")
+        (
+            b"-_;/?:@&=+$.!~*'()%",
+            "a tag has letters and digits of ASCII, and the signs of a URL but for commas and brackets",
+        )
     } else {
         (b"-_", "an anchor has letters and digits of ASCII, `-` and `_`")
     };
@@ -107,7 +109,8 @@ pub(super) type Parts = Vec<(Range<usize>, usize)>;
 pub(super) fn tab(text: &str, parts: &Parts) -> Option<usize> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
-        let indentation = line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'?')).enumerate();
+        let indentation =
+            line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'?')).enumerate();
         let mut tabs = indentation.filter(|(_, byte)| *byte == b'\t').map(|(column, _)| column);
         let is_wrong = |column: &usize| {
             let at = start + column;

@@ -177,7 +177,8 @@ impl Reader<'_> {
             self.copy(end);
             return Some(());
         }
-        let is_marker = |line: &str| ["---", "..."].contains(&line.split_ascii_whitespace().next().unwrap_or_default());
+        let is_marker =
+            |line: &str| ["---", "..."].contains(&line.split_ascii_whitespace().next().unwrap_or_default());
         if text.split('\n').skip(1).any(|line| !line.starts_with([' ', '\t']) && is_marker(line)) {
             return None;
         }

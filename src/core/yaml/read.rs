@@ -14,7 +14,7 @@ use super::quoted;
 use super::scalar::{self, Scalar};
 use super::source_map::{SourceMap, Style};
 use super::span::Span;
-use super::tokens::{skip_properties, trimmed};
+use super::tokens::{block, skip_properties, trimmed};
 
 /// The reason why a text cannot be read, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +105,7 @@ impl<'t> Ended<'t> {
         }
         let text = format!("{source}\n");
         // A last line of blanks is of no account, unless it is a part of a block scalar, of which it is the last line then.
-        if last.trim().is_empty() {
+        if last.trim_matches(' ').is_empty() {
             let scalar = |text: &str| Some(last_scalar(text)?.trim_end_matches('\n').to_owned());
             if !before.contains(['|', '>']) || scalar(before) == scalar(&text) {
                 return Self { text: Cow::Borrowed(before), added: None };
@@ -263,7 +263,8 @@ impl<T: Tree> Reader<'_, T> {
     ) -> Result<(), Error> {
         let source = self.source;
         let has_properties = anchor > 0 || tag.is_some();
-        let content = if has_properties { skip_properties(source, range.start).min(range.end) } else { range.start };
+        let content =
+            if has_properties { skip_properties(source, range.start).min(range.end) } else { range.start };
         if has_properties {
             self.properties(range.start, span)?;
         }
@@ -280,7 +281,7 @@ impl<T: Tree> Reader<'_, T> {
                 }
             }
             ScalarStyle::Plain => {
-                end = trimmed(source, range.clone());
+                end = trimmed(source, content..range.end);
                 if in_brackets && let Some(message) = agreed::in_brackets(source, content..end) {
                     return error(message);
                 }
@@ -300,8 +301,10 @@ impl<T: Tree> Reader<'_, T> {
                     self.part(content..line, 0);
                 }
                 ScalarStyle::Literal | ScalarStyle::Folded => {
-                    let block = super::tokens::block(source, content);
-                    self.part(block..end, column(block));
+                    let block = block(source, content);
+                    // kubectl finds no indentation before a tab.
+                    let first = if source[block..].starts_with('\t') { usize::MAX } else { column(block) };
+                    self.part(block..end, first);
                 }
                 _ => self.part(content..end, 0),
             }

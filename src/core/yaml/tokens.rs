@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// The end of a range without the white space at its end.
 pub(super) fn trimmed(text: &str, range: Range<usize>) -> usize {
     let Range { start, end } = range;
-    start + text[start..end].trim_end().len()
+    start + text[start..end].trim_end_matches(BLANKS).len()
 }
 
 /// The position after the white space and the comments from a position on.
@@ -46,6 +48,10 @@ pub(super) fn header(text: &str, at: usize) -> Option<&str> {
 
 /// The position of the first character of a block scalar after its indentation, from its header or from there.
 pub(super) fn block(text: &str, at: usize) -> usize {
-    let from = if header(text, at).is_some() { text[at..].find('\n').map_or(text.len(), |end| at + end) } else { at };
+    let from = if header(text, at).is_some() {
+        text[at..].find('\n').map_or(text.len(), |end| at + end)
+    } else {
+        at
+    };
     text.len() - text[from..].trim_start_matches([' ', '\r', '\n']).len()
 }

@@ -13,7 +13,8 @@ import (
 	"os"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/yaml"
+	streams "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
 )
 
 func main() {
@@ -44,11 +45,10 @@ func read(stream []byte) (line string, err error) {
 			err = fmt.Errorf("%v", reason)
 		}
 	}()
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(stream), 4096)
+	next := documents(stream)
 	var values []string
 	for {
-		var value json.RawMessage
-		err := decoder.Decode(&value)
+		value, err := next()
 		if errors.Is(err, io.EOF) {
 			return "[" + strings.Join(values, ",") + "]", nil
 		}
@@ -59,4 +59,34 @@ func read(stream []byte) (line string, err error) {
 			values = append(values, string(value))
 		}
 	}
+}
+
+// documents returns the values of a stream one after the other, as JSON.
+func documents(stream []byte) func() ([]byte, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(stream), []byte("{")) {
+		decoder := streams.NewYAMLOrJSONDecoder(bytes.NewReader(stream), 4096)
+		return func() ([]byte, error) {
+			var value json.RawMessage
+			err := decoder.Decode(&value)
+			return value, err
+		}
+	}
+	// kubectl splits a stream into lines, and ends the last one, too. A program that reads a file as a whole does not,
+	// and a block scalar at the end has a line end less.
+	reader := streams.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	return func() ([]byte, error) {
+		document, err := reader.Read()
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.HasSuffix(stream, []byte("\n")) && bytes.HasSuffix(normal(stream), document) {
+			document = document[:len(document)-1]
+		}
+		return yaml.YAMLToJSON(document)
+	}
+}
+
+// normal returns a stream with the line ends that kubectl makes of them.
+func normal(stream []byte) []byte {
+	return append(bytes.ReplaceAll(stream, []byte("\r\n"), []byte("\n")), '\n')
 }
