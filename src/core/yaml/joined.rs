@@ -202,6 +202,7 @@ impl Reader<'_> {
                 '[' | '{' => (depth, begins, in_plain) = (depth + 1, true, false),
                 ']' | '}' => (depth, begins, in_plain) = (depth - 1, false, false),
                 ',' => (begins, in_plain) = (true, false),
+                '?' if !in_plain && self.is_blank(end) => begins = true,
                 ':' if !in_plain || self.is_blank(end) => (begins, in_plain) = (true, false),
                 '"' | '\'' if begins => {
                     self.quoted()?;

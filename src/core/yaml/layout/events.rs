@@ -87,7 +87,7 @@ impl Layout<'_> {
                     let body = &self.text[..range.end];
                     // The range ends with the indentation of the next line.
                     let body = body.trim_end_matches([' ', '\t']);
-                    if keeps { body.len() } else { body.trim_end().len() }
+                    if keeps { body.len() } else { trimmed(body, 0..body.len()) }
                 }
             },
             Kind::List { form: Form::Block, items } => {
