@@ -30,7 +30,10 @@ impl Reading {
             let (texts, values): (Vec<_>, Vec<_>) = edits.into_iter().unzip();
             (texts.concat(), values.into_iter().filter(|value| !value.is_null()).collect())
         });
-        Self { values: Ok(documents.into_iter().filter_map(|(_, document)| document.value).collect()), edited }
+        Self {
+            values: Ok(documents.into_iter().filter_map(|(_, document)| document.value).collect()),
+            edited,
+        }
     }
 }
 

@@ -14,31 +14,164 @@ pub(crate) struct Documents {
 }
 
 const WORDS: &[&str] = &[
-    "a", "b", "name", "x y", "on", "No", "yEs", "~", "null", "Null", "true", "FALSE", "<<", "=", "é", "日本", "a#b", "a: b",
-    "a:b", "a :b", "-", "--", "-a", "- a", "?", "?a", "? a", ":", ":a", "a:", "a?", "a?b", ".", "..", "...", "---", "+", "@a",
-    "`a", "%a", "!a", "&a b", "*a", "a,b", "a]b", "a}b", "[a", "{a", "\"a", "'a", "a\"", "a'b", "|", ">", "|a", "$(A)", "${a}",
-    "a\\b", "\u{a0}", "a\u{a0}b", "\u{feff}a", "a\u{feff}", "\u{2003}a", "\u{3000}", "😀", "\u{7f}", "a\u{1}b", "\u{85}",
-    "a\u{85}b", "\u{2028}", "a\u{2029}b", "\u{fffd}", "\u{fffe}", "a\tb", "a\rb", "::a", "a::", "http://a:80/b?c=d", "#a", "",
+    "a",
+    "b",
+    "name",
+    "x y",
+    "on",
+    "No",
+    "yEs",
+    "~",
+    "null",
+    "Null",
+    "true",
+    "FALSE",
+    "<<",
+    "=",
+    "é",
+    "日本",
+    "a#b",
+    "a: b",
+    "a:b",
+    "a :b",
+    "-",
+    "--",
+    "-a",
+    "- a",
+    "?",
+    "?a",
+    "? a",
+    ":",
+    ":a",
+    "a:",
+    "a?",
+    "a?b",
+    ".",
+    "..",
+    "...",
+    "---",
+    "+",
+    "@a",
+    "`a",
+    "%a",
+    "!a",
+    "&a b",
+    "*a",
+    "a,b",
+    "a]b",
+    "a}b",
+    "[a",
+    "{a",
+    "\"a",
+    "'a",
+    "a\"",
+    "a'b",
+    "|",
+    ">",
+    "|a",
+    "$(A)",
+    "${a}",
+    "a\\b",
+    "\u{a0}",
+    "a\u{a0}b",
+    "\u{feff}a",
+    "a\u{feff}",
+    "\u{2003}a",
+    "\u{3000}",
+    "😀",
+    "\u{7f}",
+    "a\u{1}b",
+    "\u{85}",
+    "a\u{85}b",
+    "\u{2028}",
+    "a\u{2029}b",
+    "\u{fffd}",
+    "\u{fffe}",
+    "a\tb",
+    "a\rb",
+    "::a",
+    "a::",
+    "http://a:80/b?c=d",
+    "#a",
+    "",
 ];
 /// Of these, numbers and dates are made, and what looks like them.
 const DIGITS: &[&str] = &[
-    "0", "1", "7", "8", "9", "00", "10", "_", ".", "-", "+", "e", "E", "e+", "e-3", "x", "0x", "0X", "0o", "0b", "-0b", "f", ":",
-    "inf", "nan", ".inf", "NaN", "18446744073709551615", "9223372036854775808", "123456789", "1e400", "T", " ", "2001-01-01",
-    "p", "i", "0.1", "1e21", "0.000001", "o", "B", "O",
+    "0",
+    "1",
+    "7",
+    "8",
+    "9",
+    "00",
+    "10",
+    "_",
+    ".",
+    "-",
+    "+",
+    "e",
+    "E",
+    "e+",
+    "e-3",
+    "x",
+    "0x",
+    "0X",
+    "0o",
+    "0b",
+    "-0b",
+    "f",
+    ":",
+    "inf",
+    "nan",
+    ".inf",
+    "NaN",
+    "18446744073709551615",
+    "9223372036854775808",
+    "123456789",
+    "1e400",
+    "T",
+    " ",
+    "2001-01-01",
+    "p",
+    "i",
+    "0.1",
+    "1e21",
+    "0.000001",
+    "o",
+    "B",
+    "O",
 ];
 const TOKENS: &[&str] = &[
-    "a", "b", "a", "1", ":", ": ", ": ", " :", ", ", ",", "- ", "-", "? ", "?", "[", "]", "{", "}", "[", "]", "#", " # c", "\n",
-    "\n", "\n  ", "\n    ", "\n- ", "\n  - ", "\"", "'", "\"a\"", "'b'", "|", "|\n", ">-\n", "&x ", "*x ", "*x", "!", "!!str ",
-    "!t ", "<<: ", "\t", " ", "  ", "\r\n", "\n---\n", "\n...\n", "%", "@", "\\", "''", "\"\"", "\n\n", " - ", "\\n", "-\n", "k: ",
-    "\nk: ", "\n  k: ", "~", "\u{feff}", "\u{85}", "\r",
+    "a", "b", "a", "1", ":", ": ", ": ", " :", ", ", ",", "- ", "-", "? ", "?", "[", "]", "{", "}", "[", "]",
+    "#", " # c", "\n", "\n", "\n  ", "\n    ", "\n- ", "\n  - ", "\"", "'", "\"a\"", "'b'", "|", "|\n",
+    ">-\n", "&x ", "*x ", "*x", "!", "!!str ", "!t ", "<<: ", "\t", " ", "  ", "\r\n", "\n---\n", "\n...\n",
+    "%", "@", "\\", "''", "\"\"", "\n\n", " - ", "\\n", "-\n", "k: ", "\nk: ", "\n  k: ", "~", "\u{feff}",
+    "\u{85}", "\r",
 ];
 const TAGS: &[&str] = &[
-    "!!str", "!!int", "!!float", "!!bool", "!!null", "!!binary", "!!timestamp", "!!map", "!!seq", "!!set", "!!merge", "!", "!a",
-    "!!foo", "!<tag:yaml.org,2002:str>", "!e!a", "!<!>", "!!", "!a%20b", "!<a",
+    "!!str",
+    "!!int",
+    "!!float",
+    "!!bool",
+    "!!null",
+    "!!binary",
+    "!!timestamp",
+    "!!map",
+    "!!seq",
+    "!!set",
+    "!!merge",
+    "!",
+    "!a",
+    "!!foo",
+    "!<tag:yaml.org,2002:str>",
+    "!e!a",
+    "!<!>",
+    "!!",
+    "!a%20b",
+    "!<a",
 ];
 const HEADERS: &[&str] = &[
-    "|", "|", "|-", "|+", ">", ">-", ">+", "|2", "|1-", "|-1", ">2", ">+1", "|4", "|0", "|9", "| # c", "|- #c", ">  ", "|#c", "|a",
-    "|\t", "|+-",
+    "|", "|", "|-", "|+", ">", ">-", ">+", "|2", "|1-", "|-1", ">2", ">+1", "|4", "|0", "|9", "| # c",
+    "|- #c", ">  ", "|#c", "|a", "|\t", "|+-",
 ];
 const COMMENTS: &[&str] = &[" # c", "  #", " #c: d", "#c", "\t# c", " # \"", " # ]"];
 
@@ -61,7 +194,16 @@ impl Documents {
             40..48 => format!("a: {}\n", self.flow(0)),
             48..53 => self.blocks(),
             53..80 => {
-                let head = self.rarely(&["---\n", "--- # c\n", "# c\n", "%YAML 1.1\n---\n", "\u{feff}", "\n", "--- ", "...\n"]);
+                let head = self.rarely(&[
+                    "---\n",
+                    "--- # c\n",
+                    "# c\n",
+                    "%YAML 1.1\n---\n",
+                    "\u{feff}",
+                    "\n",
+                    "--- ",
+                    "...\n",
+                ]);
                 format!("{head}{}", self.block(0, 0))
             }
             80..85 => self.pick(&self.manifests.clone()),
@@ -77,7 +219,13 @@ impl Documents {
             0 => text = text.replace('\n', "\r\n"),
             1 => text = text.replace('\n', "\r"),
             2 | 3 => text.truncate(text.trim_end().len()),
-            4 | 5 => text = format!("{}{}", text.trim_end_matches('\n'), self.pick(&["\n ", "\n  ", "\n    ", " ", "\n\t", "\n\n  "])),
+            4 | 5 => {
+                text = format!(
+                    "{}{}",
+                    text.trim_end_matches('\n'),
+                    self.pick(&["\n ", "\n  ", "\n    ", " ", "\n\t", "\n\n  "])
+                )
+            }
             6 => text.push_str(self.pick(&["...\n", "---\n", "# c", "---", "\n\n", "\r"])),
             _ => {}
         }
@@ -110,11 +258,38 @@ impl Documents {
         let inner: String = (0..self.below(4))
             .map(|_| match self.below(5) {
                 0 => self.pick(&[
-                    "\n", "\n  ", "\n\n", " \n ", "\n\t", "\\\n", "\\\n  ", "\r\n", "\r", " ", "\t", "\n    ", "\n# c\n", "\n- ", "\n---",
+                    "\n", "\n  ", "\n\n", " \n ", "\n\t", "\\\n", "\\\n  ", "\r\n", "\r", " ", "\t",
+                    "\n    ", "\n# c\n", "\n- ", "\n---",
                 ]),
                 1 => self.pick(&[
-                    "\\n", "\\t", "\\x41", "\\u00e9", "\\U0001F600", "\\0", "\\e", "\\N", "\\L", "\\_", "\\/", "\\\"", "\\\\", "\\q", "''",
-                    "\\ ", "\\ud83d", "\\x8", "\\'", "\\a", "\\b", "\\v", "\\f", "\\P", "\\r", "\\uFEFF", "\\x85", "\\\t",
+                    "\\n",
+                    "\\t",
+                    "\\x41",
+                    "\\u00e9",
+                    "\\U0001F600",
+                    "\\0",
+                    "\\e",
+                    "\\N",
+                    "\\L",
+                    "\\_",
+                    "\\/",
+                    "\\\"",
+                    "\\\\",
+                    "\\q",
+                    "''",
+                    "\\ ",
+                    "\\ud83d",
+                    "\\x8",
+                    "\\'",
+                    "\\a",
+                    "\\b",
+                    "\\v",
+                    "\\f",
+                    "\\P",
+                    "\\r",
+                    "\\uFEFF",
+                    "\\x85",
+                    "\\\t",
                 ]),
                 _ => self.pick(WORDS),
             })
@@ -144,14 +319,20 @@ impl Documents {
         text + &match self.below(10) {
             0..3 => self.quoted(),
             3 if !in_flow => format!("{}\n  {}", self.plain(), self.plain()),
-            4 if in_flow => format!("{}{}{}", self.plain(), self.pick(&["\n", "\n  ", "\n\n "]), self.plain()),
+            4 if in_flow => {
+                format!("{}{}{}", self.plain(), self.pick(&["\n", "\n  ", "\n\n "]), self.plain())
+            }
             5 => self.pick(&["QUJD", "QQ==", "QQ", "wyg=", "/w=="]).to_owned(),
             _ => self.plain(),
         }
     }
 
     fn space(&mut self) -> &'static str {
-        if self.below(4) == 0 { self.pick(&["\n", " ", "\n  ", " # c\n", "\t", "  ", "\n\n", "\r\n", "#c\n"]) } else { "" }
+        if self.below(4) == 0 {
+            self.pick(&["\n", " ", "\n  ", " # c\n", "\t", "  ", "\n\n", "\r\n", "#c\n"])
+        } else {
+            ""
+        }
     }
 
     fn flow(&mut self, depth: usize) -> String {
@@ -195,8 +376,15 @@ impl Documents {
         let mut text = format!("{}\n", self.pick(HEADERS));
         for _ in 0..self.below(5) {
             let indent = column + self.pick(&[1, 2, 2, 2, 2, 3, 4, 0]);
-            let line = self.pick(&["a", "b c", " d", "# c", "- e", "", " ", "   ", "\tf", "g ", "k: v", "\"", "h:", "é", "---", "\t"]);
-            text.push_str(&format!("{}{line}{}", " ".repeat(indent), self.pick(&["\n", "\n", "\n", "\n", "\n\n", "\r\n", "\n  \n"])));
+            let line = self.pick(&[
+                "a", "b c", " d", "# c", "- e", "", " ", "   ", "\tf", "g ", "k: v", "\"", "h:", "é", "---",
+                "\t",
+            ]);
+            text.push_str(&format!(
+                "{}{line}{}",
+                " ".repeat(indent),
+                self.pick(&["\n", "\n", "\n", "\n", "\n\n", "\r\n", "\n  \n"])
+            ));
         }
         text
     }
@@ -276,12 +464,18 @@ impl Documents {
                 0 if at < text.len() => drop(text.remove(at)),
                 1 => text.insert_str(at, self.pick(TOKENS)),
                 2 => text.insert_str(at, self.pick(WORDS)),
-                3 => text.insert_str(line, self.pick(&[" ", "  ", "# c\n", "\n", "- ", "a: b\n", "\t", "&x ", "<<: *x\n"])),
+                3 => text.insert_str(
+                    line,
+                    self.pick(&[" ", "  ", "# c\n", "\n", "- ", "a: b\n", "\t", "&x ", "<<: *x\n"]),
+                ),
                 4 => text.truncate(at),
                 5 => drop(text.drain(line..at)),
                 6 => {
                     let end = text[at..].find('\n').map_or(text.len(), |end| at + end);
-                    text.insert_str(end, self.pick(&[" ", " # c", " |", "\t", ":", "\r", ",", " >-", "#c", " &x"]));
+                    text.insert_str(
+                        end,
+                        self.pick(&[" ", " # c", " |", "\t", ":", "\r", ",", " >-", "#c", " &x"]),
+                    );
                 }
                 _ => {
                     let other = self.pick(&places);

@@ -20,6 +20,7 @@ impl Reader {
             .current_dir(root.join("tests/control-plane"))
             .env("GOFLAGS", "")
             .env("GOWORK", "off")
+            .env("GOTOOLCHAIN", "local")
             .output()
             .map_err(|error| format!("there is no Go to build kubectl's reader with: {error}"))?;
         if built.status.success() {
@@ -30,9 +31,11 @@ impl Reader {
     }
 
     /// The values of each stream, or why it has none.
-    pub(crate) fn read<'t>(&self, streams: impl Iterator<Item = &'t str> + Send) -> Vec<Result<Vec<Value>, String>> {
-        let mut child =
-            Command::new(&self.0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    pub(crate) fn read<'t>(
+        &self,
+        streams: impl Iterator<Item = &'t str> + Send,
+    ) -> Vec<Result<Vec<Value>, String>> {
+        let mut child = Command::new(&self.0).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         let answers = std::thread::scope(|scope| {
             scope.spawn(move || {

@@ -92,6 +92,10 @@ impl Document {
         let mark = mark(text);
         let (before, text) = text.split_at(mark);
         let error_at = |error| located(error, piece, before);
+        if mark > 0 && text.starts_with(BYTE_ORDER_MARK) {
+            let message = "found a second byte order mark (U+FEFF), which kubectl reads as a character";
+            return Err(error_at(yaml::Error::new(message, yaml::span_at(text, 0))));
+        }
         if piece.after_json.is_some() {
             follows_json(text).map_err(error_at)?;
         }

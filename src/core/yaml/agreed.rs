@@ -45,6 +45,16 @@ pub(super) fn character(text: &str) -> Option<(usize, String)> {
     })
 }
 
+/// The first line that begins a document for kubectl only.
+pub(super) fn marker(text: &str) -> Option<(usize, String)> {
+    let at = if text.starts_with("---#") { 0 } else { text.find("\n---#")? + 1 };
+    Some((
+        at,
+        "kubectl begins a document here, and other readers of YAML do not; write a blank after `---`"
+            .to_owned(),
+    ))
+}
+
 /// Why readers differ about a plain scalar within brackets.
 pub(super) fn in_brackets(text: &str, range: Range<usize>) -> Option<String> {
     let scalar = &text[range.start..trimmed(text, range.clone())];
@@ -105,12 +115,12 @@ pub(super) fn property(word: &str) -> Option<String> {
 /// Parts of a text, each with the column from which on a tab is a character as others are.
 pub(super) type Parts = Vec<(Range<usize>, usize)>;
 
-/// The first tab before the first character of a line, or between it and a `-`, that is in none of these parts.
+/// The first tab before the first character of a line, or between it and a `-`, `?` or `:`, that is in none of these parts.
 pub(super) fn tab(text: &str, parts: &Parts) -> Option<usize> {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         let indentation =
-            line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'?')).enumerate();
+            line.bytes().take_while(|byte| matches!(byte, b' ' | b'\t' | b'-' | b'?' | b':')).enumerate();
         let mut tabs = indentation.filter(|(_, byte)| *byte == b'\t').map(|(column, _)| column);
         let is_wrong = |column: &usize| {
             let at = start + column;

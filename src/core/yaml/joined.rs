@@ -16,11 +16,11 @@ pub(super) struct Joined {
     pub(super) places: Vec<usize>,
 }
 
-/// The text for the parser. `None` if that would be the same one, or there is a bracket or a quote without its end.
+/// The text for the parser. `None` if that would be the same one.
 pub(super) fn joined(source: &str) -> Option<Joined> {
     let mut reader =
         Reader { text: source, at: 0, out: String::with_capacity(source.len()), places: Vec::new() };
-    reader.blocks()?;
+    reader.blocks();
     (reader.out != source).then_some(Joined { text: reader.out, places: reader.places })
 }
 
@@ -58,7 +58,7 @@ impl Reader<'_> {
     }
 
     /// The tokens outside of brackets.
-    fn blocks(&mut self) -> Option<()> {
+    fn blocks(&mut self) {
         let mut line = 0;
         // The columns of the map or list that a token belongs to, and of the first token of the current entry.
         let (mut parent, mut first) = (None, None);
@@ -108,11 +108,11 @@ impl Reader<'_> {
                     self.copy(length.map_or(self.text.len(), |length| start + length));
                 }
                 '"' | '\'' => {
-                    self.quoted()?;
+                    self.quoted();
                     self.comment();
                 }
                 '[' | '{' => {
-                    self.brackets()?;
+                    self.brackets();
                     self.comment();
                 }
                 '|' | '>' => self.block(parent),
@@ -120,7 +120,6 @@ impl Reader<'_> {
             }
             first = first.or(Some(column));
         }
-        Some(())
     }
 
     /// A plain scalar up to the end of its line. Returns false if it is a key.
@@ -169,34 +168,39 @@ impl Reader<'_> {
     }
 
     /// A quoted text, with letters for its characters if it has several lines.
-    fn quoted(&mut self) -> Option<()> {
-        let end = quoted::end(self.text, self.at)?;
+    fn quoted(&mut self) {
+        let end = quoted::end(self.text, self.at).unwrap_or(self.text.len());
         let text = &self.text[self.at..end];
-        // kubectl accepts this escape.
-        if !text.contains('\n') && !text.contains("\\'") {
-            self.copy(end);
-            return Some(());
-        }
         let is_marker =
             |line: &str| ["---", "..."].contains(&line.split_ascii_whitespace().next().unwrap_or_default());
-        if text.split('\n').skip(1).any(|line| !line.starts_with([' ', '\t']) && is_marker(line)) {
-            return None;
+        let ends = |line: &str| !line.starts_with([' ', '\t']) && is_marker(line);
+        // kubectl accepts an escape of a single quote.
+        let is_other = text.contains('\n') || text.contains("\\'");
+        // What has no end gets the parser's error for that.
+        if !is_other || !text[1..].ends_with(&text[..1]) || text.split('\n').skip(1).any(ends) {
+            return self.copy(end);
         }
         self.places.push(self.at);
         self.copy(self.at + 1);
         self.fill(end - 1, 'x');
         self.copy(end);
-        Some(())
     }
 
     /// A list or map in brackets, with blanks for the line ends and the comments between its tokens.
-    fn brackets(&mut self) -> Option<()> {
+    fn brackets(&mut self) {
         let mut depth = 0;
         // A quote begins a text only where a value or a key can begin; elsewhere it is a letter of a plain scalar.
         let (mut begins, mut in_plain) = (true, false);
-        self.places.push(self.at);
+        let (start, length, places) = (self.at, self.out.len(), self.places.len());
+        self.places.push(start);
         loop {
-            let c = self.next()?;
+            let Some(c) = self.next() else {
+                // What has no end gets the parser's error for that.
+                self.out.truncate(length);
+                self.places.truncate(places);
+                self.at = start;
+                return self.copy(self.text.len());
+            };
             let end = self.at + c.len_utf8();
             match c {
                 '[' | '{' => (depth, begins, in_plain) = (depth + 1, true, false),
@@ -205,7 +209,7 @@ impl Reader<'_> {
                 '?' if !in_plain && self.is_blank(end) => begins = true,
                 ':' if !in_plain || self.is_blank(end) => (begins, in_plain) = (true, false),
                 '"' | '\'' if begins => {
-                    self.quoted()?;
+                    self.quoted();
                     (begins, in_plain) = (false, false);
                     continue;
                 }
@@ -228,7 +232,7 @@ impl Reader<'_> {
             }
             self.copy(end);
             if depth == 0 {
-                return Some(());
+                return;
             }
         }
     }

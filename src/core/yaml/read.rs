@@ -79,7 +79,7 @@ pub(super) struct Document<T> {
 
 /// Reads exactly one document; a second one is an error.
 pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
-    if let Some((at, message)) = agreed::character(source) {
+    if let Some((at, message)) = agreed::character(source).or_else(|| agreed::marker(source)) {
         return Err(Error::new(message, span_at(source, at)));
     }
     let ended = Ended::of(source);
@@ -259,9 +259,10 @@ impl<T: Tree> Reader<'_, T> {
         style: ScalarStyle,
         (anchor, tag): (usize, Option<&Tag>),
         range: Range<usize>,
-        span: Span,
+        mut span: Span,
     ) -> Result<(), Error> {
         let source = self.source;
+        let place = span;
         let has_properties = anchor > 0 || tag.is_some();
         let content =
             if has_properties { skip_properties(source, range.start).min(range.end) } else { range.start };
@@ -269,12 +270,15 @@ impl<T: Tree> Reader<'_, T> {
             self.properties(range.start, span)?;
         }
         let in_brackets = self.builder.brackets().is_some();
-        let error = |message: String| Err(Error::new(message, span));
+        let error = |message: String| Err(Error::new(message, place));
         let (mut end, mut quoted) = (range.end, None);
         match style {
             ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
                 self.unconfirmed.remove(&content);
                 end = quoted::end(source, content).unwrap_or(end);
+                // For the parser, a comment after it belongs to it.
+                let line = source[range.start..end].split('\n').next().unwrap_or_default();
+                span.length = if line.len() < end - range.start { 1 } else { line.chars().count() };
                 match quoted::value(&source[content..end]) {
                     Ok(value) => quoted = Some(value),
                     Err(escape) => return error(format!("`{escape}` is no escape for kubectl")),
@@ -287,14 +291,12 @@ impl<T: Tree> Reader<'_, T> {
                 }
             }
             ScalarStyle::Literal | ScalarStyle::Folded if self.builder.is_empty() => {
-                return error(
-                    "a document that is one block of text is read differently by kubectl".to_owned(),
-                );
+                let message = "this document is one block of text, whose lines kubectl reads differently";
+                return error(message.to_owned());
             }
             ScalarStyle::Literal | ScalarStyle::Folded => {}
         }
         if self.parts.is_some() && !in_brackets {
-            let column = |at: usize| at - source[..at].rfind('\n').map_or(0, |end| end + 1);
             match style {
                 ScalarStyle::Plain => {
                     let line = source[content..end].find('\n').map_or(end, |length| content + length);
@@ -303,7 +305,8 @@ impl<T: Tree> Reader<'_, T> {
                 ScalarStyle::Literal | ScalarStyle::Folded => {
                     let block = block(source, content);
                     // kubectl finds no indentation before a tab.
-                    let first = if source[block..].starts_with('\t') { usize::MAX } else { column(block) };
+                    let first =
+                        if source[block..].starts_with('\t') { usize::MAX } else { column(source, block) };
                     self.part(block..end, first);
                 }
                 _ => self.part(content..end, 0),
@@ -336,6 +339,11 @@ impl<T: Tree> Reader<'_, T> {
         let brackets = self.builder.brackets().map(|(span, _)| span.line);
         Error { brackets, ..Error::new(format!("not valid YAML: {}", error.info()), span) }
     }
+}
+
+/// The number of bytes before a position on its line.
+fn column(text: &str, at: usize) -> usize {
+    at - text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
 fn writing(style: ScalarStyle) -> Style {

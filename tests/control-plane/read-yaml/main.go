@@ -66,9 +66,18 @@ func documents(stream []byte) func() ([]byte, error) {
 	if bytes.HasPrefix(bytes.TrimSpace(stream), []byte("{")) {
 		decoder := streams.NewYAMLOrJSONDecoder(bytes.NewReader(stream), 4096)
 		return func() ([]byte, error) {
-			var value json.RawMessage
-			err := decoder.Decode(&value)
-			return value, err
+			var text json.RawMessage
+			if err := decoder.Decode(&text); err != nil {
+				return nil, err
+			}
+			// As the API server reads it: without halves of surrogate pairs.
+			var value any
+			numbers := json.NewDecoder(bytes.NewReader(text))
+			numbers.UseNumber()
+			if err := numbers.Decode(&value); err != nil {
+				return nil, err
+			}
+			return json.Marshal(value)
 		}
 	}
 	// kubectl splits a stream into lines, and ends the last one, too. A program that reads a file as a whole does not,
