@@ -4,7 +4,13 @@
 const REFUSED: &[(&str, &[&str])] = &[
     (
         "a character that ends a line, or is none, for some readers",
-        &["found U+0", "found a byte order mark", "found a carriage return", "found the control character"],
+        &[
+            "found U+0",
+            "found a byte order mark",
+            "found a carriage return",
+            "found a second byte order mark",
+            "found the control character",
+        ],
     ),
     ("`---` with a comment directly after it", &["kubectl begins a document here"]),
     (
@@ -19,7 +25,12 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("a text within brackets that goes on in a line that is not indented", &["invalid indentation"]),
     (
         "signs within brackets",
-        &["within brackets, readers of YAML differ", "plain scalar cannot start with '-'"],
+        &[
+            "within brackets, readers of YAML differ",
+            "plain scalar cannot start with '-'",
+            "illegal placement of ':'",
+            "':' may not precede",
+        ],
     ),
     ("the name of an anchor or a tag", &["is no name for every reader", "scanning a tag", "parsing a tag"]),
     (
@@ -28,7 +39,10 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
     ("`<<` with a list by an alias", &["merges maps only"]),
     ("`!!binary` that is no text", &["is no text in Base0"]),
-    ("half of a surrogate pair in JSON", &["is no escape for kubectl"]),
+    (
+        "half of a surrogate pair in JSON",
+        &["is no escape for kubectl", "found invalid Unicode character escape code"],
+    ),
     ("a key that JSON does not have", &["is a number that JSON cannot hold", "a key is empty or"]),
     (
         "a key that is a list, a map or an alias",
@@ -40,6 +54,9 @@ const REFUSED: &[(&str, &[&str])] = &[
     ),
 ];
 
+pub(crate) const AFTER_THE_END: &str =
+    "refused: text after the end of a document, which kubectl does not read";
+
 /// What this program reads and kubectl refuses, by a part of kubectl's message: kubectl says so itself, and writes nothing.
 const ACCEPTED: &[(&str, &[&str])] = &[
     ("`...` before a document", &["did not find expected node content"]),
@@ -49,6 +66,7 @@ const ACCEPTED: &[(&str, &[&str])] = &[
             "did not find expected <document start>",
             "directive",
             "found unexpected non-alphabetical character",
+            "found incompatible YAML document",
         ],
     ),
     ("a text directly after `---`", &["invalid Yaml document separator", "found unexpected end of stream"]),
@@ -72,7 +90,7 @@ pub(crate) fn before<'t>(stream: &'t str, error: &str) -> Option<&'t str> {
     let (column, _) = rest.split_once(':')?;
     let lines: usize = stream.split_inclusive('\n').take(line.parse::<usize>().ok()? - 1).map(str::len).sum();
     // Columns do not count a byte order mark.
-    let mark = usize::from(lines == 0 && stream.starts_with('\u{feff}'));
+    let mark = usize::from(stream[lines..].starts_with('\u{feff}'));
     let column = column.parse::<usize>().ok()? - 1 + mark;
     let length = stream[lines..].char_indices().nth(column).map_or(stream.len() - lines, |(at, _)| at);
     Some(&stream[..lines + length])

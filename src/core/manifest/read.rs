@@ -163,6 +163,7 @@ fn mark(text: &str) -> usize {
     let begins = |at: usize| text[at..].starts_with(BYTE_ORDER_MARK).then(|| at + BYTE_ORDER_MARK.len());
     let start = begins(0).unwrap_or(0);
     let marker = text[start..].starts_with("---").then(|| text[start..].find('\n')).flatten();
+    let marker = marker.filter(|end| text[start + 3..start + end].trim().is_empty());
     marker.and_then(|end| begins(start + end + 1)).unwrap_or(start)
 }
 

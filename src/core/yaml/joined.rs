@@ -14,14 +14,16 @@ pub(super) struct Joined {
     /// The places where the parser has to find a bracket or a quoted text: this reader of tokens is no parser, and could
     /// be wrong about them.
     pub(super) places: Vec<usize>,
+    /// The brackets that have no end.
+    pub(super) open: Option<usize>,
 }
 
-/// The text for the parser. `None` if that would be the same one.
-pub(super) fn joined(source: &str) -> Option<Joined> {
-    let mut reader =
-        Reader { text: source, at: 0, out: String::with_capacity(source.len()), places: Vec::new() };
+/// The text for the parser.
+pub(super) fn joined(source: &str) -> Joined {
+    let out = String::with_capacity(source.len());
+    let mut reader = Reader { text: source, at: 0, out, places: Vec::new(), open: None };
     reader.blocks();
-    (reader.out != source).then_some(Joined { text: reader.out, places: reader.places })
+    Joined { text: reader.out, places: reader.places, open: reader.open }
 }
 
 struct Reader<'t> {
@@ -30,6 +32,7 @@ struct Reader<'t> {
     /// The text for the parser, up to here.
     out: String,
     places: Vec<usize>,
+    open: Option<usize>,
 }
 
 impl Reader<'_> {
@@ -198,7 +201,7 @@ impl Reader<'_> {
                 // What has no end gets the parser's error for that.
                 self.out.truncate(length);
                 self.places.truncate(places);
-                self.at = start;
+                (self.at, self.open) = (start, Some(start));
                 return self.copy(self.text.len());
             };
             let end = self.at + c.len_utf8();

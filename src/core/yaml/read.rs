@@ -83,9 +83,19 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
         return Err(Error::new(message, span_at(source, at)));
     }
     let ended = Ended::of(source);
-    parsed(&ended, &ended.text, &[]).or_else(|error| match joined(&ended.text) {
-        Some(joined) => parsed(&ended, &joined.text, &joined.places),
-        None => Err(error),
+    parsed(&ended, &ended.text, &[]).or_else(|error| {
+        let joined = joined(&ended.text);
+        let parsed = if joined.text == *ended.text {
+            Err(error)
+        } else {
+            parsed(&ended, &joined.text, &joined.places)
+        };
+        parsed.map_err(|error| match joined.open.map(|at| span_at(source, at).line) {
+            Some(line) if line <= error.span.line => {
+                Error { brackets: error.brackets.or(Some(line)), ..error }
+            }
+            _ => error,
+        })
     })
 }
 
@@ -135,7 +145,7 @@ fn last_scalar(text: &str) -> Option<String> {
         }
         last
     };
-    parsed(text).or_else(|| parsed(&joined(text)?.text))
+    parsed(text).or_else(|| parsed(&joined(text).text))
 }
 
 /// Reads a text by what the parser gets in its place, which has the same characters at the same places, but for blanks

@@ -121,7 +121,8 @@ pub(super) fn tagged(text: &str, tag: &str) -> Result<Scalar, String> {
     let fits = match &resolved {
         Scalar::Null => name == "null",
         Scalar::Bool(_) => name == "bool",
-        Scalar::Number(number) => name == "float" || name == "int" && !number.is_f64(),
+        Scalar::Number(number) if number.is_f64() => name == "float",
+        Scalar::Number(number) => name == "int" || name == "float" && number.is_i64(),
         Scalar::String(_) => false,
     };
     if fits { Ok(resolved) } else { Err(format!("`{text}` is no value for the tag `!!{name}`")) }

@@ -20,7 +20,7 @@ use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
     let ended = Ended::of(text);
-    parsed(text, &ended, &ended.text).or_else(|| parsed(text, &ended, &joined(&ended.text)?.text))
+    parsed(text, &ended, &ended.text).or_else(|| parsed(text, &ended, &joined(&ended.text).text))
 }
 
 /// Reads a text by what the parser gets in its place.
