@@ -135,3 +135,55 @@ pub(super) fn tab(text: &str, parts: &Parts) -> Option<usize> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::core::yaml;
+
+    #[test]
+    fn what_readers_read_differently_is_refused_with_its_place() {
+        for (text, line, column, part) in [
+            ("a: b\u{85}c\n", 1, 5, "U+0085"),
+            ("a: 1\n# b\u{2028}c\n", 2, 4, "U+2028"),
+            ("a: 'é\u{2029}'\n", 1, 6, "U+2029"),
+            ("a: b\rc: d\n", 1, 5, "carriage return"),
+            ("a: |\r\n  b\r\n  c\r", 3, 4, "carriage return"),
+            ("a: b\u{7f}\n", 1, 5, "U+007F"),
+            ("a: \"\u{1}\"\n", 1, 5, "U+0001"),
+            ("a: b\n\u{feff}c: d\n", 2, 1, "byte order mark"),
+            ("a: [b:, c]\n", 1, 5, "`b`"),
+            ("a: {b :, c}\n", 1, 5, "`b`"),
+            ("a: [b, :c]\n", 1, 8, "`:c`"),
+            ("a: [http://x/?y]\n", 1, 5, "`?`"),
+            ("a: {\"b\"\n: c}\n", 1, 5, "one line"),
+            ("a: &é b\n", 1, 4, "`&é`"),
+            ("a: &b.c 1\nd: 2\n", 1, 4, "`&b.c`"),
+            ("a: !b#c d\n", 1, 4, "`!b#c`"),
+            ("|\na\n", 2, 1, "one block of text"),
+            ("a: b\n---#c\n", 2, 1, "`---`"),
+            ("a: 1\n<<: {b: 2, a: 3}\n", 2, 1, "`a`"),
+            ("<<: {a: 1}\n<<: {a: 2}\n", 2, 1, "`a`"),
+            ("! <<: {a: 1}\n", 1, 1, "tag"),
+            ("a: b\n\t\nc: d\n", 2, 1, "tab"),
+            ("- \ta\n", 1, 3, "tab"),
+            ("a: |\n  \tb\n", 2, 3, "tab"),
+            ("null: 1\n", 1, 1, "key"),
+            (": 1\n", 1, 1, "key"),
+            ("18446744073709551615: 1\n", 1, 1, "key"),
+            ("a: \"\\/\"\n", 1, 4, "`\\/`"),
+            ("a: !!int b\n", 1, 4, "`!!int`"),
+            ("a: !!binary b\n", 1, 4, "Base64"),
+        ] {
+            let error = yaml::read_value(text).expect_err(text);
+            assert_eq!((error.span.line, error.span.column), (line, column), "{text:?} {error}");
+            assert!(error.message.contains(part), "{text:?} {error}");
+        }
+    }
+
+    #[test]
+    fn tabs_within_texts_and_brackets_are_read() {
+        let text = "a: |\n  b\n  \tc\nd:\t'e\n\tf'\ng: [\n\th,\t--\ti\n\t]\nj: k\tl\t# m\n";
+        let wanted = serde_json::json!({"a": "b\n\tc\n", "d": "e f", "g": ["h", "--\ti"], "j": "k\tl"});
+        assert_eq!(yaml::read_value(text).unwrap().root, Some(wanted));
+    }
+}

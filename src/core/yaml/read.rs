@@ -403,3 +403,6 @@ pub(super) fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) ->
         None => Ok(scalar::resolve(text)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -291,9 +291,58 @@ mod tests {
             ("18446744073709551615", Scalar::Number(u64::MAX.into())),
             ("-9223372036854775808", int(i64::MIN)),
             ("18446744073709551616", float(18_446_744_073_709_551_616.0)),
+            ("+18446744073709551615", float(18_446_744_073_709_551_616.0)),
+            ("0b-1", int(-1)),
+            ("-0b1", int(-1)),
+            ("-0b-1", Scalar::String("-0b-1".into())),
+            ("0B-1", Scalar::String("0B-1".into())),
+            ("._5", Scalar::String("._5".into())),
+            (".5_0", Scalar::String(".5_0".into())),
+            ("+._5", float(0.5)),
+            ("1e400", Scalar::String("1e400".into())),
         ];
         for (text, expected) in table {
             assert_eq!(resolve(text), expected, "{text}");
+        }
+    }
+
+    /// Keys as sigs.k8s.io/yaml writes them: a number with the digits of 32 bits.
+    #[test]
+    fn a_key_is_the_string_that_kubectl_makes_of_it() {
+        for (text, expected) in [
+            ("on", "true"),
+            ("08", "8"),
+            ("0x10", "16"),
+            ("1e3", "1000"),
+            ("100000.0", "100000"),
+            ("1e6", "1e+06"),
+            ("123456789.5", "1.2345679e+08"),
+            ("1.5", "1.5"),
+            ("0.0001", "0.0001"),
+            ("0.00001", "1e-05"),
+            ("1.25e-7", "1.25e-07"),
+            ("-0.0", "-0"),
+            ("-2.50", "-2.5"),
+            ("1e300", ".inf"),
+        ] {
+            assert_eq!(key(resolve(text)).map(|(key, _)| key).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tag_decides_what_a_text_is() {
+        let tagged = |text, tag| tagged(text, &format!("tag:yaml.org,2002:{tag}"));
+        let string = |text: &str| Ok(Scalar::String(text.to_owned()));
+        assert_eq!(tagged("1", "str"), string("1"));
+        assert_eq!(tagged("1", "map"), string("1"));
+        assert_eq!(tagged("010", "int"), Ok(int(8)));
+        assert_eq!(tagged("1", "float"), Ok(int(1)));
+        assert_eq!(tagged("", "null"), Ok(Scalar::Null));
+        assert_eq!(tagged("QUJ\nD", "binary"), string("ABC"));
+        for (text, tag) in
+            [("1.5", "int"), ("a", "bool"), ("a", "null"), ("QQ", "binary"), ("/w==", "binary")]
+        {
+            tagged(text, tag).expect_err(text);
         }
     }
 
