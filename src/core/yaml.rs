@@ -25,7 +25,6 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 pub use digits::{changed_number, has_float, inexact_number};
-pub(crate) use edit::head;
 pub use edit::{Comment, Edited};
 pub use read::{Entry, Error};
 pub use source_map::SourceMap;

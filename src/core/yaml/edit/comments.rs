@@ -54,7 +54,7 @@ fn all(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// The length of the leading lines that have only a `---`, directives, blanks or a comment, in bytes.
-pub(crate) fn head(text: &str) -> usize {
+pub(super) fn head(text: &str) -> usize {
     let mut length = 0;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim_ascii();
