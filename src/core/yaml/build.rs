@@ -173,6 +173,13 @@ impl<T: Tree> Builder<T> {
             return Err(Error::new(format!("aliases expand to more than {MAX_ALIASED_NODES} nodes"), span));
         }
         let node = node.clone();
+        let merges = match self.stack.last().map(|frame| &frame.collection) {
+            Some(Collection::Map(map)) => map.pending.as_ref().is_some_and(|key| key.merges),
+            _ => false,
+        };
+        if merges && node.clone().entries().is_none() {
+            return Err(Error::new("`<<` merges maps only, and those of a list that stands there", span));
+        }
         self.finish(node, 0, 0, span)
     }
 

@@ -340,7 +340,7 @@ impl<T: Tree> Reader<'_, T> {
     }
 
     fn scan_error(&self, error: &ScanError) -> Error {
-        let at = error.marker().index();
+        let at = error.marker().index().min(self.ended.added.unwrap_or(usize::MAX));
         let span = self.lines.span((at, at));
         // For flow style, the parser has its own limit.
         if error.info().contains("recursion") {
