@@ -7,6 +7,7 @@ mod agreed;
 mod build;
 mod digits;
 mod edit;
+mod ended;
 mod flow;
 mod joined;
 mod layout;

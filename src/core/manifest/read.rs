@@ -87,11 +87,11 @@ impl Document {
         let text = std::str::from_utf8(&piece.bytes).map_err(|error| {
             let before = String::from_utf8_lossy(&piece.bytes[..error.valid_up_to()]);
             let span = yaml::span_at(&before, before.len());
-            located(yaml::Error::new("the document is not UTF-8 text", span), piece, "")
+            located(&yaml::Error::new("the document is not UTF-8 text", span), piece, "")
         })?;
         let mark = mark(text);
         let (before, text) = text.split_at(mark);
-        let error_at = |error| located(error, piece, before);
+        let error_at = |error: yaml::Error| located(&error, piece, before);
         if mark > 0 && text.starts_with(BYTE_ORDER_MARK) {
             let message = "found a second byte order mark (U+FEFF), which kubectl reads as a character";
             return Err(error_at(yaml::Error::new(message, yaml::span_at(text, 0))));
@@ -131,7 +131,7 @@ impl Document {
         if yaml::has_float(after)
             && let Some(error) = yaml::changed_number(text, &edited.text, json)
         {
-            return Err(located(error, piece, before));
+            return Err(located(&error, piece, before));
         }
         let first = piece.line + lines(before) - 1;
         let moved = |comment: yaml::Comment| yaml::Comment { line: first + comment.line, ..comment };
@@ -148,7 +148,7 @@ impl Document {
         }
         let (before, text) = self.split(piece);
         let inexact = yaml::inexact_number(text, self.syntax == Syntax::Json);
-        inexact.map_or(Ok(()), |error| Err(located(error, piece, before)))
+        inexact.map_or(Ok(()), |error| Err(located(&error, piece, before)))
     }
 
     /// The text up to the byte order mark, and the text after it.
@@ -194,7 +194,7 @@ fn lines(text: &str) -> usize {
 }
 
 /// The error with its place in the stream. `before` is the part of the document before the text that has it.
-pub(super) fn located(error: yaml::Error, piece: &RawDocument, before: &str) -> DocumentError {
+pub(super) fn located(error: &yaml::Error, piece: &RawDocument, before: &str) -> DocumentError {
     let yaml::Span { line, mut column, .. } = error.span;
     if line == 1 {
         column += before

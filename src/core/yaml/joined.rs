@@ -225,9 +225,9 @@ impl Reader<'_> {
                     // A plain scalar can go on in the next line.
                     let is_between = !in_plain || self.text[end..].starts_with([',', ']', '}', '[', '{']);
                     if is_between {
-                        self.fill(end, ' ')
+                        self.fill(end, ' ');
                     } else {
-                        self.copy(end)
+                        self.copy(end);
                     }
                     continue;
                 }

@@ -65,7 +65,7 @@ fn escape<'t>(text: &'t str, value: &mut String) -> Result<&'t str, &'t str> {
             return Ok(rest);
         }
         _ => {
-            let Some(c) = single(letter) else { return Err(&text[..1 + letter.len_utf8()]) };
+            let Some(c) = single(letter) else { return Err(&text[..=letter.len_utf8()]) };
             value.push(c);
             return Ok(after);
         }

@@ -1,6 +1,5 @@
 //! Reads YAML text into a tree.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ops::Range;
 
@@ -8,6 +7,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 use super::agreed;
 use super::build::{Builder, Collection, MAX_DEPTH, MapBuilder};
+use super::ended::Ended;
 use super::joined::joined;
 use super::offsets::Offsets;
 use super::quoted;
@@ -97,55 +97,6 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
             _ => error,
         })
     })
-}
-
-/// A text whose last line has an end, as saphyr-parser needs it.
-pub(super) struct Ended<'t> {
-    pub(super) text: Cow<'t, str>,
-    /// The number of characters before a line end that was added.
-    added: Option<usize>,
-}
-
-impl<'t> Ended<'t> {
-    pub(super) fn of(source: &'t str) -> Self {
-        let start = source.rfind('\n').map_or(0, |at| at + 1);
-        let (before, last) = source.split_at(start);
-        if last.is_empty() {
-            return Self { text: Cow::Borrowed(source), added: None };
-        }
-        let text = format!("{source}\n");
-        // A last line of blanks is of no account, unless it is a part of a block scalar, of which it is the last line then.
-        if last.trim_matches(' ').is_empty() {
-            let scalar = |text: &str| Some(last_scalar(text)?.trim_end_matches('\n').to_owned());
-            if !before.contains(['|', '>']) || scalar(before) == scalar(&text) {
-                return Self { text: Cow::Borrowed(before), added: None };
-            }
-        }
-        Self { text: Cow::Owned(text), added: Some(source.chars().count()) }
-    }
-
-    /// The text of a scalar without the line end that was added.
-    pub(super) fn scalar<'s>(&self, text: &'s str, style: ScalarStyle, end: usize) -> &'s str {
-        let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-        if is_block && self.added.is_some_and(|added| end >= added) {
-            text.strip_suffix('\n').unwrap_or(text)
-        } else {
-            text
-        }
-    }
-}
-
-fn last_scalar(text: &str) -> Option<String> {
-    let parsed = |text: &str| {
-        let mut last = None;
-        for event in Parser::new_from_str(text) {
-            if let Event::Scalar(scalar, ..) = event.ok()?.0 {
-                last = Some(scalar.into_owned());
-            }
-        }
-        last
-    };
-    parsed(text).or_else(|| parsed(&joined(text).text))
 }
 
 /// Reads a text by what the parser gets in its place, which has the same characters at the same places, but for blanks
@@ -340,7 +291,7 @@ impl<T: Tree> Reader<'_, T> {
     }
 
     fn scan_error(&self, error: &ScanError) -> Error {
-        let at = error.marker().index().min(self.ended.added.unwrap_or(usize::MAX));
+        let at = self.ended.place(error.marker().index());
         let span = self.lines.span((at, at));
         // For flow style, the parser has its own limit.
         if error.info().contains("recursion") {

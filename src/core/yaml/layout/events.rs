@@ -9,10 +9,11 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
+use super::super::ended::Ended;
 use super::super::joined::joined;
 use super::super::offsets::Offsets;
 use super::super::quoted;
-use super::super::read::{Ended, scalar_value};
+use super::super::read::scalar_value;
 use super::super::scalar;
 use super::super::tokens::{header, skip_blank, skip_properties, trimmed};
 use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};

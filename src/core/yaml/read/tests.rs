@@ -50,7 +50,8 @@ fn time(text: &str) -> Duration {
 
 #[test]
 fn time_grows_in_proportion_to_the_text() {
-    let texts: [(&str, fn(usize) -> String); 6] = [
+    type Line = fn(usize) -> String;
+    let texts: [(&str, Line); 6] = [
         ("merge keys", |at| format!("<<: {{k{at}: 1}}\n")),
         ("merge keys between others", |at| format!("k{at}: 1\n<<: {{m{at}: 1}}\n")),
         ("blocks", |at| format!("k{at}: |\n  a\n")),
