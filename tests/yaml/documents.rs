@@ -224,7 +224,7 @@ impl Documents {
                     "{}{}",
                     text.trim_end_matches('\n'),
                     self.pick(&["\n ", "\n  ", "\n    ", " ", "\n\t", "\n\n  "])
-                )
+                );
             }
             6 => text.push_str(self.pick(&["...\n", "---\n", "# c", "---", "\n\n", "\r"])),
             _ => {}
@@ -393,7 +393,7 @@ impl Documents {
         let mut text = String::new();
         let is_list = self.below(3) == 0;
         for at in 0..=self.below(3) {
-            let shift = if self.below(60) == 0 { 1 } else { 0 };
+            let shift = usize::from(self.below(60) == 0);
             if at > 0 || column > 0 && depth > 0 {
                 text.push_str(&" ".repeat(column + shift));
             }
