@@ -71,7 +71,7 @@ impl Tally {
 }
 
 fn compare(reader: &Reader) -> Result<(), Failed> {
-    let streams = number("FABRIC_STREAMS", 10_000);
+    let streams = number("FABRIC_STREAMS", 50_000);
     let seed = number("FABRIC_SEED", 1);
     let mut documents = Documents::new(seed as u64, Path::new(env!("CARGO_MANIFEST_DIR")));
     let (mut known, mut wrong) = (Tally::default(), Tally::default());

@@ -122,7 +122,12 @@ pub(super) fn tagged(text: &str, tag: &str) -> Result<Scalar, String> {
         Scalar::Null => name == "null",
         Scalar::Bool(_) => name == "bool",
         Scalar::Number(number) if number.is_f64() => name == "float",
-        Scalar::Number(number) => name == "int" || name == "float" && number.is_i64(),
+        Scalar::Number(number) if name == "float" && number.is_i64() => {
+            // As a key, it is another string than the integer.
+            let float = number.as_f64().and_then(Number::from_f64);
+            return Ok(float.map_or(resolved, Scalar::Number));
+        }
+        Scalar::Number(_) => name == "int",
         Scalar::String(_) => false,
     };
     if fits { Ok(resolved) } else { Err(format!("`{text}` is no value for the tag `!!{name}`")) }
@@ -336,7 +341,7 @@ mod tests {
         assert_eq!(tagged("1", "str"), string("1"));
         assert_eq!(tagged("1", "map"), string("1"));
         assert_eq!(tagged("010", "int"), Ok(int(8)));
-        assert_eq!(tagged("1", "float"), Ok(int(1)));
+        assert_eq!(tagged("1", "float"), Ok(float(1.0)));
         assert_eq!(tagged("", "null"), Ok(Scalar::Null));
         assert_eq!(tagged("QUJ\nD", "binary"), string("ABC"));
         for (text, tag) in
