@@ -19,7 +19,7 @@ fn a_byte_order_mark_can_begin_any_document() {
     for stream in [
         format!("{MARK}{POD}---\n{MARK}{POD}{MARK}---\n{POD}"),
         format!("{MARK}{pod}\n{MARK}{pod}{MARK}{pod}\n"),
-        format!("---\n# c\n{MARK}{POD}...\n{MARK}# c\n---\n{POD}---\n{MARK}{pod}"),
+        format!("---\n{MARK}# c\n{POD}...\n---\n{POD}---\n{MARK}{pod}"),
     ] {
         let run = small(&["-o", "json"], &stream).exits(0);
         assert!(!run.text().contains(MARK), "{}", run.text());
@@ -54,7 +54,7 @@ fn a_byte_order_mark_is_at_the_beginning_of_the_output_only() {
 
 #[test]
 fn an_error_after_a_byte_order_mark_is_at_its_line() {
-    small(&[], format!("kind: A\n---\n# c\n{MARK}kind: [\n"))
+    small(&[], format!("kind: A\n---\n{MARK}# c\nkind: [\n"))
         .exits(2)
         .says(&["document 2: line 5, column 1"]);
     small(&[], format!("{MARK}{{\"a\": 1}}\n{MARK}{{\"b\": 1}} x\n"))

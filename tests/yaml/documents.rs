@@ -229,7 +229,8 @@ impl Documents {
             6 => text.push_str(self.pick(&["...\n", "---\n", "# c", "---", "\n\n", "\r"])),
             _ => {}
         }
-        text
+        // Files with a byte order mark can be joined: kubectl takes such a line for text, and refuses it after a map.
+        text.replace("\n\u{feff}---", "\n---")
     }
 
     fn below(&mut self, end: usize) -> usize {
