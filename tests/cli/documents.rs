@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{POD, SETTINGS, SMALL, TRIGGER, documents, folder, limits, mutate, run_in, small};
+use super::{POD, SMALL, TRIGGER, documents, folder, limits, mutate, run_in, small};
 
 const MARK: &str = "\u{feff}";
 
@@ -75,14 +75,6 @@ fn directives_belong_to_the_document_after_the_end_of_another() {
         "{text}"
     );
     assert_eq!(small(&["-o", "json"], &text).exits(0).values(), run.values());
-}
-
-#[test]
-fn a_document_without_a_marker_can_follow_an_end() {
-    let run = small(&[], format!("{SETTINGS}...\n# c\n{POD}")).exits(0);
-    assert_eq!(run.documents().len(), 2);
-    assert!(run.text().starts_with(&format!("{SETTINGS}...\n---\n# c\napiVersion")), "{}", run.text());
-    assert_eq!(limits(&run.documents()[1])["vpc.amazonaws.com/efa"], "8");
 }
 
 #[test]
