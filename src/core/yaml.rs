@@ -3,12 +3,16 @@
 //! `saphyr-parser` implements the grammar. The meaning of a scalar is defined here, because kubectl reads YAML 1.1
 //! and the libraries read YAML 1.2 (see [`scalar`]).
 
+mod agreed;
+mod build;
 mod digits;
 mod edit;
+mod ended;
 mod flow;
 mod joined;
 mod layout;
 mod offsets;
+mod quoted;
 mod read;
 pub mod scalar;
 mod source_map;
@@ -22,7 +26,6 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 pub use digits::{changed_number, has_float, inexact_number};
-pub(crate) use edit::head;
 pub use edit::{Comment, Edited};
 pub use read::{Entry, Error};
 pub use source_map::SourceMap;
@@ -108,7 +111,7 @@ fn remove_duplicates(node: &mut Node, duplicates: &mut Vec<Error>) {
 }
 
 fn repeated(entry: &Entry<Node>) -> Error {
-    Error { message: format!("the key `{}` appears twice in one map", entry.key), span: entry.span }
+    Error::new(format!("the key `{}` appears twice in one map", entry.key), entry.span)
 }
 
 /// Reads one YAML document into nodes with their positions. A key can be repeated.
@@ -121,7 +124,7 @@ pub fn duplicate_key(node: &Node) -> Option<Error> {
     match &node.content {
         Content::Scalar { .. } => None,
         Content::List(items) => items.iter().find_map(duplicate_key),
-        Content::Map(entries) => match read::first_duplicate(entries) {
+        Content::Map(entries) => match build::first_duplicate(entries) {
             Some(entry) => Some(repeated(entry)),
             None => entries.iter().find_map(|entry| duplicate_key(&entry.value)),
         },

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead};
 
+use serde::de::IgnoredAny;
+
 use crate::core::manifest::RawDocument;
 
 /// The largest document, in bytes. The API server accepts 3 MiB, but a `List` can hold many objects.
@@ -23,8 +25,9 @@ pub enum ReadError {
 #[derive(Debug)]
 pub struct RawDocuments<R> {
     reader: R,
-    /// The beginning of the next document, if it was read together with the one before.
+    /// The beginning of the next document, if it was read together with the one before: from `at` on.
     pending: Vec<u8>,
+    at: usize,
     line: usize,
     /// After a JSON value, the number of characters of that on the current line.
     after_json: Option<usize>,
@@ -34,15 +37,22 @@ pub struct RawDocuments<R> {
 impl<R: BufRead> RawDocuments<R> {
     /// Creates an iterator over the documents of `reader`.
     pub fn new(reader: R) -> Self {
-        Self { reader, pending: Vec::new(), line: 1, after_json: None, done: false }
+        Self { reader, pending: Vec::new(), at: 0, line: 1, after_json: None, done: false }
     }
 
     fn next_document(&mut self) -> Result<Option<RawDocument>, ReadError> {
-        let mut bytes = std::mem::take(&mut self.pending);
         let (line, after_json) = (self.line, self.after_json.take());
         let mut json = Json::default();
-        // If a line has several JSON values, `bytes` can already hold the whole next value.
-        let mut end = json.feed(&bytes);
+        // If a line has several JSON values, this can already hold the whole next value.
+        let pending = &self.pending[self.at..];
+        let mut end = json.feed(pending).filter(|end| is_json(&pending[..*end]));
+        let is_blank = |rest: &[u8]| rest.iter().all(u8::is_ascii_whitespace);
+        let length = end.filter(|end| !is_blank(&pending[*end..])).unwrap_or(pending.len());
+        let mut bytes = pending[..length].to_vec();
+        self.at += length;
+        if self.at == self.pending.len() {
+            (self.pending, self.at) = (Vec::new(), 0);
+        }
         // Comments and directives before the first `---` belong to the document after it.
         let mut only_head = lines(&bytes).all(is_head);
         // The position after a `...` line, if nothing but comments follows it so far.
@@ -68,17 +78,20 @@ impl<R: BufRead> RawDocuments<R> {
             if is_marker(added, *b"...") {
                 marked_end = Some(bytes.len());
             } else if let Some(marked_end) = marked_end
-                && (is_directive(added) || !is_head(added))
+                && is_directive(added)
             {
                 self.pending = bytes.split_off(marked_end);
                 break;
+            } else if !is_head(added) {
+                // kubectl reads no document that follows without a `---`.
+                marked_end = None;
             }
             only_head &= is_head(added);
-            end = json.feed(added).map(|end| start + end);
+            end = json.feed(added).map(|end| start + end).filter(|end| is_json(&bytes[..*end]));
         }
         if let Some(end) = end {
             // The JSON value ends here; the rest of the line belongs to the next document.
-            if !bytes[end..].iter().all(u8::is_ascii_whitespace) {
+            if !is_blank(&bytes[end..]) {
                 self.pending = bytes.split_off(end);
             }
             let last_line = bytes.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -151,11 +164,17 @@ impl<R: BufRead> Iterator for RawDocuments<R> {
             Err(ReadError::TooLarge) => Some(Err(ReadError::TooLarge)),
             Err(error) => {
                 self.done = true;
-                self.pending.clear();
+                (self.pending, self.at) = (Vec::new(), 0);
                 Some(Err(error))
             }
         }
     }
+}
+
+/// Returns true for a JSON value. What only looks like one is YAML, of which a document ends with a marker.
+fn is_json(bytes: &[u8]) -> bool {
+    let start = bytes.iter().position(|byte| *byte == b'{').unwrap_or(0);
+    serde_json::from_slice::<IgnoredAny>(&bytes[start..]).is_ok()
 }
 
 /// Returns true for a line that begins or ends a YAML document: `---` or `...`, then nothing or a blank. No YAML scalar
@@ -263,10 +282,7 @@ mod tests {
             pieces("a: 1\n...\n# c\n%TAG ! x:\n# d\n---\nb: 2\n...\n---\nc: 3\n... # e\n\n"),
             ["a: 1\n...\n", "# c\n%TAG ! x:\n# d\n---\nb: 2\n...\n", "---\nc: 3\n... # e\n\n"]
         );
-        assert_eq!(
-            pieces("a: 1\n...\n# c\nb: 2\n---\nc: 3\n"),
-            ["a: 1\n...\n", "# c\nb: 2\n", "---\nc: 3\n"]
-        );
+        assert_eq!(pieces("a: 1\n...\n# c\nb: 2\n---\nc: 3\n"), ["a: 1\n...\n# c\nb: 2\n", "---\nc: 3\n"]);
         assert_eq!(pieces("a: |\n  ...\n%x\n"), ["a: |\n  ...\n%x\n"]);
     }
 
@@ -280,6 +296,7 @@ mod tests {
         assert_eq!(pieces("{}\n---\na: 1\n"), ["{}\n", "---\na: 1\n"]);
         assert_eq!(pieces("{\"a\":1}{\"b\":2} {}\n"), ["{\"a\":1}", "{\"b\":2}", " {}\n"]);
         assert_eq!(pieces("{a: '}', b: 1}\n"), ["{a: '}', b: 1}\n"]);
+        assert_eq!(pieces("{\"a\": 1,}{}\n---\n{}{}"), ["{\"a\": 1,}{}\n", "---\n{}{}"]);
         assert_eq!(pieces("\u{feff}{}\n\u{feff}{}{}"), ["\u{feff}{}\n", "\u{feff}{}", "{}"]);
     }
 

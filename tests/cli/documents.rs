@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{POD, SETTINGS, SMALL, TRIGGER, documents, folder, limits, mutate, run_in, small};
+use super::{POD, SMALL, TRIGGER, documents, folder, limits, mutate, run_in, small};
 
 const MARK: &str = "\u{feff}";
 
@@ -19,7 +19,7 @@ fn a_byte_order_mark_can_begin_any_document() {
     for stream in [
         format!("{MARK}{POD}---\n{MARK}{POD}{MARK}---\n{POD}"),
         format!("{MARK}{pod}\n{MARK}{pod}{MARK}{pod}\n"),
-        format!("---\n# c\n{MARK}{POD}...\n{MARK}# c\n---\n{POD}---\n{MARK}{pod}"),
+        format!("---\n{MARK}# c\n{POD}...\n---\n{POD}---\n{MARK}{pod}"),
     ] {
         let run = small(&["-o", "json"], &stream).exits(0);
         assert!(!run.text().contains(MARK), "{}", run.text());
@@ -54,7 +54,7 @@ fn a_byte_order_mark_is_at_the_beginning_of_the_output_only() {
 
 #[test]
 fn an_error_after_a_byte_order_mark_is_at_its_line() {
-    small(&[], format!("kind: A\n---\n# c\n{MARK}kind: [\n"))
+    small(&[], format!("kind: A\n---\n{MARK}# c\nkind: [\n"))
         .exits(2)
         .says(&["document 2: line 5, column 1"]);
     small(&[], format!("{MARK}{{\"a\": 1}}\n{MARK}{{\"b\": 1}} x\n"))
@@ -75,14 +75,6 @@ fn directives_belong_to_the_document_after_the_end_of_another() {
         "{text}"
     );
     assert_eq!(small(&["-o", "json"], &text).exits(0).values(), run.values());
-}
-
-#[test]
-fn a_document_without_a_marker_can_follow_an_end() {
-    let run = small(&[], format!("{SETTINGS}...\n# c\n{POD}")).exits(0);
-    assert_eq!(run.documents().len(), 2);
-    assert!(run.text().starts_with(&format!("{SETTINGS}...\n---\n# c\napiVersion")), "{}", run.text());
-    assert_eq!(limits(&run.documents()[1])["vpc.amazonaws.com/efa"], "8");
 }
 
 #[test]

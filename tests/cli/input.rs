@@ -37,6 +37,19 @@ fn several_files_and_standard_input_come_out_in_the_order_given() {
 }
 
 #[test]
+fn the_line_of_brackets_without_an_end_is_that_of_the_file() {
+    small(&[], format!("{POD}---\nkind: A\na: [\n  1\n")).exits(2).says(&[
+        &format!("line {}, column 1", POD.lines().count() + 5),
+        &format!("within the brackets that begin on line {}", POD.lines().count() + 3),
+    ]);
+}
+
+#[test]
+fn a_document_that_kubectl_does_not_read_is_an_error() {
+    small(&[], format!("kind: A\n...\n{POD}")).exits(2).writes_nothing().says(&["line 3", "second document"]);
+}
+
+#[test]
 fn files_without_a_marker_line_stay_documents_of_their_own() {
     let folder =
         folder(&[("a.yaml", "kind: A\n"), ("b.yaml", "kind: B"), ("c.yaml", POD), ("d.yaml", "kind: D\n")]);

@@ -61,7 +61,7 @@ fn inject_at(
         document.duplicate_key = manifest.ok().and_then(|manifest| manifest.duplicate_key);
     }
     if let Some(duplicate) = document.duplicate_key.take() {
-        let error = located(duplicate, piece, document.split(piece).0);
+        let error = located(&duplicate, piece, document.split(piece).0);
         return Err(DocumentError {
             message: format!("{}, and one of the two values would be lost", error.message),
             ..error

@@ -77,16 +77,25 @@ impl Document {
         Self { syntax: Syntax::Json, value: Some(value), repeats: false, duplicate_key: None, mark: 0 }
     }
 
+    /// Returns true if a map has a key twice. Such a document is not changed.
+    pub fn repeats(&self) -> bool {
+        self.repeats
+    }
+
     /// Parses a raw document.
     pub fn read(piece: &RawDocument) -> Result<Self, DocumentError> {
         let text = std::str::from_utf8(&piece.bytes).map_err(|error| {
             let before = String::from_utf8_lossy(&piece.bytes[..error.valid_up_to()]);
             let span = yaml::span_at(&before, before.len());
-            located(yaml::Error { message: "the document is not UTF-8 text".to_owned(), span }, piece, "")
+            located(&yaml::Error::new("the document is not UTF-8 text", span), piece, "")
         })?;
         let mark = mark(text);
         let (before, text) = text.split_at(mark);
-        let error_at = |error| located(error, piece, before);
+        let error_at = |error: yaml::Error| located(&error, piece, before);
+        if mark > 0 && text.starts_with(BYTE_ORDER_MARK) {
+            let message = "found a second byte order mark (U+FEFF), which kubectl reads as a character";
+            return Err(error_at(yaml::Error::new(message, yaml::span_at(text, 0))));
+        }
         if piece.after_json.is_some() {
             follows_json(text).map_err(error_at)?;
         }
@@ -122,7 +131,7 @@ impl Document {
         if yaml::has_float(after)
             && let Some(error) = yaml::changed_number(text, &edited.text, json)
         {
-            return Err(located(error, piece, before));
+            return Err(located(&error, piece, before));
         }
         let first = piece.line + lines(before) - 1;
         let moved = |comment: yaml::Comment| yaml::Comment { line: first + comment.line, ..comment };
@@ -139,7 +148,7 @@ impl Document {
         }
         let (before, text) = self.split(piece);
         let inexact = yaml::inexact_number(text, self.syntax == Syntax::Json);
-        inexact.map_or(Ok(()), |error| Err(located(error, piece, before)))
+        inexact.map_or(Ok(()), |error| Err(located(&error, piece, before)))
     }
 
     /// The text up to the byte order mark, and the text after it.
@@ -148,15 +157,14 @@ impl Document {
     }
 }
 
-/// The length of the part up to the byte order mark, which is at the beginning of a document or after its `---`.
+/// The length of the part up to the byte order mark, which is at the beginning of a document or directly after its `---`
+/// line.
 fn mark(text: &str) -> usize {
-    let mut end = 0;
-    while let Some(at) = text[end..].find(BYTE_ORDER_MARK)
-        && yaml::head(&text[end..end + at]) == at
-    {
-        end += at + BYTE_ORDER_MARK.len();
-    }
-    end
+    let begins = |at: usize| text[at..].starts_with(BYTE_ORDER_MARK).then(|| at + BYTE_ORDER_MARK.len());
+    let start = begins(0).unwrap_or(0);
+    let marker = text[start..].starts_with("---").then(|| text[start..].find('\n')).flatten();
+    let marker = marker.filter(|end| text[start + 3..start + end].trim().is_empty());
+    marker.and_then(|end| begins(start + end + 1)).unwrap_or(start)
 }
 
 /// Returns an error if the text cannot follow a JSON value: it has to be another value, or begin with a marker.
@@ -170,17 +178,15 @@ fn follows_json(text: &str) -> Result<(), yaml::Error> {
         return Ok(());
     }
     let message = "a JSON value ends before this text; after it, only a comment, a `---` line or another value can follow";
-    Err(yaml::Error { message: message.to_owned(), span: yaml::span_at(text, at) })
+    Err(yaml::Error::new(message, yaml::span_at(text, at)))
 }
 
 fn json_error(error: &serde_json::Error) -> yaml::Error {
     let (line, column) = (error.line(), error.column());
     let message = error.to_string();
     let message = message.strip_suffix(&format!(" at line {line} column {column}")).unwrap_or(&message);
-    yaml::Error {
-        message: format!("not valid JSON: {message}"),
-        span: yaml::Span { line, column: column.max(1), length: 1 },
-    }
+    let span = yaml::Span { line, column: column.max(1), length: 1 };
+    yaml::Error::new(format!("not valid JSON: {message}"), span)
 }
 
 fn lines(text: &str) -> usize {
@@ -188,7 +194,7 @@ fn lines(text: &str) -> usize {
 }
 
 /// The error with its place in the stream. `before` is the part of the document before the text that has it.
-pub(super) fn located(error: yaml::Error, piece: &RawDocument, before: &str) -> DocumentError {
+pub(super) fn located(error: &yaml::Error, piece: &RawDocument, before: &str) -> DocumentError {
     let yaml::Span { line, mut column, .. } = error.span;
     if line == 1 {
         column += before
@@ -199,9 +205,10 @@ pub(super) fn located(error: yaml::Error, piece: &RawDocument, before: &str) -> 
             .chars()
             .count();
     }
+    let message = error.explained(piece.line - 1 + lines(before));
     let line = lines(before) + line;
     if line == 1 {
         column += piece.after_json.unwrap_or_default();
     }
-    DocumentError { message: error.message, line: piece.line + line - 1, column }
+    DocumentError { message, line: piece.line + line - 1, column }
 }

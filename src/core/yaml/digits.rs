@@ -1,5 +1,7 @@
 //! Numbers that 64 bits cannot hold, so that writing them again would change them.
 
+use std::collections::HashMap;
+
 use serde_json::{Number, Value};
 
 use super::layout::{Kind, Layout};
@@ -14,13 +16,16 @@ pub fn inexact_number(text: &str, json: bool) -> Option<Error> {
 
 /// The first such number that an edit of the document has changed.
 pub fn changed_number(text: &str, edited: &str, json: bool) -> Option<Error> {
-    let mut kept: Vec<&str> = inexact(edited, json).into_iter().map(|(_, number)| number).collect();
-    let lost = |(_, number): &(usize, &str)| match kept.iter().position(|other| other == number) {
-        Some(found) => {
-            kept.swap_remove(found);
+    let mut kept: HashMap<&str, usize> = HashMap::new();
+    for (_, number) in inexact(edited, json) {
+        *kept.entry(number).or_default() += 1;
+    }
+    let lost = |(_, number): &(usize, &str)| match kept.get_mut(*number) {
+        Some(times) if *times > 0 => {
+            *times -= 1;
             false
         }
-        None => true,
+        _ => true,
     };
     let (at, number) = inexact(text, json).into_iter().find(lost)?;
     Some(error(text, at, number))
@@ -28,7 +33,7 @@ pub fn changed_number(text: &str, edited: &str, json: bool) -> Option<Error> {
 
 fn error(text: &str, at: usize, number: &str) -> Error {
     let message = format!("64 bits cannot hold the number `{number}`, and writing it again would change it");
-    Error { message, span: span_at(text, at) }
+    Error::new(message, span_at(text, at))
 }
 
 /// Returns true if a value has a number that is no integer of 64 bits; all others can be written again.

@@ -21,7 +21,7 @@ use super::flow::Flow;
 use super::layout::{Form, Kind, Layout};
 use super::write::{self, Indent};
 pub use comments::Comment;
-pub(crate) use comments::head;
+use comments::head;
 use visit::Editor;
 
 /// The number of values that are written again before the whole document is.

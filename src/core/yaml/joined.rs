@@ -1,132 +1,244 @@
-//! Texts that kubectl reads and saphyr-parser refuses: lists and maps in brackets whose lines are not indented further
-//! than their key, and tabs after a colon.
+//! Texts that kubectl reads and saphyr-parser refuses: lists, maps and quoted texts whose lines are not indented further
+//! than their key, tabs after a colon, and comments directly after a quote or a bracket.
 //!
 //! The YAML specification wants that indentation, and libyaml, with which kubectl reads, does not look at it within
-//! brackets. Many people write `command: [` with the closing bracket below the key.
+//! brackets and quotes. Many people write `command: [` with the closing bracket below the key.
 
-use saphyr_parser::{Event, Parser, ScanError};
+use super::quoted;
+use super::tokens::{header, skip_blank};
 
-use super::offsets::Offsets;
-use super::tokens::{quoted_end, skip_blank, skip_properties};
+/// A text for the parser, with as many characters as the text that it is for, each at its place: with blanks for the line
+/// ends and the comments within brackets, for tabs after colons, and with letters for quoted texts of several lines.
+pub(super) struct Joined {
+    pub(super) text: String,
+    /// The places where the parser has to find a bracket or a quoted text: this reader of tokens is no parser, and could
+    /// be wrong about them.
+    pub(super) places: Vec<usize>,
+    /// The brackets that have no end.
+    pub(super) open: Option<usize>,
+}
 
-/// The number of bytes that the parser reads at most, over all attempts: it starts anew after each place.
-const MAX_READ: usize = 32 * 1024 * 1024;
+/// The text for the parser.
+pub(super) fn joined(source: &str) -> Joined {
+    let out = String::with_capacity(source.len());
+    let mut reader = Reader { text: source, at: 0, out, places: Vec::new(), open: None };
+    reader.blocks();
+    Joined { text: reader.out, places: reader.places, open: reader.open }
+}
 
-/// The text for the parser: as many characters as in `source`, each at its place, with blanks for the line ends and the
-/// comments within brackets, and for tabs after colons. `None` if the parser refuses nothing of that.
-pub(super) fn joined(source: &str) -> Option<String> {
-    let mut joined = None;
-    for _ in 0..=MAX_READ / source.len().max(1) {
-        let Some(next) = mended(joined.as_deref().unwrap_or(source)) else { break };
-        joined = Some(next);
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    /// The text for the parser, up to here.
+    out: String,
+    places: Vec<usize>,
+    open: Option<usize>,
+}
+
+impl Reader<'_> {
+    fn copy(&mut self, to: usize) {
+        self.out.push_str(&self.text[self.at..to]);
+        self.at = to;
     }
-    joined
-}
 
-/// The position, in characters, of the outermost bracket within which the parser refuses a text.
-pub(super) fn open_bracket(text: &str) -> Option<usize> {
-    let (_, open, _) = refused(text, &Offsets::of(text))?;
-    Some(text[..open?].chars().count())
-}
-
-/// The text without what the parser refuses first. `None` if that is something else, or nothing.
-fn mended(text: &str) -> Option<String> {
-    let offsets = Offsets::of(text);
-    let (error, open, last) = refused(text, &offsets)?;
-    let at = offsets.byte(error.marker().index());
-    match error.info() {
-        "invalid indentation" | "invalid indentation in flow construct" => {
-            without_lines(text, open.or_else(|| next_bracket(text, last, at))?)
-        }
-        info if info.starts_with("':' must be followed") => without_tabs(text, at),
-        _ => None,
+    /// Writes a character for each one up to a place.
+    fn fill(&mut self, to: usize, with: char) {
+        self.out.extend(self.text[self.at..to].chars().map(|_| with));
+        self.at = to;
     }
-}
 
-/// The first error, with the place of the outermost bracket that is open there, and the end of the last event.
-fn refused(text: &str, offsets: &Offsets<'_>) -> Option<(ScanError, Option<usize>, usize)> {
-    let (mut depth, mut open, mut last) = (0, None, 0);
-    for event in Parser::new_from_str(text) {
-        let (event, span) = match event {
-            Ok(event) => event,
-            Err(error) => return Some((error, open.map(|(_, at)| at), last)),
-        };
-        match event {
-            Event::SequenceStart(..) | Event::MappingStart(..) => {
-                depth += 1;
-                // A list or map without brackets begins with an empty range, or with a `-`.
-                let at = skip_properties(text, offsets.byte(span.start.index()));
-                let is_bracket = !span.is_empty() && text[at..].starts_with(['[', '{']);
-                open = open.or(is_bracket.then_some((depth, at)));
-            }
-            Event::SequenceEnd | Event::MappingEnd => {
-                open = open.filter(|(outermost, _)| *outermost < depth);
-                depth -= 1;
-            }
-            _ => {}
-        }
-        last = offsets.byte(span.end.index());
+    fn next(&self) -> Option<char> {
+        self.text[self.at..].chars().next()
     }
-    None
-}
 
-/// The place of the bracket with which the next node begins, before `end`.
-fn next_bracket(text: &str, from: usize, end: usize) -> Option<usize> {
-    let mut at = skip_properties(text, from);
-    while text[at..].starts_with([':', '-', '?', ',']) {
-        at = skip_properties(text, at + 1);
+    fn end_of_line(&self) -> usize {
+        memchr::memchr(b'\n', &self.text.as_bytes()[self.at..])
+            .map_or(self.text.len(), |length| self.at + length)
     }
-    (at < end && text[at..].starts_with(['[', '{'])).then_some(at)
-}
 
-/// The text with blanks for the line ends and the comments between the tokens of a list or map in brackets. `None` if
-/// there are none.
-fn without_lines(text: &str, open: usize) -> Option<String> {
-    let (mut out, mut at) = (text[..open].to_owned(), open);
-    let (mut depth, mut changed) = (0, false);
-    // A quote begins a text only where a value or a key can begin; elsewhere it is a letter of a plain scalar.
-    let (mut begins, mut in_plain) = (true, false);
-    loop {
-        // What has no end gets the parser's error for that.
-        let Some(c) = text[at..].chars().next() else { return changed.then_some(out) };
-        let mut end = at + c.len_utf8();
-        match c {
-            '[' | '{' => (depth, begins, in_plain) = (depth + 1, true, false),
-            ']' | '}' => (depth, begins, in_plain) = (depth - 1, false, false),
-            ',' => (begins, in_plain) = (true, false),
-            ':' if !in_plain || text[end..].starts_with(|next: char| next.is_ascii_whitespace()) => {
-                (begins, in_plain) = (true, false);
+    fn is_blank(&self, at: usize) -> bool {
+        self.text.as_bytes().get(at).is_none_or(u8::is_ascii_whitespace)
+    }
+
+    /// The tokens outside of brackets.
+    fn blocks(&mut self) {
+        let mut line = 0;
+        // The columns of the map or list that a token belongs to, and of the first token of the current entry.
+        let (mut parent, mut first) = (None, None);
+        // A plain scalar goes on in the next line, if that is indented.
+        let mut in_plain = false;
+        while let Some(c) = self.next() {
+            let (start, column) = (self.at, self.at - line);
+            if c == '\n' {
+                self.copy(start + 1);
+                (line, first) = (self.at, None);
+                continue;
             }
-            '"' | '\'' if begins => {
-                end = quoted_end(text, at)?;
-                (begins, in_plain) = (false, false);
+            if c.is_ascii_whitespace() {
+                self.copy(start + 1);
+                continue;
             }
-            c if c.is_ascii_whitespace() => {
-                end = skip_blank(text, at);
-                // A plain scalar can go on in the next line.
-                let is_between = !in_plain || text[end..].starts_with([',', ']', '}', '[', '{']);
-                if is_between && text[at..end].contains('\n') {
-                    out.extend(text[at..end].chars().map(|_| ' '));
-                    (at, changed) = (end, true);
+            let is_marker =
+                column == 0 && ["---", "..."].iter().any(|marker| self.text[start..].starts_with(marker));
+            if is_marker && self.is_blank(start + 3) {
+                self.copy(start + 3);
+                (parent, first, in_plain) = (None, None, false);
+                continue;
+            }
+            if c == '#' && (start == 0 || self.is_blank(start - 1)) || c == '%' && column == 0 {
+                self.copy(self.end_of_line());
+                in_plain = false;
+                continue;
+            }
+            let goes_on = in_plain && parent.is_none_or(|parent| column > parent);
+            in_plain = false;
+            match c {
+                _ if goes_on => in_plain = self.plain(),
+                '-' | '?' | ':' if self.is_blank(start + 1) => {
+                    self.copy(start + 1);
+                    match c {
+                        ':' => {
+                            parent = first.or(parent);
+                            self.tabs();
+                        }
+                        _ => parent = Some(column),
+                    }
+                    first = None;
                     continue;
                 }
+                '&' | '!' | '*' => {
+                    let length = self.text[start..].find(|c: char| c.is_ascii_whitespace());
+                    self.copy(length.map_or(self.text.len(), |length| start + length));
+                }
+                '"' | '\'' => {
+                    self.quoted();
+                    self.comment();
+                }
+                '[' | '{' => {
+                    self.brackets();
+                    self.comment();
+                }
+                '|' | '>' => self.block(parent),
+                _ => in_plain = self.plain(),
             }
-            _ => (begins, in_plain) = (false, true),
-        }
-        out.push_str(&text[at..end]);
-        at = end;
-        if depth == 0 {
-            return changed.then(|| out + &text[at..]);
+            first = first.or(Some(column));
         }
     }
-}
 
-/// The text with spaces for the tabs around a place. `None` if there are none.
-fn without_tabs(text: &str, at: usize) -> Option<String> {
-    let start = text[..at].trim_end_matches([' ', '\t']).len();
-    let end = text.len() - text[start..].trim_start_matches([' ', '\t']).len();
-    let spaces = text[start..end].replace('\t', " ");
-    text[start..end].contains('\t').then(|| [&text[..start], &spaces, &text[end..]].concat())
+    /// A plain scalar up to the end of its line. Returns false if it is a key.
+    fn plain(&mut self) -> bool {
+        let end = self.end_of_line();
+        let line = &self.text[self.at..end];
+        let ends = |(at, c): (usize, char)| match c {
+            ':' => self.is_blank(self.at + at + 1),
+            '#' => at > 0 && self.is_blank(self.at + at - 1),
+            _ => false,
+        };
+        let length = line.char_indices().find_map(|found| ends(found).then_some(found.0));
+        self.copy(length.map_or(end, |length| self.at + length));
+        length.is_none()
+    }
+
+    /// A block scalar with its lines, which are those that are blank or indented further than what it belongs to.
+    fn block(&mut self, parent: Option<usize>) {
+        let length = header(self.text, self.at).map_or(1, str::len);
+        self.copy(self.at + length);
+        self.comment();
+        self.copy(self.end_of_line());
+        while self.at < self.text.len() {
+            let line = &self.text[self.at + 1..];
+            let indent = line.bytes().take_while(|byte| *byte == b' ').count();
+            let is_blank = matches!(line.as_bytes().get(indent), None | Some(b'\n' | b'\r'));
+            if !is_blank && parent.is_some_and(|parent| indent <= parent) {
+                return;
+            }
+            self.copy(self.at + 1);
+            self.copy(self.end_of_line());
+        }
+    }
+
+    /// Spaces for the tabs after a colon.
+    fn tabs(&mut self) {
+        let blanks = self.text[self.at..].bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        self.fill(self.at + blanks, ' ');
+    }
+
+    /// A blank for each character of a comment directly after a quote or a bracket.
+    fn comment(&mut self) {
+        if self.next() == Some('#') {
+            self.fill(self.end_of_line(), ' ');
+        }
+    }
+
+    /// A quoted text, with letters for its characters if it has several lines.
+    fn quoted(&mut self) {
+        let end = quoted::end(self.text, self.at).unwrap_or(self.text.len());
+        let text = &self.text[self.at..end];
+        let is_marker =
+            |line: &str| ["---", "..."].contains(&line.split_ascii_whitespace().next().unwrap_or_default());
+        let ends = |line: &str| !line.starts_with([' ', '\t']) && is_marker(line);
+        // kubectl accepts an escape of a single quote.
+        let is_other = text.contains('\n') || text.contains("\\'");
+        // What has no end gets the parser's error for that.
+        if !is_other || !text[1..].ends_with(&text[..1]) || text.split('\n').skip(1).any(ends) {
+            return self.copy(end);
+        }
+        self.places.push(self.at);
+        self.copy(self.at + 1);
+        self.fill(end - 1, 'x');
+        self.copy(end);
+    }
+
+    /// A list or map in brackets, with blanks for the line ends and the comments between its tokens.
+    fn brackets(&mut self) {
+        let mut depth = 0;
+        // A quote begins a text only where a value or a key can begin; elsewhere it is a letter of a plain scalar.
+        let (mut begins, mut in_plain) = (true, false);
+        let (start, length, places) = (self.at, self.out.len(), self.places.len());
+        self.places.push(start);
+        loop {
+            let Some(c) = self.next() else {
+                // What has no end gets the parser's error for that.
+                self.out.truncate(length);
+                self.places.truncate(places);
+                (self.at, self.open) = (start, Some(start));
+                return self.copy(self.text.len());
+            };
+            let end = self.at + c.len_utf8();
+            match c {
+                '[' | '{' => (depth, begins, in_plain) = (depth + 1, true, false),
+                ']' | '}' => (depth, begins, in_plain) = (depth - 1, false, false),
+                ',' => (begins, in_plain) = (true, false),
+                '?' if !in_plain && self.is_blank(end) => begins = true,
+                ':' if !in_plain || self.is_blank(end) => (begins, in_plain) = (true, false),
+                '"' | '\'' if begins => {
+                    self.quoted();
+                    (begins, in_plain) = (false, false);
+                    continue;
+                }
+                '#' if !in_plain => {
+                    self.fill(self.end_of_line(), ' ');
+                    continue;
+                }
+                c if c.is_ascii_whitespace() => {
+                    let end = skip_blank(self.text, self.at);
+                    // A plain scalar can go on in the next line.
+                    let is_between = !in_plain || self.text[end..].starts_with([',', ']', '}', '[', '{']);
+                    if is_between {
+                        self.fill(end, ' ');
+                    } else {
+                        self.copy(end);
+                    }
+                    continue;
+                }
+                _ => (begins, in_plain) = (false, true),
+            }
+            self.copy(end);
+            if depth == 0 {
+                return;
+            }
+        }
+    }
 }
 
 #[cfg(test)]

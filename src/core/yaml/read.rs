@@ -1,33 +1,46 @@
-//! Reads YAML text into a tree, within limits on depth and size.
+//! Reads YAML text into a tree.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
-use super::joined::{joined, open_bracket};
+use super::agreed;
+use super::build::{Builder, Collection, MAX_DEPTH, MapBuilder};
+use super::ended::Ended;
+use super::joined::joined;
 use super::offsets::Offsets;
+use super::quoted;
 use super::scalar::{self, Scalar};
 use super::source_map::{SourceMap, Style};
 use super::span::Span;
-
-/// The deepest nesting of lists and maps: the limit of the JSON parser, so that YAML and JSON are accepted alike.
-const MAX_DEPTH: usize = 128;
-/// The number of nodes that all aliases of a document together can add; a long text counts as several nodes.
-/// Manifests in use add some tens.
-const MAX_ALIASED_NODES: usize = 100_000;
-/// The number of nodes that are kept for later aliases, counted in the same way.
-const MAX_ANCHORED_NODES: usize = 200_000;
-/// The number of bytes of text that count as one node.
-const BYTES_PER_NODE: usize = 64;
+use super::tokens::{block, skip_properties, trimmed};
 
 /// The reason why a text cannot be read, with its position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message} at line {}, column {}", span.line, span.column)]
+#[error("{} at line {}, column {}", self.explained(0), span.line, span.column)]
 pub struct Error {
     /// The reason, without the position.
     pub message: String,
     /// The position of the first character that is wrong.
     pub span: Span,
+    /// The line of the outermost brackets that are open there.
+    brackets: Option<usize>,
+}
+
+impl Error {
+    pub(crate) fn new(message: impl Into<String>, span: Span) -> Self {
+        Self { message: message.into(), span, brackets: None }
+    }
+
+    /// The reason, with the brackets that it is within. The text begins after so many lines of its file.
+    pub fn explained(&self, lines: usize) -> String {
+        let message = &self.message;
+        match self.brackets {
+            Some(line) => format!("{message}, within the brackets that begin on line {}", lines + line),
+            None => message.clone(),
+        }
+    }
 }
 
 /// A tree that is built from the events of the parser.
@@ -40,8 +53,8 @@ pub(super) trait Tree: Clone {
     fn map(entries: Vec<Entry<Self>>, span: Span) -> Self;
     /// The entries of a map, for the merge key `<<`. `None` if this is no map.
     fn entries(self) -> Option<Vec<Entry<Self>>>;
-    /// The items of a list, for the merge key `<<`. `None` if this is no list.
-    fn items(self) -> Option<Vec<Self>>;
+    /// The items of a list, for the merge key `<<`, or else the node.
+    fn items(self) -> Result<Vec<Self>, Self>;
 }
 
 /// A key of a map with its position and its value.
@@ -66,67 +79,232 @@ pub(super) struct Document<T> {
 
 /// Reads exactly one document; a second one is an error.
 pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
-    if let Some(at) = source.find('\0') {
-        return Err(Error {
-            message: "found a NUL byte, which no text may hold".to_owned(),
-            span: span_at(source, at),
-        });
+    if let Some((at, message)) = agreed::character(source).or_else(|| agreed::marker(source)) {
+        return Err(Error::new(message, span_at(source, at)));
     }
-    parsed(source, source).or_else(|error| match joined(source) {
-        Some(joined) => parsed(source, &joined),
-        None => Err(error),
+    let ended = Ended::of(source);
+    parsed(&ended, &ended.text, &[]).or_else(|error| {
+        let joined = joined(&ended.text);
+        let parsed = if joined.text == *ended.text {
+            Err(error)
+        } else {
+            parsed(&ended, &joined.text, &joined.places)
+        };
+        parsed.map_err(|error| match joined.open.map(|at| span_at(source, at).line) {
+            Some(line) if line <= error.span.line => {
+                Error { brackets: error.brackets.or(Some(line)), ..error }
+            }
+            _ => error,
+        })
     })
 }
 
-/// Reads a text by what the parser gets in its place, which has the same characters at the same places, but for blanks.
-fn parsed<T: Tree>(source: &str, joined: &str) -> Result<Document<T>, Error> {
-    let (offsets, places) = (Offsets::of(source), Places::of(source));
-    let mut builder = Builder::new();
+/// Reads a text by what the parser gets in its place, which has the same characters at the same places, but for blanks
+/// and for quoted texts. `places` are those at which the parser has to find a bracket or a quoted text.
+fn parsed<T: Tree>(ended: &Ended<'_>, joined: &str, places: &[usize]) -> Result<Document<T>, Error> {
+    let source = &*ended.text;
+    let mut reader = Reader {
+        ended,
+        source,
+        offsets: Offsets::of(source),
+        lines: Lines::of(source),
+        builder: Builder::new(),
+        unconfirmed: places.iter().copied().collect(),
+        parts: source.contains('\t').then(Vec::new),
+    };
     let mut documents = 0;
     for event in Parser::new_from_str(joined) {
-        let (event, at) = event.map_err(|error| scan_error(&error, &places, joined))?;
-        let span = places.span(at.start.index(), at.end.index());
-        match event {
-            Event::DocumentStart(_) => {
-                documents += 1;
-                if documents > 1 {
-                    return Err(Error { message: "found a second document".to_owned(), span });
-                }
+        let (event, at) = event.map_err(|error| reader.scan_error(&error))?;
+        let place = (at.start.index(), at.end.index());
+        if let Event::DocumentStart(_) = event {
+            documents += 1;
+            if documents > 1 {
+                return Err(Error::new("found a second document", reader.lines.span(place)));
             }
-            Event::Alias(id) => builder.alias(id, span)?,
+        }
+        reader.event(event, place)?;
+    }
+    if let Some(at) = reader.unconfirmed.iter().min() {
+        let message = "the lines within these brackets or quotes have to be indented further than their key";
+        return Err(Error::new(message, span_at(source, *at)));
+    }
+    if let Some(at) = reader.parts.and_then(|parts| agreed::tab(source, &parts)) {
+        let message = "found a tab that indents, which kubectl does not accept; indent with spaces";
+        return Err(Error::new(message, span_at(source, at)));
+    }
+    Ok(Document { root: reader.builder.root, duplicate_key: reader.builder.duplicate_key })
+}
+
+struct Reader<'t, T> {
+    ended: &'t Ended<'t>,
+    source: &'t str,
+    offsets: Offsets<'t>,
+    lines: Lines,
+    builder: Builder<T>,
+    /// The places at which the parser has to find a bracket or a quoted text.
+    unconfirmed: HashSet<usize>,
+    /// The parts of a text with tabs in which they are characters as others are.
+    parts: Option<agreed::Parts>,
+}
+
+impl<T: Tree> Reader<'_, T> {
+    /// Reads an event at its first and its last character.
+    fn event(&mut self, event: Event<'_>, place: (usize, usize)) -> Result<(), Error> {
+        let span = self.lines.span(place);
+        let range = self.offsets.byte(place.0)..self.offsets.byte(place.1);
+        match event {
+            Event::Alias(id) => {
+                let word = &self.source[range.start..trimmed(self.source, range)];
+                agreed::property(word).map_or(Ok(()), |message| Err(Error::new(message, span)))?;
+                self.builder.alias(id, span)
+            }
             Event::Scalar(_, _, _, Some(tag))
             | Event::SequenceStart(_, Some(tag))
             | Event::MappingStart(_, Some(tag))
                 if T::MAPPED && !tag.is_yaml_core_schema() =>
             {
                 let message = format!("`{}{}` is a tag of YAML, and no text", tag.handle, tag.suffix);
-                return Err(Error { message, span });
+                Err(Error::new(message, span))
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let plain = style == ScalarStyle::Plain && tag.is_none();
-                let text = without_added_end(&text, style, source, at.end.index());
-                let value = scalar_value(text, style, tag.as_deref(), span)?;
-                let map = if T::MAPPED && text.contains("${") {
-                    SourceMap::of_scalar(
-                        text,
-                        span,
-                        writing(style),
-                        &source[offsets.byte(at.start.index())..],
-                    )
-                } else {
-                    None
-                };
-                builder.add(value, plain, anchor, span, map)?;
+                let text = self.ended.scalar(&text, style, place.1);
+                self.scalar(text, style, (anchor, tag.as_deref()), range, span)
             }
-            Event::SequenceStart(anchor, _) => builder.open(Collection::List(Vec::new()), anchor, span)?,
+            Event::SequenceStart(anchor, _) => self.open(Collection::List(Vec::new()), anchor, range, span),
             Event::MappingStart(anchor, _) => {
-                builder.open(Collection::Map(MapBuilder::default()), anchor, span)?;
+                self.open(Collection::Map(MapBuilder::default()), anchor, range, span)
             }
-            Event::SequenceEnd | Event::MappingEnd => builder.close()?,
-            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => {}
+            Event::SequenceEnd | Event::MappingEnd => {
+                let brackets = self.builder.brackets();
+                self.builder.close()?;
+                if let (Some((_, start)), None) = (brackets, self.builder.brackets()) {
+                    self.part(start..range.end, 0);
+                }
+                Ok(())
+            }
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd => Ok(()),
         }
     }
-    Ok(Document { root: builder.root, duplicate_key: builder.duplicate_key })
+
+    fn open(
+        &mut self,
+        collection: Collection<T>,
+        anchor: usize,
+        range: Range<usize>,
+        span: Span,
+    ) -> Result<(), Error> {
+        let content = skip_properties(self.source, range.start);
+        self.properties(range.start, span)?;
+        // A list or map without brackets begins with an empty range, or with a `-`.
+        let brackets = !range.is_empty() && self.source[content..].starts_with(['[', '{']);
+        if brackets {
+            self.unconfirmed.remove(&content);
+        }
+        self.builder.open(collection, brackets.then_some(content), anchor, span)
+    }
+
+    /// Notes a part of the text in which a tab is a character as others are, from a column on.
+    fn part(&mut self, range: Range<usize>, column: usize) {
+        if let Some(parts) = &mut self.parts {
+            parts.push((range, column));
+        }
+    }
+
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        (anchor, tag): (usize, Option<&Tag>),
+        range: Range<usize>,
+        mut span: Span,
+    ) -> Result<(), Error> {
+        let source = self.source;
+        let place = span;
+        let has_properties = anchor > 0 || tag.is_some();
+        let content =
+            if has_properties { skip_properties(source, range.start).min(range.end) } else { range.start };
+        if has_properties {
+            self.properties(range.start, span)?;
+        }
+        let in_brackets = self.builder.brackets().is_some();
+        let error = |message: String| Err(Error::new(message, place));
+        let (mut end, mut quoted) = (range.end, None);
+        match style {
+            ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
+                self.unconfirmed.remove(&content);
+                end = quoted::end(source, content).unwrap_or(end);
+                // For the parser, a comment after it belongs to it.
+                let line = source[range.start..end].split('\n').next().unwrap_or_default();
+                span.length = if line.len() < end - range.start { 1 } else { line.chars().count() };
+                match quoted::value(&source[content..end]) {
+                    Ok(value) => quoted = Some(value),
+                    Err(escape) => return error(format!("`{escape}` is no escape for kubectl")),
+                }
+            }
+            ScalarStyle::Plain => {
+                end = trimmed(source, content..range.end);
+                if in_brackets && let Some(message) = agreed::in_brackets(source, content..end) {
+                    return error(message);
+                }
+            }
+            ScalarStyle::Literal | ScalarStyle::Folded if self.builder.is_empty() => {
+                let message = "this document is one block of text, whose lines kubectl reads differently";
+                return error(message.to_owned());
+            }
+            ScalarStyle::Literal | ScalarStyle::Folded => {}
+        }
+        if self.parts.is_some() && !in_brackets {
+            match style {
+                ScalarStyle::Plain => {
+                    let line = source[content..end].find('\n').map_or(end, |length| content + length);
+                    self.part(content..line, 0);
+                }
+                ScalarStyle::Literal | ScalarStyle::Folded => {
+                    let block = block(source, content);
+                    // kubectl finds no indentation before a tab.
+                    let first =
+                        if source[block..].starts_with('\t') { usize::MAX } else { column(source, block) };
+                    self.part(block..end, first);
+                }
+                _ => self.part(content..end, 0),
+            }
+        }
+        if self.builder.expects_key() && agreed::is_broken_key(source, range.start, end) {
+            return error("a key and its colon have to be on one line".to_owned());
+        }
+        let text = quoted.as_deref().unwrap_or(text);
+        let value = scalar_value(text, style, tag).map_err(|message| Error::new(message, span))?;
+        let map = if T::MAPPED && text.contains("${") {
+            SourceMap::of_scalar(text, span, writing(style), &source[range.start..])
+        } else {
+            None
+        };
+        self.builder.add(value, style == ScalarStyle::Plain && tag.is_none(), anchor, span, map)
+    }
+
+    fn properties(&self, start: usize, span: Span) -> Result<(), Error> {
+        agreed::properties(self.source, start).map_or(Ok(()), |message| Err(Error::new(message, span)))
+    }
+
+    fn scan_error(&self, error: &ScanError) -> Error {
+        let at = self.ended.place(error.marker().index());
+        let span = self.lines.span((at, at));
+        // For flow style, the parser has its own limit.
+        if error.info().contains("recursion") {
+            return Error::new(format!("nested more than {MAX_DEPTH} levels deep"), span);
+        }
+        let brackets = self.builder.brackets().map(|(span, _)| span.line);
+        Error { brackets, ..Error::new(format!("not valid YAML: {}", error.info()), span) }
+    }
+}
+
+/// The number of bytes before a position on its line.
+fn column(text: &str, at: usize) -> usize {
+    at - text[..at].rfind('\n').map_or(0, |end| end + 1)
 }
 
 fn writing(style: ScalarStyle) -> Style {
@@ -139,34 +317,21 @@ fn writing(style: ScalarStyle) -> Style {
 }
 
 /// The lines of a text, by the first character of each; the parser counts characters.
-struct Places(Vec<usize>);
+struct Lines(Vec<usize>);
 
-impl Places {
+impl Lines {
     fn of(text: &str) -> Self {
         let ends = text.chars().enumerate().filter(|(_, c)| *c == '\n').map(|(at, _)| at + 1);
         Self(std::iter::once(0).chain(ends).collect())
     }
 
     /// The place of a range of characters; of a range of several lines, only its beginning.
-    fn span(&self, start: usize, end: usize) -> Span {
+    fn span(&self, (start, end): (usize, usize)) -> Span {
         let line = self.0.partition_point(|first| *first <= start);
         let is_one_line = self.0.get(line).is_none_or(|next| end < *next);
         let length = if is_one_line { end.saturating_sub(start).max(1) } else { 1 };
         Span { line, column: start - self.0[line - 1] + 1, length }
     }
-}
-
-fn scan_error(error: &ScanError, places: &Places, text: &str) -> Error {
-    let at = error.marker().index();
-    let span = places.span(at, at);
-    // For flow style, the parser has its own limit.
-    if error.info().contains("recursion") {
-        return Error { message: format!("nested more than {MAX_DEPTH} levels deep"), span };
-    }
-    let within = open_bracket(text).map_or_else(String::new, |at| {
-        format!(", within the brackets that begin on line {}", places.span(at, at).line)
-    });
-    Error { message: format!("not valid YAML: {}{within}", error.info()), span }
 }
 
 /// The position of a byte offset.
@@ -178,242 +343,17 @@ pub(super) fn span_at(text: &str, offset: usize) -> Span {
     Span { line, column, length: 1 }
 }
 
-/// The text of a scalar without the line end that saphyr-parser adds to a block at the end of a file without one.
-pub(super) fn without_added_end<'t>(text: &'t str, style: ScalarStyle, source: &str, end: usize) -> &'t str {
-    let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
-    if !is_block || source.ends_with('\n') {
-        return text;
-    }
-    let last_line = source[source.rfind('\n').map_or(0, |at| at + 1)..].trim();
-    // Only the last block of the text has to know its length.
-    let may_be_last = !last_line.is_empty() && text.trim_end().ends_with(last_line);
-    if may_be_last && end >= source.chars().count() { text.strip_suffix('\n').unwrap_or(text) } else { text }
-}
-
-pub(super) fn scalar_value(
-    text: &str,
-    style: ScalarStyle,
-    tag: Option<&Tag>,
-    span: Span,
-) -> Result<Scalar, Error> {
-    let resolved = match tag {
-        Some(tag) if tag.is_yaml_core_schema() && tag.suffix != "str" => scalar::resolve(text),
-        None if style == ScalarStyle::Plain => scalar::resolve(text),
-        _ => Scalar::String(text.to_owned()),
-    };
-    if style == ScalarStyle::Plain && tag.is_none() && scalar::is_unrepresentable(text) {
-        let message = format!("`{text}` is a number that JSON cannot hold");
-        return Err(Error { message, span });
-    }
-    Ok(resolved)
-}
-
-/// A key as a string, as JSON needs it, and true if it was none.
-pub(super) fn key_text(value: Scalar) -> (String, bool) {
-    match value {
-        Scalar::String(text) => (text, false),
-        Scalar::Null => ("null".to_owned(), true),
-        Scalar::Bool(value) => (value.to_string(), true),
-        Scalar::Number(number) => (number.to_string(), true),
-    }
-}
-
-/// A list or map whose end has not been read yet.
-enum Collection<T> {
-    List(Vec<T>),
-    Map(MapBuilder<T>),
-}
-
-struct PendingKey {
-    text: String,
-    span: Span,
-    /// True if the text is no string in YAML, such as `on`, which is the boolean `true`.
-    converted: bool,
-    merges: bool,
-}
-
-struct MapBuilder<T> {
-    entries: Vec<Entry<T>>,
-    /// The key whose value has not been read yet.
-    pending: Option<PendingKey>,
-    merges: Vec<Entry<T>>,
-}
-
-impl<T> Default for MapBuilder<T> {
-    fn default() -> Self {
-        Self { entries: Vec::new(), pending: None, merges: Vec::new() }
-    }
-}
-
-struct Frame<T> {
-    collection: Collection<T>,
-    anchor: usize,
-    span: Span,
-    /// The number of nodes before this collection, to compute the size of an alias of it.
-    nodes_before: usize,
-}
-
-struct Builder<T> {
-    root: Option<T>,
-    stack: Vec<Frame<T>>,
-    anchors: HashMap<usize, (T, usize)>,
-    duplicate_key: Option<Error>,
-    nodes: usize,
-    aliased_nodes: usize,
-    anchored_nodes: usize,
-}
-
-impl<T: Tree> Builder<T> {
-    fn new() -> Self {
-        Self {
-            root: None,
-            stack: Vec::new(),
-            anchors: HashMap::new(),
-            duplicate_key: None,
-            nodes: 0,
-            aliased_nodes: 0,
-            anchored_nodes: 0,
+/// The value of a scalar, or why it has none.
+pub(super) fn scalar_value(text: &str, style: ScalarStyle, tag: Option<&Tag>) -> Result<Scalar, String> {
+    match tag {
+        Some(tag) => scalar::tagged(text, &format!("{}{}", tag.handle, tag.suffix)),
+        None if style != ScalarStyle::Plain => Ok(Scalar::String(text.to_owned())),
+        None if scalar::is_unrepresentable(text) => {
+            Err(format!("`{text}` is a number that JSON cannot hold"))
         }
-    }
-
-    fn add(
-        &mut self,
-        value: Scalar,
-        plain: bool,
-        anchor: usize,
-        span: Span,
-        places: Option<SourceMap>,
-    ) -> Result<(), Error> {
-        let size = 1 + if let Scalar::String(text) = &value { text.len() / BYTES_PER_NODE } else { 0 };
-        self.nodes += size;
-        if let Some(Frame { collection: Collection::Map(map), .. }) = self.stack.last_mut()
-            && map.pending.is_none()
-        {
-            if anchor > 0 {
-                self.anchors.insert(anchor, (T::scalar(value.clone(), plain, span, places), size));
-            }
-            let (text, converted) = key_text(value);
-            let merges = plain && text == "<<";
-            map.pending = Some(PendingKey { text, span, converted, merges });
-            return Ok(());
-        }
-        let node = T::scalar(value, plain, span, places);
-        self.finish(node, anchor, size, span)
-    }
-
-    fn open(&mut self, collection: Collection<T>, anchor: usize, span: Span) -> Result<(), Error> {
-        if self.stack.len() >= MAX_DEPTH {
-            return Err(Error { message: format!("nested more than {MAX_DEPTH} levels deep"), span });
-        }
-        if let Some(Frame { collection: Collection::Map(map), .. }) = self.stack.last()
-            && map.pending.is_none()
-        {
-            return Err(Error { message: "the key of a map has to be a string".to_owned(), span });
-        }
-        self.nodes += 1;
-        self.stack.push(Frame { collection, anchor, span, nodes_before: self.nodes });
-        Ok(())
-    }
-
-    fn close(&mut self) -> Result<(), Error> {
-        let Some(frame) = self.stack.pop() else { return Ok(()) };
-        let size = self.nodes - frame.nodes_before + 1;
-        let node = match frame.collection {
-            Collection::List(items) => T::list(items, frame.span),
-            Collection::Map(map) => T::map(self.merged(map), frame.span),
-        };
-        self.finish(node, frame.anchor, size, frame.span)
-    }
-
-    /// The entries of a map and those that `<<` merges into it. The map's own entries take precedence.
-    fn merged(&mut self, map: MapBuilder<T>) -> Vec<Entry<T>> {
-        let mut entries = map.entries;
-        if !map.merges.is_empty() {
-            let own: HashSet<String> = entries.iter().map(|entry| entry.key.clone()).collect();
-            entries.extend(map.merges.into_iter().filter(|merge| !own.contains(&merge.key)));
-        }
-        if self.duplicate_key.is_none() {
-            self.duplicate_key = first_duplicate(&entries).map(|entry| Error {
-                message: format!("the key `{}` appears twice in one map", entry.key),
-                span: entry.span,
-            });
-        }
-        entries
-    }
-
-    fn alias(&mut self, id: usize, span: Span) -> Result<(), Error> {
-        let Some((node, size)) = self.anchors.get(&id) else {
-            return Err(Error { message: "an alias is inside the node that it refers to".to_owned(), span });
-        };
-        self.aliased_nodes += size;
-        self.nodes += size;
-        if self.aliased_nodes > MAX_ALIASED_NODES {
-            let message = format!("aliases expand to more than {MAX_ALIASED_NODES} nodes");
-            return Err(Error { message, span });
-        }
-        let node = node.clone();
-        self.finish(node, 0, 0, span)
-    }
-
-    /// Adds a complete node to the collection that encloses it.
-    fn finish(&mut self, node: T, anchor: usize, size: usize, span: Span) -> Result<(), Error> {
-        if anchor > 0 {
-            // Each anchored node is kept as a copy, so nodes with an anchor inside an anchored node are kept twice.
-            self.anchored_nodes += size;
-            if self.anchored_nodes > MAX_ANCHORED_NODES {
-                let message = format!("anchors hold more than {MAX_ANCHORED_NODES} nodes");
-                return Err(Error { message, span });
-            }
-            self.anchors.insert(anchor, (node.clone(), size));
-        }
-        match self.stack.last_mut().map(|frame| &mut frame.collection) {
-            None => self.root = Some(node),
-            Some(Collection::List(items)) => items.push(node),
-            Some(Collection::Map(map)) => match map.pending.take() {
-                None => {
-                    return Err(Error { message: "the key of a map has to be a string".to_owned(), span });
-                }
-                Some(key) if key.merges => merge_into(map, node, key.span)?,
-                Some(PendingKey { text: key, span, converted, .. }) => {
-                    map.entries.push(Entry { key, span, converted, value: node });
-                }
-            },
-        }
-        Ok(())
+        None => Ok(scalar::resolve(text)),
     }
 }
 
-fn merge_into<T: Tree>(map: &mut MapBuilder<T>, node: T, span: Span) -> Result<(), Error> {
-    let sources = match node.clone().items() {
-        Some(items) => items,
-        None => vec![node],
-    };
-    for source in sources {
-        let Some(entries) = source.entries() else {
-            return Err(Error { message: "`<<` merges maps only".to_owned(), span });
-        };
-        map.merges.extend(entries);
-    }
-    // If several sources have a key, the first one takes precedence.
-    let mut seen = HashSet::new();
-    map.merges.retain(|entry| seen.insert(entry.key.clone()));
-    Ok(())
-}
-
-/// The first entry whose key an earlier entry already has.
-pub(super) fn first_duplicate<T>(entries: &[Entry<T>]) -> Option<&Entry<T>> {
-    // Most maps of a manifest are small. A set is faster only for large ones.
-    if entries.len() <= 16 {
-        return entries.iter().enumerate().find_map(|(at, entry)| {
-            let key = entry.key.as_bytes();
-            let same = |earlier: &Entry<T>| {
-                // Most keys differ in their length or their last letter, which is faster to compare.
-                let other = earlier.key.as_bytes();
-                other.len() == key.len() && other.last() == key.last() && other == key
-            };
-            entries[..at].iter().any(same).then_some(entry)
-        });
-    }
-    let mut seen = HashSet::with_capacity(entries.len());
-    entries.iter().find(|entry| !seen.insert(entry.key.as_str()))
-}
+#[cfg(test)]
+mod tests;

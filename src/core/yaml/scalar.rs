@@ -4,6 +4,9 @@
 //! `0755` is octal, `1_000` is a number. By the rules of YAML 1.2, a manifest would have other values here than in
 //! the cluster.
 
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 use serde_json::{Number, Value};
 
 /// The value of a scalar that is neither a list nor a map.
@@ -100,9 +103,88 @@ fn keyword(text: &str) -> Option<Scalar> {
     }
 }
 
+/// The value of a scalar with a tag, or why it has none.
+pub(super) fn tagged(text: &str, tag: &str) -> Result<Scalar, String> {
+    let name = tag.strip_prefix("tag:yaml.org,2002:");
+    if text == "<<" && name != Some("str") {
+        return Err("readers of YAML differ about a `<<` with a tag".to_owned());
+    }
+    let string = Scalar::String(text.to_owned());
+    let (resolved, name) = match name {
+        Some("binary") => return binary(text),
+        Some(name @ ("int" | "float" | "bool" | "null")) => (resolve(text), name),
+        Some("timestamp") => {
+            return Err("a date is a text for kubectl; write it without `!!timestamp`".to_owned());
+        }
+        _ => return Ok(string),
+    };
+    let fits = match &resolved {
+        Scalar::Null => name == "null",
+        Scalar::Bool(_) => name == "bool",
+        Scalar::Number(number) if number.is_f64() => name == "float",
+        Scalar::Number(number) if name == "float" && number.is_i64() => {
+            // As a key, it is another string than the integer.
+            let float = number.as_f64().and_then(Number::from_f64);
+            return Ok(float.map_or(resolved, Scalar::Number));
+        }
+        Scalar::Number(_) => name == "int",
+        Scalar::String(_) => false,
+    };
+    if fits { Ok(resolved) } else { Err(format!("`{text}` is no value for the tag `!!{name}`")) }
+}
+
+fn binary(text: &str) -> Result<Scalar, String> {
+    let config = GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true);
+    let engine = GeneralPurpose::new(&alphabet::STANDARD, config);
+    let bytes = engine.decode(text.replace(['\r', '\n'], "")).ok();
+    let decoded = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    decoded.map(Scalar::String).ok_or_else(|| format!("`{text}` is no text in Base64"))
+}
+
+/// A key as a string, as JSON needs it, and true if it was none. An error if kubectl has no string for it.
+pub(super) fn key(value: Scalar) -> Result<(String, bool), String> {
+    match value {
+        Scalar::String(text) => Ok((text, false)),
+        Scalar::Null => Err("a key is empty or `null`, which kubectl refuses; put it in quotes".to_owned()),
+        Scalar::Bool(value) => Ok((value.to_string(), true)),
+        Scalar::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() => Ok((float_key(float), true)),
+            _ if number.as_i64().is_some() => Ok((number.to_string(), true)),
+            _ => {
+                Err(format!("kubectl refuses the key `{number}`, which is a large number; put it in quotes"))
+            }
+        },
+    }
+}
+
+/// Go's `strconv.FormatFloat(value, 'g', -1, 32)`, by which kubectl writes a number as a key.
+#[allow(clippy::cast_possible_truncation, reason = "kubectl truncates it, too")]
+fn float_key(value: f64) -> String {
+    let value = value as f32;
+    if value.is_infinite() {
+        return if value > 0.0 { ".inf" } else { "-.inf" }.to_owned();
+    }
+    let scientific = format!("{value:e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    match exponent.parse::<i32>().unwrap_or(0) {
+        exponent @ -4..=5 => {
+            let digits = mantissa.trim_start_matches('-').len().saturating_sub(2);
+            let places = i32::try_from(digits).unwrap_or(0).saturating_sub(exponent);
+            format!("{value:.*}", usize::try_from(places).unwrap_or(0))
+        }
+        exponent => {
+            let sign = if exponent < 0 { '-' } else { '+' };
+            format!("{mantissa}e{sign}{:02}", exponent.abs())
+        }
+    }
+}
+
 fn number(text: &str) -> Option<Number> {
     if !matches!(text.as_bytes().first()?, b'0'..=b'9' | b'+' | b'-' | b'.') {
         return None;
+    }
+    if text.starts_with('.') {
+        return float(text);
     }
     let plain;
     let digits = if text.contains('_') {
@@ -128,14 +210,20 @@ fn integer(text: &str) -> Option<Number> {
         [b'0', _, ..] => (8, &unsigned[1..]),
         _ => (10, unsigned),
     };
+    // Go reads a sign there, too, if there is none before it.
+    if base == 2 && unsigned.starts_with("0b") && text == unsigned && digits.starts_with(['+', '-']) {
+        return i64::from_str_radix(digits, 2).ok().map(Number::from);
+    }
     if digits.is_empty() || digits.starts_with(['+', '-']) {
         return None;
     }
     let magnitude = u64::from_str_radix(digits, base).ok()?;
     if negative {
         0i64.checked_sub_unsigned(magnitude).map(Number::from)
-    } else {
+    } else if text == unsigned {
         Some(Number::from(magnitude))
+    } else {
+        i64::try_from(magnitude).ok().map(Number::from)
     }
 }
 
@@ -208,9 +296,58 @@ mod tests {
             ("18446744073709551615", Scalar::Number(u64::MAX.into())),
             ("-9223372036854775808", int(i64::MIN)),
             ("18446744073709551616", float(18_446_744_073_709_551_616.0)),
+            ("+18446744073709551615", float(18_446_744_073_709_551_616.0)),
+            ("0b-1", int(-1)),
+            ("-0b1", int(-1)),
+            ("-0b-1", Scalar::String("-0b-1".into())),
+            ("0B-1", Scalar::String("0B-1".into())),
+            ("._5", Scalar::String("._5".into())),
+            (".5_0", Scalar::String(".5_0".into())),
+            ("+._5", float(0.5)),
+            ("1e400", Scalar::String("1e400".into())),
         ];
         for (text, expected) in table {
             assert_eq!(resolve(text), expected, "{text}");
+        }
+    }
+
+    /// Keys as sigs.k8s.io/yaml writes them: a number with the digits of 32 bits.
+    #[test]
+    fn a_key_is_the_string_that_kubectl_makes_of_it() {
+        for (text, expected) in [
+            ("on", "true"),
+            ("08", "8"),
+            ("0x10", "16"),
+            ("1e3", "1000"),
+            ("100000.0", "100000"),
+            ("1e6", "1e+06"),
+            ("123456789.5", "1.2345679e+08"),
+            ("1.5", "1.5"),
+            ("0.0001", "0.0001"),
+            ("0.00001", "1e-05"),
+            ("1.25e-7", "1.25e-07"),
+            ("-0.0", "-0"),
+            ("-2.50", "-2.5"),
+            ("1e300", ".inf"),
+        ] {
+            assert_eq!(key(resolve(text)).map(|(key, _)| key).as_deref(), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_tag_decides_what_a_text_is() {
+        let tagged = |text, tag| tagged(text, &format!("tag:yaml.org,2002:{tag}"));
+        let string = |text: &str| Ok(Scalar::String(text.to_owned()));
+        assert_eq!(tagged("1", "str"), string("1"));
+        assert_eq!(tagged("1", "map"), string("1"));
+        assert_eq!(tagged("010", "int"), Ok(int(8)));
+        assert_eq!(tagged("1", "float"), Ok(float(1.0)));
+        assert_eq!(tagged("", "null"), Ok(Scalar::Null));
+        assert_eq!(tagged("QUJ\nD", "binary"), string("ABC"));
+        for (text, tag) in
+            [("1.5", "int"), ("a", "bool"), ("a", "null"), ("QQ", "binary"), ("/w==", "binary")]
+        {
+            tagged(text, tag).expect_err(text);
         }
     }
 

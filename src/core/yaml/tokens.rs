@@ -2,10 +2,12 @@
 
 use std::ops::Range;
 
+const BLANKS: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// The end of a range without the white space at its end.
 pub(super) fn trimmed(text: &str, range: Range<usize>) -> usize {
     let Range { start, end } = range;
-    start + text[start..end].trim_end().len()
+    start + text[start..end].trim_end_matches(BLANKS).len()
 }
 
 /// The position after the white space and the comments from a position on.
@@ -44,17 +46,12 @@ pub(super) fn header(text: &str, at: usize) -> Option<&str> {
     Some(&rest[..length])
 }
 
-/// The position after the closing quote of the scalar that begins at a position.
-pub(super) fn quoted_end(text: &str, at: usize) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let quote = *bytes.get(at)?;
-    let mut at = at + 1;
-    loop {
-        match *bytes.get(at)? {
-            b'\\' if quote == b'"' => at += 2,
-            byte if byte != quote => at += 1,
-            _ if quote == b'\'' && bytes.get(at + 1) == Some(&b'\'') => at += 2,
-            _ => return Some(at + 1),
-        }
-    }
+/// The position of the first character of a block scalar after its indentation, from its header or from there.
+pub(super) fn block(text: &str, at: usize) -> usize {
+    let from = if header(text, at).is_some() {
+        text[at..].find('\n').map_or(text.len(), |end| at + end)
+    } else {
+        at
+    };
+    text.len() - text[from..].trim_start_matches([' ', '\r', '\n']).len()
 }

@@ -42,10 +42,10 @@ impl Tree for Value {
         }
     }
 
-    fn items(self) -> Option<Vec<Self>> {
+    fn items(self) -> Result<Vec<Self>, Self> {
         match self {
-            Value::Array(items) => Some(items),
-            _ => None,
+            Value::Array(items) => Ok(items),
+            other => Err(other),
         }
     }
 }
@@ -200,10 +200,10 @@ impl Tree for Node {
         }
     }
 
-    fn items(self) -> Option<Vec<Self>> {
+    fn items(self) -> Result<Vec<Self>, Self> {
         match self.content {
-            Content::List(items) => Some(items),
-            _ => None,
+            Content::List(items) => Ok(items),
+            content => Err(Self { content, ..self }),
         }
     }
 }

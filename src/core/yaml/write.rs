@@ -27,6 +27,10 @@ pub fn write(value: &Value) -> String {
     match value {
         Value::Object(map) if !map.is_empty() => write_map(&mut out, map, 0, Indent::KUBECTL),
         Value::Array(items) if !items.is_empty() => write_list(&mut out, items, 0, Indent::KUBECTL),
+        Value::String(text) => {
+            write_string(&mut out, text, None);
+            out.push('\n');
+        }
         _ => {
             write_scalar(&mut out, value, 0);
             out.push('\n');

@@ -55,6 +55,6 @@ impl Diagnostic {
 
 impl From<yaml::Error> for Diagnostic {
     fn from(error: yaml::Error) -> Self {
-        Self::new(error.span, error.message).code(YAML_SYNTAX)
+        Self::new(error.span, error.explained(0)).code(YAML_SYNTAX)
     }
 }

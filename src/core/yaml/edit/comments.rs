@@ -1,7 +1,8 @@
 //! The comments that an edit loses.
 
+use std::collections::HashMap;
+
 use super::super::layout::Layout;
-use super::super::read::span_at;
 
 /// A comment of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,17 +15,24 @@ pub struct Comment {
 
 /// The comments of a text that another text no longer has.
 pub(super) fn lost(before: &str, after: &str) -> Vec<Comment> {
-    let mut kept: Vec<&str> = all(after).into_iter().map(|(_, comment)| comment).collect();
+    let mut kept: HashMap<&str, usize> = HashMap::new();
+    for (_, comment) in all(after) {
+        *kept.entry(comment).or_default() += 1;
+    }
     let mut lost = all(before);
-    lost.retain(|(_, comment)| match kept.iter().position(|other| other == comment) {
-        Some(found) => {
-            kept.swap_remove(found);
+    lost.retain(|(_, comment)| match kept.get_mut(comment) {
+        Some(times) if *times > 0 => {
+            *times -= 1;
             false
         }
-        None => true,
+        _ => true,
     });
-    let comment =
-        |(at, text): (usize, &str)| Comment { line: span_at(before, at).line, text: text.to_owned() };
+    let (mut line, mut counted) = (1, 0);
+    let comment = |(at, text): (usize, &str)| {
+        line += memchr::memchr_iter(b'\n', &before.as_bytes()[counted..at]).count();
+        counted = at;
+        Comment { line, text: text.to_owned() }
+    };
     lost.into_iter().map(comment).collect()
 }
 
@@ -46,7 +54,7 @@ fn all(text: &str) -> Vec<(usize, &str)> {
 }
 
 /// The length of the leading lines that have only a `---`, directives, blanks or a comment, in bytes.
-pub(crate) fn head(text: &str) -> usize {
+pub(super) fn head(text: &str) -> usize {
     let mut length = 0;
     for line in text.split_inclusive('\n') {
         let trimmed = line.trim_ascii();

@@ -129,8 +129,8 @@ impl Editor<'_, '_> {
             return None;
         }
         let start = node.content + text[node.content..].find('\n')? + 1;
-        let end = start + text.get(start..node.range.end)?.trim_end().len();
-        let first = text[start..end].lines().find(|line| !line.trim().is_empty())?;
+        let end = tokens::trimmed(text, start..node.range.end.max(start));
+        let first = text[start..end].lines().find(|line| !line.trim_matches([' ', '\t', '\r']).is_empty())?;
         let column = first.len() - first.trim_start_matches(' ').len();
         let mut block = String::new();
         for (at, line) in lines.split('\n').enumerate() {

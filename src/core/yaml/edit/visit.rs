@@ -117,9 +117,9 @@ impl<'l, 'v> Editor<'l, 'v> {
             };
             self.visit_child(&entry.key, entry.node, place, &after[&entry.key])?;
         }
-        let is_there = |key: &str, value: &Value| match written_out.as_slice() {
-            [] => merged.get(key) == Some(value),
-            written_out => written_out.iter().any(|(written, _)| *written == key),
+        let written: HashSet<&str> = written_out.iter().map(|(key, _)| key.as_str()).collect();
+        let is_there = |key: &str, value: &Value| {
+            if written.is_empty() { merged.get(key) == Some(value) } else { written.contains(key) }
         };
         let is_added = |(key, value): &(&String, &Value)| !is_own(key) && !is_there(key, value);
         let added: Vec<(&String, &Value)> = after.iter().filter(is_added).collect();

@@ -68,10 +68,51 @@ fn an_error_names_the_brackets_that_it_is_within() {
         ("a: [\n  \"é\" # é\n]\nb: [\n  \"x\"\nc: {d: 1}\n", 4),
         ("a: [\n]\nb: {\n  c: 1\n", 3),
     ] {
-        let message = refused(text).message;
+        let error = refused(text);
+        let message = error.explained(0);
         assert!(message.ends_with(&format!(", within the brackets that begin on line {line}")), "{message}");
+        let message = error.explained(10);
+        assert!(message.ends_with(&format!(" on line {}", line + 10)), "{message}");
     }
-    assert!(!refused("a: [1]\nb: c: d\n").message.contains("brackets"));
+    assert!(!refused("a: [1]\nb: c: d\n").explained(0).contains("brackets"));
+}
+
+/// The places of brackets and quotes are found in one pass: there can be any number of them.
+#[test]
+fn a_file_can_have_thousands_of_brackets_and_quotes_with_lines() {
+    let entry =
+        |at: usize| format!("  - k{at}: [\n    \"é\",\n  ]\n    q: \"x\ny\"\n    b: |\n      [\n      'it\n");
+    let text: String = (0..3_000).map(entry).collect();
+    let root = read(&format!("a:\n{text}"));
+    let items = root["a"].as_array().unwrap();
+    assert_eq!(items.len(), 3_000);
+    assert_eq!(items[2_999], json!({"k2999": ["é"], "q": "x y", "b": "[\n'it\n"}));
+}
+
+#[test]
+fn quoted_texts_can_have_lines_that_are_not_indented() {
+    for (text, wanted) in [
+        (
+            "a:\n  b: \"one\ntwo\n\n  three \\\n four\"\n  c: d\n",
+            json!({"a": {"b": "one two\nthree four", "c": "d"}}),
+        ),
+        ("- 'it''s\n\n# no comment'\n- x\n", json!(["it's\n# no comment", "x"])),
+        ("a: [\"b\nc\", {\nd: 'e\n'}]\n", json!({"a": ["b c", {"d": "e "}]})),
+        ("a: it's\n  \"b\n  c'\nd: |\n  \"\n", json!({"a": "it's \"b c'", "d": "\"\n"})),
+        ("a: !!str &x\n  \"b\nc\"\nd: *x\n", json!({"a": "b c", "d": "b c"})),
+    ] {
+        assert_eq!(read(text), wanted, "{text}");
+    }
+    refused("a: \"b\n---\nc\"\n");
+    refused("a: \"b\nc\nd: e\n");
+}
+
+#[test]
+fn a_comment_can_follow_a_quote_or_a_bracket() {
+    assert_eq!(
+        read("a: \"b\"#c\nd: [e,#f\n'g'#h\n]#i\nj: {}# k\nl: m#n\no: |#p\n  q\nr: \"it\\'s\"\n"),
+        json!({"a": "b", "d": ["e", "g"], "j": {}, "l": "m#n", "o": "q\n", "r": "it's"})
+    );
 }
 
 #[test]

@@ -9,32 +9,45 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Tag};
 
+use super::super::ended::Ended;
 use super::super::joined::joined;
 use super::super::offsets::Offsets;
-use super::super::read::{key_text, scalar_value, without_added_end};
-use super::super::span::Span;
-use super::super::tokens::{header, quoted_end, skip_blank, skip_properties, trimmed};
+use super::super::quoted;
+use super::super::read::scalar_value;
+use super::super::scalar;
+use super::super::tokens::{header, skip_blank, skip_properties, trimmed};
 use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 
 /// Reads a text that holds one document.
 pub(super) fn read(text: &str) -> Option<Layout<'_>> {
-    parsed(text, text).or_else(|| parsed(text, &joined(text)?))
+    let ended = Ended::of(text);
+    parsed(text, &ended, &ended.text).or_else(|| parsed(text, &ended, &joined(&ended.text).text))
 }
 
 /// Reads a text by what the parser gets in its place.
-fn parsed<'t>(text: &'t str, joined: &str) -> Option<Layout<'t>> {
+fn parsed<'t>(text: &'t str, ended: &Ended<'_>, joined: &str) -> Option<Layout<'t>> {
     let offsets = Offsets::of(text);
     let mut builder =
         Builder { text, nodes: Vec::new(), stack: Vec::new(), root: None, anchors: HashMap::new() };
     for event in Parser::new_from_str(joined) {
         let (mut event, span) = event.ok()?;
+        let range = offsets.byte(span.start.index())..offsets.byte(span.end.index());
         if let Event::Scalar(scalar, style, ..) = &mut event {
-            let read = without_added_end(scalar, *style, text, span.end.index());
-            if read.len() < scalar.len() {
-                *scalar = read.to_owned().into();
+            let read = match style {
+                ScalarStyle::SingleQuoted | ScalarStyle::DoubleQuoted => {
+                    let start = skip_properties(text, range.start);
+                    Some(quoted::value(&text[start..quoted::end(text, start)?]).ok()?)
+                }
+                _ => {
+                    let read = ended.scalar(scalar, *style, span.end.index());
+                    (read.len() < scalar.len()).then(|| read.to_owned())
+                }
+            };
+            if let Some(read) = read {
+                *scalar = read.into();
             }
         }
-        builder.event(event, offsets.byte(span.start.index())..offsets.byte(span.end.index()))?;
+        builder.event(event, range)?;
     }
     let root = builder.root?;
     let mut layout = Layout::new(text, builder.nodes, root);
@@ -67,7 +80,7 @@ impl Layout<'_> {
             Kind::Scalar { empty: true, .. } => *content,
             Kind::Scalar { form, .. } => match form {
                 ScalarForm::Plain => trimmed(self.text, range.clone()),
-                ScalarForm::SingleQuoted | ScalarForm::DoubleQuoted => quoted_end(self.text, *content)?,
+                ScalarForm::SingleQuoted | ScalarForm::DoubleQuoted => quoted::end(self.text, *content)?,
                 ScalarForm::Block => {
                     *content = skip_properties(self.text, from);
                     let keeps = header(self.text, *content)?.contains('+');
@@ -75,7 +88,7 @@ impl Layout<'_> {
                     let body = &self.text[..range.end];
                     // The range ends with the indentation of the next line.
                     let body = body.trim_end_matches([' ', '\t']);
-                    if keeps { body.len() } else { body.trim_end().len() }
+                    if keeps { body.len() } else { trimmed(body, 0..body.len()) }
                 }
             },
             Kind::List { form: Form::Block, items } => {
@@ -131,7 +144,7 @@ impl Layout<'_> {
         }
         let start = skip_properties(self.text, entry.key_range.start);
         entry.key_range.end = match self.text.as_bytes().get(start)? {
-            b'"' | b'\'' => quoted_end(self.text, start)?,
+            b'"' | b'\'' => quoted::end(self.text, start)?,
             _ => trimmed(self.text, entry.key_range.clone()),
         };
         let after = skip_blank(self.text, entry.key_range.end);
@@ -163,7 +176,7 @@ impl Builder<'_> {
                 self.add(range, 0, Kind::Alias { anchor, node }, false)?;
             }
             Event::Scalar(text, style, anchor, tag) => {
-                let value = scalar_value(&text, style, tag.as_deref(), Span::default()).ok()?;
+                let value = scalar_value(&text, style, tag.as_deref()).ok()?;
                 let properties = has_properties(anchor, tag.as_deref());
                 let empty = text.is_empty() && style == ScalarStyle::Plain;
                 self.scalar(
@@ -205,7 +218,7 @@ impl Builder<'_> {
                 self.nodes.push(Node { content: range.start, range: range.clone(), anchor: 0, kind: value });
             }
             let plain = form == ScalarForm::Plain && !properties;
-            let (text, _) = key_text(value);
+            let (text, _) = scalar::key(value).ok()?;
             let merges = plain && text == "<<";
             *key =
                 Some(Entry { key: text, merges, start: range.start, key_range: range, colon: None, node: 0 });

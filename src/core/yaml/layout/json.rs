@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use serde_json::Value;
 
+use super::super::quoted;
 use super::super::scalar::Scalar;
-use super::super::tokens::quoted_end;
 use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 
 /// Reads a text that the JSON parser accepts.
@@ -83,7 +83,7 @@ impl Reader<'_> {
     fn scalar(&mut self) -> Option<Range<usize>> {
         let start = self.next()?;
         self.at = if self.text.as_bytes()[start] == b'"' {
-            quoted_end(self.text, start)?
+            quoted::end(self.text, start)?
         } else {
             let ends = |byte: u8| matches!(byte, b',' | b']' | b'}') || byte.is_ascii_whitespace();
             self.text[start..].bytes().position(ends).map_or(self.text.len(), |length| start + length)

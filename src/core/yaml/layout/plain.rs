@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use super::super::read::key_text;
 use super::super::scalar::{self, Scalar};
 use super::{Entry, Form, Item, Kind, Layout, Node, NodeId, ScalarForm};
 
@@ -162,7 +161,7 @@ impl<'t> Reader<'t> {
             if !text.starts_with(|c: char| c.is_ascii_alphanumeric()) || scalar::is_unrepresentable(text) {
                 return None;
             }
-            (length, key_text(scalar::resolve(text)).0)
+            (length, scalar::key(scalar::resolve(text)).ok()?.0)
         };
         self.at += length + 1;
         let is_key = length < 1000 && matches!(rest.as_bytes()[length..], [b':', b' ' | b'\n', ..]);

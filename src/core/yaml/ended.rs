@@ -1,0 +1,61 @@
+//! The end of a text: saphyr-parser adds a line end to a block scalar there, and kubectl does not.
+
+use std::borrow::Cow;
+
+use saphyr_parser::{Event, Parser, ScalarStyle};
+
+use super::joined::joined;
+
+/// A text whose last line has an end, as saphyr-parser needs it.
+pub(super) struct Ended<'t> {
+    pub(super) text: Cow<'t, str>,
+    /// The number of characters before a line end that was added.
+    added: Option<usize>,
+}
+
+impl<'t> Ended<'t> {
+    pub(super) fn of(source: &'t str) -> Self {
+        let start = source.rfind('\n').map_or(0, |at| at + 1);
+        let (before, last) = source.split_at(start);
+        if last.is_empty() {
+            return Self { text: Cow::Borrowed(source), added: None };
+        }
+        let text = format!("{source}\n");
+        // A last line of blanks is of no account, unless it is a part of a block scalar, of which it is the last line then.
+        if last.trim_matches(' ').is_empty() {
+            let scalar = |text: &str| Some(last_scalar(text)?.trim_end_matches('\n').to_owned());
+            if !before.contains(['|', '>']) || scalar(before) == scalar(&text) {
+                return Self { text: Cow::Borrowed(before), added: None };
+            }
+        }
+        Self { text: Cow::Owned(text), added: Some(source.chars().count()) }
+    }
+
+    /// The place of a character, which is in the text as it was.
+    pub(super) fn place(&self, character: usize) -> usize {
+        character.min(self.added.unwrap_or(usize::MAX))
+    }
+
+    /// The text of a scalar without the line end that was added.
+    pub(super) fn scalar<'s>(&self, text: &'s str, style: ScalarStyle, end: usize) -> &'s str {
+        let is_block = matches!(style, ScalarStyle::Literal | ScalarStyle::Folded);
+        if is_block && self.added.is_some_and(|added| end >= added) {
+            text.strip_suffix('\n').unwrap_or(text)
+        } else {
+            text
+        }
+    }
+}
+
+fn last_scalar(text: &str) -> Option<String> {
+    let parsed = |text: &str| {
+        let mut last = None;
+        for event in Parser::new_from_str(text) {
+            if let Event::Scalar(scalar, ..) = event.ok()?.0 {
+                last = Some(scalar.into_owned());
+            }
+        }
+        last
+    };
+    parsed(text).or_else(|| parsed(&joined(text).text))
+}
