@@ -300,11 +300,11 @@ pub(crate) fn a_key_that_looks_like_a_number_or_a_boolean_is_refused_in_quotes_t
     }
 }
 
-/// What follows a line separator is a comment for the servers, and a key for Helm.
+/// What follows a line separator is a comment for some readers, and a key for Helm.
 pub(crate) fn line_separators_of_unicode_are_refused(helm: &Helm) {
     for separator in ["\u{85}", "\u{2028}", "\u{2029}"] {
         let text = matching(&format!("{{{TRIGGER}}}")) + "# " + separator + "kind: Other\n";
-        read(&text).unwrap_or_else(|error| panic!("{error}"));
+        assert!(read(&text).unwrap_err().contains("ends a line for kubectl"));
         refused(helm, &values(&text), &["`lab.yaml` has one of the characters U+0085", "hint: remove it"]);
     }
 }

@@ -230,7 +230,10 @@ fn nodes_show_control_characters() {
 
 #[test]
 fn data_keeps_its_bytes() {
-    let pod = POD.replace("name: trainer", &format!("name: {}", json!(HOSTILE)));
+    // In JSON, since no YAML may hold some of these characters.
+    let mut pod = documents(POD)[0].clone();
+    pod["metadata"]["name"] = HOSTILE.into();
+    let pod = pod.to_string();
     let run = mutate(&["--policy", super::SMALL, "-o", "json"], &pod).exits(0);
     assert_eq!(run.values()[0]["metadata"]["name"], HOSTILE);
     let lint = super::run(&["lint", "--policy", super::SMALL, "-o", "json"], &pod);

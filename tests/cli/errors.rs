@@ -55,7 +55,7 @@ fn text_that_is_not_utf_8_is_an_error_with_its_place() {
 #[test]
 fn a_nul_byte_is_an_error_with_its_place() {
     let run = small(&[], "kind: A\nname: \"b\0\"\n").exits(2);
-    run.writes_nothing().says(&["document 1", "line 2", "column 9", "NUL"]);
+    run.writes_nothing().says(&["document 1", "line 2", "column 9", "U+0000"]);
 }
 
 #[test]

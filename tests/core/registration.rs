@@ -25,7 +25,12 @@ fn policy(name: &str, r#match: &Value) -> Definition {
             "rules": [{"name": "env", "container": {"env": [{"name": "NCCL_DEBUG", "value": "INFO"}]}}],
         },
     });
-    Definition::read(name, &policy.to_string()).unwrap()
+    // No YAML may hold all characters that JSON may.
+    let escaped = |c: char| {
+        if c.is_ascii() && c != '\u{7f}' { c.to_string() } else { format!("\\u{:04x}", u32::from(c)) }
+    };
+    let text: String = policy.to_string().chars().map(escaped).collect();
+    Definition::read(name, &text).unwrap()
 }
 
 fn webhook(r#match: &Value) -> String {

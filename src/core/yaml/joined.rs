@@ -191,14 +191,17 @@ impl Reader<'_> {
 
     /// A list or map in brackets, with blanks for the line ends and the comments between its tokens.
     fn brackets(&mut self) {
-        let mut depth = 0;
+        // The ends of those that are open.
+        let mut ends = Vec::new();
         // A quote begins a text only where a value or a key can begin; elsewhere it is a letter of a plain scalar.
         let (mut begins, mut in_plain) = (true, false);
         let (start, length, places) = (self.at, self.out.len(), self.places.len());
         self.places.push(start);
         loop {
-            let Some(c) = self.next() else {
-                // What has no end gets the parser's error for that.
+            let next = self.next();
+            let is_wrong = next.is_none_or(|c| matches!(c, ']' | '}') && ends.pop() != Some(c));
+            let Some(c) = next.filter(|_| !is_wrong) else {
+                // What has no end, or another one, gets the parser's error for that.
                 self.out.truncate(length);
                 self.places.truncate(places);
                 (self.at, self.open) = (start, Some(start));
@@ -206,8 +209,11 @@ impl Reader<'_> {
             };
             let end = self.at + c.len_utf8();
             match c {
-                '[' | '{' => (depth, begins, in_plain) = (depth + 1, true, false),
-                ']' | '}' => (depth, begins, in_plain) = (depth - 1, false, false),
+                '[' | '{' => {
+                    ends.push(if c == '[' { ']' } else { '}' });
+                    (begins, in_plain) = (true, false);
+                }
+                ']' | '}' => (begins, in_plain) = (false, false),
                 ',' => (begins, in_plain) = (true, false),
                 '?' if !in_plain && self.is_blank(end) => begins = true,
                 ':' if !in_plain || self.is_blank(end) => (begins, in_plain) = (true, false),
@@ -234,7 +240,7 @@ impl Reader<'_> {
                 _ => (begins, in_plain) = (false, true),
             }
             self.copy(end);
-            if depth == 0 {
+            if ends.is_empty() {
                 return;
             }
         }

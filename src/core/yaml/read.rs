@@ -8,7 +8,7 @@ use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 use super::agreed;
 use super::build::{Builder, Collection, MAX_DEPTH, MapBuilder};
 use super::ended::Ended;
-use super::joined::joined;
+use super::joined::{Joined, joined};
 use super::offsets::Offsets;
 use super::quoted;
 use super::scalar::{self, Scalar};
@@ -88,7 +88,10 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
         let parsed = if joined.text == *ended.text {
             Err(error)
         } else {
-            parsed(&ended, &joined.text, &joined.places)
+            // A quote that was forgotten ends the text at the next one.
+            parsed(&ended, &joined.text, &joined.places).map_err(|later| {
+                if follows_quoted(&ended.text, &joined, later.span.line) { error } else { later }
+            })
         };
         parsed.map_err(|error| match joined.open.map(|at| span_at(source, at).line) {
             Some(line) if line <= error.span.line => {
@@ -97,6 +100,14 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
             _ => error,
         })
     })
+}
+
+/// Returns whether a quoted text of several lines ends on a line.
+fn follows_quoted(text: &str, joined: &Joined, line: usize) -> bool {
+    let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+    let length = text[start..].find('\n').unwrap_or(text.len() - start);
+    let mut quotes = joined.places.iter().filter(|at| text[**at..].starts_with(['"', '\'']));
+    quotes.any(|at| quoted::end(text, *at).is_some_and(|end| (start..=start + length).contains(&end)))
 }
 
 /// Reads a text by what the parser gets in its place, which has the same characters at the same places, but for blanks
