@@ -60,6 +60,6 @@ pub(crate) fn serve() {
         let (address, admin) = (server.address().unwrap(), server.admin_address().unwrap());
         tracing::info!(%address, %admin, "listening");
         let (_stop, stops) = mpsc::channel(1);
-        server.run_with(Router::new().route("/mutate", post(allow)), stops).await;
+        server.run_with(Router::new().route("/mutate", post(allow)), stops).await.unwrap();
     });
 }

@@ -18,7 +18,9 @@ mod reply;
 mod run;
 mod sources;
 mod state;
+mod thread;
 mod tls;
+mod turns;
 mod webhook;
 
 pub use admin::router as admin_router;
@@ -27,7 +29,6 @@ pub use connection::Timeouts;
 pub use port::Ended;
 pub use run::{Config, MaxConnections, Server, Stop};
 pub(crate) use sources::compiled;
-pub(crate) use state::EVALUATIONS;
 pub use state::{Limits, State};
 pub use tls::TlsSource;
 pub use webhook::router;

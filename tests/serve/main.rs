@@ -4,6 +4,7 @@
 
 mod age;
 mod api_server;
+mod attacks;
 mod bad_certificates;
 mod certificates;
 mod check;

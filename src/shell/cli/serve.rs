@@ -10,7 +10,7 @@ mod signals;
 use anyhow::Context;
 
 use crate::shell::cluster::{NodeWatch, Reconciler};
-use crate::shell::server::{EVALUATIONS, Ended, Server, compiled};
+use crate::shell::server::{Ended, Server, compiled};
 use crate::shell::telemetry::traces;
 
 use super::ExitStatus;
@@ -18,23 +18,20 @@ use configuration::Configuration;
 
 pub(super) use arguments::{Arguments, ModeArgument};
 
-/// Threads that drive connections. More of them take more memory.
-const MAX_THREADS: usize = 4;
-/// Threads for evaluations, one of them for large reviews, and for reading files.
-const BLOCKING_THREADS: usize = EVALUATIONS + 1 + 4;
+/// Threads that read files and look up names.
+const BLOCKING_THREADS: usize = 4;
 
 pub(super) fn run(arguments: &Arguments) -> anyhow::Result<ExitStatus> {
     let _log = log::Log::install(arguments)?;
     let exporter = traces::Exporter::install()?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(cores.min(MAX_THREADS))
+    // Reviews have a thread of their own.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .enable_all()
         .build()
         .context("the threads that serve requests cannot be started")?;
     let ended = runtime.block_on(serve(arguments))?;
-    // A review whose client is gone may still be evaluated.
+    // A file on a mount that does not answer may still be read.
     runtime.shutdown_background();
     exporter.finish();
     Ok(match ended {
@@ -65,5 +62,5 @@ async fn serve(arguments: &Arguments) -> anyhow::Result<Ended> {
         // A closed standard output does not keep the server from serving.
         let _ = greeting::print(&server, &ca);
     }
-    Ok(server.run(stops).await)
+    Ok(server.run(stops).await?)
 }

@@ -22,6 +22,7 @@ use super::sources::{
     CertificateFiles, ClientCaFile, PolicyFiles, accept_key_pairs, certificate_in_use, compiled, stamps,
 };
 use super::state::{Limits, State};
+use super::thread::Thread;
 use super::tls::{TlsMaterial, TlsSettings, TlsSource};
 use super::{nodes, reconcile, reload};
 
@@ -142,13 +143,14 @@ impl Server {
     }
 
     /// Serves until the first signal, then shuts down.
-    pub async fn run(self, stops: mpsc::Receiver<Stop>) -> Ended {
+    pub async fn run(self, stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
         let router = super::router(Arc::clone(&self.state));
         self.run_with(router, stops).await
     }
 
     /// The same with another router on the HTTPS port, for benchmarks.
-    pub async fn run_with(mut self, router: Router, mut stops: mpsc::Receiver<Stop>) -> Ended {
+    pub async fn run_with(mut self, router: Router, mut stops: mpsc::Receiver<Stop>) -> io::Result<Ended> {
+        let thread = Thread::start()?;
         let reconciling = self.start_reconciler();
         let mut reloading = self.start_reloads();
         if let Some(watch) = self.node_watch.take() {
@@ -164,15 +166,14 @@ impl Server {
             metrics: None,
         }
         .open();
-        let webhook = Port {
+        let webhook = thread.open(Port {
             listener: self.webhook,
             router,
             tls: Some(self.tls),
             timeouts: config.timeouts,
             max_connections: config.max_connections.webhook,
             metrics: Some(Arc::clone(&state.metrics)),
-        }
-        .open();
+        })?;
         state.readiness.listening();
         stops.recv().await;
         state.readiness.stopping();
@@ -186,7 +187,7 @@ impl Server {
             Ended::Drained => tracing::info!("stopped, every request was answered"),
             Ended::CutOff => tracing::warn!("stopped, connections were cut off"),
         }
-        ended
+        Ok(ended)
     }
 
     fn start_reconciler(&mut self) -> Vec<JoinHandle<()>> {

@@ -15,6 +15,7 @@ use crate::shell::telemetry::Metrics;
 
 use super::connections::Slot;
 use super::readiness::Readiness;
+use super::turns::Turns;
 
 /// The limits on concurrent requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,13 +44,6 @@ impl Default for Limits {
 const RESPONSE_BYTES: usize = 32 << 20;
 /// The time within which an evicted connection leaves its memory.
 const EVICTION: Duration = Duration::from_millis(100);
-/// Reviews that are evaluated at the same time, besides a large one. More than there are cores, so that a few that take
-/// long do not delay all others.
-pub(crate) const EVALUATIONS: usize = 8;
-
-/// Larger reviews are evaluated one at a time.
-const LARGE: usize = 32 << 10;
-
 /// The state that all requests share. A review in flight finishes with the policies with which it began.
 pub struct State {
     pub(super) policies: ArcSwap<PolicySet>,
@@ -65,9 +59,7 @@ pub struct State {
     pub(super) bodies: Memory,
     spare_body: Arc<Semaphore>,
     pub(super) responses: Memory,
-    evaluations: Arc<Semaphore>,
-    /// Large pods are evaluated one at a time: a parsed pod takes more than ten times its size in JSON.
-    large: Arc<Semaphore>,
+    pub(super) turns: Turns,
 }
 
 impl std::fmt::Debug for State {
@@ -94,8 +86,7 @@ impl State {
             bodies: Memory::new(limits.body_bytes),
             spare_body: Arc::new(Semaphore::new(1)),
             responses: Memory::new(RESPONSE_BYTES),
-            evaluations: Arc::new(Semaphore::new(EVALUATIONS)),
-            large: Arc::new(Semaphore::new(1)),
+            turns: Turns::default(),
         }
     }
 
@@ -131,12 +122,6 @@ impl State {
     /// Waits for the permit of one more body than the limit allows.
     pub(super) async fn spare_body_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.spare_body).acquire_owned().await.ok()
-    }
-
-    /// Waits for the permit to evaluate a review of this size.
-    pub(super) async fn evaluation_permit(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        let turn = if bytes < LARGE { &self.evaluations } else { &self.large };
-        Arc::clone(turn).acquire_owned().await.ok()
     }
 }
 

@@ -1,7 +1,6 @@
 //! `POST /mutate` for pods, and `POST /validate-workloads` for the workloads that they come from.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use axum::Router;
@@ -15,6 +14,7 @@ use tokio::time::{Duration, timeout_at};
 use crate::core::admission::{self, Answer, BadReview, OnError, Record, ReviewOutcome, WorkloadReview};
 use crate::core::lint;
 use crate::core::policy::PodContext;
+use crate::core::work::Work;
 use crate::shell::telemetry::Shed;
 use crate::shell::telemetry::traces::ReviewSpan;
 
@@ -128,36 +128,48 @@ async fn review(
     }
     tracing::trace!(body = %String::from_utf8_lossy(&body.bytes), "review");
     let bytes = body.bytes.clone();
-    let stop = StopOnDrop::default();
-    match timeout_at(deadline.into(), evaluate(webhook, state, body, Arc::clone(&stop.0))).await {
+    let work = StopOnDrop(Work::of_input(bytes.len()));
+    match timeout_at(deadline.into(), evaluate(webhook, state, body, &work.0)).await {
         Ok(answer) => answer,
         Err(_) => shed(webhook, state, Shed::Deadline, &bytes),
     }
 }
 
 /// Ends an evaluation that no request waits for anymore: its time is over, or the client has gone.
-#[derive(Debug, Default)]
-struct StopOnDrop(Arc<AtomicBool>);
+#[derive(Debug)]
+struct StopOnDrop(Work);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.stop();
     }
 }
 
-/// Evaluates a review when it is its turn, on another thread, because it may take long. After `stop`, it ends with the
-/// current container, and keeps its turn and its memory until then.
+/// The largest review that is evaluated at once.
+const SHORT: usize = 32 << 10;
+/// The most steps of such an evaluation, which takes about 2 ms.
+const SHORT_STEPS: u64 = 200_000;
+
+/// Evaluates a review: at once if that is short, since another thread takes longer to wake than most reviews. Others begin
+/// again on another thread when it is their turn, which they keep until they end or `work` is stopped.
 async fn evaluate(
     webhook: Webhook,
     state: &Arc<State>,
     body: BufferedBody,
-    stop: Arc<AtomicBool>,
+    work: &Work,
 ) -> Result<Answer, Rejection> {
-    let permit = state.evaluation_permit(body.bytes.len()).await;
-    let state = Arc::clone(state);
+    if body.bytes.len() <= SHORT {
+        let short = work.at_most(SHORT_STEPS);
+        let answer = answer(webhook, state, &body.bytes, &short);
+        if short.ended().is_none() {
+            return answer;
+        }
+    }
+    let turn = state.turns.wait(admission::namespace(&body.bytes), body.bytes.len()).await;
+    let (state, work) = (Arc::clone(state), work.clone());
     let evaluated = tokio::task::spawn_blocking(move || {
-        let answer = answer(webhook, &state, &body.bytes, stop);
-        drop((body, permit));
+        let answer = answer(webhook, &state, &body.bytes, &work);
+        drop((body, turn));
         answer
     });
     evaluated.await.unwrap_or_else(|error| {
@@ -166,10 +178,10 @@ async fn evaluate(
     })
 }
 
-fn answer(webhook: Webhook, state: &State, bytes: &[u8], stop: Arc<AtomicBool>) -> Result<Answer, Rejection> {
+fn answer(webhook: Webhook, state: &State, bytes: &[u8], work: &Work) -> Result<Answer, Rejection> {
     let policies = state.policies.load();
     let nodes = state.nodes.load().nodes.clone();
-    let context = PodContext { stop: Some(stop), nodes, ..PodContext::default() };
+    let context = PodContext { work: Some(work.clone()), nodes, ..PodContext::default() };
     let answer = match webhook {
         Webhook::Pods => {
             admission::answer(&policies, state.evaluate(), state.mode, state.on_error, bytes, context)

@@ -1,6 +1,8 @@
 //! The log: plain lines on a terminal, JSON lines elsewhere.
 
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
@@ -30,6 +32,24 @@ fn parse(filter: &str) -> anyhow::Result<EnvFilter> {
     Ok(EnvFilter::try_new(filter)?)
 }
 
+/// How long the thread of the log rests after it has written the lines that wait. Without that, each review wakes it.
+const REST: Duration = Duration::from_millis(20);
+
+/// A stream that is flushed when no line waits, and then rests.
+struct Unhurried<W: Write>(BufWriter<W>);
+
+impl<W: Write> Write for Unhurried<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()?;
+        thread::sleep(REST);
+        Ok(())
+    }
+}
+
 /// Logs to `stream` what `filter` selects (`info`, `fabric_injector=debug`, …), until the guard is dropped.
 ///
 /// A thread of its own writes the lines, so that no review waits for a slow reader. Panics are logged too, so that they
@@ -45,7 +65,7 @@ where
     let (writer, guard) = NonBlockingBuilder::default()
         .thread_name("log")
         .buffered_lines_limit(MAX_BUFFERED_LINES)
-        .finish(BufWriter::new(stream));
+        .finish(Unhurried(BufWriter::new(stream)));
     let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     if to_terminal {
         let has_colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -1,0 +1,147 @@
+//! Pods that are made to take long, while everybody else's are reviewed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::Method;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::api_server::{ApiServer, Listing};
+use super::certificates::Site;
+use super::client::Client;
+use super::eventually;
+use super::reviews::{pod, response, review};
+use super::server::{Server, serve};
+
+/// How long the attack with one input goes on.
+const ATTACK: Duration = Duration::from_secs(2);
+const CONNECTIONS: usize = 8;
+
+/// A review in another namespace.
+fn elsewhere(uid: &str, pod: &Value) -> Vec<u8> {
+    let mut review: Value = serde_json::from_slice(&review(uid, pod)).unwrap();
+    review["request"]["namespace"] = "elsewhere".into();
+    review.to_string().into_bytes()
+}
+
+fn list(count: usize, item: impl Fn(usize) -> Value) -> Value {
+    (0..count).map(item).collect()
+}
+
+fn affinity(terms: &Value) -> Value {
+    let mut pod = pod();
+    pod["spec"]["affinity"] = json!({"nodeAffinity":
+        {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}});
+    pod
+}
+
+fn term(label: &str, values: &Value) -> Value {
+    json!({"matchExpressions": [{"key": label, "operator": "NotIn", "values": values}]})
+}
+
+/// The path and the body of each attack.
+fn attacks() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let mut merges = pod();
+    merges["metadata"]["annotations"]["networking.gke.io/interfaces"] =
+        format!("a: &a {{k: v}}\n{}", "<<: *a\n".repeat(20_000)).into();
+    let mut tolerations = pod();
+    tolerations["spec"]["tolerations"] = list(80_000, |at| json!({"key": "t", "value": format!("{at}")}));
+    let manifest = format!("a: &a {{k: v}}\nb:\n{}", "  <<: *a\n".repeat(20_000));
+    let workflow = json!({
+        "apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+        "request": {"uid": "w", "operation": "CREATE", "namespace": "team-a",
+            "kind": {"group": "argoproj.io", "version": "v1alpha1", "kind": "Workflow"},
+            "object": {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+                "spec": {"templates": list(8, |_| json!({"resource": {"manifest": manifest}}))}}},
+    });
+    let of_labels = |count: usize| affinity(&list(count, |at| term(&format!("l{at}"), &json!(["x"]))));
+    vec![
+        ("merge keys", "/mutate?timeout=2s", review("a", &merges)),
+        ("terms", "/mutate?timeout=2s", review("a", &of_labels(20_000))),
+        ("terms in 28 KB", "/mutate?timeout=2s", review("a", &of_labels(300))),
+        (
+            "values",
+            "/mutate?timeout=2s",
+            review("a", &affinity(&json!([term("l", &list(100_000, |at| json!(format!("{at}"))))]))),
+        ),
+        ("tolerations", "/mutate?timeout=2s", review("a", &tolerations)),
+        ("manifests", "/validate-workloads?timeout=2s", workflow.to_string().into_bytes()),
+    ]
+}
+
+/// The longest times that others waited.
+#[derive(Debug, Default)]
+struct Waited {
+    small: Duration,
+    large: Duration,
+    live: Duration,
+}
+
+impl Waited {
+    /// Asks for everything once, on connections of its own.
+    async fn once(&mut self, server: &Server, client: &Client) {
+        let mut large = pod();
+        large["spec"]["containers"][0]["args"] = json!(["x".repeat(100 << 10)]);
+        for (longest, pod) in [(&mut self.small, pod()), (&mut self.large, large)] {
+            let begun = Instant::now();
+            let reply = client.post(elsewhere("other", &pod)).await.unwrap();
+            assert_eq!(response(&reply, "other")["patchType"], "JSONPatch");
+            *longest = begun.elapsed().max(*longest);
+        }
+        let begun = Instant::now();
+        assert_eq!(server.status("/livez").await, 200);
+        self.live = begun.elapsed().max(self.live);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_attack_everybody_else_is_served_in_time() {
+    let (site, api) = (Site::new(), ApiServer::start(Listing::Nodes(vec!["gce"; 1_000])).await);
+    let mut command = serve(&["--policy", "gcp-tcpxo", "--tls-dir", &site.path(""), "--watch-nodes"]);
+    let server = Server::spawn(command.env("KUBECONFIG", api.kubeconfig())).await;
+    let client = site.client(&server);
+    eventually("the nodes are known", async || server.get("/readyz?verbose").await.text().contains("1000"))
+        .await;
+    for (what, path, body) in attacks() {
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let attackers: Vec<_> = (0..CONNECTIONS)
+            .map(|_| {
+                let (client, body, goes_on) = (client.clone(), body.clone(), Arc::clone(&goes_on));
+                tokio::spawn(async move {
+                    let mut answered = 0;
+                    let mut connection = client.connect().await.unwrap();
+                    while goes_on.load(Ordering::Relaxed) {
+                        let reply = connection.begin(Method::POST, path, body.clone().into()).await;
+                        match reply {
+                            Ok(reply) => {
+                                assert!([200, 429].contains(&reply.status), "{}", reply.text());
+                                answered += 1;
+                            }
+                            Err(_) => connection = client.connect().await.unwrap(),
+                        }
+                    }
+                    answered
+                })
+            })
+            .collect();
+        let (begun, mut waited) = (Instant::now(), Waited::default());
+        while begun.elapsed() < ATTACK {
+            waited.once(&server, &client).await;
+            sleep(Duration::from_millis(20)).await;
+        }
+        goes_on.store(false, Ordering::Relaxed);
+        let mut answered = 0;
+        for attacker in attackers {
+            answered += attacker.await.unwrap();
+        }
+        if std::env::var_os("FABRIC_COST").is_some() {
+            eprintln!("{what}: {answered} answers to the attack; the others waited {waited:?}");
+        }
+        // On a machine with other things to do, and without optimization.
+        assert!(waited.small < Duration::from_secs(5), "{what}: {waited:?}");
+        assert!(waited.large < Duration::from_secs(9), "{what}: {waited:?}");
+        assert!(waited.live < Duration::from_secs(2), "{what}: {waited:?}");
+    }
+}
