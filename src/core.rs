@@ -27,6 +27,7 @@ pub mod rotation;
 mod schema;
 mod validate;
 pub mod values;
+pub mod work;
 pub mod workload;
 pub mod yaml;
 

@@ -8,8 +8,8 @@ mod response;
 mod review;
 mod workload;
 
-pub(crate) use answer::answer_without_evaluation;
 pub use answer::{Answer, Evaluate, Record, answer};
+pub(crate) use answer::{answer_without_evaluation, namespace};
 pub use for_owner::ForOwner;
 pub use response::{Mode, OnError, Response, respond};
 pub(crate) use response::{UNCHANGED, WOULD_BE_INJECTED};

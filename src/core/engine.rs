@@ -38,11 +38,14 @@ pub(crate) fn inject(
     context: &PodContext,
     trace: Option<&mut Trace>,
 ) -> Mutation {
-    let mut log = ChangeLog::default();
+    let mut log = ChangeLog::of(context);
     if trace.is_some() {
         log.trace = Some(Box::default());
     }
-    let before = (!analysis.policy.others.is_empty()).then(|| (pod.clone(), analysis.nodes_and_policy()));
+    let before = (!analysis.policy.others.is_empty()).then(|| {
+        context.count_input();
+        (pod.clone(), analysis.nodes_and_policy())
+    });
     let mut ended = inject::inject(policy, analysis, &mut pod, context, &mut log);
     if let Some((before, resolved)) = before
         && let Some(reason) = inject::undecided(policy, &resolved, &before, (&ended, &pod), context)

@@ -20,6 +20,25 @@ impl<'de> Deserialize<'de> for RequestObject {
     }
 }
 
+/// The value of a field of a map; `null` if there is none, or if this is no map.
+///
+/// Most maps of a pod have few keys: looking at each of them takes less time than to hash one.
+pub(crate) fn field<'v>(value: &'v Value, key: &str) -> &'v Value {
+    const FEW: usize = 8;
+    let Value::Object(map) = value else { return &Value::Null };
+    let found = if map.len() <= FEW {
+        map.iter().find_map(|(known, value)| (known == key).then_some(value))
+    } else {
+        map.get(key)
+    };
+    found.unwrap_or(&Value::Null)
+}
+
+/// The items of a list in a field of a map.
+pub(crate) fn items<'v>(value: &'v Value, key: &str) -> &'v [Value] {
+    field(value, key).as_array().map_or(&[], Vec::as_slice)
+}
+
 /// Reads a whole JSON text, and whether a map has a key twice.
 pub(crate) fn read(text: &str) -> serde_json::Result<(Value, bool)> {
     let state = State { left: Cell::new(usize::MAX), repeats: Cell::new(false) };

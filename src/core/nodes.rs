@@ -4,6 +4,7 @@
 //! and resources matter is for the engine to say.
 
 mod candidates;
+mod requirements;
 mod slices;
 
 pub use slices::Slice;
@@ -11,11 +12,12 @@ pub use slices::Slice;
 pub(crate) use candidates::{expressions, scheduling_of, terms};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, RwLock};
 
 use serde_json::Value;
 
 use crate::core::quantity::Quantity;
+use crate::core::work::Work;
 
 pub(crate) use candidates::holds;
 
@@ -40,10 +42,11 @@ pub(crate) struct NodeKind {
     pub(crate) resources: BTreeMap<String, i64>,
 }
 
-/// What was found about these nodes, by what decides it. Looking at thousands of nodes takes longer than an injection,
-/// and the pods of a job look for the same ones: one looks, and the others wait for it.
+/// What was found about these nodes, by what decides it, and the steps that it took. Looking at thousands of nodes takes
+/// longer than an injection, and the pods of a job look for the same ones. A pod counts the steps of what was found for
+/// another one, too, so that the same pod always takes as many.
 #[derive(Debug)]
-pub(crate) struct Known<T>(RwLock<HashMap<String, Arc<OnceLock<T>>>>);
+pub(crate) struct Known<T>(RwLock<HashMap<String, (T, u64)>>);
 
 impl<T> Default for Known<T> {
     fn default() -> Self {
@@ -52,20 +55,29 @@ impl<T> Default for Known<T> {
 }
 
 impl<T: Clone> Known<T> {
-    /// The bound on what is kept: the keys come from users.
+    /// The bounds on what is kept: the keys come from users.
     const MOST: usize = 256;
+    const LONGEST_KEY: usize = 4 << 10;
 
-    pub(crate) fn of(&self, key: String, find: impl FnOnce() -> T) -> T {
+    pub(crate) fn of(&self, key: String, work: Option<&Work>, find: impl FnOnce() -> T) -> T {
         let known = self.0.read().ok().and_then(|known| known.get(&key).cloned());
-        match known.or_else(|| self.place(key)) {
-            Some(place) => place.get_or_init(find).clone(),
-            None => find(),
+        if let Some((found, steps)) = known {
+            if let Some(work) = work {
+                work.count_known(steps);
+            }
+            return found;
         }
-    }
-
-    fn place(&self, key: String) -> Option<Arc<OnceLock<T>>> {
-        let mut known = self.0.write().ok()?;
-        (known.len() < Self::MOST).then(|| Arc::clone(known.entry(key).or_default()))
+        let before = work.map_or(0, Work::done);
+        let found = find();
+        let is_whole = work.is_none_or(|work| work.ended().is_none());
+        if is_whole
+            && key.len() <= Self::LONGEST_KEY
+            && let Ok(mut known) = self.0.write()
+            && known.len() < Self::MOST
+        {
+            known.insert(key, (found.clone(), work.map_or(0, Work::done) - before));
+        }
+        found
     }
 }
 
@@ -87,7 +99,7 @@ pub struct Node {
     is_ready: bool,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Hash)]
 struct Taint {
     key: Arc<str>,
     value: Arc<str>,

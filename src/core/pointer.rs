@@ -26,11 +26,19 @@ pub(crate) fn unescape(token: &str) -> Cow<'_, str> {
 
 /// The value at a JSON Pointer.
 pub(crate) fn at_pointer<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value> {
-    pointer.split('/').skip(1).try_fold(root, |value, token| match value {
-        Value::Object(map) => map.get(&*unescape(token)),
-        Value::Array(items) => items.get(token.parse::<usize>().ok()?),
-        _ => None,
-    })
+    let mut rest = pointer.strip_prefix('/');
+    let mut value = root;
+    while let Some(tokens) = rest {
+        let end = tokens.bytes().position(|byte| byte == b'/');
+        let (token, after) = end.map_or((tokens, None), |end| (&tokens[..end], Some(&tokens[end + 1..])));
+        value = match value {
+            Value::Object(map) => map.get(&*unescape(token))?,
+            Value::Array(items) => items.get(token.parse::<usize>().ok()?)?,
+            _ => return None,
+        };
+        rest = after;
+    }
+    Some(value)
 }
 
 /// A JSON Pointer as a field path: `spec.containers[nim].env[UCX_TLS]`.

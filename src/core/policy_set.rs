@@ -18,6 +18,7 @@ use crate::core::policy::{
     Definition, Override, ParameterType, PodContext, Policy, SourceErrors, check, choice_reads_writes,
 };
 use crate::core::validate;
+use crate::core::work::Work;
 
 use decision::{Decision, decide};
 
@@ -249,7 +250,7 @@ impl PolicySet {
 ///
 /// The result is the same for the same arguments, and injecting the result again changes nothing.
 pub fn mutate(policies: &PolicySet, pod: Value, context: &PodContext) -> Mutation {
-    settled(policies, mutate_once(policies, pod, context, None), context)
+    within_limits(settled(policies, mutate_once(policies, pod, context, None), context), context)
 }
 
 /// [`mutate`] with a record of the injection, if a policy matches.
@@ -260,7 +261,18 @@ pub(crate) fn mutate_traced(
 ) -> (Mutation, Option<Trace>) {
     let mut trace = None;
     let mutation = mutate_once(policies, pod, context, Some(&mut trace));
-    (settled(policies, mutation, context), trace)
+    (within_limits(settled(policies, mutation, context), context), trace)
+}
+
+/// Refuses a pod if the work for it ended early: what came of it is not to be used.
+fn within_limits(mutation: Mutation, context: &PodContext) -> Mutation {
+    match context.work.as_ref().and_then(Work::ended) {
+        None => mutation,
+        Some(ended) => {
+            let outcome = Outcome::Refused { reason: ended.into() };
+            Mutation { outcome, policy: mutation.policy, warnings: Vec::new() }
+        }
+    }
 }
 
 /// Chooses the policy and injects the pod.

@@ -47,7 +47,7 @@ fn try_sample(policy: &Policy, what: &str, pod: Value, context: &PodContext) -> 
         Ok(None) => return Ok(()),
         Err(reason) => return refused(policy, what, reason),
     };
-    let reads_own_writes = analysis.policy.reads_own_writes;
+    let reads_own_writes = analysis.policy.own_writes.are_ever_read();
     let is_taken = |pod: &Value| policy.definition().matcher.test(pod, context) == Match::Yes;
     let was_taken = is_taken(&pod);
     let pod = match inject(policy, analysis, pod, context, None).outcome {

@@ -186,16 +186,14 @@ fn entries_are_merged_by_their_key_in_the_form_that_the_pod_has() {
     for (own, after) in [
         (r#"[{"interfaceName":"eth0","network":"default"}]"#, all),
         (
-            "[\n  {\"interfaceName\":\"eth0\",\"network\":\"default\"},\n]",
-            "[\n  {\"interfaceName\":\"eth0\",\"network\":\"default\"},\n  {\"interfaceName\":\"eth1\",\"network\":\"r1\"},\n]",
-        ),
-        (
-            "- interfaceName: eth0\n  network: default\n",
-            "- interfaceName: eth0\n  network: default\n- interfaceName: eth1\n  network: r1\n",
+            "[\n  {\"interfaceName\":\"eth0\",\"network\":\"default\"}\n]",
+            "[\n  {\"interfaceName\":\"eth0\",\"network\":\"default\"},\n  {\"interfaceName\":\"eth1\",\"network\":\"r1\"}\n]",
         ),
     ] {
         assert_eq!(listed(&policy, Some(own)), (after.to_owned(), none.clone()));
     }
+    let yaml = "- interfaceName: eth0\n  network: default\n";
+    assert_eq!(listed(&policy, Some(yaml)), (yaml.to_owned(), vec!["kept_annotation".to_owned()]));
 }
 
 #[test]

@@ -30,7 +30,7 @@ const PATCHES: Wanted<'_> = Wanted {
     annotation: TriggerAnnotation::Required,
     namespace: None,
     nodes: None,
-    stop: None,
+    work: None,
 };
 
 /// What the binary puts out: standard output, and the report on standard error.

@@ -4,6 +4,7 @@
 mod api_server;
 mod clouds;
 mod corpus;
+mod cost;
 mod golden;
 mod helpers;
 mod inspection;

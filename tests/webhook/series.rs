@@ -86,8 +86,14 @@ fn unserved(served: Value) -> Vec<(Value, &'static str, &'static str, &'static s
 async fn every_reason_not_to_serve_a_pod_is_counted_as_what_it_is() {
     let server = Server::lab();
     let done = patched(&pod(), &server.review(&review_of(&pod())).await);
-    let elsewhere =
-        ["several_policies_match", "pod_limit", "nodes_unknown", "several_providers", "setting_undecided"];
+    let elsewhere = [
+        "several_policies_match",
+        "pod_limit",
+        "nodes_unknown",
+        "several_providers",
+        "setting_undecided",
+        "cost",
+    ];
     let mut reasons = BTreeSet::from(elsewhere);
     for (pod, policy, outcome, reason) in unserved(done) {
         let before = server.scrape();

@@ -2,7 +2,6 @@
 //!
 //! Time is paused and goes on when everything waits, so that ten seconds are over at once.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Mutex, mpsc};
 use std::time::Duration;
 
@@ -231,16 +230,18 @@ fn slow_engine() -> (Box<Evaluate>, mpsc::Sender<()>) {
     (evaluate, gate)
 }
 
+/// A review that is not evaluated at once, of a pod with which [`slow_engine`] does not end.
+fn slow_review() -> String {
+    with(review_of(&large_pod()), "/request/object/metadata/name", "slow".into()).to_string()
+}
+
 /// By the real clock, since evaluations do not know of another.
 #[tokio::test]
 async fn an_evaluation_that_takes_long_is_answered_in_time_and_holds_up_nobody() {
-    let (small, large) = (pod(), large_pod());
-    for (slow, on_error) in
-        [(&small, OnError::Deny), (&small, OnError::Allow), (&large, OnError::Deny), (&large, OnError::Allow)]
-    {
+    for on_error in [OnError::Deny, OnError::Allow] {
         let (evaluate, gate) = slow_engine();
         let server = Server::evaluating(on_error, evaluate);
-        let slow = with(review_of(slow), "/request/object/metadata/name", "slow".into()).to_string();
+        let slow = slow_review();
         let (before, started) = (server.scrape(), std::time::Instant::now());
         let waiting = {
             let (server, slow) = (server.clone(), slow.clone());
@@ -249,7 +250,7 @@ async fn an_evaluation_that_takes_long_is_answered_in_time_and_holds_up_nobody()
         tokio::task::yield_now().await;
         let live = request(Method::GET, "/livez", None, "");
         assert_eq!(Reply::from(admin_router(server.state.clone()), live).await.status, 200);
-        assert_eq!(server.review(&review_of(&small)).await["patchType"], "JSONPatch");
+        assert_eq!(server.review(&review_of(&pod())).await["patchType"], "JSONPatch");
         assert!(!waiting.is_finished());
         let reply = waiting.await.unwrap();
         let took = started.elapsed();
@@ -271,10 +272,10 @@ async fn an_evaluation_that_takes_long_is_answered_in_time_and_holds_up_nobody()
 async fn an_evaluation_that_nobody_waits_for_is_stopped() {
     let (stopped, mut ended) = tokio::sync::mpsc::unbounded_channel();
     let evaluate: Box<Evaluate> = Box::new(move |policies, pod, about| {
-        let stop = about.stop.as_ref().unwrap();
+        let work = about.work.as_ref().unwrap();
         if pod["metadata"]["name"] == "slow" {
             let begun = std::time::Instant::now();
-            while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(20) {
+            while work.ended().is_none() && begun.elapsed() < Duration::from_secs(20) {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }
@@ -283,7 +284,7 @@ async fn an_evaluation_that_nobody_waits_for_is_stopped() {
         mutation
     });
     let server = Server::evaluating(OnError::Deny, evaluate);
-    let slow = with(review_of(&pod()), "/request/object/metadata/name", "slow".into()).to_string();
+    let slow = slow_review();
     let reply = server.send(post("/mutate?timeout=1s", slow)).await;
     assert!(reply.refusal(429).contains("not enough time"), "{}", reply.text());
     let Outcome::Refused { reason } = ended.recv().await.unwrap() else { panic!("it went on") };
@@ -295,16 +296,52 @@ async fn an_evaluation_that_nobody_waits_for_is_stopped() {
 #[tokio::test]
 async fn evaluations_that_take_long_have_their_turns_and_their_memory_until_they_end() {
     let (evaluate, gate) = slow_engine();
-    let slow = with(review_of(&pod()), "/request/object/metadata/name", "slow".into()).to_string();
-    let limits = Limits { body_bytes: slow.len() * 9, ..Limits::default() };
+    let slow = slow_review();
+    let limits = Limits { body_bytes: slow.len() * 7 / 2, ..Limits::default() };
     let server = Server::new(State::new(policies(&[LAB]), OnError::Deny, limits).with_evaluate(evaluate));
     let in_time = |text: &str| server.send(post("/mutate?timeout=1s", text.to_owned()));
-    let replies = futures_util::future::join_all((0..8).map(|_| in_time(&slow))).await;
-    assert!(replies.iter().all(|reply| reply.refusal(429).contains("not enough time")));
-    assert!(in_time(&slow).await.refusal(429).contains("not enough time"), "there is no turn");
-    let (ninth, tenth) = tokio::join!(in_time(&slow), in_time(&slow));
-    assert!(ninth.refusal(429).contains("not enough time"));
-    assert!(tenth.refusal(429).contains("too many bytes"), "the others hold theirs");
+    assert!(in_time(&slow).await.refusal(429).contains("not enough time"));
+    let (second, third, fourth) = tokio::join!(in_time(&slow), in_time(&slow), in_time(&slow));
+    assert!(second.refusal(429).contains("not enough time"), "the namespace has no other turn");
+    assert!(third.refusal(429).contains("not enough time"));
+    assert!(fourth.refusal(429).contains("too many bytes"), "the others hold theirs");
+    let elsewhere = with(review_of(&large_pod()), "/request/namespace", "elsewhere".into()).to_string();
+    assert_eq!(in_time(&elsewhere).await.response(UID)["patchType"], "JSONPatch");
     drop(gate);
     assert_eq!(in_time(&slow).await.response(UID)["patchType"], "JSONPatch");
+}
+
+/// Each container looks through all others.
+const QUADRATIC: &str = r#"apiVersion: fabric-injector.io/v1alpha1
+kind: FabricPolicy
+metadata: {name: quadratic}
+spec:
+  provider: lab
+  description: A policy that takes long
+  gpus: {resources: [nvidia.com/gpu]}
+  match: {anyAnnotation: {lab.example/fabric: "true"}}
+  rules:
+    - name: peers
+      containers: ${gpus > 0 && pod.spec.containers.exists(c, c.name + 'x' == container.name)}
+      container: {env: [{name: PEER, value: "1"}]}
+"#;
+
+/// What takes too long is refused, and does not keep others waiting.
+#[tokio::test]
+async fn a_pod_that_takes_too_much_work_is_refused() {
+    let server = Server::new(State::new(policies(&[QUADRATIC]), OnError::Allow, Limits::default()));
+    let of = |count: usize| {
+        let container = |at: usize| serde_json::json!({"name": format!("c{at}"), "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}});
+        let containers: serde_json::Value = (0..count).map(container).collect();
+        let pod = with(pod(), "/spec/containers", containers);
+        review_of(&with(pod, "/metadata/annotations", serde_json::json!({"lab.example/fabric": "true"})))
+    };
+    let before = server.scrape();
+    for _ in 0..2 {
+        let response = server.review(&of(4_000)).await;
+        assert_eq!(response["allowed"], false, "{response}");
+        assert!(response["status"]["message"].as_str().unwrap().contains("steps"), "{response}");
+    }
+    server.scrape().rose(&before, &[(&reviews("quadratic", "refused", "cost"), 2), (ANSWERED, 2)]);
+    assert_eq!(server.review(&of(20)).await["allowed"], true);
 }

@@ -65,6 +65,7 @@ impl Record {
         ("", ReviewOutcome::Unadvised),
         ("panic", ReviewOutcome::Unadvised),
         ("overload", ReviewOutcome::Unadvised),
+        ("cost", ReviewOutcome::Unadvised),
     ];
 
     pub(super) fn new<O>(request: &AdmissionRequest<O>, response: &Response, outcome: ReviewOutcome) -> Self {
@@ -120,6 +121,7 @@ pub fn answer(
     context: PodContext,
 ) -> Result<Answer, BadReview> {
     let body = text(body)?;
+    context.count_reading();
     // The bytes of most pods show that no policy matches them, so that their objects are not built.
     if policies.may_concern(body) {
         let (version, mut request) = review::parse::<RequestObject>(body)?;
@@ -162,6 +164,12 @@ pub(crate) fn answer_without_evaluation(
         }
     });
     Ok(verdict.in_mode(mode, &version))
+}
+
+/// The namespace of a review; empty for one that has none, or that cannot be read.
+pub(crate) fn namespace(body: &[u8]) -> String {
+    let request = text(body).and_then(review::parse::<IgnoredAny>).ok();
+    request.and_then(|(_, request)| request.namespace).unwrap_or_default()
 }
 
 /// The logged form of a name; none if it is empty. Names in Kubernetes have at most 253 characters.

@@ -268,7 +268,8 @@ pub(super) fn within_limits(messages: impl IntoIterator<Item = String>) -> Vec<S
 
 /// Cuts a text to a number of bytes, and replaces control characters with blanks.
 pub(super) fn cut(mut text: String, most: usize) -> String {
-    if text.contains(char::is_control) {
+    // The control characters beyond ASCII begin with this byte.
+    if text.bytes().any(|byte| byte.is_ascii_control() || byte == 0xc2) {
         text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     }
     if text.len() > most {

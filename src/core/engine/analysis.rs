@@ -18,6 +18,7 @@ use serde_json::{Map, Value};
 use crate::core::policy::matcher::{Selection, namespace_of};
 use crate::core::policy::{PodContext, Policy, ResolvedPolicy};
 use crate::core::schema::{self, Shape};
+use crate::core::work::Work;
 
 use super::record::{Reason, evaluation_failed};
 
@@ -49,6 +50,19 @@ pub(crate) struct PodAnalysis {
     pub(super) own_fabric: Vec<String>,
     /// The parts of the pod that expressions read.
     pub(super) pod: Value,
+    pub(super) purpose: Purpose,
+    /// What counts the work for the pod.
+    pub(super) work: Option<Work>,
+}
+
+/// What a pod is analysed for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Injection,
+    /// An injection with a record of everything that the file of the policy has.
+    Record,
+    /// To see which rules apply.
+    Conditions,
 }
 
 /// The part of the pod's nodes that the policy reads, and the policy for them. With `whole`, that has all rules,
@@ -70,10 +84,12 @@ impl PodAnalysis {
         (nodes, policy): (Selection, Arc<ResolvedPolicy>),
         pod: &Value,
         context: &PodContext,
+        purpose: Purpose,
     ) -> Result<Self, Reason> {
+        context.count_input();
         let mut containers = containers::containers(pod, &policy.devices)?;
         for container in &mut containers {
-            container.read(&policy, pod);
+            container.read(&policy, purpose, pod, context.work.as_ref());
         }
         let namespace = namespace_of(&pod["metadata"], context).to_owned();
         let mut analysis = Self {
@@ -87,6 +103,8 @@ impl PodAnalysis {
             other: None,
             containers,
             namespace,
+            purpose,
+            work: context.work.clone(),
         };
         let Self { policy, containers, .. } = &analysis;
         if policy.reads("totalGpus") {
@@ -102,19 +120,19 @@ impl PodAnalysis {
         Ok(analysis)
     }
 
-    /// Analyses the pod as it is now, by the policy for the same nodes; see [`resolve`] for `whole`.
+    /// Analyses the pod as it is now, by the policy for the same nodes.
     pub(super) fn again(
         &self,
         policy: &Policy,
         pod: &Value,
         context: &PodContext,
-        whole: bool,
+        purpose: Purpose,
     ) -> Result<Self, Reason> {
-        let (nodes, mut resolved) = resolve(policy, pod, context, whole)?;
+        let (nodes, mut resolved) = resolve(policy, pod, context, purpose == Purpose::Record)?;
         if let Some(other) = self.other.and_then(|at| resolved.others.get(at).cloned()) {
             resolved = other;
         }
-        Ok(Self { other: self.other, ..Self::of((nodes, resolved), pod, context)? })
+        Ok(Self { other: self.other, ..Self::of((nodes, resolved), pod, context, purpose)? })
     }
 
     pub(super) fn nodes_and_policy(&self) -> (Selection, Arc<ResolvedPolicy>) {
@@ -131,7 +149,8 @@ impl PodAnalysis {
         if !self.policy.reads("pod") {
             return;
         }
-        self.pod = part_of(pod, &self.policy.reads_of_pod, &Shape::Object(schema::pod()));
+        let reads = &self.policy.reads_for(self.purpose == Purpose::Conditions).pod;
+        self.pod = part_of(pod, reads, &Shape::Object(schema::pod()), self.work.as_ref());
         // A pod without it is malformed, which other code reports.
         if self.pod["spec"].is_null() {
             self.pod["spec"] = Value::Object(Map::new());

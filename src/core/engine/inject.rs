@@ -10,7 +10,7 @@ use crate::core::policy::interpolation::text_of;
 use crate::core::policy::matcher::Selection;
 use crate::core::policy::{NoteKind, PodContext, Policy, ResolvedPolicy, SelectedLabel};
 
-use super::analysis::PodAnalysis;
+use super::analysis::{PodAnalysis, Purpose};
 use super::evaluate::{Rules, Scope, State, rule_that_joins_host};
 use super::merge::{about_pod, merge};
 use super::nodes::{self, Decided};
@@ -25,7 +25,7 @@ pub(super) fn inject(
     log: &mut ChangeLog,
 ) -> Result<(), Stop> {
     if log.trace.is_some() {
-        analysis = analysis.again(policy, pod, context, true)?;
+        analysis = analysis.again(policy, pod, context, Purpose::Record)?;
     }
     let nodes = nodes::keep(&analysis, pod, log)?;
     join_host(&mut analysis, pod, context, log)?;
@@ -39,8 +39,11 @@ pub(super) fn inject(
     warn_about_parameters(&rules, &analysis, log);
     let of_merge = log.warnings.len();
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
-    if analysis.policy.reads_own_writes || log.warnings.iter().any(|warning| warning.kind.may_pass()) {
-        settle(policy, &analysis, pod, of_merge, context, log)?;
+    let may_pass = log.warnings.iter().any(|warning| warning.kind.may_pass());
+    if may_pass || analysis.policy.own_writes.are_read(rules.applied()) {
+        let by_conditions = !may_pass && analysis.policy.own_writes.are_read_by_conditions_only();
+        let before = by_conditions.then_some(&rules);
+        settle(policy, (&analysis, before), pod, of_merge, context, log)?;
     }
     if nodes == Decided::Now {
         nodes::warn_of_requests(&analysis, pod, log);
@@ -63,11 +66,13 @@ pub(super) fn undecided(
     context: &PodContext,
 ) -> Option<Reason> {
     for (at, other) in resolved.others.iter().enumerate() {
+        context.count_input();
         let mut pod = before.clone();
-        let there = PodAnalysis::of((nodes.clone(), Arc::clone(other)), &pod, context).map_err(Stop::from);
+        let there = PodAnalysis::of((nodes.clone(), Arc::clone(other)), &pod, context, Purpose::Injection)
+            .map_err(Stop::from);
         let there = there.and_then(|analysis| {
             let analysis = PodAnalysis { other: Some(at), ..analysis };
-            inject(policy, analysis, &mut pod, context, &mut ChangeLog::default())
+            inject(policy, analysis, &mut pod, context, &mut ChangeLog::of(context))
         });
         let setting = match (ended, there) {
             (Ok(()), Ok(())) if pod == *after => continue,
@@ -91,10 +96,10 @@ pub(super) fn undecided(
 
 /// Injects the pod as it is by now, until that changes nothing: an expression may read what was added, and a later rule
 /// may have changed what was in the way of a value. A pod that changes each time is refused. `of_merge` is the index of
-/// the first warning of the merge.
+/// the first warning of the merge. With the rules of the first injection, nothing changes if no others apply by now.
 fn settle(
     policy: &Policy,
-    first: &PodAnalysis,
+    first: (&PodAnalysis, Option<&Rules<'_>>),
     pod: &mut Value,
     of_merge: usize,
     context: &PodContext,
@@ -114,17 +119,24 @@ fn settle(
 /// Returns the JSON Pointer to a value that changes.
 fn inject_again(
     policy: &Policy,
-    first: &PodAnalysis,
+    (first, before): (&PodAnalysis, Option<&Rules<'_>>),
     pod: &mut Value,
     of_merge: usize,
     context: &PodContext,
     log: &mut ChangeLog,
 ) -> Result<Option<String>, Stop> {
-    let (before, writes) = (pod.clone(), log.writes);
-    let mut analysis = first.again(policy, pod, context, log.trace.is_some())?;
+    let purpose = if log.trace.is_some() { Purpose::Record } else { Purpose::Injection };
+    if let Some(before) = before.filter(|_| purpose == Purpose::Injection)
+        && no_others_apply(policy, (first, before), pod, context)?
+    {
+        return Ok(None);
+    }
+    let mut analysis = first.again(policy, pod, context, purpose)?;
     if analysis.policy.values != first.policy.values {
         return Err(Stop::Refuse(Reason::NotIdempotent { path: "/spec/nodeSelector".to_owned() }));
     }
+    context.count_input();
+    let (unchanged, writes) = (pod.clone(), log.writes);
     join_host(&mut analysis, pod, context, log)?;
     if let Some(trace) = &mut log.trace {
         trace.start_again();
@@ -133,8 +145,8 @@ fn inject_again(
     let scope = Scope::of_pod(&analysis);
     let rules = Rules::evaluate(&analysis, &scope, pod, context)?;
     merge(&rules, &analysis, pod, policy.stamp(), context, log)?;
-    let changed = (log.writes > writes && *pod != before).then(|| {
-        let first = json_patch::diff(&before, pod).0.into_iter().next();
+    let changed = (log.writes > writes && *pod != unchanged).then(|| {
+        let first = json_patch::diff(&unchanged, pod).0.into_iter().next();
         first.map(|operation| operation.path().to_string()).unwrap_or_default()
     });
     let repeated = log.warnings.split_off(of_merge);
@@ -148,6 +160,23 @@ fn inject_again(
     log.warnings.extend(known.iter().filter(|warning| holds(warning)).cloned());
     log.warnings.extend(repeated.iter().filter(|warning| is_new(warning)).cloned());
     Ok(changed)
+}
+
+/// Returns whether the rules that apply by now are among those of the first injection.
+fn no_others_apply(
+    policy: &Policy,
+    (first, before): (&PodAnalysis, &Rules<'_>),
+    pod: &Value,
+    context: &PodContext,
+) -> Result<bool, Stop> {
+    let analysis = first.again(policy, pod, context, Purpose::Conditions)?;
+    if analysis.policy.values != first.policy.values
+        || rule_that_joins_host(&analysis, pod, context)?.is_some()
+    {
+        return Ok(false);
+    }
+    let scope = Scope::of_pod(&analysis);
+    Ok(Rules::evaluate(&analysis, &scope, pod, context)?.are_among(before))
 }
 
 /// Brings the pod into the network of the host if a rule that applies does, so that all rules see it there.

@@ -116,6 +116,7 @@ impl<'a> Injection<'a> {
         if instructions.is_empty() {
             return Ok(());
         }
+        self.log.takes(self.facts.annotation_bytes);
         self.facts.note_outside(pod);
         let mut merge = Merge::new(rule, bindings, self.analysis, self.facts);
         apply_rule(&mut merge, &mut Cursor::pod(pod, self.log)?, instructions)
@@ -125,7 +126,7 @@ impl<'a> Injection<'a> {
     fn containers(&mut self, pod: &mut Value) -> Result<(), Stop> {
         let settings = self.settings()?;
         for row in &self.rules.rows {
-            go_on(self.context)?;
+            go_on(self.context, 1)?;
             self.log.check_size()?;
             if self.rules.selecting(row).next().is_some() {
                 self.container(row, &settings, pod)?;

@@ -9,6 +9,7 @@ use crate::core::json::RequestObject;
 use crate::core::manifest::{Document, RawDocument, Wanted};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
+use crate::core::work::{Ended, Work};
 
 use super::{Finding, Level, lint};
 
@@ -22,11 +23,16 @@ pub(crate) fn answer(
     body: &[u8],
     context: &PodContext,
 ) -> Result<Answer, BadReview> {
+    context.count_reading();
     let mut review = WorkloadReview::<RequestObject>::read(body)?;
     let workload = review.take_object().unwrap_or_default().0;
     // A panic on one workload must not close a connection that serves other requests.
     let found = catch_unwind(AssertUnwindSafe(|| findings(policies, workload, review.namespace(), context)));
     let Ok(found) = found else { return Ok(review.unadvised("panic", mode)) };
+    if let Some(ended) = context.work.as_ref().and_then(Work::ended) {
+        let reason = if ended == Ended::Stopped { "overload" } else { "cost" };
+        return Ok(review.unadvised(reason, mode));
+    }
     let asking = found.iter().filter(|finding| finding.level > Level::Note);
     let codes = asking.map(|finding| finding.code.clone()).collect();
     Ok(review.advised(warnings(&found, mode), codes, mode))
@@ -40,7 +46,7 @@ fn findings(
     context: &PodContext,
 ) -> Vec<Finding> {
     let wanted =
-        Wanted { namespace, nodes: context.nodes.as_ref(), stop: context.stop.as_ref(), ..Wanted::default() };
+        Wanted { namespace, nodes: context.nodes.as_ref(), work: context.work.as_ref(), ..Wanted::default() };
     let found = lint(policies, &mut Document::of(workload), &RawDocument::new(Vec::new()), wanted);
     let mut found = found.unwrap_or_default();
     found.retain(|finding| finding.level > Level::Note || finding.code == Finding::INJECTED);

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::core::engine::{Mutation, Outcome, Reason};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate};
+use crate::core::work::Work;
 use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE, NoPods};
 use crate::core::yaml;
 
@@ -13,6 +14,8 @@ use super::inline;
 use super::read::{Document, DocumentError, RawDocument, Syntax, located};
 use super::templates::{self, Found};
 
+/// What it takes to read a byte of a manifest within a text, and to write it again.
+const STEPS_TO_READ: usize = 50;
 /// The most manifests around a manifest, each of which is read again with all that is in it.
 const MAX_DEPTH: usize = 8;
 
@@ -26,7 +29,8 @@ pub fn inject(
     piece: &RawDocument,
     wanted: Wanted<'_>,
 ) -> Result<InjectedDocument, DocumentError> {
-    inject_at(0, policies, document, piece, wanted)
+    let work = wanted.work.cloned().unwrap_or_else(|| Work::of_input(piece.bytes.len()));
+    inject_at(0, policies, document, piece, Wanted { work: Some(&work), ..wanted })
 }
 
 /// Injects a document that is a manifest within so many others.
@@ -44,6 +48,10 @@ fn inject_at(
     changed |= inline::inject(&mut root, &mut injected, |text| {
         if depth == MAX_DEPTH {
             let message = format!("it is within more than {MAX_DEPTH} other manifests");
+            return Err(DocumentError { message, line: 1, column: 1 });
+        }
+        if !wanted.work.is_none_or(|work| work.goes_on(text.bytes.len().saturating_mul(STEPS_TO_READ))) {
+            let message = "the document has too many texts to read".to_owned();
             return Err(DocumentError { message, line: 1, column: 1 });
         }
         let mut document = Document::read(text)?;

@@ -1,7 +1,6 @@
 //! The result of the injection of a document.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use json_patch::{Patch, PatchOperation, ReplaceOperation};
 use serde_json::Value;
@@ -9,6 +8,7 @@ use serde_json::Value;
 use crate::core::engine::{Mutation, Outcome};
 use crate::core::nodes::Nodes;
 use crate::core::policy::PodContext;
+use crate::core::work::Work;
 use crate::core::workload::Findings;
 use crate::core::yaml;
 
@@ -57,15 +57,15 @@ pub struct Wanted<'n> {
     pub namespace: Option<&'n str>,
     /// The nodes of the cluster in which the pods will run, if they are known.
     pub nodes: Option<&'n Arc<Nodes>>,
-    /// A flag by which the caller ends a running evaluation.
-    pub stop: Option<&'n Arc<AtomicBool>>,
+    /// What the document may take; `None` for that of its size.
+    pub work: Option<&'n Work>,
 }
 
 impl Wanted<'_> {
     /// Completes what a document says about the request for its pods.
     pub(super) fn complete(&self, request: PodContext) -> PodContext {
         let namespace = request.namespace.or_else(|| self.namespace.map(str::to_owned));
-        PodContext { namespace, nodes: self.nodes.cloned(), stop: self.stop.cloned(), ..request }
+        PodContext { namespace, nodes: self.nodes.cloned(), work: self.work.cloned(), ..request }
     }
 }
 

@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 
+use super::requirements::{Requirements, Tolerations};
 use super::{Node, Nodes, Taint};
+use crate::core::work::{Work, goes_on};
 
 impl Nodes {
     /// The Ready nodes that a pod can be scheduled to. Nodes that are cordoned count: they come back. Of a pod that is
@@ -12,21 +14,31 @@ impl Nodes {
     /// A taint with the name of a resource that the node has keeps no pod off: clusters with such taints add the
     /// toleration to pods that request the resource (`ExtendedResourceToleration`), also to one that a policy adds. Nor
     /// does a taint whose key `is_exempt`.
-    pub(crate) fn candidates<'n>(&'n self, pod: &Value, is_exempt: &dyn Fn(&str) -> bool) -> Vec<&'n Node> {
+    ///
+    /// If there is no `work` left for that, some of them are missing.
+    pub(crate) fn candidates<'n>(
+        &'n self,
+        pod: &'n Value,
+        is_exempt: &dyn Fn(&str) -> bool,
+        work: Option<&'n Work>,
+    ) -> Vec<&'n Node> {
         let spec = &pod["spec"];
         if let Some(name) = spec["nodeName"].as_str().filter(|name| !name.is_empty()) {
-            return self.iter().filter(|node| node.name() == name).collect();
+            return self.iter().filter(|node| goes_on(work, 2) && node.name() == name).collect();
         }
-        let tolerations = spec["tolerations"].as_array().map_or(&[][..], Vec::as_slice);
-        let tolerates = |node: &Node, taint: &Taint| {
+        let mut requirements = Requirements::of(spec, work);
+        let mut tolerations = Tolerations::of(spec, work);
+        let mut tolerates = |node: &Node, taint: &'n Taint| {
             !matches!(&*taint.effect, "NoSchedule" | "NoExecute")
                 || &*taint.key == "node.kubernetes.io/unschedulable"
                 || node.count(&taint.key) > 0
                 || is_exempt(&taint.key)
-                || tolerations.iter().any(|toleration| tolerates(toleration, taint))
+                || tolerations.tolerate(taint)
         };
-        let is_candidate = |node: &&Node| {
-            node.is_ready() && selects(spec, node) && node.taints.iter().all(|taint| tolerates(node, taint))
+        let is_candidate = |node: &&'n Node| {
+            node.is_ready()
+                && requirements.allow(node)
+                && node.taints.iter().all(|taint| tolerates(node, taint))
         };
         self.iter().filter(is_candidate).collect()
     }
@@ -41,7 +53,7 @@ pub(crate) fn scheduling_of(pod: &Value) -> String {
 }
 
 /// The node affinity that a pod requires.
-fn required(spec: &Value) -> &Value {
+pub(super) fn required(spec: &Value) -> &Value {
     &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
 }
 
@@ -53,46 +65,6 @@ pub(crate) fn terms(spec: &Value) -> &[Value] {
 /// The requirements of a term for labels.
 pub(crate) fn expressions(term: &Value) -> impl Iterator<Item = &Value> {
     term["matchExpressions"].as_array().into_iter().flatten()
-}
-
-/// Returns whether a toleration tolerates a taint.
-fn tolerates(toleration: &Value, taint: &Taint) -> bool {
-    let text = |key: &str| toleration[key].as_str().unwrap_or_default();
-    let key = text("key");
-    if !text("effect").is_empty() && text("effect") != &*taint.effect {
-        return false;
-    }
-    match text("operator") {
-        "Exists" => key.is_empty() || key == &*taint.key,
-        "" | "Equal" => key == &*taint.key && text("value") == &*taint.value,
-        _ => false,
-    }
-}
-
-/// Returns whether a pod's node selector and required node affinity allow a node.
-fn selects(spec: &Value, node: &Node) -> bool {
-    let selector = spec["nodeSelector"].as_object().into_iter().flatten();
-    for (key, value) in selector {
-        if node.label(key) != value.as_str() {
-            return false;
-        }
-    }
-    if required(spec)["nodeSelectorTerms"].is_null() {
-        return true;
-    }
-    terms(spec).iter().any(|term| {
-        let list = |key: &str| term[key].as_array().map_or(&[][..], Vec::as_slice);
-        let (labels, fields) = (list("matchExpressions"), list("matchFields"));
-        // A term without requirements matches no node.
-        labels.len() + fields.len() > 0
-            && labels.iter().all(|requirement| {
-                holds(requirement, node.label(requirement["key"].as_str().unwrap_or_default()))
-            })
-            && fields.iter().all(|requirement| {
-                let name = (requirement["key"] == "metadata.name").then_some(node.name());
-                holds(requirement, name)
-            })
-    })
 }
 
 /// Returns whether a requirement holds for the value of its key.
@@ -139,7 +111,8 @@ mod tests {
 
     fn found(spec: &Value) -> String {
         let nodes = nodes();
-        nodes.candidates(&json!({"spec": spec}), &|_| false).iter().map(|node| node.name()).collect()
+        let pod = json!({"spec": spec});
+        nodes.candidates(&pod, &|_| false, None).iter().map(|node| node.name()).collect()
     }
 
     fn affinity(requirement: &Value) -> Value {

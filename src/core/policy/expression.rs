@@ -22,6 +22,7 @@ use cel::common::ast::{Expr, IdedExpr};
 use cel::{Context, Program};
 use serde_json::Value;
 
+use crate::core::work::{Work, goes_on};
 use crate::core::yaml::{SourceMap, Span};
 
 pub(crate) use compared::{How, Use};
@@ -42,6 +43,8 @@ pub(crate) struct Expression {
     /// The expression that is evaluated in its place, if it can handle much.
     counting: Option<Counting>,
     depth: usize,
+    /// What an evaluation takes at least.
+    steps: usize,
     source: String,
     /// The places of its characters in the file.
     map: SourceMap,
@@ -62,38 +65,43 @@ pub(crate) struct CompileError {
 }
 
 /// Values by name, for expressions to read.
-pub(crate) struct Bindings<'p, 'v>(Context<'p, 'v>);
+pub(crate) struct Bindings<'p, 'v> {
+    context: Context<'p, 'v>,
+    /// What counts the evaluations of expressions together; without it, each has a bound of its own.
+    work: Option<&'v Work>,
+}
 
 impl Bindings<'static, 'static> {
     pub(crate) fn new() -> Self {
-        Self(Context::with_env(Arc::clone(&ENV)))
+        Self { context: Context::with_env(Arc::clone(&ENV)), work: None }
     }
 }
 
 impl<'v> Bindings<'_, 'v> {
     pub(crate) fn child(&self) -> Bindings<'_, 'v> {
-        Bindings(self.0.new_inner_scope())
+        Bindings { context: self.context.new_inner_scope(), work: self.work }
     }
 
-    /// Values that this scope works out when they are read.
-    pub(crate) fn resolve_by(&mut self, resolver: &'v Resolver<'v>) {
-        self.0.set_variable_resolver(resolver);
+    /// Values that this scope works out when they are read, and what counts that.
+    pub(crate) fn resolve_by(&mut self, resolver: &'v Resolver<'v>, work: Option<&'v Work>) {
+        self.context.set_variable_resolver(resolver);
+        self.work = work;
     }
 
     /// The value of a name.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         let name = IdedExpr { id: 0, expr: Expr::Ident(name.to_owned()) };
-        to_json(&cel::Value::resolve(&name, &self.0).ok()?).ok()
+        to_json(&cel::Value::resolve(&name, &self.context).ok()?).ok()
     }
 
     /// Binds a JSON value.
     pub(crate) fn set(&mut self, name: &str, value: &Value) {
-        self.0.add_variable_as_val(name, from_json(value));
+        self.context.add_variable_as_val(name, from_json(value));
     }
 
     /// Binds a number as CEL's `double`, whole numbers too.
     pub(crate) fn set_double(&mut self, name: &str, value: f64) {
-        self.0.add_variable_from_value(name, value);
+        self.context.add_variable_from_value(name, value);
     }
 }
 
@@ -127,6 +135,7 @@ impl Expression {
             failure::syntax(&first.msg, source, (line_start + column).min(source.len()))
         })?;
         let depth = tree::levels(program.expression()).count();
+        let steps = budget::steps(program.expression());
         if depth > MAX_DEPTH {
             let hint = Some("split it into `variables`".to_owned());
             let message = format!("an expression has {depth} levels, more than {MAX_DEPTH}");
@@ -152,6 +161,7 @@ impl Expression {
             program,
             counting,
             depth,
+            steps,
             source: source.to_owned(),
             map: SourceMap::default(),
             names,
@@ -220,12 +230,15 @@ impl Expression {
 
     /// Evaluates to a JSON value.
     pub(crate) fn evaluate(&self, bindings: &Bindings<'_, '_>) -> Result<Value, Failure> {
+        if !goes_on(bindings.work, self.steps) {
+            return Err(Failure::exhausted());
+        }
         let result = match &self.counting {
-            Some(counting) => counting.execute(&bindings.0),
-            None => self.program.execute(&bindings.0),
+            Some(counting) => counting.execute(&bindings.context, bindings.work),
+            None => self.program.execute(&bindings.context),
         };
         let result = to_json(&result.map_err(Failure::from)?)?;
-        if budget::fits(&result) { Ok(result) } else { Err(Failure::too_large()) }
+        if budget::fits(&result, bindings.work) { Ok(result) } else { Err(Failure::too_large()) }
     }
 }
 

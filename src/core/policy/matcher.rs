@@ -12,12 +12,12 @@ pub(crate) use node::{LabelsRead, Selection, current, spellings};
 pub(crate) use pattern::Pattern;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
 use crate::core::nodes::Nodes;
 use crate::core::schema::Format;
+use crate::core::work::Work;
 use crate::core::yaml::{Node, Span};
 
 use crate::core::policy::interpolation::{Interpolation, Names, Phase};
@@ -57,13 +57,29 @@ pub struct PodContext {
     pub annotations: Vec<(String, String)>,
     /// The nodes of the cluster, if they are known.
     pub nodes: Option<Arc<Nodes>>,
-    /// A flag by which the caller ends a running evaluation.
-    pub stop: Option<Arc<AtomicBool>>,
+    /// What counts the work for the pod, and may end it. Without it, only the work for each expression is bounded.
+    pub work: Option<Work>,
 }
 
 impl PodContext {
-    pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed))
+    /// Counts steps, and returns whether the work may go on.
+    pub(crate) fn goes_on(&self, steps: usize) -> bool {
+        self.work.as_ref().is_none_or(|work| work.goes_on(steps))
+    }
+
+    /// Ends the work.
+    pub(crate) fn exhaust(&self) {
+        self.goes_on(usize::MAX);
+    }
+
+    /// Counts the parsing of the text of the pod, and the writing of what came of it.
+    pub(crate) fn count_reading(&self) {
+        (0..5).for_each(|_| self.count_input());
+    }
+
+    /// Counts one look at the whole pod.
+    pub(crate) fn count_input(&self) {
+        self.work.iter().for_each(Work::count_input);
     }
 }
 

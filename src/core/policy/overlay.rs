@@ -87,7 +87,7 @@ pub(crate) enum StringValue {
     List(ListEdit),
     /// Attachments of networks in a Multus annotation.
     Networks(NetworksEdit),
-    /// Entries of a list of objects in JSON or YAML.
+    /// Entries of a list of objects in JSON.
     Entries(EntriesEdit),
 }
 

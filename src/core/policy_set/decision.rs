@@ -59,6 +59,9 @@ pub(super) fn decide<'p>(policies: &'p PolicySet, pod: &Value, context: &PodCont
     in_order.sort_by_key(|policy| extensions(policy));
     let mut matching: Vec<(&Policy, PodAnalysis)> = Vec::new();
     for policy in in_order {
+        if !context.goes_on(0) {
+            break;
+        }
         if matching.iter().any(|(taker, _)| taker.definition().is_extension_of(policy.definition())) {
             continue;
         }
@@ -100,7 +103,7 @@ fn by_this<'p>(policy: &'p Policy, pod: &Value, context: &PodContext) -> Decisio
 }
 
 fn by_reason(policy: &Policy, reason: Reason) -> Decision<'_> {
-    if reason.is_fault() || matches!(reason, Reason::Stopped) {
+    if reason.is_fault() {
         Decision::Refuse(Some(policy), reason)
     } else {
         Decision::Leave(Some(policy), reason)
@@ -115,6 +118,9 @@ fn undecided<'p>(
     reason: Reason,
 ) -> Decision<'p> {
     for policy in &policies {
+        if !context.goes_on(0) {
+            break;
+        }
         match adds_to(policy, pod, context) {
             Ok(true) => return Decision::Refuse(None, reason),
             Ok(false) => {}

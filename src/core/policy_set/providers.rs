@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::engine::{DEVICE_CLASS, NodesLookedAt, PROVIDER, Reason, STAMP, requests};
 use crate::core::nodes::{Node, Nodes, expressions, scheduling_of, terms};
 use crate::core::policy::{PodContext, Policy};
+use crate::core::work::{Work, goes_on};
 
 /// The policies of the provider that was chosen.
 pub(super) struct Chosen<'p> {
@@ -45,7 +46,7 @@ pub(super) fn choose<'p>(
         policies.retain(|policy| provider(policy) == before);
         return chosen(policies);
     }
-    if let Some(selected) = selected(&policies, &pod["spec"]) {
+    if let Some(selected) = selected(&policies, &pod["spec"], context) {
         if selected.len() > 1 {
             let providers = selected.into_iter().map(str::to_owned).collect();
             return Err(Reason::SeveralProviders { providers, looked_at: NodesLookedAt::Selected });
@@ -68,45 +69,55 @@ fn providers(policies: &[&Policy]) -> Vec<String> {
     providers.into_iter().map(str::to_owned).collect()
 }
 
+/// What it takes to compare a node, or a value of a label, with a policy.
+const STEPS_OF_POLICY: usize = 10;
+
 /// Providers to whose nodes a pod can be scheduled.
 type Providers<'p> = BTreeSet<&'p str>;
 
-/// A pod that allows more values of labels than this selects none of them.
-const MAX_VALUES: usize = 256;
+/// The providers of the nodes with one of these values of a label.
+type OfLabel<'f, 'p> = dyn Fn(&str, &[Option<&str>]) -> Option<Providers<'p>> + 'f;
 
 /// The providers of the nodes that a pod selects; `None` if it selects no label that only one provider has.
-fn selected<'p>(policies: &[&'p Policy], spec: &Value) -> Option<Providers<'p>> {
+fn selected<'p>(policies: &[&'p Policy], spec: &Value, context: &PodContext) -> Option<Providers<'p>> {
+    let of_label = |label: &str, values: &[Option<&str>]| of_label(policies, label, values, context);
     let selector = spec["nodeSelector"].as_object().into_iter().flatten();
     let mut all: Vec<Providers<'p>> =
-        selector.filter_map(|(label, value)| of_label(policies, label, &[value.as_str()])).collect();
-    let values =
-        terms(spec).iter().flat_map(expressions).map(|one| one["values"].as_array().map_or(1, Vec::len));
-    if values.sum::<usize>() <= MAX_VALUES {
-        // Terms are alternatives: each has to select some.
-        let of_term =
-            |term| all_of(expressions(term).filter_map(|one| of_requirement(policies, one)).collect());
-        let of_terms: Option<Vec<Providers<'p>>> = terms(spec).iter().map(of_term).collect();
-        let of_terms: Providers<'p> = of_terms.into_iter().flatten().flatten().collect();
-        all.extend((!of_terms.is_empty()).then_some(of_terms));
-    }
+        selector.filter_map(|(label, value)| of_label(label, &[value.as_str()])).collect();
+    // Terms are alternatives: each has to select some.
+    let of_term = |term| {
+        let each = expressions(term).filter_map(|requirement| of_requirement(requirement, &of_label));
+        all_of(each.collect())
+    };
+    let of_terms: Option<Vec<Providers<'p>>> = terms(spec).iter().map(of_term).collect();
+    let of_terms: Providers<'p> = of_terms.into_iter().flatten().flatten().collect();
+    all.extend((!of_terms.is_empty()).then_some(of_terms));
     all_of(all)
 }
 
-fn of_requirement<'p>(policies: &[&'p Policy], requirement: &Value) -> Option<Providers<'p>> {
+fn of_requirement<'p>(requirement: &Value, of_label: &OfLabel<'_, 'p>) -> Option<Providers<'p>> {
     let label = requirement["key"].as_str()?;
     match requirement["operator"].as_str()? {
         "In" => {
             let values = requirement["values"].as_array()?;
-            of_label(policies, label, &values.iter().map(Value::as_str).collect::<Vec<_>>())
+            of_label(label, &values.iter().map(Value::as_str).collect::<Vec<_>>())
         }
-        "Exists" | "Gt" | "Lt" => of_label(policies, label, &[None]),
+        "Exists" | "Gt" | "Lt" => of_label(label, &[None]),
         _ => None,
     }
 }
 
 /// The providers of the nodes with one of these values of a label; `None` if one of them is not of a single provider.
-fn of_label<'p>(policies: &[&'p Policy], label: &str, values: &[Option<&str>]) -> Option<Providers<'p>> {
+fn of_label<'p>(
+    policies: &[&'p Policy],
+    label: &str,
+    values: &[Option<&str>],
+    context: &PodContext,
+) -> Option<Providers<'p>> {
     let of_value = |value: Option<&str>| {
+        if !context.goes_on(STEPS_OF_POLICY * policies.len()) {
+            return None;
+        }
         let named = policies.iter().filter(|policy| policy.is_named_by(label, value));
         let providers: Providers<'p> = named.map(|policy| policy.definition().provider.as_str()).collect();
         providers.first().copied().filter(|_| providers.len() == 1)
@@ -129,9 +140,11 @@ fn of_nodes<'p>(
 ) -> Result<Vec<&'p Policy>, Reason> {
     let nodes = context.nodes.as_deref().ok_or(Reason::NodesUnknown)?;
     let stamps: Vec<&str> = policies.iter().map(|policy| policy.stamp()).collect();
+    context.count_input();
     let gpus = requested_gpus(&policies, pod);
     let key = format!("{stamps:?} {gpus:?} {}", scheduling_of(pod));
-    let (fits_now, named) = nodes.named.of(key, || named(&policies, pod, &gpus, nodes));
+    let work = context.work.as_ref();
+    let (fits_now, named) = nodes.named.of(key, work, || named(&policies, pod, &gpus, nodes, work));
     let known = providers(&policies);
     let mut named = named.into_iter();
     policies.retain(|_| named.next().unwrap_or_default());
@@ -156,12 +169,21 @@ fn requested_gpus<'p>(policies: &[&'p Policy], pod: &Value) -> Vec<(&'p str, i64
 }
 
 /// Whether the pod fits a node now, and of each policy, whether it is for one of the nodes that decide.
-fn named(policies: &[&Policy], pod: &Value, gpus: &[(&str, i64)], nodes: &Nodes) -> (bool, Vec<bool>) {
-    let (fits_now, nodes) = fitting(policies, pod, gpus, nodes);
+fn named(
+    policies: &[&Policy],
+    pod: &Value,
+    gpus: &[(&str, i64)],
+    nodes: &Nodes,
+    work: Option<&Work>,
+) -> (bool, Vec<bool>) {
+    let (fits_now, nodes) = fitting(policies, pod, gpus, nodes, work);
     let wanted: Vec<_> = policies.iter().map(|policy| policy.definition().matcher.nodes.as_ref()).collect();
     let mut named = vec![false; policies.len()];
     let mut others = false;
     for node in nodes {
+        if !goes_on(work, STEPS_OF_POLICY * policies.len()) {
+            break;
+        }
         let mut is_named = false;
         for (named, wanted) in named.iter_mut().zip(&wanted) {
             if wanted.is_some_and(|wanted| wanted.matches(node)) {
@@ -178,15 +200,16 @@ fn named(policies: &[&Policy], pod: &Value, gpus: &[(&str, i64)], nodes: &Nodes)
 /// scales from zero has the provider of the others.
 fn fitting<'n>(
     policies: &[&Policy],
-    pod: &Value,
+    pod: &'n Value,
     gpus: &[(&str, i64)],
     nodes: &'n Nodes,
+    work: Option<&'n Work>,
 ) -> (bool, Vec<&'n Node>) {
     let has_gpus = |node: &&Node| {
         let mut gpus = policies.iter().flat_map(|policy| policy.definition().gpu_resources());
         gpus.any(|gpu| node.count(gpu) > 0)
     };
-    let mut candidates = nodes.candidates(pod, &|_| false);
+    let mut candidates = nodes.candidates(pod, &|_| false, work);
     candidates.retain(|node| has_gpus(node) && gpus.iter().all(|(gpu, count)| node.count(gpu) >= *count));
     let fits_now = !candidates.is_empty();
     if !fits_now {

@@ -6,22 +6,29 @@ use serde_json::{Map, Value};
 
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::schema::{Shape, complete};
+use crate::core::work::{Work, goes_on};
+
+/// The steps to copy one value without those within it.
+const STEPS_TO_VALUE: usize = 20;
 
 /// The parts of an object that expressions read, as the API server completes them.
-pub(super) fn part_of(object: &Value, reads: &ReadSet, shape: &Shape) -> Value {
+pub(super) fn part_of(object: &Value, reads: &ReadSet, shape: &Shape, work: Option<&Work>) -> Value {
     let mut part = Value::Object(Map::new());
     match reads {
-        ReadSet::Whole => copy_path(object, &mut part, &[], shape),
+        ReadSet::Whole => copy_path(object, &mut part, &[], shape, work),
         ReadSet::Paths(paths) => {
             for path in paths {
-                copy_path(object, &mut part, path, shape);
+                copy_path(object, &mut part, path, shape, work);
             }
         }
     }
     part
 }
 
-fn copy_path(from: &Value, to: &mut Value, path: &[Step], shape: &Shape) {
+fn copy_path(from: &Value, to: &mut Value, path: &[Step], shape: &Shape, work: Option<&Work>) {
+    if !goes_on(work, STEPS_TO_VALUE) {
+        return;
+    }
     match (from, path.split_first()) {
         (_, Some((Step::Exists, _))) => {
             if to.is_null() {
@@ -34,7 +41,7 @@ fn copy_path(from: &Value, to: &mut Value, path: &[Step], shape: &Shape) {
             }
             let items = if let Shape::List { items, .. } = shape { items } else { &Shape::Opaque };
             let copies = to.as_array_mut().into_iter().flatten();
-            copies.zip(entries).for_each(|(copy, entry)| copy_path(entry, copy, rest, items));
+            copies.zip(entries).for_each(|(copy, entry)| copy_path(entry, copy, rest, items, work));
         }
         (Value::Object(map), Some((Step::Field(key), rest))) => {
             if !to.is_object() {
@@ -43,12 +50,12 @@ fn copy_path(from: &Value, to: &mut Value, path: &[Step], shape: &Shape) {
             let (value, shape) = field_of(map, key, shape);
             if let (Some(value), Value::Object(copies)) = (value, to) {
                 let empty = if value.is_object() { Value::Object(Map::new()) } else { Value::Null };
-                copy_path(&value, copies.entry(key).or_insert(empty), rest, &shape);
+                copy_path(&value, copies.entry(key).or_insert(empty), rest, &shape, work);
             }
         }
         // The end of the path, the keys of a map, or a value of another kind than the expression expects.
         _ => {
-            *to = without_nulls(from, shape);
+            *to = without_nulls(from, shape, work);
             complete(to, shape);
         }
     }
@@ -74,12 +81,15 @@ fn field_of<'v>(map: &'v Map<String, Value>, key: &str, shape: &Shape) -> (Optio
 
 /// A copy without fields that are `null`, which Kubernetes treats as absent. In a map of texts, such as labels, it is an
 /// empty text.
-fn without_nulls(value: &Value, shape: &Shape) -> Value {
+fn without_nulls(value: &Value, shape: &Shape, work: Option<&Work>) -> Value {
+    if !goes_on(work, STEPS_TO_VALUE) {
+        return Value::Null;
+    }
     let map = match value {
         Value::Object(map) => map,
         Value::Array(items) => {
             let shape = if let Shape::List { items, .. } = shape { items } else { &Shape::Opaque };
-            return items.iter().map(|item| without_nulls(item, shape)).collect();
+            return items.iter().map(|item| without_nulls(item, shape, work)).collect();
         }
         other => return other.clone(),
     };
@@ -93,7 +103,7 @@ fn without_nulls(value: &Value, shape: &Shape) -> Value {
         let value = match value {
             Value::Null if of_texts => Value::from(""),
             Value::Null => return None,
-            value => without_nulls(value, &shape.unwrap_or(Shape::Opaque)),
+            value => without_nulls(value, &shape.unwrap_or(Shape::Opaque), work),
         };
         Some((key.clone(), value))
     };
@@ -118,7 +128,7 @@ mod tests {
             json!({"metadata": {"labels": {"a": null}, "name": null}, "spec": {"nodeSelector": {"b": null}}});
         let part = |source: &str| {
             let expression = Expression::compile(source).unwrap();
-            part_of(&pod, expression.reads_of_pod(), &Shape::Object(schema::pod()))
+            part_of(&pod, expression.reads_of_pod(), &Shape::Object(schema::pod()), None)
         };
         assert_eq!(part("pod.metadata.labels.a == ''"), json!({"metadata": {"labels": {"a": ""}}}));
         assert_eq!(part("pod.metadata.labels[key] == ''"), json!({"metadata": {"labels": {"a": ""}}}));
@@ -132,7 +142,7 @@ mod tests {
             "spec": {"hostNetwork": true, "containers": [{"name": "c", "image": "i"}, {"name": "d"}], "x": null}});
         let part = |source: &str| {
             let expression = Expression::compile(source).unwrap();
-            part_of(&pod, expression.reads_of_pod(), &Shape::Opaque)
+            part_of(&pod, expression.reads_of_pod(), &Shape::Opaque, None)
         };
         assert_eq!(part("1 > 0"), json!({}));
         assert_eq!(

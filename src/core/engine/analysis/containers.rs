@@ -4,11 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
+use crate::core::json::{field, items};
 use crate::core::quantity::Quantity;
 
 use crate::core::policy::{Devices, ResolvedPolicy};
 use crate::core::schema::{self, Shape, can_overcommit};
+use crate::core::work::Work;
 
+use super::Purpose;
 use super::claims::GpuClaims;
 use super::completed::part_of;
 use crate::core::engine::record::{Reason, malformed};
@@ -30,11 +33,24 @@ pub(in crate::core::engine) struct Container {
 }
 
 impl Container {
+    /// Its list and index.
+    pub(in crate::core::engine) fn place(&self) -> (&'static str, usize) {
+        (self.list, self.index)
+    }
+
     /// Reads what the expressions of a policy read of the container.
-    pub(super) fn read(&mut self, policy: &ResolvedPolicy, pod: &Value) {
+    pub(super) fn read(
+        &mut self,
+        policy: &ResolvedPolicy,
+        purpose: Purpose,
+        pod: &Value,
+        work: Option<&Work>,
+    ) {
         let container = &pod["spec"][self.list][self.index];
         if policy.reads("container") {
-            self.read = part_of(container, &policy.reads_of_container, &Shape::Object(schema::container()));
+            let shape = Shape::Object(schema::container());
+            let reads = policy.reads_for(purpose == Purpose::Conditions);
+            self.read = part_of(container, &reads.container, &shape, work);
         }
         if policy.reads("gpuCounts") {
             self.counts = gpu_counts(container, self.claimed, &policy.devices);
@@ -95,13 +111,13 @@ fn text(value: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
 
 /// Fails for a variable or an argument of a container that is no text.
 fn texts(container: &Value, path: impl Fn() -> String) -> Result<(), Reason> {
-    for entry in container["env"].as_array().into_iter().flatten() {
-        text(&entry["value"], || {
+    for entry in items(container, "env") {
+        text(field(entry, "value"), || {
             format!("{}.env[{}].value", path(), entry["name"].as_str().unwrap_or_default())
         })?;
     }
     for list in ["command", "args"] {
-        for (index, word) in container[list].as_array().into_iter().flatten().enumerate() {
+        for (index, word) in items(container, list).iter().enumerate() {
             text(word, || format!("{}.{list}[{index}]", path()))?;
         }
     }
@@ -116,8 +132,9 @@ fn label(item: &Value, index: usize) -> String {
 /// disk may have either.
 fn gpus(container: &Value, gpu_resources: &[String], path: impl Fn() -> String) -> Result<i64, Reason> {
     let mut total: i64 = 0;
+    let amounts = Amounts::of(container);
     for resource in gpu_resources {
-        let Some((list, amount)) = amount(container, resource) else { continue };
+        let Some((list, amount)) = amounts.get(resource) else { continue };
         let count = Quantity::from_value(amount).and_then(Quantity::as_count).ok_or_else(|| {
             malformed(&format!("{}.resources.{list}[{resource}]", path()), "a whole number", amount)
         })?;
@@ -126,12 +143,31 @@ fn gpus(container: &Value, gpu_resources: &[String], path: impl Fn() -> String) 
     Ok(total)
 }
 
-/// The amount of a resource that a container requests, and the list that has it.
-fn amount<'c>(container: &'c Value, resource: &str) -> Option<(&'static str, &'c Value)> {
-    ["limits", "requests"].into_iter().find_map(|list| {
-        let amount = &container["resources"][list][resource];
-        (!amount.is_null()).then_some((list, amount))
-    })
+/// The limits and the requests of a container.
+struct Amounts<'c> {
+    limits: &'c Value,
+    requests: &'c Value,
+}
+
+impl<'c> Amounts<'c> {
+    fn of(container: &'c Value) -> Self {
+        let resources = field(container, "resources");
+        Self { limits: field(resources, "limits"), requests: field(resources, "requests") }
+    }
+
+    /// The amount of a resource, and the list that has it.
+    fn get(&self, resource: &str) -> Option<(&'static str, &'c Value)> {
+        [("limits", self.limits), ("requests", self.requests)].into_iter().find_map(|(list, amounts)| {
+            let amount = field(amounts, resource);
+            (!amount.is_null()).then_some((list, amount))
+        })
+    }
+
+    /// How many of a resource; 0 for an amount that is no whole number.
+    fn count(&self, resource: &str) -> i64 {
+        let amount = self.get(resource).map(|(_, amount)| amount);
+        amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)
+    }
 }
 
 /// The amount of a resource that the scheduler counts for a pod: containers and native sidecars run together; an init
@@ -159,10 +195,6 @@ impl Scheduled {
     }
 }
 
-fn items<'p>(pod: &'p Value, list: &str) -> &'p [Value] {
-    pod["spec"][list].as_array().map_or(&[], Vec::as_slice)
-}
-
 /// Returns whether an init container is a native sidecar.
 fn is_sidecar(container: &Value) -> bool {
     container["restartPolicy"].as_str() == Some("Always")
@@ -183,32 +215,27 @@ pub(super) fn total_gpus(pod: &Value, containers: &[Container], devices: &Device
 
 /// The GPUs of a container by resource, and those by claim under `claims`.
 fn gpu_counts(container: &Value, claimed: i64, devices: &Devices) -> Value {
-    let count = |resource: &str| {
-        let amount = amount(container, resource).map(|(_, amount)| amount);
-        amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)
-    };
-    let by_resource = devices.gpu_resources.iter().map(|name| (name.clone(), Value::from(count(name))));
+    let amounts = Amounts::of(container);
+    let by_resource =
+        devices.gpu_resources.iter().map(|name| (name.clone(), Value::from(amounts.count(name))));
     by_resource.chain([("claims".to_owned(), Value::from(claimed))]).collect::<Map<_, _>>().into()
 }
 
 /// The pod's requests of devices, as the scheduler counts them.
 pub(crate) fn requests(pod: &Value) -> Value {
-    let count = |container: &Value, name: &str| {
-        let amount = amount(container, name).map(|(_, amount)| amount);
-        amount.and_then(Quantity::from_value).and_then(Quantity::as_count).unwrap_or(0)
-    };
     let mut scheduled: Vec<(&str, Scheduled)> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
     for list in LISTS {
-        for container in items(pod, list) {
-            let keys = |kind: &str| container["resources"][kind].as_object().into_iter().flat_map(Map::keys);
-            let keys: BTreeSet<&str> = keys("limits").chain(keys("requests")).map(String::as_str).collect();
+        for container in items(&pod["spec"], list) {
+            let amounts = Amounts::of(container);
+            let both = [amounts.limits, amounts.requests].into_iter().filter_map(Value::as_object);
+            let keys: BTreeSet<&str> = both.flat_map(Map::keys).map(String::as_str).collect();
             for key in keys.into_iter().filter(|key| !can_overcommit(key) || key.starts_with(DEVICE_CLASS)) {
                 let at = *places.entry(key).or_insert_with(|| {
                     scheduled.push((key, Scheduled::default()));
                     scheduled.len() - 1
                 });
-                scheduled[at].1.add(list, container, count(container, key));
+                scheduled[at].1.add(list, container, amounts.count(key));
             }
         }
     }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use crate::core::nodes::{Node, NodeKind, Nodes, scheduling_of};
 use crate::core::policy::matcher::{LabelsRead, spellings};
 use crate::core::policy::{Definition, Policy, SelectedLabel};
+use crate::core::work::{Work, goes_on};
 
 use super::containers::{DEVICE_CLASS, requests};
 use crate::core::engine::record::{NODES, STAMP};
@@ -26,7 +27,8 @@ pub(in crate::core::engine) fn decided(pod: &Value) -> Option<Vec<NodeKind>> {
 
 fn read(text: &str) -> Option<Vec<NodeKind>> {
     let kinds: Value = serde_json::from_str(text).ok()?;
-    let kinds = kinds.as_array()?.iter().map(|kind| {
+    // No injection writes more.
+    let kinds = kinds.as_array().filter(|kinds| kinds.len() <= MAX_KINDS)?.iter().map(|kind| {
         let entries = |key: &str| kind[key].as_object();
         let text = |(key, value): (&String, &Value)| Some((key.clone(), value.as_str()?.to_owned()));
         let count = |(key, value): (&String, &Value)| Some((key.clone(), value.as_i64()?));
@@ -47,21 +49,21 @@ pub(in crate::core::engine) fn written(kinds: &[NodeKind]) -> String {
 }
 
 /// The kinds of nodes that a pod can be scheduled to and that have the GPUs which it requests.
-pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes) -> Vec<NodeKind> {
+pub(super) fn kinds(policy: &Policy, pod: &Value, nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
     let gpus = requested_gpus(policy.definition(), pod);
     // The pods of a job have the same nodes.
     let key = format!("{} {gpus:?} {}", policy.stamp(), scheduling_of(pod));
-    nodes.kinds.of(key, || found(policy, pod, &gpus, nodes))
+    nodes.kinds.of(key, work, || found(policy, pod, &gpus, nodes, work))
 }
 
-fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeKind> {
+fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes, work: Option<&Work>) -> Vec<NodeKind> {
     let definition = policy.definition();
-    let candidates = candidates(definition, pod, gpus, nodes);
+    let candidates = candidates(definition, pod, gpus, nodes, work);
     let all;
     let labels: Vec<&str> = match policy.labels() {
         LabelsRead::These(labels) => labels.iter().map(String::as_str).collect(),
         LabelsRead::All => {
-            all = common_labels(&candidates);
+            all = common_labels(&candidates, work);
             all
         }
     };
@@ -69,6 +71,9 @@ fn found(policy: &Policy, pod: &Value, gpus: &[i64], nodes: &Nodes) -> Vec<NodeK
     // Thousands of nodes have the same few resources.
     let mut devices: HashMap<&str, bool> = HashMap::new();
     for node in candidates {
+        if !goes_on(work, 2 * (4 + labels.len())) {
+            break;
+        }
         let value = |label: &&str| spellings(label).find_map(|label| node.label(label));
         let mut is_device = |name| *devices.entry(name).or_insert_with(|| is_device(policy, name));
         let resources = node.resources().filter(|(name, _)| is_device(name)).collect();
@@ -150,7 +155,13 @@ fn requested_gpus(definition: &Definition, pod: &Value) -> Vec<i64> {
 
 /// The nodes that a pod can be scheduled to and that have the GPUs which it requests; of a pod without GPUs, those with
 /// any. If there is none, those that the policy's tolerations add.
-fn candidates<'n>(definition: &Definition, pod: &Value, gpus: &[i64], nodes: &'n Nodes) -> Vec<&'n Node> {
+fn candidates<'n>(
+    definition: &Definition,
+    pod: &'n Value,
+    gpus: &[i64],
+    nodes: &'n Nodes,
+    work: Option<&'n Work>,
+) -> Vec<&'n Node> {
     let names = definition.gpu_resources();
     let fits = |node: &&Node| {
         // A device class is no resource of a node.
@@ -161,17 +172,20 @@ fn candidates<'n>(definition: &Definition, pod: &Value, gpus: &[i64], nodes: &'n
             && names.iter().zip(gpus).all(|(name, requested)| offers(name) >= *requested)
     };
     let with = |is_exempt: &dyn Fn(&str) -> bool| -> Vec<&'n Node> {
-        nodes.candidates(pod, is_exempt).into_iter().filter(fits).collect()
+        nodes.candidates(pod, is_exempt, work).into_iter().filter(fits).collect()
     };
     let own = with(&|_| false);
     if own.is_empty() { with(&|taint| definition.tolerates(taint)) } else { own }
 }
 
 /// The labels that all nodes have with one value.
-fn common_labels<'n>(nodes: &[&'n Node]) -> Vec<&'n str> {
+fn common_labels<'n>(nodes: &[&'n Node], work: Option<&Work>) -> Vec<&'n str> {
     let Some((first, others)) = nodes.split_first() else { return Vec::new() };
     let mut common: Vec<(&str, &str)> = first.labels().collect();
     for node in others {
+        if !goes_on(work, 2 * common.len()) {
+            break;
+        }
         common.retain(|(key, value)| node.label(key) == Some(value));
     }
     common.into_iter().map(|(key, _)| key).collect()

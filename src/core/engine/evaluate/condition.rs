@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::core::engine::analysis::{PodAnalysis, resolve};
+use crate::core::engine::analysis::{PodAnalysis, Purpose, resolve};
 use crate::core::engine::nodes::{fits_several, not_selected};
 use crate::core::engine::record::{Reason, Stop, evaluation_failed};
 use crate::core::policy::expression::Resolver;
@@ -51,7 +51,7 @@ fn holds(
     if matches!(policy.condition, Condition::Fixed(false)) {
         return Ok(None);
     }
-    let analysis = PodAnalysis::of((nodes.clone(), Arc::clone(policy)), pod, context)?;
+    let analysis = PodAnalysis::of((nodes.clone(), Arc::clone(policy)), pod, context, Purpose::Injection)?;
     let holds = match &analysis.policy.condition {
         Condition::Fixed(holds) => *holds,
         Condition::OfPod(when) => {
@@ -79,7 +79,7 @@ pub(crate) fn analyse_named(
             return Ok(PodAnalysis { other: Some(at), ..analysis });
         }
     }
-    PodAnalysis::of((nodes, resolved), pod, context)
+    PodAnalysis::of((nodes, resolved), pod, context, Purpose::Injection)
 }
 
 /// The parameters that the condition of a policy reads, with their values for a pod.
@@ -101,7 +101,8 @@ fn undecided(policy: &ResolvedPolicy, why: String) -> Reason {
 /// Returns whether a policy adds anything to a pod, wherever that is scheduled to and whatever its condition says.
 pub(crate) fn adds_to(policy: &Policy, pod: &Value, context: &PodContext) -> Result<bool, Reason> {
     let context = PodContext { nodes: None, ..context.clone() };
-    let analysis = PodAnalysis::of(resolve(policy, pod, &context, false)?, pod, &context)?;
+    let analysis =
+        PodAnalysis::of(resolve(policy, pod, &context, false)?, pod, &context, Purpose::Injection)?;
     let scope = Scope::of_pod(&analysis);
     Ok(analysis.has_gpus() || Rules::evaluate(&analysis, &scope, pod, &context).map_err(Stop::reason)?.any())
 }

@@ -1,5 +1,7 @@
 //! The rules that apply to a pod, and the containers that each of them selects.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use crate::core::engine::analysis::{Container, PodAnalysis};
@@ -8,6 +10,7 @@ use crate::core::policy::expression::Resolver;
 use crate::core::policy::interpolation::{EvaluationError, Interpolation};
 use crate::core::policy::{PodContext, Rule};
 use crate::core::schema;
+use crate::core::work::Work;
 
 use super::scope::Scope;
 
@@ -57,7 +60,7 @@ impl<'a> Rules<'a> {
         let mut states = vec![State::Idle; rules.len()];
         let mut rows = Vec::with_capacity(analysis.containers.len());
         for container in &analysis.containers {
-            go_on(context)?;
+            go_on(context, rules.len())?;
             let of_container = scope.of_container(container);
             let mut selected = candidates.select(container, &of_container)?;
             for (at, selects) in selected.iter_mut().enumerate().filter(|(_, selects)| **selects) {
@@ -85,6 +88,17 @@ impl<'a> Rules<'a> {
         self.in_state(State::Applies)
     }
 
+    /// Returns whether each rule that selects a container did so before.
+    pub(in crate::core::engine) fn are_among(&self, before: &Self) -> bool {
+        let known: HashMap<_, _> =
+            before.rows.iter().map(|row| (row.container.place(), &row.selected)).collect();
+        self.rows.iter().all(|row| {
+            let selected = || (0..self.all.len()).filter(|at| row.selected[*at]);
+            let known = known.get(&row.container.place());
+            selected().all(|at| known.is_some_and(|known| known[at]))
+        })
+    }
+
     /// The containers that a rule selects.
     pub(in crate::core::engine) fn selected_rows(&self) -> impl Iterator<Item = &Row<'a>> {
         self.rows.iter().filter(|row| row.selected.contains(&true))
@@ -97,9 +111,13 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Ends the injection if the caller says so. A pod may have thousands of containers.
-pub(in crate::core::engine) fn go_on(context: &PodContext) -> Result<(), Stop> {
-    if context.is_stopped() { Err(Stop::Refuse(Reason::Stopped)) } else { Ok(()) }
+/// Counts steps of work, and ends the injection if there are none left.
+pub(in crate::core::engine) fn go_on(context: &PodContext, steps: usize) -> Result<(), Stop> {
+    if context.goes_on(steps) {
+        return Ok(());
+    }
+    let ended = context.work.as_ref().and_then(Work::ended);
+    Err(Stop::Refuse(ended.map_or(Reason::Stopped, Reason::from)))
 }
 
 /// The name of the first rule that applies and brings a pod with a network of its own into that of the host.
@@ -120,7 +138,7 @@ pub(in crate::core::engine) fn rule_that_joins_host<'a>(
     }
     let mut joining: Option<usize> = None;
     for container in &analysis.containers {
-        go_on(context)?;
+        go_on(context, rules.len())?;
         let selected = candidates.select(container, &scope.of_container(container))?;
         let first = (0..rules.len()).find(|at| selected[*at] && candidates.joins_host[*at]);
         joining = joining.into_iter().chain(first).min();

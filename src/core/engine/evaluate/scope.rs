@@ -10,6 +10,7 @@ use crate::core::engine::record::{Stop, evaluation_failed};
 use crate::core::policy::expression::{Bindings, Computed, Lookup, Resolver};
 use crate::core::policy::interpolation::{BUILT_IN, EvaluationError, Phase};
 use crate::core::policy::{ResolvedPolicy, Variable};
+use crate::core::work::Work;
 
 /// The values that a scope adds to the one around it.
 enum Source<'a> {
@@ -58,7 +59,12 @@ impl<'a> Scope<'a> {
     /// The pod after its containers were injected.
     pub(in crate::core::engine) fn of_injected(&'a self, pod: &Value) -> Self {
         let policy = &self.analysis.policy;
-        let requests = if policy.reads("podRequests") { requests(pod) } else { Value::Null };
+        let requests = if policy.reads("podRequests") {
+            self.analysis.work.iter().for_each(Work::count_input);
+            requests(pod)
+        } else {
+            Value::Null
+        };
         Self::new(self.analysis, Source::Injected(requests), &policy.injected_variables, Some(self))
     }
 
@@ -80,7 +86,7 @@ impl<'a> Scope<'a> {
     /// Bindings over the fixed values of the policy and this scope.
     pub(in crate::core::engine) fn bindings<'s>(&'s self, resolver: &'s Resolver<'s>) -> Bindings<'s, 's> {
         let mut bindings: Bindings<'s, 's> = self.policy().bindings.child();
-        bindings.resolve_by(resolver);
+        bindings.resolve_by(resolver, self.analysis.work.as_ref());
         bindings
     }
 

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::core::engine::analysis::{PodAnalysis, resolve};
+use crate::core::engine::analysis::{PodAnalysis, Purpose, resolve};
 use crate::core::engine::record::Reason;
 use crate::core::policy::expression::{Bindings, Resolver};
 use crate::core::policy::{PodContext, Policy, ResolvedPolicy};
@@ -30,7 +30,7 @@ pub(crate) fn each_scope(
     visit: &mut dyn FnMut(ScopeOf, &ResolvedPolicy, &Bindings<'_, '_>),
 ) -> Result<(), Reason> {
     let resolved = resolve(policy, pod, context, true)?;
-    let mut analysis = PodAnalysis::of(resolved, pod, context)?;
+    let mut analysis = PodAnalysis::of(resolved, pod, context, Purpose::Injection)?;
     // The rules see a pod in the network of the host into which one of them brings it.
     if injected["spec"]["hostNetwork"] == true && !analysis.host_network {
         let mut joined = pod.clone();

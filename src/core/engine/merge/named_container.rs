@@ -16,6 +16,7 @@ pub(super) fn inject_named(
     pod: &mut Value,
     log: &mut ChangeLog,
 ) -> Result<(), Reason> {
+    log.takes(merge.analysis.containers.len());
     merge.pod.note_outside(pod);
     log.written_by(|| Author::Rule(merge.rule.to_owned()));
     let Some(Value::String(name)) = merge.build(&container.name)? else {

@@ -21,8 +21,14 @@ impl Reason {
     pub const SKIPPED: &[&str] = &["condition_false", "no_rule_applies", "no_gpu_container"];
 
     /// Codes of the reasons for which a pod is refused, apart from those that policies declare.
-    pub const REFUSED: &[&str] =
-        &["several_policies_match", "several_providers", "other_provider", "setting_undecided", "conflict"];
+    pub const REFUSED: &[&str] = &[
+        "several_policies_match",
+        "several_providers",
+        "other_provider",
+        "setting_undecided",
+        "conflict",
+        "cost",
+    ];
 
     /// Codes of the reasons for which injection fails through no fault of the pod.
     pub const FAULTS: &[&str] = &["evaluation_failed", "not_idempotent", "nodes_unknown"];
@@ -52,6 +58,7 @@ impl Reason {
             Self::NotIdempotent { .. } => "not_idempotent",
             // As for a review that the server has no time to evaluate.
             Self::Stopped => "overload",
+            Self::Cost { .. } => "cost",
             Self::EvaluationFailed { .. } => "evaluation_failed",
         }
     }

@@ -191,8 +191,9 @@ impl<'a> Cursor<'a> {
 }
 
 impl ListCursor<'_> {
-    /// The entries as they are now.
+    /// The entries as they are now. Whoever asks for them looks for one.
     pub(in crate::core::engine) fn entries(&self) -> &[Value] {
+        self.log.takes(self.list.len());
         self.list
     }
 

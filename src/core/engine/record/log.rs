@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 use serde_json::Value;
 
 use crate::core::pointer::{at_pointer, push_token, unescape};
+use crate::core::policy::PodContext;
 use crate::core::schema::{Shape, same, shape_at};
+use crate::core::work::{Work, goes_on};
 
 use super::report::{Reason, Warning, WarningKind};
 use super::trace::{Author, Trace};
@@ -45,9 +47,23 @@ pub(in crate::core::engine) struct ChangeLog {
     pub(in crate::core::engine) emptied: bool,
     /// A record for a caller that asked for one.
     pub(in crate::core::engine) trace: Option<Box<Trace>>,
+    work: Option<Work>,
 }
 
+/// The steps to a value of the pod, which has a pointer of its own.
+const STEPS_TO_VALUE: usize = 20;
+
 impl ChangeLog {
+    /// The log of an injection.
+    pub(in crate::core::engine) fn of(context: &PodContext) -> Self {
+        Self { work: context.work.clone(), ..Self::default() }
+    }
+
+    /// Counts steps of work for the pod.
+    pub(in crate::core::engine) fn takes(&self, steps: usize) {
+        goes_on(self.work.as_ref(), steps);
+    }
+
     /// Goes to the root of the pod.
     pub(in crate::core::engine) fn go_to_pod(&mut self) {
         self.pointer.clear();
@@ -80,6 +96,7 @@ impl ChangeLog {
 
     /// Notes that what is within the current value is within an addition, if it is one. Returns the length of its pointer.
     fn note_added(&mut self) -> usize {
+        self.takes(STEPS_TO_VALUE);
         let length = self.pointer.len();
         if self.within_added.is_none() && self.may_grow(&self.pointer) {
             self.within_added = Some(length);
@@ -112,7 +129,9 @@ impl ChangeLog {
     /// Counts a value that is written into the pod.
     pub(in crate::core::engine) fn count(&mut self, value: &Value) {
         if self.building == 0 {
-            self.written = self.written.saturating_add(size_of(value));
+            let size = size_of(value);
+            self.takes(size);
+            self.written = self.written.saturating_add(size);
         }
     }
 

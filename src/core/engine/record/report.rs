@@ -10,6 +10,7 @@ use crate::core::counted;
 use crate::core::pointer::field_path;
 use crate::core::policy::interpolation::EvaluationError;
 use crate::core::policy::{Fault, SelectedLabel};
+use crate::core::work;
 
 pub use choice::NodesLookedAt;
 
@@ -91,6 +92,11 @@ pub enum Reason {
     },
     /// The caller ended the evaluation.
     Stopped,
+    /// The pod takes more work than one of its size may.
+    Cost {
+        /// The most steps.
+        steps: u64,
+    },
     /// An expression of the policy has no value for this pod.
     EvaluationFailed {
         place: String,
@@ -148,8 +154,18 @@ impl From<Reason> for Stop {
             | Reason::Policy { .. }
             | Reason::SettingUndecided { .. }
             | Reason::Stopped
+            | Reason::Cost { .. }
             | Reason::SeveralPoliciesMatch { .. } => Self::Refuse(reason),
             _ => Self::Leave(reason),
+        }
+    }
+}
+
+impl From<work::Ended> for Reason {
+    fn from(ended: work::Ended) -> Self {
+        match ended {
+            work::Ended::Limit { steps } => Self::Cost { steps },
+            work::Ended::Stopped => Self::Stopped,
         }
     }
 }
@@ -226,6 +242,10 @@ impl fmt::Display for Reason {
                 )
             }
             Self::Stopped => write!(f, "the evaluation took too long"),
+            Self::Cost { steps } => write!(
+                f,
+                "the pod takes more than the {steps} steps that one of its size may take; shorten what it selects nodes by"
+            ),
             Self::EvaluationFailed { place, expression, message, .. } => {
                 write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
             }

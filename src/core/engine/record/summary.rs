@@ -55,8 +55,10 @@ impl Kind {
 /// The additions to one container, or to the pod.
 #[derive(Debug)]
 struct Line<'a> {
-    /// The container; none for the pod.
+    /// The name of the container; none for the pod.
     holder: Option<&'a str>,
+    /// The container.
+    container: &'a Value,
     items: Vec<(Kind, Cow<'a, str>)>,
 }
 
@@ -102,23 +104,26 @@ pub(in crate::core::engine) fn summarize(operations: &Operations<'_>) -> Vec<Str
     let mut containers: Vec<Line<'_>> = Vec::new();
     // By list and index; a pod may have thousands of them.
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
-    let mut pod = Line { holder: None, items: Vec::new() };
+    let mut pod = Line { holder: None, container: &Value::Null, items: Vec::new() };
+    let mut tokens: Vec<&str> = Vec::new();
     for operation in &operations.list {
-        let tokens: Vec<&str> = operation.pointer.split('/').skip(1).collect();
+        tokens.clear();
+        tokens.extend(operation.pointer.split('/').skip(1));
         let Some(value) = operation.value else { continue };
         match tokens.as_slice() {
             ["spec", list @ ("containers" | "initContainers"), index, rest @ ..] => {
                 let place = (*list, *index);
                 let line = *places.entry(place).or_insert_with(|| {
-                    let name = container(operations.pod, place)["name"].as_str();
-                    containers.push(Line { holder: Some(name.unwrap_or(index)), items: Vec::new() });
+                    let container = container(operations.pod, place);
+                    let name = container["name"].as_str().unwrap_or(index);
+                    containers.push(Line { holder: Some(name), container, items: Vec::new() });
                     containers.len() - 1
                 });
                 let line = &mut containers[line];
                 if rest.is_empty() {
                     pod.push(Kind::Container, line.holder.unwrap_or_default());
                 } else {
-                    in_container(rest, value, container(operations.pod, place), line);
+                    in_container(rest, value, line.container, line);
                 }
             }
             ["spec", "containers" | "initContainers"] => pod.push_names(Kind::Container, value, "name"),

@@ -15,31 +15,72 @@ use crate::core::policy::overlay::{
 };
 use crate::core::policy::parameter::Variable;
 
-/// Returns whether an expression of a rule, of settings or of a variable that they read may read a place that the policy
-/// writes.
-pub(crate) fn rules_read_writes(
-    rules: &[Rule],
-    variables: &[&Variable],
-    settings: &[Settings],
-    devices: &Devices,
-) -> bool {
-    let mut written = BTreeSet::new();
-    for rule in rules {
-        writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
-    }
-    if !settings.is_empty() {
-        written.extend(of_settings_files());
-    }
-    let mut reads = Reads::of(variables, |visit| {
-        for rule in rules {
-            rule.texts(visit);
+/// What expressions of rules, of settings and of the variables that these read may read of what the policy writes.
+#[derive(Debug, Default)]
+pub(crate) struct OwnWrites {
+    /// The names of the rules of which they read what they write.
+    read: BTreeSet<String>,
+    /// True if what the policy writes may be read whichever rules apply.
+    always_read: bool,
+    /// True if only conditions read it, so that it changes which rules apply, and nothing that they write.
+    only_by_conditions: bool,
+}
+
+impl OwnWrites {
+    pub(crate) fn of(
+        rules: &[Rule],
+        variables: &[&Variable],
+        settings: &[Settings],
+        devices: &Devices,
+    ) -> Self {
+        let all = |visit: &mut dyn FnMut(&Interpolation)| {
+            for rule in rules {
+                rule.texts(visit);
+            }
+            for settings in settings {
+                settings.texts(visit);
+            }
+        };
+        let mut reads = Reads::of(variables, all);
+        reads.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
+        let of_rule = |rule: &Rule, reads: &Reads| {
+            let mut written = BTreeSet::new();
+            writes(&rule.container, &rule.pod, &mut |path| _ = written.insert(path));
+            written.iter().any(|path| reads.include(path, devices))
+        };
+        let by_settings =
+            !settings.is_empty() && of_settings_files().any(|path| reads.include(&path, devices));
+        let of_templates = Reads::of(variables, |visit| {
+            for rule in rules {
+                rule.pod.texts_with(&rule.container, visit);
+            }
+            for settings in settings {
+                settings.texts(visit);
+            }
+        });
+        Self {
+            read: rules.iter().filter(|rule| of_rule(rule, &reads)).map(|rule| rule.name.clone()).collect(),
+            always_read: edits_differ(rules) || by_settings,
+            // A rule that replaces a value may do so again when another one no longer applies.
+            only_by_conditions: !rules.iter().any(|rule| of_rule(rule, &of_templates))
+                && rules.iter().all(|rule| rule.on_conflict != OnConflict::Replace),
         }
-        for settings in settings {
-            settings.texts(visit);
-        }
-    });
-    reads.chooses_containers = rules.iter().any(|rule| rule.containers.is_some());
-    edits_differ(rules) || written.iter().any(|path| reads.include(path, devices))
+    }
+
+    /// Returns whether anything may be read if these rules apply.
+    pub(crate) fn are_read<'r>(&self, mut applied: impl Iterator<Item = &'r Rule>) -> bool {
+        self.always_read || applied.any(|rule| self.read.contains(&rule.name))
+    }
+
+    /// Returns whether only the conditions of rules may read it.
+    pub(crate) fn are_read_by_conditions_only(&self) -> bool {
+        !self.always_read && self.only_by_conditions
+    }
+
+    /// Returns whether anything may be read.
+    pub(crate) fn are_ever_read(&self) -> bool {
+        self.always_read || !self.read.is_empty()
+    }
 }
 
 /// Returns whether `match` of a policy may read a place that a policy, or the engine by these annotations, writes.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::devices::Devices;
-use super::own_writes::rules_read_writes;
+use super::own_writes::OwnWrites;
 use super::parameter_values::{Note, ParameterValues, bound};
 use crate::core::policy::definition::{Definition, PolicyWarning, Rule, Settings};
 use crate::core::policy::expression::{Bindings, ReadSet};
@@ -37,13 +37,30 @@ pub(crate) struct ResolvedPolicy {
     pub(crate) notes: Vec<Note>,
     /// The policy for the other nodes that the pod may get, if they differ in what has no least.
     pub(crate) others: Vec<Arc<Self>>,
-    /// True if an expression may read a place that the policy writes.
-    pub(crate) reads_own_writes: bool,
+    pub(crate) own_writes: OwnWrites,
     pub(crate) devices: Devices,
     /// The names that some expression reads.
     reads: BTreeSet<String>,
-    pub(crate) reads_of_pod: ReadSet,
-    pub(crate) reads_of_container: ReadSet,
+    /// What all expressions read of the pod and of its containers.
+    reads_of_all: ReadsOf,
+    /// What the conditions of rules read of them.
+    reads_of_conditions: ReadsOf,
+}
+
+/// The parts of the pod, and of its containers, that expressions read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadsOf {
+    pub(crate) pod: ReadSet,
+    pub(crate) container: ReadSet,
+}
+
+impl ReadsOf {
+    fn add(&mut self, text: &Interpolation) {
+        for expression in text.expressions() {
+            self.pod.extend(expression.reads_of_pod());
+            self.container.extend(expression.reads_of_container());
+        }
+    }
 }
 
 /// The `match.when` of a policy.
@@ -73,20 +90,12 @@ impl ResolvedPolicy {
         selection: &Selection,
     ) -> Result<Self, Vec<EvaluationError>> {
         let mut policy = Self::folded(definition, parameters, selection)?;
-        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
-        definition.texts(&mut |text| {
-            policy.reads.extend(names_in(text));
-            for expression in text.expressions() {
-                pod.extend(expression.reads_of_pod());
-                container.extend(expression.reads_of_container());
-            }
-        });
+        definition.texts(&mut |text| policy.reads.extend(names_in(text)));
         policy.rules.clone_from(&definition.rules);
         policy.warnings.clone_from(&definition.warnings);
         policy.settings.clone_from(&definition.settings);
         policy.collect_reads();
-        policy.reads_of_pod.extend(&pod);
-        policy.reads_of_container.extend(&container);
+        definition.texts(&mut |text| policy.reads_of_all.add(text));
         Ok(policy)
     }
 
@@ -110,11 +119,11 @@ impl ResolvedPolicy {
             parameters_of_condition: BTreeSet::new(),
             notes,
             others: Vec::new(),
-            reads_own_writes: false,
+            own_writes: OwnWrites::default(),
             devices: Devices::default(),
             reads: BTreeSet::new(),
-            reads_of_pod: ReadSet::default(),
-            reads_of_container: ReadSet::default(),
+            reads_of_all: ReadsOf::default(),
+            reads_of_conditions: ReadsOf::default(),
         };
         let one = |error| vec![error];
         policy.bind_templates(definition, &values).map_err(one)?;
@@ -126,8 +135,7 @@ impl ResolvedPolicy {
         }
         policy.devices = policy.devices(definition).map_err(one)?;
         let variables: Vec<_> = policy.variables().collect();
-        policy.reads_own_writes =
-            rules_read_writes(&policy.rules, &variables, &policy.settings, &policy.devices);
+        policy.own_writes = OwnWrites::of(&policy.rules, &variables, &policy.settings, &policy.devices);
         policy.fold_warnings(definition).map_err(one)?;
         policy.fold_condition(definition).map_err(one)?;
         Ok(policy)
@@ -196,15 +204,36 @@ impl ResolvedPolicy {
         self.reads.contains(name)
     }
 
+    /// What all expressions read of the pod, or only the conditions of rules.
+    pub(crate) fn reads_for(&self, conditions: bool) -> &ReadsOf {
+        if conditions { &self.reads_of_conditions } else { &self.reads_of_all }
+    }
+
     fn collect_reads(&mut self) {
-        let (mut pod, mut container) = (ReadSet::default(), ReadSet::default());
-        self.texts(&mut |text| {
-            for expression in text.expressions() {
-                pod.extend(expression.reads_of_pod());
-                container.extend(expression.reads_of_container());
+        let (mut all, mut of_conditions) = (ReadsOf::default(), ReadsOf::default());
+        self.texts(&mut |text| all.add(text));
+        let mut names = BTreeSet::new();
+        for text in self.rules.iter().flat_map(|rule| rule.when.iter().chain(&rule.containers)) {
+            names.extend(names_in(text));
+            of_conditions.add(text);
+        }
+        for rule in &self.rules {
+            rule.pod.host_network().iter().for_each(|template| {
+                template.texts(&mut |text| {
+                    names.extend(names_in(text));
+                    of_conditions.add(text);
+                });
+            });
+        }
+        for variable in self.variables().rev() {
+            if names.contains(&variable.name) {
+                variable.value.texts(&mut |text| {
+                    names.extend(names_in(text));
+                    of_conditions.add(text);
+                });
             }
-        });
-        (self.reads_of_pod, self.reads_of_container) = (pod, container);
+        }
+        (self.reads_of_all, self.reads_of_conditions) = (all, of_conditions);
     }
 
     /// Calls `visit` with every variable that depends on the pod.

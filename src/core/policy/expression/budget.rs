@@ -7,8 +7,6 @@
 //! values that it reads.
 
 use std::any::Any;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use cel::common::ast::{CallExpr, Expr, IdedExpr, LiteralValue};
 use cel::common::types::{CelInt, CelList, CelMap, CelOptional, CelString, DYN_TYPE, INT_TYPE, Type};
@@ -16,9 +14,12 @@ use cel::common::value::{CowVal, StaticVal, Val};
 use cel::{Context, DeclarationError, Env, ExecutionError};
 use serde_json::Value;
 
+use crate::core::work::{Work, goes_on};
+
 use super::tree::{levels, operands, operands_mut, parts_mut};
 
-/// The values that one evaluation may handle, in bytes: ten times the largest object that an API server accepts.
+/// The values that one evaluation may handle by itself, in bytes: ten times the largest object that an API server
+/// accepts.
 const BUDGET: u64 = 32 << 20;
 /// The largest result, in bytes. No pod can hold it.
 const MAX_RESULT: usize = 4 << 20;
@@ -44,9 +45,9 @@ const FREE: &[&str] =
 /// Comparisons. With a literal, they read as much of the other operand as the literal has.
 const COMPARISONS: &[&str] = &["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "startsWith", "endsWith"];
 
-/// The values that an evaluation may still handle, in bytes.
+/// What counts the values that an evaluation handles: a step for each byte.
 #[derive(Debug, Clone)]
-struct Budget(Arc<AtomicU64>);
+struct Budget(Work);
 
 static TYPE: Type = Type::new_unspecified_type(VARIABLE);
 
@@ -71,14 +72,9 @@ impl Val for Budget {
 impl StaticVal for Budget {}
 
 impl Budget {
-    fn left(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
-
     fn take(&self, cost: u64) -> Result<(), ExecutionError> {
-        let left = self.left().saturating_sub(cost);
-        self.0.store(left, Ordering::Relaxed);
-        if left == 0 { Err(exhausted()) } else { Ok(()) }
+        let steps = usize::try_from(cost).unwrap_or(usize::MAX);
+        if self.0.goes_on(steps) { Ok(()) } else { Err(exhausted()) }
     }
 }
 
@@ -103,7 +99,7 @@ fn pass<'b, 'v>(mut args: Vec<CowVal<'b, 'v>>, largest: u64) -> Result<CowVal<'b
     let (Some(value), Some(weight)) = (args.pop(), weight) else { return Err(exhausted()) };
     let budget = args.first().and_then(|budget| budget.downcast_ref::<Budget>());
     let Some(budget) = budget else { return Err(exhausted()) };
-    let size = size_of(&*value, budget.left());
+    let size = size_of(&*value, budget.0.left());
     let elements = value.as_sizer().map_or(0, |sizer| sizer.size().inner().unsigned_abs());
     if size > largest {
         budget.take(u64::MAX)?;
@@ -138,14 +134,14 @@ fn size_of(value: &dyn Val, most: u64) -> u64 {
     size
 }
 
-/// Returns whether a result has a size that a pod could hold.
-pub(super) fn fits(result: &Value) -> bool {
+/// Returns whether a result has a size that a pod could hold, and counts it.
+pub(super) fn fits(result: &Value, work: Option<&Work>) -> bool {
     let size = match result {
         Value::String(text) => text.len(),
         Value::Array(_) | Value::Object(_) => result.to_string().len(),
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     };
-    size < MAX_RESULT
+    goes_on(work, size) && size < MAX_RESULT
 }
 
 /// An expression that counts what it handles.
@@ -174,13 +170,17 @@ impl Counting {
         })
     }
 
-    pub(super) fn execute(&self, context: &Context<'_, '_>) -> Result<cel::Value, ExecutionError> {
-        let budget = Budget(Arc::new(AtomicU64::new(BUDGET)));
+    pub(super) fn execute(
+        &self,
+        context: &Context<'_, '_>,
+        work: Option<&Work>,
+    ) -> Result<cel::Value, ExecutionError> {
+        let work = work.cloned().unwrap_or_else(|| Work::of_steps(BUDGET));
         let mut scope = context.new_inner_scope();
-        scope.add_variable_as_val(VARIABLE, Box::new(budget.clone()));
+        scope.add_variable_as_val(VARIABLE, Box::new(Budget(work.clone())));
         let result = cel::Value::resolve(&self.0, &scope);
         // `||` and `exists` continue after an error.
-        if budget.left() == 0 { Err(exhausted()) } else { result }
+        if work.ended().is_some() { Err(exhausted()) } else { result }
     }
 }
 
@@ -225,6 +225,12 @@ fn is_free(call: &CallExpr) -> bool {
     let name = call.func_name.as_str();
     let is_literal = |operand: &IdedExpr| matches!(operand.expr, Expr::Literal(_));
     FREE.contains(&name) || COMPARISONS.contains(&name) && operands(call).into_iter().any(is_literal)
+}
+
+/// What an evaluation takes without the values that it handles.
+pub(super) fn steps(expression: &IdedExpr) -> usize {
+    let parts: usize = levels(expression).map(|level| level.len()).sum();
+    parts.saturating_mul(usize::try_from(SCALAR).unwrap_or(1))
 }
 
 /// The cost of each element of the first operand beyond its size, in steps.

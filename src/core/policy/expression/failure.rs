@@ -64,6 +64,10 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
+    pub(super) fn exhausted() -> Self {
+        Self::from(EXHAUSTED.to_owned())
+    }
+
     pub(super) fn too_large() -> Self {
         Self::from("its value has more than 4 MiB, which no pod can hold".to_owned())
     }

@@ -113,8 +113,7 @@ impl Selection {
     }
 
     /// The nodes among which the pod leaves the choice, each as a selection of its own: the kinds that it fits, else
-    /// each combination of the values that it selects. A pod that allows more combinations than [`MAX_COMBINATIONS`]
-    /// selects none of them.
+    /// each combination of the values that it selects. If there are too many combinations, it selects none of them.
     pub(crate) fn each(&self) -> Vec<Self> {
         if self.kinds.len() > 1 {
             return self.kinds.iter().map(|kind| self.of_kind(kind)).collect();
@@ -122,8 +121,7 @@ impl Selection {
         let (one, several): (Vec<_>, Vec<_>) =
             self.labels.iter().partition(|selected| selected.values.len() < 2);
         let mut each = vec![Self { labels: one.into_iter().cloned().collect(), ..self.clone() }];
-        let combinations = several.iter().try_fold(1, |all: usize, one| all.checked_mul(one.values.len()));
-        if combinations.is_none_or(|all| all > MAX_COMBINATIONS) {
+        if Self::combinations(&self.labels).is_none() {
             return each;
         }
         for SelectedLabel { label, values } in several {
@@ -135,6 +133,13 @@ impl Selection {
             each = each.iter().flat_map(|one| values.iter().map(|value| with(one, value))).collect();
         }
         each
+    }
+
+    /// The number of combinations of the values of labels; `None` for more than [`MAX_COMBINATIONS`].
+    pub(crate) fn combinations(labels: &[SelectedLabel]) -> Option<usize> {
+        let mut counts = labels.iter().map(|selected| selected.values.len().max(1));
+        let all = counts.try_fold(1, |all: usize, count| all.checked_mul(count));
+        all.filter(|all| *all <= MAX_COMBINATIONS)
     }
 
     fn of_kind(&self, kind: &NodeKind) -> Self {

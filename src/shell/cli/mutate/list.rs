@@ -6,6 +6,7 @@ use crate::core::manifest::{
     self, Document, EditedDocument, InjectedDocument, List, RawDocument, Syntax, Wanted,
 };
 use crate::core::policy_set::PolicySet;
+use crate::core::work::Work;
 use crate::core::yaml;
 
 use super::super::ExitStatus;
@@ -37,6 +38,8 @@ pub(super) fn process<'a>(
     let (mut changed, mut refused, mut has_templates, mut has_notes) = (false, false, false, false);
     for index in 0..list.count() {
         let (alone, mut document) = list.read(index)?;
+        let work = Work::of_input(alone.bytes.len());
+        let wanted = Wanted { work: Some(&work), ..wanted };
         let injected = manifest::inject_item(policies, &mut list.value, index, &mut document, wanted);
         status = status.max(report_templates(arguments, location, &injected, &mut lines));
         verdict.add(Verdict::of(location, &injected));

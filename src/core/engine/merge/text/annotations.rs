@@ -112,6 +112,7 @@ fn networks(
         return Err(Reason::AnnotationLimit { key: key.to_owned() });
     }
     let text = existing.unwrap_or_default();
+    annotations.log().takes(text.len() * (1 + networks.len()));
     let edited = with_networks(text, &networks, &merge.analysis.namespace);
     Ok(edited.unwrap_or_else(|_| {
         let wanted = networks.iter().map(|(network, count)| match count {
@@ -146,6 +147,7 @@ fn entries_of(
         keep(merge, annotations, key, text, &format!("[{}]", in_words(&wanted)));
         return Ok(None);
     };
+    annotations.log().takes(text.len() * (1 + wanted.len()));
     let (mut replaced, mut added) = (Vec::new(), Vec::new());
     for entry in wanted {
         match list.entries().iter().position(|known| known.get(&edit.key) == entry.get(&edit.key)) {

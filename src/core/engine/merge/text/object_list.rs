@@ -1,4 +1,4 @@
-//! Lists of objects that the text of an annotation holds, as JSON or YAML, and changes to them that keep the form.
+//! Lists of objects that the text of an annotation holds as JSON, and changes to them that keep its layout.
 
 use serde_json::{Map, Value};
 
@@ -8,21 +8,13 @@ use crate::core::yaml;
 #[derive(Debug)]
 pub(super) struct ObjectList<'t> {
     text: &'t str,
-    is_json: bool,
     entries: Vec<Map<String, Value>>,
 }
 
 impl<'t> ObjectList<'t> {
-    /// Reads a text; `None` if it is no list of objects.
+    /// Reads a text; `None` if it is no list of objects in JSON.
     pub(super) fn parse(text: &'t str) -> Option<Self> {
-        if let Ok(entries) = serde_json::from_str(text) {
-            return Some(Self { text, is_json: true, entries });
-        }
-        let manifest = yaml::read_value(text).ok().filter(|manifest| manifest.duplicate_key.is_none())?;
-        let Some(Value::Array(items)) = manifest.root else { return None };
-        let entry = |item: Value| if let Value::Object(entry) = item { Some(entry) } else { None };
-        let entries = items.into_iter().map(entry).collect::<Option<_>>()?;
-        Some(Self { text, is_json: false, entries })
+        Some(Self { text, entries: serde_json::from_str(text).ok()? })
     }
 
     pub(super) fn entries(&self) -> &[Map<String, Value>] {
@@ -40,8 +32,7 @@ impl<'t> ObjectList<'t> {
             entries[*at].clone_from(entry);
         }
         let list = entries.into_iter().chain(added.iter().cloned()).map(Value::Object).collect();
-        let after = Value::Array(list);
-        if self.is_json { yaml::edit_json(self.text, &after) } else { yaml::edit(self.text, &after).text }
+        yaml::edit_json(self.text, &Value::Array(list))
     }
 }
 
@@ -88,30 +79,6 @@ mod tests {
     }
 
     #[test]
-    fn yaml_keeps_its_layout() {
-        for (before, after) in [
-            ("[{i: eth0}]", "[{i: eth0}, {i: eth1, net: r1}]"),
-            (
-                "[\n  {\"i\":\"eth0\"},\n]\n",
-                "[\n  {\"i\":\"eth0\"},\n  {\"i\":\"eth1\",\"net\":\"r1\"},\n]\n",
-            ),
-            ("- i: eth0\n  net: r0\n", "- i: eth0\n  net: r0\n- i: eth1\n  net: r1\n"),
-            ("  - i: eth0", "  - i: eth0\n  - i: eth1\n    net: r1"),
-            ("# a\n- i: eth0 # b\n", "# a\n- i: eth0 # b\n- i: eth1\n  net: r1\n"),
-            ("---\n- i: eth0\n...\n", "---\n- i: eth0\n- i: eth1\n  net: r1\n...\n"),
-            ("- i: eth0\n# end\n", "- i: eth0\n- i: eth1\n  net: r1\n# end\n"),
-            ("-\n  i: eth0\n", "-\n  i: eth0\n- i: eth1\n  net: r1\n"),
-            // In a text, it is no comment.
-            ("- i: |\n    # x\n", "- i: |\n    # x\n- i: eth1\n  net: r1\n"),
-            ("--- [{i: eth0}]", "--- [{i: eth0}, {i: eth1, net: r1}]"),
-            ("# a\n[{i: eth0}]\n...\n", "# a\n[{i: eth0}, {i: eth1, net: r1}]\n...\n"),
-            ("[{i: eth0}] # ]", "[{i: eth0}, {i: eth1, net: r1}] # ]"),
-        ] {
-            assert_eq!(added(before).as_deref(), Some(after));
-        }
-    }
-
-    #[test]
     fn an_entry_is_replaced_in_the_layout_of_the_text() {
         for (before, after) in [
             (r#"[ {"i":"eth0"}, {"x":1.0} ]"#, r#"[ {"i":"eth0", "net":"new"}, {"x":1.0} ]"#),
@@ -119,8 +86,6 @@ mod tests {
                 "[\n  {\n    \"i\": \"eth0\"\n  }\n]",
                 "[\n  {\n    \"i\": \"eth0\",\n    \"net\": \"new\"\n  }\n]",
             ),
-            ("[{i: eth0}]", "[{i: eth0, net: new}]"),
-            ("- i: eth0\n", "- i: eth0\n  net: new\n"),
         ] {
             assert_eq!(replaced(before).as_deref(), Some(after));
         }
@@ -128,7 +93,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_objects_is_none() {
-        for text in ["", "eth0", "[1]", "{}", "[{", "- a", "- {a: 1, a: 2}", "[{}]x", "- a: 1\n---\n- a: 2"] {
+        for text in ["", "eth0", "[1]", "{}", "[{", "- a: 1", "[{a: 1}]", "[{}]x"] {
             assert!(ObjectList::parse(text).is_none(), "{text}");
         }
     }

@@ -1,0 +1,260 @@
+//! The work that pods take grows with them, and has an end.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+use std::time::Instant;
+
+use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::nodes::Nodes;
+use fabric_injector::core::policy::PodContext;
+use fabric_injector::core::policy_set::{PolicySet, mutate};
+use fabric_injector::core::work::Work;
+use fabric_injector::shell::builtin;
+use serde_json::{Value, json};
+
+use crate::helpers::{INSTANCE_TYPE, NETWORKS, TRIGGER, reason};
+
+/// Each built-in policy alone, and all together.
+fn sets() -> &'static [(String, PolicySet)] {
+    static SETS: LazyLock<Vec<(String, PolicySet)>> = LazyLock::new(|| {
+        let definition = |policy: &builtin::BuiltIn| (policy.definition().unwrap(), BTreeMap::new());
+        let alone = builtin::POLICIES
+            .iter()
+            .map(|policy| (policy.name.to_owned(), PolicySet::new(vec![definition(policy)]).unwrap()));
+        let all = PolicySet::by_nodes(builtin::POLICIES.iter().map(definition).collect()).unwrap();
+        alone.chain([("all".to_owned(), all)]).collect()
+    });
+    &SETS
+}
+
+/// The sizes of a pod, and of the cluster that it is created in.
+#[derive(Debug, Clone, Copy)]
+struct Size {
+    containers: usize,
+    variables: usize,
+    mounts: usize,
+    resources: usize,
+    volumes: usize,
+    claims: usize,
+    annotations: usize,
+    networks: usize,
+    terms: usize,
+    values: usize,
+    tolerations: usize,
+    nodes: usize,
+    taints: usize,
+}
+
+const USUAL: Size = Size {
+    containers: 2,
+    variables: 8,
+    mounts: 4,
+    resources: 3,
+    volumes: 4,
+    claims: 2,
+    annotations: 4,
+    networks: 2,
+    terms: 1,
+    values: 2,
+    tolerations: 2,
+    nodes: 8,
+    taints: 1,
+};
+
+/// The name of a size, and the place of its number.
+type Dimension = (&'static str, fn(&mut Size) -> &mut usize);
+
+const DIMENSIONS: [Dimension; 13] = [
+    ("containers", |size| &mut size.containers),
+    ("variables", |size| &mut size.variables),
+    ("mounts", |size| &mut size.mounts),
+    ("resources", |size| &mut size.resources),
+    ("volumes", |size| &mut size.volumes),
+    ("claims", |size| &mut size.claims),
+    ("annotations", |size| &mut size.annotations),
+    ("networks", |size| &mut size.networks),
+    ("terms", |size| &mut size.terms),
+    ("values", |size| &mut size.values),
+    ("tolerations", |size| &mut size.tolerations),
+    ("nodes", |size| &mut size.nodes),
+    ("taints", |size| &mut size.taints),
+];
+
+fn list(count: usize, item: impl Fn(usize) -> Value) -> Value {
+    (0..count).map(item).collect()
+}
+
+fn pod(size: &Size) -> Value {
+    let mut requests: serde_json::Map<String, Value> =
+        (0..size.resources).map(|at| (format!("example.com/r{at}"), json!("1"))).collect();
+    requests.insert("nvidia.com/gpu".to_owned(), json!("1"));
+    let mut annotations: serde_json::Map<String, Value> =
+        (0..size.annotations).map(|at| (format!("example.com/a{at}"), json!("x"))).collect();
+    annotations.insert(TRIGGER.to_owned(), json!("true"));
+    let networks = (0..size.networks).map(|at| format!("net-{at}")).collect::<Vec<_>>().join(",");
+    annotations.insert(NETWORKS.to_owned(), json!(networks));
+    let interfaces = list(size.networks, |at| json!({"interfaceName": format!("net{at}"), "network": "x"}));
+    annotations.insert("networking.gke.io/interfaces".to_owned(), json!(interfaces.to_string()));
+    let container = |at: usize| {
+        json!({
+            "name": format!("c{at}"),
+            "image": "train",
+            "env": list(size.variables, |at| json!({"name": format!("V{at}"), "value": "x"})),
+            "volumeMounts": list(size.mounts, |at| json!({"name": "v0", "mountPath": format!("/m{at}")})),
+            "resources": {"limits": requests, "requests": requests,
+                "claims": list(size.claims, |at| json!({"name": format!("claim-{at}")}))},
+        })
+    };
+    let term = |term: usize| {
+        let values = list(size.values, |at| json!(format!("type-{term}-{at}")));
+        json!({"matchExpressions": [{"key": "example.com/pool", "operator": "NotIn", "values": values}]})
+    };
+    json!({
+        "metadata": {"annotations": annotations},
+        "spec": {
+            "containers": list(size.containers, container),
+            "volumes": list(size.volumes, |at| json!({"name": format!("v{at}"), "emptyDir": {}})),
+            "resourceClaims": list(size.claims, |at| {
+                json!({"name": format!("claim-{at}"), "resourceClaimTemplateName": format!("t{at}")})
+            }),
+            "tolerations": list(size.tolerations, |at| json!({"key": format!("t{at}"), "operator": "Exists"})),
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+                {"nodeSelectorTerms": list(size.terms, term)}}},
+        },
+    })
+}
+
+fn nodes(size: &Size) -> Arc<Nodes> {
+    let node = |at: usize| {
+        json!({
+            "kind": "Node",
+            "metadata": {"name": format!("n{at}"),
+                "labels": {INSTANCE_TYPE: "p5.48xlarge", "kubernetes.io/hostname": format!("n{at}")}},
+            "spec": {"providerID": "aws:///a/i-1",
+                "taints": list(size.taints, |at| json!({"key": format!("t{at}"), "effect": "NoSchedule"}))},
+            "status": {"capacity": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"},
+                "conditions": [{"type": "Ready", "status": "True"}]},
+        })
+    };
+    let items = list(size.nodes, node);
+    Arc::new(Nodes::read(&json!({"kind": "NodeList", "items": items})).unwrap())
+}
+
+/// What became of a pod, and the work for it.
+struct Taken {
+    reason: String,
+    work: Work,
+    bytes: usize,
+    milliseconds: f64,
+}
+
+fn take(policies: &PolicySet, pod: Value, nodes: Arc<Nodes>) -> Taken {
+    let bytes = pod.to_string().len();
+    let work = Work::of_input(bytes);
+    let context = PodContext { work: Some(work.clone()), nodes: Some(nodes), ..PodContext::default() };
+    let begun = Instant::now();
+    let mutation = mutate(policies, pod, &context);
+    let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+    let reason = match mutation.outcome {
+        Outcome::Mutated(_) => "mutated".to_owned(),
+        _ => reason(&mutation).to_owned(),
+    };
+    Taken { reason, work, bytes, milliseconds }
+}
+
+/// `FABRIC_COST=1 cargo test --release --test core cost -- --nocapture` prints what `docs/engine.md` has.
+fn note(what: &str, taken: &Taken) {
+    if std::env::var_os("FABRIC_COST").is_some() {
+        let Taken { reason, work, bytes, milliseconds } = taken;
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let done = work.with_known() as f64;
+        #[expect(clippy::cast_precision_loss, reason = "for people")]
+        let (limit, bytes) = (work.limit() as f64, *bytes as f64);
+        #[expect(clippy::print_stderr, reason = "what the caller asked for")]
+        {
+            eprintln!(
+                "{what:<32} {reason:<12} {bytes:>9} B {milliseconds:>9.2} ms {done:>12} steps {:>5.1} ns/step {:>6.1} steps/B {:>6.3} of the limit",
+                milliseconds * 1e6 / done,
+                done / bytes,
+                done / limit
+            );
+        }
+    }
+}
+
+#[test]
+fn twice_as_much_of_anything_takes_at_most_twice_the_work() {
+    for (name, policies) in sets() {
+        for (dimension, of) in DIMENSIONS {
+            let taken = [64, 128, 256].map(|count| {
+                let mut size = USUAL;
+                *of(&mut size) = count;
+                take(policies, pod(&size), nodes(&size))
+            });
+            note(&format!("{name} {dimension}"), &taken[2]);
+            let done = taken.each_ref().map(|taken| taken.work.with_known());
+            assert!(taken.iter().all(|taken| taken.reason != "cost"), "{name} {dimension}: {done:?}");
+            for two in done.windows(2) {
+                assert!(two[1] <= two[0] * 21 / 10, "{name} {dimension}: {done:?}");
+            }
+        }
+    }
+}
+
+/// A pod of the size of an API server's limit takes less than half of what it may.
+#[test]
+fn the_largest_pods_that_are_meant_to_be_injected_reach_no_limit() {
+    let container = |at: usize| json!({"name": format!("{at}"), "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}});
+    let many = |count: usize| json!({"metadata": {"annotations": {TRIGGER: "true"}}, "spec": {"containers": list(count, container)}});
+    // Of the usual size, with many nodes; and as many containers as fit.
+    let (largest, many_nodes) = if cfg!(debug_assertions) { (1_000, 2_000) } else { (41_800, 15_000) };
+    let large = Size { nodes: many_nodes, taints: 3, ..USUAL };
+    let cluster = nodes(&large);
+    for (name, policies) in sets() {
+        for (what, pod, cluster) in
+            [("containers", many(largest), nodes(&USUAL)), ("nodes", pod(&USUAL), Arc::clone(&cluster))]
+        {
+            let taken = take(policies, pod, cluster);
+            note(&format!("{name} {what}"), &taken);
+            let (done, limit) = (taken.work.with_known(), taken.work.limit());
+            assert!(done < limit / 2, "{name} {what}: {done} of {limit}");
+        }
+    }
+}
+
+/// The inputs that took seconds, or minutes.
+#[test]
+fn what_takes_too_long_is_refused() {
+    let affinity = |terms: Value| {
+        let mut pod = pod(&USUAL);
+        pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"] =
+            terms;
+        pod
+    };
+    let term = |key: String| json!({"matchExpressions": [{"key": key, "operator": "Exists"}]});
+    let tolerations = |count: usize| {
+        let mut pod = pod(&USUAL);
+        pod["spec"]["tolerations"] = list(count, |at| json!({"key": "t", "value": format!("{at}")}));
+        pod
+    };
+    // Without optimization, a step takes ten times as long.
+    let part = if cfg!(debug_assertions) { 10 } else { 1 };
+    let cluster = nodes(&Size { nodes: 5_000, taints: 20, ..USUAL });
+    let (_, all) = &sets()[sets().len() - 1];
+    for (what, wanted, pod) in [
+        ("terms of one label", "mutated", affinity(list(40_000 / part, |_| term("a".to_owned())))),
+        ("terms of as many labels", "cost", affinity(list(40_000 / part, |at| term(format!("l{at}"))))),
+        (
+            "values",
+            "cost",
+            affinity(json!([{"matchExpressions": [{"key": INSTANCE_TYPE, "operator": "In",
+            "values": list(100_000 / part, |at| json!(format!("v{at}")))}]}])),
+        ),
+        ("tolerations", "mutated", tolerations(80_000 / part)),
+        ("networks", "mutated", pod(&Size { networks: 2_000 / part, ..USUAL })),
+    ] {
+        let taken = take(all, pod, Arc::clone(&cluster));
+        note(what, &taken);
+        assert_eq!(taken.reason, wanted, "{what}");
+    }
+}
