@@ -9,7 +9,8 @@ mod slices;
 
 pub use slices::Slice;
 
-pub(crate) use candidates::{expressions, scheduling_of, terms};
+pub(crate) use candidates::scheduling_of;
+pub(crate) use requirements::{expressions, terms};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, RwLock};
@@ -19,7 +20,7 @@ use serde_json::Value;
 use crate::core::quantity::Quantity;
 use crate::core::work::Work;
 
-pub(crate) use candidates::holds;
+pub(crate) use requirements::holds;
 
 /// The nodes of a cluster at one moment.
 #[derive(Debug, Default)]

@@ -12,6 +12,9 @@ const PER_BYTE: u64 = 150;
 /// The steps that every input has: a large cluster has thousands of nodes, and a small pod may fit all of them.
 const AT_LEAST: u64 = 20_000_000;
 
+/// The steps to go to one value of the pod, or to copy it without those within it.
+pub(crate) const STEPS_TO_VALUE: usize = 20;
+
 /// A counter of steps with a limit. Clones count together.
 #[derive(Debug, Clone)]
 pub struct Work(Arc<Counter>);

@@ -8,6 +8,7 @@ mod build;
 mod digits;
 mod edit;
 mod ended;
+mod error;
 mod flow;
 mod joined;
 mod layout;
@@ -25,9 +26,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+pub use build::Entry;
 pub use digits::{changed_number, has_float, inexact_number};
 pub use edit::{Comment, Edited};
-pub use read::{Entry, Error};
+pub use error::Error;
 pub use source_map::SourceMap;
 pub use span::Span;
 pub use tree::{Content, Node, Text};

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::requirements::{Requirements, Tolerations};
+use super::requirements::{Requirements, Tolerations, required};
 use super::{Node, Nodes, Taint};
 use crate::core::work::{Work, goes_on};
 
@@ -50,40 +50,6 @@ pub(crate) fn scheduling_of(pod: &Value) -> String {
     [&spec["nodeName"], &spec["nodeSelector"], required(spec), &spec["tolerations"]]
         .map(Value::to_string)
         .join(" ")
-}
-
-/// The node affinity that a pod requires.
-pub(super) fn required(spec: &Value) -> &Value {
-    &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-}
-
-/// The terms of the node affinity that a pod requires, which are alternatives.
-pub(crate) fn terms(spec: &Value) -> &[Value] {
-    required(spec)["nodeSelectorTerms"].as_array().map_or(&[], Vec::as_slice)
-}
-
-/// The requirements of a term for labels.
-pub(crate) fn expressions(term: &Value) -> impl Iterator<Item = &Value> {
-    term["matchExpressions"].as_array().into_iter().flatten()
-}
-
-/// Returns whether a requirement holds for the value of its key.
-pub(crate) fn holds(requirement: &Value, value: Option<&str>) -> bool {
-    let values = requirement["values"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_in = || values.iter().any(|known| known.as_str() == value);
-    let numbers = || {
-        let bound = values.first()?.as_str()?.parse::<i64>().ok()?;
-        Some((value?.parse::<i64>().ok()?, bound))
-    };
-    match requirement["operator"].as_str().unwrap_or_default() {
-        "In" => value.is_some() && is_in(),
-        "NotIn" => value.is_none() || !is_in(),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Gt" => numbers().is_some_and(|(value, bound)| value > bound),
-        "Lt" => numbers().is_some_and(|(value, bound)| value < bound),
-        _ => false,
-    }
 }
 
 #[cfg(test)]

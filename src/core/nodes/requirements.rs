@@ -4,9 +4,42 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::candidates::{expressions, holds, required, terms};
 use super::{Node, Taint};
 use crate::core::work::{Work, goes_on};
+
+/// The node affinity that a pod requires.
+pub(super) fn required(spec: &Value) -> &Value {
+    &spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+}
+
+/// The terms of the node affinity that a pod requires, which are alternatives.
+pub(crate) fn terms(spec: &Value) -> &[Value] {
+    required(spec)["nodeSelectorTerms"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The requirements of a term for labels.
+pub(crate) fn expressions(term: &Value) -> impl Iterator<Item = &Value> {
+    term["matchExpressions"].as_array().into_iter().flatten()
+}
+
+/// Returns whether a requirement holds for the value of its key.
+pub(crate) fn holds(requirement: &Value, value: Option<&str>) -> bool {
+    let values = requirement["values"].as_array().map_or(&[][..], Vec::as_slice);
+    let is_in = || values.iter().any(|known| known.as_str() == value);
+    let numbers = || {
+        let bound = values.first()?.as_str()?.parse::<i64>().ok()?;
+        Some((value?.parse::<i64>().ok()?, bound))
+    };
+    match requirement["operator"].as_str().unwrap_or_default() {
+        "In" => value.is_some() && is_in(),
+        "NotIn" => value.is_none() || !is_in(),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        "Gt" => numbers().is_some_and(|(value, bound)| value > bound),
+        "Lt" => numbers().is_some_and(|(value, bound)| value < bound),
+        _ => false,
+    }
+}
 
 /// What it takes to look at a node, and at one of its taints.
 const STEPS_OF_NODE: usize = 40;

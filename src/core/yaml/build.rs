@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::read::{Entry, Error, Tree};
+use super::error::Error;
 use super::scalar::{self, Scalar};
 use super::source_map::SourceMap;
 use super::span::Span;
@@ -16,6 +16,33 @@ const MAX_ALIASED_NODES: usize = 100_000;
 const MAX_ANCHORED_NODES: usize = 200_000;
 /// The number of bytes of text that count as one node.
 const BYTES_PER_NODE: usize = 64;
+
+/// A tree that is built from the events of the parser.
+pub(super) trait Tree: Clone {
+    /// True if scalars with expressions in them come with their map.
+    const MAPPED: bool;
+
+    fn scalar(value: Scalar, plain: bool, span: Span, map: Option<SourceMap>) -> Self;
+    fn list(items: Vec<Self>, span: Span) -> Self;
+    fn map(entries: Vec<Entry<Self>>, span: Span) -> Self;
+    /// The entries of a map, for the merge key `<<`. `None` if this is no map.
+    fn entries(self) -> Option<Vec<Entry<Self>>>;
+    /// The items of a list, for the merge key `<<`, or else the node.
+    fn items(self) -> Result<Vec<Self>, Self>;
+}
+
+/// A key of a map with its position and its value.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry<T> {
+    /// The key, converted to a string as JSON needs it.
+    pub key: String,
+    /// The position of the key.
+    pub span: Span,
+    /// True if the text of the key is no string in YAML, such as `on`, which is the boolean `true`.
+    pub converted: bool,
+    /// The value of the key.
+    pub value: T,
+}
 
 /// A list or map whose end has not been read yet.
 pub(super) enum Collection<T> {

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Number, Value};
 
+use super::error::Error;
 use super::layout::{Kind, Layout};
-use super::read::{Error, span_at};
+use super::read::span_at;
 use super::scalar::Scalar;
 
 /// The first number of a document that would change if it was written again.

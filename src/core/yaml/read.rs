@@ -6,8 +6,9 @@ use std::ops::Range;
 use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 use super::agreed;
-use super::build::{Builder, Collection, MAX_DEPTH, MapBuilder};
+use super::build::{Builder, Collection, MAX_DEPTH, MapBuilder, Tree};
 use super::ended::Ended;
+use super::error::Error;
 use super::joined::{Joined, joined};
 use super::offsets::Offsets;
 use super::quoted;
@@ -15,60 +16,6 @@ use super::scalar::{self, Scalar};
 use super::source_map::{SourceMap, Style};
 use super::span::Span;
 use super::tokens::{block, skip_properties, trimmed};
-
-/// The reason why a text cannot be read, with its position.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{} at line {}, column {}", self.explained(0), span.line, span.column)]
-pub struct Error {
-    /// The reason, without the position.
-    pub message: String,
-    /// The position of the first character that is wrong.
-    pub span: Span,
-    /// The line of the outermost brackets that are open there.
-    brackets: Option<usize>,
-}
-
-impl Error {
-    pub(crate) fn new(message: impl Into<String>, span: Span) -> Self {
-        Self { message: message.into(), span, brackets: None }
-    }
-
-    /// The reason, with the brackets that it is within. The text begins after so many lines of its file.
-    pub fn explained(&self, lines: usize) -> String {
-        let message = &self.message;
-        match self.brackets {
-            Some(line) => format!("{message}, within the brackets that begin on line {}", lines + line),
-            None => message.clone(),
-        }
-    }
-}
-
-/// A tree that is built from the events of the parser.
-pub(super) trait Tree: Clone {
-    /// True if scalars with expressions in them come with their map.
-    const MAPPED: bool;
-
-    fn scalar(value: Scalar, plain: bool, span: Span, map: Option<SourceMap>) -> Self;
-    fn list(items: Vec<Self>, span: Span) -> Self;
-    fn map(entries: Vec<Entry<Self>>, span: Span) -> Self;
-    /// The entries of a map, for the merge key `<<`. `None` if this is no map.
-    fn entries(self) -> Option<Vec<Entry<Self>>>;
-    /// The items of a list, for the merge key `<<`, or else the node.
-    fn items(self) -> Result<Vec<Self>, Self>;
-}
-
-/// A key of a map with its position and its value.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Entry<T> {
-    /// The key, converted to a string as JSON needs it.
-    pub key: String,
-    /// The position of the key.
-    pub span: Span,
-    /// True if the text of the key is no string in YAML, such as `on`, which is the boolean `true`.
-    pub converted: bool,
-    /// The value of the key.
-    pub value: T,
-}
 
 /// The root of a document, and the first key that appears twice in one map.
 pub(super) struct Document<T> {

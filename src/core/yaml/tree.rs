@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::read::{Entry, Tree};
+use super::build::{Entry, Tree};
 use super::scalar::Scalar;
 use super::source_map::SourceMap;
 use super::span::Span;

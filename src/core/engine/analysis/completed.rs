@@ -6,10 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::core::policy::expression::{ReadSet, Step};
 use crate::core::schema::{Shape, complete};
-use crate::core::work::{Work, goes_on};
-
-/// The steps to copy one value without those within it.
-const STEPS_TO_VALUE: usize = 20;
+use crate::core::work::{STEPS_TO_VALUE, Work, goes_on};
 
 /// The parts of an object that expressions read, as the API server completes them.
 pub(super) fn part_of(object: &Value, reads: &ReadSet, shape: &Shape, work: Option<&Work>) -> Value {

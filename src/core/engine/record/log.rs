@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::core::pointer::{at_pointer, push_token, unescape};
 use crate::core::policy::PodContext;
 use crate::core::schema::{Shape, same, shape_at};
-use crate::core::work::{Work, goes_on};
+use crate::core::work::{STEPS_TO_VALUE, Work, goes_on};
 
 use super::report::{Reason, Warning, WarningKind};
 use super::trace::{Author, Trace};
@@ -49,9 +49,6 @@ pub(in crate::core::engine) struct ChangeLog {
     pub(in crate::core::engine) trace: Option<Box<Trace>>,
     work: Option<Work>,
 }
-
-/// The steps to a value of the pod, which has a pointer of its own.
-const STEPS_TO_VALUE: usize = 20;
 
 impl ChangeLog {
     /// The log of an injection.

@@ -120,47 +120,6 @@ impl Reason {
     }
 }
 
-/// The early end of an injection.
-#[derive(Debug)]
-pub(in crate::core::engine) enum Stop {
-    /// The pod stays as it came.
-    Leave(Reason),
-    /// The pod gets the annotation [`SKIPPED`](super::SKIPPED) with this content.
-    Skip { mark: String, reason: Reason },
-    /// The pod is refused.
-    Refuse(Reason),
-}
-
-impl Stop {
-    pub(in crate::core::engine) fn reason(self) -> Reason {
-        match self {
-            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip { reason, .. } => reason,
-        }
-    }
-
-    pub(in crate::core::engine) fn reason_code(&self) -> &str {
-        match self {
-            Self::Refuse(reason) | Self::Leave(reason) | Self::Skip { reason, .. } => reason.code(),
-        }
-    }
-}
-
-impl From<Reason> for Stop {
-    fn from(reason: Reason) -> Self {
-        match reason {
-            Reason::Conflict { .. }
-            | Reason::EvaluationFailed { .. }
-            | Reason::NotIdempotent { .. }
-            | Reason::Policy { .. }
-            | Reason::SettingUndecided { .. }
-            | Reason::Stopped
-            | Reason::Cost { .. }
-            | Reason::SeveralPoliciesMatch { .. } => Self::Refuse(reason),
-            _ => Self::Leave(reason),
-        }
-    }
-}
-
 impl From<work::Ended> for Reason {
     fn from(ended: work::Ended) -> Self {
         match ended {
@@ -244,7 +203,8 @@ impl fmt::Display for Reason {
             Self::Stopped => write!(f, "the evaluation took too long"),
             Self::Cost { steps } => write!(
                 f,
-                "the pod takes more than the {steps} steps that one of its size may take; shorten what it selects nodes by"
+                "the pod takes more than the {steps} steps of work that one of its size may take, most often because of the terms and \
+                 values by which it selects nodes, or of a loop within a loop in the policy; shorten them"
             ),
             Self::EvaluationFailed { place, expression, message, .. } => {
                 write!(f, "`{expression}` of {place} cannot be evaluated for this pod: {message}")
