@@ -28,6 +28,12 @@ fn the_line_of_an_error_counts_from_the_beginning_of_the_file() {
 }
 
 #[test]
+fn a_bracket_that_ends_others_is_named_at_its_place() {
+    let run = small(&[], "kind: A\nspec: [\n{a: {b: 1]}\n]\n").exits(2);
+    run.says(&["line 3, column 10", "`]` ends other brackets", "begin on line 2"]);
+}
+
+#[test]
 fn one_bad_document_does_not_hide_the_others() {
     let stream = format!("---\n{SETTINGS}---\na: [\n---\n{POD}---\nb: }}\n---\n{SETTINGS}");
     let run = mutate(&["--policy", SMALL], &stream).exits(2);

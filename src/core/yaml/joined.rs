@@ -16,14 +16,16 @@ pub(super) struct Joined {
     pub(super) places: Vec<usize>,
     /// The brackets that have no end.
     pub(super) open: Option<usize>,
+    /// The end of other brackets than those that are open.
+    pub(super) mismatch: Option<usize>,
 }
 
 /// The text for the parser.
 pub(super) fn joined(source: &str) -> Joined {
     let out = String::with_capacity(source.len());
-    let mut reader = Reader { text: source, at: 0, out, places: Vec::new(), open: None };
+    let mut reader = Reader { text: source, at: 0, out, places: Vec::new(), open: None, mismatch: None };
     reader.blocks();
-    Joined { text: reader.out, places: reader.places, open: reader.open }
+    Joined { text: reader.out, places: reader.places, open: reader.open, mismatch: reader.mismatch }
 }
 
 struct Reader<'t> {
@@ -33,6 +35,7 @@ struct Reader<'t> {
     out: String,
     places: Vec<usize>,
     open: Option<usize>,
+    mismatch: Option<usize>,
 }
 
 impl Reader<'_> {
@@ -201,9 +204,10 @@ impl Reader<'_> {
             let next = self.next();
             let is_wrong = next.is_none_or(|c| matches!(c, ']' | '}') && ends.pop() != Some(c));
             let Some(c) = next.filter(|_| !is_wrong) else {
-                // What has no end, or another one, gets the parser's error for that.
+                // What has no end gets the parser's error for that.
                 self.out.truncate(length);
                 self.places.truncate(places);
+                self.mismatch = next.map(|_| self.at);
                 (self.at, self.open) = (start, Some(start));
                 return self.copy(self.text.len());
             };

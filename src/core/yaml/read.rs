@@ -32,7 +32,13 @@ pub(super) fn read<T: Tree>(source: &str) -> Result<Document<T>, Error> {
     let ended = Ended::of(source);
     parsed(&ended, &ended.text, &[]).or_else(|error| {
         let joined = joined(&ended.text);
-        let parsed = if joined.text == *ended.text {
+        let parsed = if let Some(at) = joined.mismatch {
+            let end = &ended.text[at..=at];
+            Err(Error::new(
+                format!("not valid YAML: `{end}` ends other brackets than those that are open"),
+                span_at(source, at),
+            ))
+        } else if joined.text == *ended.text {
             Err(error)
         } else {
             // A quote that was forgotten ends the text at the next one.
