@@ -2,6 +2,7 @@
 //!
 //! It is behind `lint` and behind the webhook for workloads. `mutate` reports the same near misses.
 
+mod across;
 mod lines;
 mod review;
 
@@ -15,6 +16,7 @@ use crate::core::pointer::field_path;
 use crate::core::policy_set::PolicySet;
 use crate::core::workload::{NO_POD_TEMPLATE, NearMiss};
 
+pub use across::Across;
 pub use lines::Lines;
 pub(crate) use review::answer;
 
@@ -39,39 +41,49 @@ pub struct Finding {
     pub pointer: String,
     /// A sentence that names the field.
     pub message: String,
+    /// The runtime of a TrainJob, if nothing has to be done where that asks for the fabric.
+    pub runtime: Option<String>,
 }
 
 impl Finding {
     /// The code of the finding that a policy injects the pods of a template.
     pub const INJECTED: &str = "injected";
 
+    /// A finding of which nothing in another document decides.
+    pub fn new(level: Level, code: &str, pointer: &str, message: String) -> Self {
+        Self { level, code: code.to_owned(), pointer: pointer.to_owned(), message, runtime: None }
+    }
+
     /// The codes of the findings that ask for action, but for those that policies declare.
     pub fn codes<'c>() -> impl Iterator<Item = &'c str> {
         let reasons = [Reason::LEFT_ALONE, Reason::SKIPPED, Reason::REFUSED, Reason::FAULTS];
-        let own = [Warning::CODES, NearMiss::CODES, &[NO_POD_TEMPLATE]];
+        let own = [Warning::CODES, NearMiss::CODES, across::CODES, &[NO_POD_TEMPLATE]];
         reasons.into_iter().chain(own).flatten().copied()
     }
 }
 
-/// The findings of a document, the most important ones first.
+/// The findings of a document, the most important ones first. `gather` gets its value and its templates.
 pub fn lint(
     policies: &PolicySet,
     document: &mut Document,
     piece: &RawDocument,
     wanted: Wanted<'_>,
+    gather: impl FnOnce(&Value, &[Template]),
 ) -> Result<Vec<Finding>, DocumentError> {
     let wanted = Wanted { summary: true, findings: true, ..wanted };
     let injected = manifest::inject(policies, document, piece, wanted)?;
     let root = injected.value.as_ref().or(document.value.as_ref()).unwrap_or(&Value::Null);
     // Faults of the workload come first, since others may follow from them. Their messages have the field.
     let near_misses = injected.templates.iter().flat_map(|template| &template.findings.near_misses);
-    let near_miss = |miss: &NearMiss| Finding {
-        level: Level::Warning,
-        code: miss.code.to_owned(),
-        pointer: miss.pointer.clone(),
-        message: miss.message.clone(),
+    let advice = |template: &Template| {
+        let advice = template.findings.advice.as_ref()?;
+        Some(Finding::new(Level::Note, advice.code?, &template.pointer, advice.message.clone()))
     };
+    let near_miss =
+        |miss: &NearMiss| Finding::new(Level::Warning, miss.code, &miss.pointer, miss.message.clone());
+    gather(root, &injected.templates);
     let mut found: Vec<Finding> = near_misses.map(near_miss).collect();
+    found.extend(injected.templates.iter().filter_map(advice));
     for template in &injected.templates {
         of_template(root, template, &mut found);
     }
@@ -80,6 +92,7 @@ pub fn lint(
         code: note.code.to_owned(),
         pointer: note.pointer,
         message: note.message,
+        runtime: note.runtime,
     }));
     found.sort_by_key(|finding| Reverse(finding.level));
     Ok(found)
@@ -89,7 +102,7 @@ fn of_template(root: &Value, template: &Template, found: &mut Vec<Finding>) {
     let place = place(root, &template.pointer);
     let mut add = |level, code: &str, message: String| {
         let message = if place.is_empty() { message } else { format!("`{place}`: {message}") };
-        found.push(Finding { level, code: code.to_owned(), pointer: template.pointer.clone(), message });
+        found.push(Finding::new(level, code, &template.pointer, message));
     };
     let mutation = &template.mutation;
     match &mutation.outcome {

@@ -1,5 +1,6 @@
 //! The policies that are in use together, and the choice among them for a pod.
 
+mod assumed;
 mod decision;
 mod providers;
 

@@ -4,9 +4,11 @@
 //! its pods, and change nothing. A document can be a pod, whose pointer is empty.
 
 mod gpus;
+mod kinds;
 mod no_pods;
 mod peers;
 mod spelling;
+mod together;
 mod trigger;
 
 use std::collections::HashSet;
@@ -18,9 +20,11 @@ use crate::core::pointer::{at_pointer, field_path, push_token};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 
+pub(crate) use kinds::Kind;
 pub(crate) use trigger::asks;
 
 pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods};
+pub use together::WORKLOAD_WITHOUT_TRIGGER;
 
 /// A request for the fabric that has no effect, and the change that gives it one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +51,7 @@ impl NearMiss {
         "no_gpu_request",
         "peer_without_trigger",
         "different_nodes",
+        WORKLOAD_WITHOUT_TRIGGER,
     ];
 }
 
@@ -63,8 +68,16 @@ pub struct CheckedPod<'a> {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
     pub near_misses: Vec<NearMiss>,
-    /// The annotation that would trigger a policy and its place, for a pod with GPUs that asks for nothing.
-    pub advice: Option<String>,
+    /// For a pod with GPUs that asks for nothing.
+    pub advice: Option<Advice>,
+}
+
+/// The annotation that would trigger a policy, and its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Advice {
+    /// The code of a note, if the pod may need the annotation.
+    pub code: Option<&'static str>,
+    pub message: String,
 }
 
 /// A pod and what the checks have to know about it.
@@ -100,6 +113,7 @@ pub fn check(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) ->
         .collect();
     let mut found: Vec<Findings> = pods.iter().map(|pod| findings(policies, &resources, pod)).collect();
     peers::check(policies, &pods, &mut found);
+    together::check(policies, &resources, &pods, &mut found);
     found
 }
 
@@ -113,7 +127,8 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
             if near_misses.is_empty() && pod.has_gpu_peers {
                 findings.advice = triggers.first().map(|(key, wanted)| {
                     let place = trigger::place(pod);
-                    format!("to inject it, add `{key}: \"{wanted}\"` to `{place}`")
+                    let message = format!("to inject it, add `{key}: \"{wanted}\"` to `{place}`");
+                    Advice { code: None, message }
                 });
             }
         }
@@ -151,6 +166,11 @@ impl Pod<'_> {
     fn asks(&self) -> bool {
         let is_unchanged = matches!(self.mutation.outcome, Outcome::Unchanged { .. });
         !is_unchanged || self.mutation.policy.is_some()
+    }
+
+    /// Returns whether no policy matches the pod.
+    fn is_unmatched(&self) -> bool {
+        matches!(self.mutation.outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
     }
 
     /// Returns whether a label says that the pod launches the ranks of others, and needs no GPUs.

@@ -172,7 +172,7 @@ fn each_form_has_the_same_findings() {
 #[test]
 fn no_example_has_a_fault_of_the_workload() {
     let run = lint(&[], &all_workloads());
-    for code in ["peer_without_trigger", "different_nodes"] {
+    for code in ["peer_without_trigger", "different_nodes", "workload_without_trigger"] {
         assert!(!run.text().contains(code), "{}", run.text());
     }
 }

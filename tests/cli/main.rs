@@ -53,6 +53,7 @@ mod templates;
 mod untouched;
 mod usage;
 mod values;
+mod without_trigger;
 mod workloads;
 
 use std::io::{Read, Write};

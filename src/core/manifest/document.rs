@@ -6,7 +6,7 @@ use crate::core::engine::{Mutation, Outcome, Reason};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::{PolicySet, mutate};
 use crate::core::work::Work;
-use crate::core::workload::{self, CheckedPod, Findings, NO_POD_TEMPLATE, NoPods};
+use crate::core::workload::{self, CheckedPod, Findings, NoPods};
 use crate::core::yaml;
 
 use super::injected::{InjectedDocument, Note, Template, TriggerAnnotation, Wanted};
@@ -169,8 +169,13 @@ fn add_findings(
     injected: &mut InjectedDocument,
 ) {
     if injected.templates.is_empty() {
-        let note =
-            |NoPods { asks, message }| Note { pointer: String::new(), code: NO_POD_TEMPLATE, asks, message };
+        let note = |NoPods { code, asks, runtime, message }| Note {
+            pointer: String::new(),
+            code,
+            asks,
+            runtime,
+            message,
+        };
         injected.notes.extend(workload::note_without_pods(policies, root, pointer).map(note));
         return;
     }

@@ -38,8 +38,10 @@ pub struct Note {
     /// JSON Pointer from the document's root.
     pub pointer: String,
     pub code: &'static str,
-    /// True if the document asks for the fabric where that has no effect.
+    /// True if the document asks for the fabric where that has no effect, or should ask.
     pub asks: bool,
+    /// The runtime that a TrainJob takes its pod template from. If that asks, nothing has to be done.
+    pub runtime: Option<String>,
     pub message: String,
 }
 

@@ -66,7 +66,7 @@ pub(super) fn inject(
                 let message = format!(
                     "the manifest in `{path}` cannot be read, and stays as it is; the webhook injects its pods: {error}"
                 );
-                injected.notes.push(Note { pointer, code: UNREADABLE, asks: false, message });
+                injected.notes.push(Note { pointer, code: UNREADABLE, asks: false, runtime: None, message });
             }
         }
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::core::admission::creates_pod;
 use crate::core::pointer::push_token;
 use crate::core::policy::{PodContext, group_of};
+use crate::core::workload::Kind;
 
 /// A pod or pod template in a document.
 #[derive(Debug, Clone)]
@@ -120,14 +121,14 @@ fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: 
 
 /// The properties that policies match and that a pod gets from the controller of its template.
 fn request(around: &Around<'_>) -> PodContext {
+    let of_table = || Kind::of(around.api_version, around.kind)?.owner.as_deref();
     let owner = match (around.kind, around.replica) {
-        ("CronJob" | "JobSet" | "TrainJob", _) => "Job.batch",
-        ("Deployment", _) => "ReplicaSet.apps",
-        ("LeaderWorkerSet", _) => "StatefulSet.apps",
-        ("RayJob" | "RayService", _) => "RayCluster.ray.io",
         // The mpi-operator runs the launcher as a Job; the training-operator, with `v1`, as a pod.
         ("MPIJob", Some((_, "Launcher"))) if around.api_version != "kubeflow.org/v1" => "Job.batch",
-        (other, _) => &with_group(other, group_of(around.api_version)),
+        (kind, _) => match of_table() {
+            Some(owner) => owner,
+            None => &with_group(kind, group_of(around.api_version)),
+        },
     };
     let owner_kinds = if owner.is_empty() || owner == "Pod" { Vec::new() } else { vec![owner.to_owned()] };
     let labels = match around.replica {

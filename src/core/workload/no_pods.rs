@@ -6,60 +6,14 @@ use crate::core::pointer::{at_pointer, field_path, push_token};
 use crate::core::policy::group_of;
 use crate::core::policy_set::PolicySet;
 
-use super::{gpus, spelling, trigger};
+use super::kinds::{self, Kind};
+use super::{WORKLOAD_WITHOUT_TRIGGER, gpus, spelling, together, trigger};
 
 /// The code of a document that looks like a workload and has no pod template.
 pub const NO_POD_TEMPLATE: &str = "no_pod_template";
 
-/// Groups of objects that describe, generate or limit pods without being workloads.
-const NO_WORKLOADS: [&str; 7] = [
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "fabric-injector.io",
-    "karpenter.sh",
-    "kyverno.io",
-    "mutations.gatekeeper.sh",
-    "policies.kyverno.io",
-];
-
-/// Kinds whose operators annotate the pods that they make: group, kind, and where the annotations come from.
-const ANNOTATED: [(&str, &str, &str); 16] = [
-    ("apps.nvidia.com", "NIMPipeline", "`spec.annotations` of each of its `spec.services`"),
-    ("apps.nvidia.com", "NIMService", "`spec.annotations`"),
-    ("argoproj.io", "ClusterWorkflowTemplate", ARGO),
-    ("argoproj.io", "CronWorkflow", ARGO),
-    ("argoproj.io", "Workflow", ARGO),
-    ("argoproj.io", "WorkflowTemplate", ARGO),
-    (
-        "nvidia.com",
-        "DynamoComponentDeployment",
-        "`spec.annotations`, or `metadata.annotations` of its `podTemplate` in `v1beta1`",
-    ),
-    (
-        "nvidia.com",
-        "DynamoGraphDeployment",
-        "`annotations` of each of its `spec.services`, or `metadata.annotations` of each `podTemplate` in `v1beta1`",
-    ),
-    ("serving.kserve.io", "InferenceService", "`spec.predictor.annotations`"),
-    (
-        "sparkoperator.k8s.io",
-        "ScheduledSparkApplication",
-        "`annotations` of `spec.template.driver` and `spec.template.executor`",
-    ),
-    ("sparkoperator.k8s.io", "SparkApplication", "`annotations` of `spec.driver` and `spec.executor`"),
-    (TEKTON, "ClusterTask", "`metadata.annotations`"),
-    (TEKTON, "Pipeline", "`metadata.annotations`"),
-    (TEKTON, "PipelineRun", "`metadata.annotations`"),
-    (TEKTON, "Task", "`metadata.annotations`"),
-    (TEKTON, "TaskRun", "`metadata.annotations`"),
-];
-const ARGO: &str = "`metadata.annotations` of each of its `templates`";
-const TEKTON: &str = "tekton.dev";
 /// The fields of a `TrainJob` that change the template of its runtime.
 const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
-
-/// Groups whose kinds request GPUs in a form of their own, so that no sign of them is in the document.
-const GPU_GROUPS: [&str; 3] = ["apps.nvidia.com", "nvidia.com", "sparkoperator.k8s.io"];
 
 /// The signs of a workload in a document.
 #[derive(Default)]
@@ -73,14 +27,17 @@ struct Signs {
 /// A fact about a workload without a pod template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoPods {
-    /// True if the workload asks for the fabric where its pods do not get the annotation from.
+    pub code: &'static str,
+    /// True if the workload asks for the fabric where its pods do not get the annotation from, or should ask.
     pub asks: bool,
+    /// The runtime that a TrainJob takes its pod template from. If that asks, nothing has to be done.
+    pub runtime: Option<String>,
     pub message: String,
 }
 
 impl From<String> for NoPods {
     fn from(message: String) -> Self {
-        Self { asks: false, message }
+        Self { code: NO_POD_TEMPLATE, asks: false, runtime: None, message }
     }
 }
 
@@ -89,7 +46,7 @@ impl From<String> for NoPods {
 pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoPods> {
     let (kind, api_version) = (document["kind"].as_str()?, document["apiVersion"].as_str()?);
     let group = group_of(api_version);
-    if NO_WORKLOADS.contains(&group) || kind == "AdmissionReview" {
+    if kinds::is_no_workload(group) || kind == "AdmissionReview" {
         return None;
     }
     let mut signs = Signs::default();
@@ -97,15 +54,23 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoP
     look(&Sought::of(policies), part, &mut pointer.to_owned(), &mut signs);
     let path = |pointer: &String| field_path(document, pointer);
     let annotated = signs.trigger.as_ref().map(path);
+    let known = Kind::of(api_version, kind);
+    let without_trigger = || together::without_template(&gpus::names(policies), known?, part);
+    let unasked = if annotated.is_none() { without_trigger() } else { None };
     if kind == "TrainJob" {
         let runtime = document["spec"]["runtimeRef"]["name"].as_str();
-        return Some(of_train_job(runtime, annotated.as_deref()));
+        return Some(of_train_job(runtime, annotated.as_deref(), unasked));
+    }
+    if let (Some(place), Some(why), Some((key, wanted))) =
+        (known.and_then(|known| known.annotations.as_ref()), unasked, policies.triggers().first())
+    {
+        let message = format!("add `{key}: \"{wanted}\"` to {place}: {why}");
+        return Some(NoPods { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, ..message.into() });
     }
     let container = signs.container.as_ref().map(path);
     let sign = annotated.as_ref().or(container.as_ref());
-    let known = ANNOTATED.iter().find(|(of, name, _)| (*of, *name) == (group, kind));
-    match (known, sign) {
-        (Some((.., place)), _) if sign.is_some() || GPU_GROUPS.contains(&group) => {
+    match (known.and_then(|known| known.annotations.as_ref()), sign) {
+        (Some(place), _) if sign.is_some() || known.is_some_and(|known| known.own_form) => {
             let has = sign.map(|sign| format!(" and has `{sign}`")).unwrap_or_default();
             let message = format!(
                 "`mutate` cannot see the pods of a {kind}, which has no pod template{has}; the webhook injects them if \
@@ -121,20 +86,27 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoP
     }
 }
 
-fn of_train_job(runtime: Option<&str>, annotated: Option<&str>) -> NoPods {
+fn of_train_job(runtime: Option<&str>, annotated: Option<&str>, unasked: Option<String>) -> NoPods {
     const WHY: &str = "a TrainJob has no pod template";
+    let named = runtime.unwrap_or_default().to_owned();
     let runtime = runtime.map(|name| format!(" `{name}`")).unwrap_or_default();
     match annotated {
         Some(path) if PATCHES.iter().any(|patches| path.contains(patches)) => NoPods::from(format!(
             "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"
         )),
-        Some(path) => NoPods {
-            asks: true,
-            message: format!(
+        Some(path) => {
+            let message = format!(
                 "annotate the template in its runtime{runtime}, or in `spec.runtimePatches`: {WHY}, and its pods do not \
                  get `{path}`"
-            ),
-        },
+            );
+            NoPods { asks: true, ..message.into() }
+        }
+        None if unasked.is_some() => {
+            let why = unasked.unwrap_or_default();
+            let message =
+                format!("annotate the template in its runtime{runtime}, or in `spec.runtimePatches`: {why}");
+            NoPods { code: WORKLOAD_WITHOUT_TRIGGER, asks: true, runtime: Some(named), message }
+        }
         None => NoPods::from(format!("{WHY}; annotate the template in its runtime{runtime}")),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::core::engine::{Outcome, Reason};
 use crate::core::pointer::push_token;
 use crate::core::policy_set::PolicySet;
 
@@ -28,9 +27,7 @@ fn without_trigger(policies: &PolicySet, pods: &[Pod<'_>], group: &[usize], foun
     let Some(asking) = group.iter().map(|at| &pods[*at]).find(|pod| pod.asks()) else { return };
     for &at in group {
         let (pod, findings) = (&pods[at], &mut found[at]);
-        let unmatched =
-            matches!(pod.mutation.outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. });
-        if !unmatched || !pod.has_gpus || !findings.near_misses.is_empty() {
+        if !pod.is_unmatched() || !pod.has_gpus || !findings.near_misses.is_empty() {
             continue;
         }
         let Some((key, wanted)) = trigger::of(policies, pod).into_iter().next() else { continue };

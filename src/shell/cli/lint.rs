@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::core::counted;
 use crate::core::escape;
-use crate::core::lint::{Finding, Level, Lines, lint};
+use crate::core::lint::{Across, Finding, Level, Lines, lint};
 use crate::core::manifest::{Document, RawDocument, Wanted};
 use crate::core::policy::Policy;
 use crate::core::policy_set::PolicySet;
@@ -45,7 +45,7 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<ExitStatus> {
-    let by_nodes = arguments.nodes.are_given();
+    let by_nodes = arguments.nodes.are_given() || arguments.policies.are_empty();
     let sources = PolicySources { by_nodes, ..arguments.policies.clone().into() }.read_once()?;
     let policies = sources.compile()?;
     let fail_on = arguments.findings.fail_on();
@@ -60,10 +60,12 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
     let nodes = arguments.nodes.read(files.iter().any(|file| file == "-"))?;
     let namespace = arguments.namespace.as_deref();
     let wanted = Wanted { namespace, nodes: nodes.as_ref(), ..Wanted::default() };
-    let mut linted = Linted { policies: &policies, wanted, found: Vec::new(), empty: Vec::new() };
+    let is_open = arguments.policies.are_empty() && !arguments.nodes.are_given();
+    let mut linted = Linted { wanted, is_open, ..Linted::of(&policies) };
     for name in files {
         linted.source(name);
     }
+    linted.across_documents();
     let Linted { found, empty, .. } = linted;
     let text: String = match arguments.findings.output {
         FindingFormat::Text => found.iter().map(Located::text).collect(),
@@ -93,12 +95,34 @@ pub(super) fn run(arguments: &Arguments, output: &mut Output) -> anyhow::Result<
 struct Linted<'a> {
     policies: &'a PolicySet,
     wanted: Wanted<'a>,
+    /// True if nothing says which policy is the one for a pod.
+    is_open: bool,
     found: Vec<Located>,
+    across: Across<Place>,
     /// The files without a document.
     empty: Vec<String>,
 }
 
-impl Linted<'_> {
+/// A field of the input.
+#[derive(Clone)]
+struct Place {
+    file: String,
+    line: usize,
+    object: String,
+}
+
+impl<'a> Linted<'a> {
+    fn of(policies: &'a PolicySet) -> Self {
+        Self {
+            policies,
+            wanted: Wanted::default(),
+            is_open: false,
+            found: Vec::new(),
+            across: Across::default(),
+            empty: Vec::new(),
+        }
+    }
+
     fn source(&mut self, name: &str) {
         if name == "-" {
             return self.stream("stdin", io::stdin().lock());
@@ -135,10 +159,19 @@ impl Linted<'_> {
 
     fn document(&mut self, file: &str, raw: &RawDocument) {
         let read = Document::read(raw).map_err(|error| with_hint(error, raw));
+        let is_open = self.is_open;
         let linted = read.and_then(|mut document| {
             let lines = Lines::of(raw, &document);
             let object = document.value.as_ref().map(object_name).unwrap_or_default();
-            Ok((lint(self.policies, &mut document, raw, self.wanted)?, lines, object))
+            let place = |pointer: &str| Place {
+                file: file.to_owned(),
+                line: lines.line(pointer),
+                object: object.clone(),
+            };
+            let across = &mut self.across;
+            let gather = |root: &Value, templates: &[_]| across.add(root, templates, &place);
+            let found = lint(self.policies, &mut document, raw, self.wanted, gather)?;
+            Ok((found, lines, object))
         });
         match linted {
             Ok((found, lines, object)) => {
@@ -146,17 +179,41 @@ impl Linted<'_> {
                     file: file.to_owned(),
                     line: lines.line(&finding.pointer),
                     object: object.clone(),
-                    finding,
+                    finding: if is_open { without_policy(finding) } else { finding },
                 }));
             }
             Err(error) => self.bad(file, error.line, "bad_document", error.message),
         }
     }
 
+    /// Adds the findings about several documents, and drops those that another document settles.
+    fn across_documents(&mut self) {
+        let found = self.across.findings().into_iter();
+        self.found.extend(found.map(|(Place { file, line, object }, finding)| Located {
+            file,
+            line,
+            object,
+            finding,
+        }));
+        self.found.retain(|located| !self.across.settles(&located.finding));
+    }
+
     fn bad(&mut self, file: &str, line: usize, code: &str, message: String) {
-        let finding = Finding { level: Level::Error, code: code.to_owned(), pointer: String::new(), message };
+        let finding = Finding::new(Level::Error, code, "", message);
         self.found.push(Located { file: file.to_owned(), line, object: String::new(), finding });
     }
+}
+
+/// The finding about pods that ask for the fabric, where nothing says by which policy they get it.
+fn without_policy(finding: Finding) -> Finding {
+    if finding.code != "nodes_unknown" {
+        return finding;
+    }
+    let place = finding.message.split(": refused: ").next().unwrap_or_default();
+    let message = format!(
+        "{place}: asks for the fabric; name the policy (`--policy`) or the nodes (`--nodes`) to see what it gets"
+    );
+    Finding { level: Level::Note, message, ..finding }
 }
 
 /// A finding with its place.

@@ -21,6 +21,13 @@ pub(super) struct PolicyArguments {
     sets: Vec<String>,
 }
 
+impl PolicyArguments {
+    /// Returns whether they name no policy and no provider.
+    pub(super) fn are_empty(&self) -> bool {
+        self.policies.is_empty() && self.values.is_none()
+    }
+}
+
 impl From<PolicyArguments> for PolicySources {
     fn from(PolicyArguments { policies, values, sets }: PolicyArguments) -> Self {
         Self { policies, values, sets, by_nodes: false }

@@ -47,7 +47,7 @@ pub(super) fn text(location: Location<'_>, template: &Template) -> Vec<String> {
 /// The reason, with the annotation that would have the pod injected.
 fn sentence(reason: &Reason, template: &Template) -> String {
     match &template.findings.advice {
-        Some(advice) => format!("{reason}; {advice}"),
+        Some(advice) => format!("{reason}; {}", advice.message),
         None => reason.to_string(),
     }
 }

@@ -1,0 +1,329 @@
+//! Finds workloads whose pods work together on several nodes, and that do not ask for the fabric.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::core::engine::requests;
+use crate::core::nodes::{expressions, terms};
+use crate::core::pointer::at_pointer;
+use crate::core::policy::PodContext;
+use crate::core::policy_set::PolicySet;
+
+use super::kinds::{self, ByHand, Kind, PodsOfObject, Signs, Together};
+use super::{Advice, Findings, NearMiss, Pod, trigger};
+
+/// The code of such a workload.
+pub const WORKLOAD_WITHOUT_TRIGGER: &str = "workload_without_trigger";
+
+/// The pods of one object, each at its place among those of the document.
+struct Object<'a> {
+    kind: &'static Kind,
+    name: &'a str,
+    value: &'a Value,
+    pods: Vec<(usize, PodsOfObject)>,
+}
+
+/// Checks each object of the pods' document.
+pub(super) fn check(policies: &PolicySet, resources: &[&str], pods: &[Pod<'_>], found: &mut [Findings]) {
+    for object in objects(pods) {
+        let asks = |(at, _): &(usize, PodsOfObject)| {
+            let has_near_miss = !found[*at].near_misses.is_empty();
+            !pods[*at].is_unmatched() || has_near_miss || has_fabric(resources, pods[*at].value)
+        };
+        if object.kind.together == Together::Never || object.pods.iter().any(asks) {
+            continue;
+        }
+        let of_pods = |(at, of): &(usize, PodsOfObject)| {
+            Some(WholeNodes { at: *at, count: of.count, each: whole_node(resources, &pods[*at])? })
+        };
+        let whole: Vec<WholeNodes> = object.pods.iter().filter_map(of_pods).collect();
+        let size = if object.kind.apart { 1 } else { whole.len().max(1) };
+        for job in whole.chunks(size) {
+            if let Some(is_sure) = is_job(policies, &object, pods, job) {
+                add(policies, &object, pods, job, is_sure, found);
+            }
+        }
+    }
+}
+
+/// Pods of which each takes a whole node.
+struct WholeNodes {
+    /// The place of their template among those of the document.
+    at: usize,
+    count: i64,
+    each: Whole,
+}
+
+/// Returns whether pods are one job on several nodes that have a fabric: `Some(false)` if they may be.
+fn is_job(policies: &PolicySet, object: &Object<'_>, pods: &[Pod<'_>], job: &[WholeNodes]) -> Option<bool> {
+    if job.iter().map(|of| of.count).sum::<i64>() < 2 {
+        return None;
+    }
+    let is_sure = object.kind.together == Together::Always || has_sign(object, pods, job);
+    if !is_sure && object.kind.together == Together::Sometimes {
+        return None;
+    }
+    let has_none = |of: &WholeNodes| policies.would_leave_alone(pods[of.at].value, pods[of.at].context);
+    (!job.iter().any(has_none)).then_some(is_sure)
+}
+
+fn add(
+    policies: &PolicySet,
+    object: &Object<'_>,
+    pods: &[Pod<'_>],
+    job: &[WholeNodes],
+    is_sure: bool,
+    found: &mut [Findings],
+) {
+    let count: i64 = job.iter().map(|of| of.count).sum();
+    for WholeNodes { at, each, .. } in job {
+        let (pod, findings) = (&pods[*at], &mut found[*at]);
+        let Some((key, wanted)) = trigger::of(policies, pod).into_iter().next() else { continue };
+        let annotation = format!("add `{key}: \"{wanted}\"` to `{}`", trigger::place(pod));
+        let why = reason(count, object.name, each);
+        findings.advice = None;
+        if is_sure {
+            let (pointer, message) = (pod.pointer.to_owned(), format!("{annotation}: {why}"));
+            findings.near_misses.push(NearMiss { code: WORKLOAD_WITHOUT_TRIGGER, pointer, message });
+        } else {
+            let message = format!("if its pods work together, {annotation}: {why}");
+            findings.advice = Some(Advice { code: Some(WORKLOAD_WITHOUT_TRIGGER), message });
+        }
+    }
+}
+
+fn reason(count: i64, kind: &str, Whole { resource, gpus }: &Whole) -> String {
+    format!(
+        "{count} pods of this {kind} take whole nodes ({gpus} `{resource}` each), and without a policy NCCL uses TCP \
+         between them"
+    )
+}
+
+/// The reason for which the pods of an object without a pod template need the annotation, if they do.
+pub(super) fn without_template(resources: &[&str], kind: &Kind, object: &Value) -> Option<String> {
+    if kind.together != Together::Always {
+        return None;
+    }
+    let name = object["kind"].as_str()?;
+    let mut pods = kind.pods(object).into_iter().filter(|pods| pods.count > 1);
+    pods.find_map(|pods| {
+        let gpus = at_pointer(object, pods.gpus.as_ref()?)?;
+        let whole = whole_of(resources, gpus).filter(|_| {
+            let part = at_pointer(object, &pods.part);
+            !part.is_some_and(|part| names_fabric(resources, "", part))
+        })?;
+        Some(reason(pods.count, name, &whole))
+    })
+}
+
+/// The GPUs of a pod that takes a whole node: a number, `limits` and `requests`, or one of these.
+fn whole_of(resources: &[&str], gpus: &Value) -> Option<Whole> {
+    let number = |value: &Value| value.as_i64().or_else(|| value.as_str()?.parse().ok());
+    if let Some(gpus) = number(gpus) {
+        let is_whole = gpus >= kinds::gpus_of_node("", std::iter::empty());
+        return is_whole.then(|| Whole { resource: "gpu".to_owned(), gpus });
+    }
+    let lists = [gpus, &gpus["limits"], &gpus["requests"]];
+    let requested = |resource: &&str| lists.iter().find_map(|list| number(&list[*resource]));
+    let all = resources.iter().filter_map(|resource| Some((*resource, requested(resource)?)));
+    let mut whole = all.filter(|(resource, gpus)| *gpus >= kinds::gpus_of_node(resource, std::iter::empty()));
+    whole.next().map(|(resource, gpus)| Whole { resource: resource.to_owned(), gpus })
+}
+
+/// The objects that the table knows, each the innermost one around its pods.
+fn objects<'a>(pods: &[Pod<'a>]) -> Vec<Object<'a>> {
+    let mut found: Vec<Object<'a>> = Vec::new();
+    let mut places: HashMap<&str, Option<(usize, HashMap<String, PodsOfObject>)>> = HashMap::new();
+    for (at, pod) in pods.iter().enumerate() {
+        let Some((pointer, value)) = enclosing(pod) else { continue };
+        let of_object = places.entry(pointer).or_insert_with(|| {
+            let name = value["kind"].as_str()?;
+            let kind = Kind::of(value["apiVersion"].as_str()?, name)?;
+            let of_template = |pods: PodsOfObject| Some((pods.template.clone()?, pods));
+            let templates = kind.pods(value).into_iter().filter_map(of_template).collect();
+            found.push(Object { kind, name, value, pods: Vec::new() });
+            Some((found.len() - 1, templates))
+        });
+        let Some((object, templates)) = of_object else { continue };
+        if let Some(of) = templates.remove(&pod.pointer[pointer.len()..]) {
+            found[*object].pods.push((at, of));
+        }
+    }
+    found
+}
+
+/// The innermost object around a template, with its pointer.
+fn enclosing<'a>(pod: &Pod<'a>) -> Option<(&'a str, &'a Value)> {
+    let pointer: &'a str = pod.pointer;
+    let before = pointer.rmatch_indices('/').map(|(at, _)| &pointer[..at]);
+    let mut values = before.filter_map(|pointer| Some((pointer, at_pointer(pod.document, pointer)?)));
+    values.find(|(_, value)| value["kind"].is_string() && value["apiVersion"].is_string())
+}
+
+/// The GPUs of a pod that takes a whole node.
+struct Whole {
+    resource: String,
+    gpus: i64,
+}
+
+/// The GPUs of a pod, if no other pod can have GPUs of its node.
+fn whole_node(resources: &[&str], pod: &Pod<'_>) -> Option<Whole> {
+    let requests = requests(pod.value);
+    let all = resources.iter().filter_map(|resource| Some((*resource, requests[*resource].as_i64()?)));
+    all.filter(|(_, gpus)| *gpus > 0).find_map(|(resource, gpus)| {
+        let of_node = of_nodes(resource, pod.value, pod.context)
+            .unwrap_or_else(|| kinds::gpus_of_node(resource, selected(&pod.value["spec"]).into_iter()));
+        (gpus >= of_node).then(|| Whole { resource: resource.to_owned(), gpus })
+    })
+}
+
+/// The fewest GPUs of a node that the pod can be scheduled to.
+fn of_nodes(resource: &str, pod: &Value, context: &PodContext) -> Option<i64> {
+    let nodes = context.nodes.as_ref()?;
+    let candidates = nodes.candidates(pod, &|_| false, context.work.as_ref());
+    candidates.into_iter().map(|node| node.count(resource)).filter(|count| *count > 0).min()
+}
+
+/// The values of the labels that a pod selects.
+fn selected(spec: &Value) -> Vec<&str> {
+    let selector = spec["nodeSelector"].as_object().into_iter().flat_map(Map::values);
+    let of_term =
+        |term| expressions(term).filter_map(|requirement| requirement["values"].as_array()).flatten();
+    selector.chain(terms(spec).iter().flat_map(of_term)).filter_map(Value::as_str).collect()
+}
+
+/// Returns whether a pod has its fabric by hand: requests other devices or claims, has the annotations or the host paths
+/// of a fabric, or all devices of its node.
+fn has_fabric(resources: &[&str], pod: &Value) -> bool {
+    let ByHand { annotations, host_paths } = kinds::by_hand();
+    let (of_pod, spec) = (&pod["metadata"]["annotations"], &pod["spec"]);
+    let is_named = |annotation: &String| !of_pod[annotation.as_str()].is_null();
+    let is_list = |list: &str| spec[list].as_array().is_some_and(|list| !list.is_empty());
+    let mut volumes = spec["volumes"].as_array().into_iter().flatten();
+    let is_fabric = |volume: &Value| {
+        let path = volume["hostPath"]["path"].as_str();
+        path.is_some_and(|path| host_paths.iter().any(|known| path.starts_with(known.as_str())))
+    };
+    let requests = requests(pod);
+    let is_device = |name: &String| name.contains('/') && !resources.contains(&name.as_str());
+    let is_privileged = |container: &Value| container["securityContext"]["privileged"] == true;
+    annotations.iter().any(is_named)
+        || (spec["hostNetwork"] == true && containers(spec).any(is_privileged))
+        || is_list("resourceClaims")
+        || volumes.any(is_fabric)
+        || requests.as_object().is_some_and(|requests| requests.keys().any(is_device))
+}
+
+/// Returns whether a part of an object without a pod template requests other devices than GPUs, or has the annotations
+/// of a fabric.
+fn names_fabric(resources: &[&str], name: &str, value: &Value) -> bool {
+    const AMOUNTS: [&str; 3] = ["custom", "limits", "requests"];
+    let is_amounts = AMOUNTS.contains(&name);
+    let is_device = |key: &str| is_amounts && key.contains('/') && !resources.contains(&key);
+    match value {
+        Value::Object(map) => map.iter().any(|(key, child)| {
+            is_device(key)
+                || kinds::by_hand().annotations.contains(key)
+                || names_fabric(resources, key, child)
+        }),
+        Value::Array(items) => items.iter().any(|item| names_fabric(resources, name, item)),
+        _ => false,
+    }
+}
+
+/// Returns whether a second sign says that the pods work together.
+fn has_sign(object: &Object<'_>, pods: &[Pod<'_>], job: &[WholeNodes]) -> bool {
+    let is_there = |field: &String| at_pointer(object.value, field).is_some_and(|value| !value.is_null());
+    let texts = object.kind.texts.iter().filter_map(|field| at_pointer(object.value, field)?.as_str());
+    let texts: Vec<&str> = texts.collect();
+    let most = job.iter().map(|of| of.each.gpus).max().unwrap_or_default();
+    let of_pod = |(at, _): &(usize, PodsOfObject)| {
+        let spec = &pods[*at].value["spec"];
+        let has_service = object.kind.together == Together::Often && spec["subdomain"].is_string();
+        has_service || containers(spec).any(|container| sign_of_container(container, most))
+    };
+    object.kind.signs.iter().any(is_there)
+        || sign_of_words(&words(texts.into_iter()), most)
+        || object.pods.iter().any(of_pod)
+}
+
+fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
+    ["initContainers", "containers"].into_iter().filter_map(|list| spec[list].as_array()).flatten()
+}
+
+fn sign_of_container(container: &Value, gpus: i64) -> bool {
+    let lists = ["command", "args"].into_iter().filter_map(|list| container[list].as_array());
+    let texts = lists.flatten().filter_map(Value::as_str);
+    let env = container["env"].as_array().into_iter().flatten();
+    let mut names = env.filter_map(|variable| variable["name"].as_str());
+    let is_sign = |name: &str| {
+        kinds::signs().env.iter().any(|known| match known.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => name == known,
+        })
+    };
+    names.any(is_sign) || sign_of_words(&words(texts), gpus)
+}
+
+/// The words of command lines, without the characters around them.
+fn words<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let ends = |c: char| {
+        c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '(' | ')' | '{' | '}' | '[' | ']')
+    };
+    texts.flat_map(move |text| text.split(ends)).filter(|word| !matches!(*word, "" | ":")).collect()
+}
+
+fn sign_of_words(words: &[&str], gpus: i64) -> bool {
+    let Signs { programs, except, tensor_parallel, pipeline_parallel, .. } = kinds::signs();
+    let is = |known: &[String], word: &str| known.iter().any(|known| known == word);
+    let program = |word: &&&str| is(programs, word.rsplit('/').next().unwrap_or_default());
+    let runs = words.iter().find(program).is_some() && !words.iter().any(|word| is(except, word));
+    runs || value_of(words, tensor_parallel).saturating_mul(value_of(words, pipeline_parallel)) > gpus
+}
+
+/// The largest value of an option; 1 if it is not there.
+fn value_of(words: &[&str], names: &[String]) -> i64 {
+    let mut largest = 1;
+    for (at, word) in words.iter().enumerate() {
+        let (name, value) = word.split_once(['=', ':']).unwrap_or((word, ""));
+        let name = name.trim_start_matches('-').replace('_', "-");
+        if names.contains(&name) {
+            let value = if value.is_empty() { words.get(at + 1).copied().unwrap_or_default() } else { value };
+            largest = largest.max(value.parse().unwrap_or(1));
+        }
+    }
+    largest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_and_parallelism_beyond_a_pod_are_signs() {
+        let sign = |text: &str| sign_of_words(&words([text].into_iter()), 8);
+        for text in [
+            "torchrun --nnodes=2 train.py",
+            "bash -c 'cd /x; /usr/bin/mpirun -np 16 ./a'",
+            "python -m torch.distributed.run a.py",
+            "vllm serve x --tensor-parallel-size 16",
+            "vllm serve x --tensor-parallel-size=8 --pipeline-parallel-size=2",
+            "engine_kwargs:\n  tensor_parallel_size: 8\n  pipeline_parallel_size: 2\n",
+            "{\"tensor_parallel_size\": 16}",
+            "sglang --tp 16",
+        ] {
+            assert!(sign(text), "{text}");
+        }
+        for text in [
+            "torchrun --standalone train.py",
+            "python train.py",
+            "vllm serve x --tensor-parallel-size 8",
+            "--tp",
+            "cp a b",
+            "",
+        ] {
+            assert!(!sign(text), "{text}");
+        }
+    }
+}
