@@ -55,7 +55,8 @@ spec:
   gpus:
     resources:
       [nvidia.com/gpu, aws.amazon.com/neuron, aws.amazon.com/neurondevice, aws.amazon.com/neuroncore,
-       deviceclass.resource.kubernetes.io/gpu.nvidia.com, gpu.nvidia.com/gpu]
+       deviceclass.resource.kubernetes.io/neuron.aws.com, deviceclass.resource.kubernetes.io/gpu.nvidia.com,
+       gpu.nvidia.com/gpu, neuron.aws.com/device]
   match:
     anyAnnotation:
       nmp.nvidia.com/enable-multi-node-networking: "true"
