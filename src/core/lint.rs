@@ -41,7 +41,7 @@ pub struct Finding {
     pub pointer: String,
     /// A sentence that names the field.
     pub message: String,
-    /// The runtime of a TrainJob, if nothing has to be done where that asks for the fabric.
+    /// The runtime of a `TrainJob`, if nothing has to be done where that asks for the fabric.
     pub runtime: Option<String>,
 }
 

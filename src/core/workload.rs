@@ -3,6 +3,7 @@
 //! Each [`NearMiss`] names the change that gives the request its effect. The checks read a document and the outcome for
 //! its pods, and change nothing. A document can be a pod, whose pointer is empty.
 
+mod beside;
 mod gpus;
 mod kinds;
 mod no_pods;
@@ -52,6 +53,9 @@ impl NearMiss {
         "peer_without_trigger",
         "different_nodes",
         WORKLOAD_WITHOUT_TRIGGER,
+        "adapters_by_path",
+        "data_over_tcp",
+        "mesh_sidecar",
     ];
 }
 
@@ -139,7 +143,11 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
         | Outcome::Skipped { reason: Reason::NoGpuContainer { .. }, .. } => {
             gpus::not_found(resources, pod, near_misses);
         }
-        Outcome::Mutated(_) | Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
+        Outcome::Mutated(_) => {
+            gpus::without_limit(resources, pod, near_misses);
+            beside::check(pod, near_misses);
+        }
+        Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}
     }
     findings

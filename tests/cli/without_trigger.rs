@@ -75,7 +75,8 @@ impl Cases {
 
     #[track_caller]
     fn run(self) {
-        let stream: String = self.0.iter().map(|(_, object)| format!("---\n{object}\n")).collect();
+        let documents: Vec<String> = self.0.iter().map(|(_, object)| object.to_string()).collect();
+        let stream = documents.join("\n---\n");
         let run = run(&["lint", "-o", "json"], &stream);
         let found: Value = serde_json::from_slice(&run.stdout).unwrap();
         let found: Vec<&Value> = found.as_array().unwrap().iter().filter(|one| one["code"] == CODE).collect();
@@ -244,14 +245,14 @@ fn a_runtime_that_asks_is_enough_for_a_train_job() {
 #[test]
 fn mutate_reports_the_same_and_a_note_fails_no_pipeline() {
     let arguments = ["--policy", "aws-efa", "--report", "json"];
-    let report = mutate(&arguments, &group(2, &whole()).to_string()).exits(0).reports().remove(0);
+    let report = mutate(&arguments, group(2, &whole()).to_string()).exits(0).reports().remove(0);
     assert_eq!(report["near_misses"][0]["code"], CODE);
     let message = report["near_misses"][0]["message"].as_str().unwrap();
     let place =
         "`spec.leaderWorkerTemplate.workerTemplate.metadata.annotations`: 2 pods of this LeaderWorkerSet";
     assert!(message.contains(place), "{message}");
     for (object, status) in [(group(2, &whole()), 1), (indexed(2, &whole()), 0)] {
-        run(&["lint", "--fail-on-warning"], &object.to_string()).exits(status);
+        run(&["lint", "--fail-on-warning"], object.to_string()).exits(status);
     }
 }
 
@@ -279,4 +280,44 @@ fn what_a_subdomain_names_has_to_be_a_headless_service() {
     assert_eq!(both(true, json!({"clusterIP": "None"})), "service_not_ready");
     assert_eq!(both(false, json!({"clusterIP": "None"})), "");
     assert_eq!(both(true, json!({"clusterIP": "None", "publishNotReadyAddresses": true})), "");
+}
+
+#[test]
+fn what_makes_a_job_hang_or_slow_next_to_its_fabric_is_named() {
+    let codes = |policy: &str, change: &dyn Fn(&mut Value)| {
+        let mut one = whole();
+        one["metadata"]["annotations"] = json!({TRIGGER: "true"});
+        change(&mut one);
+        let arguments = ["--policy", policy, "--report", "json"];
+        let report = mutate(&arguments, group(2, &one).to_string()).exits(0).reports().remove(0);
+        let misses = report["near_misses"].as_array().unwrap();
+        misses.iter().map(|miss| miss["code"].as_str().unwrap().to_owned()).collect::<Vec<_>>().join(",")
+    };
+    let annotated = |key: &'static str, value: &'static str| {
+        move |one: &mut Value| one["metadata"]["annotations"][key] = value.into()
+    };
+    assert_eq!(codes("aws-efa", &|_| ()), "");
+    assert_eq!(codes("aws-efa", &annotated("sidecar.istio.io/inject", "true")), "mesh_sidecar");
+    assert_eq!(codes("aws-efa", &annotated("sidecar.istio.io/inject", "false")), "");
+    assert_eq!(codes("aws-efa", &annotated("linkerd.io/inject", "enabled")), "mesh_sidecar");
+    let label = |one: &mut Value| one["metadata"]["labels"] = json!({"sidecar.istio.io/inject": "true"});
+    assert_eq!(codes("azure-infiniband", &label), "mesh_sidecar");
+    let excluded = |one: &mut Value| {
+        annotated("sidecar.istio.io/inject", "true")(one);
+        annotated("traffic.sidecar.istio.io/excludeOutboundPorts", "29500")(one);
+    };
+    assert_eq!(codes("aws-efa", &excluded), "");
+    let volume = |one: &mut Value| {
+        one["spec"]["volumes"] = json!([{"name": "ib", "hostPath": {"path": "/dev/infiniband"}}]);
+    };
+    assert_eq!(codes("azure-infiniband", &volume), "adapters_by_path");
+    let image = |one: &mut Value| one["spec"]["containers"][0]["image"] = "registry.example/llm-d:1".into();
+    for (policy, wanted) in [
+        ("azure-infiniband", "data_over_tcp"),
+        ("coreweave-infiniband", "data_over_tcp"),
+        ("oci-sriov", "data_over_tcp"),
+        ("aws-efa", ""),
+    ] {
+        assert_eq!(codes(policy, &image), wanted, "{policy}");
+    }
 }

@@ -29,7 +29,9 @@ const IMPURE: &[(&str, &str)] = &[
 
 fn sources(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
-        return vec![path.to_owned()];
+        // Data, such as the table of workloads, is no code.
+        let is_code = path.extension().is_some_and(|extension| extension == "rs");
+        return is_code.then(|| path.to_owned()).into_iter().collect();
     }
     fs::read_dir(path).unwrap().flat_map(|entry| sources(&entry.unwrap().path())).collect()
 }

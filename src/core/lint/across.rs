@@ -13,7 +13,7 @@ use super::{Finding, Level};
 /// The facts of an input, gathered document by document. `P` is a place in it.
 #[derive(Debug)]
 pub struct Across<P> {
-    /// The runtimes of TrainJobs with a template that asks for the fabric.
+    /// The runtimes of `TrainJob`s with a template that asks for the fabric.
     runtimes: HashSet<String>,
     /// Namespace and name of each Service, and what it says.
     services: HashMap<(String, String), Service>,
@@ -91,7 +91,7 @@ impl<P: Clone> Across<P> {
         }
     }
 
-    /// Returns whether a finding about a TrainJob is settled by its runtime, which asks.
+    /// Returns whether a finding about a `TrainJob` is settled by its runtime, which asks.
     pub fn settles(&self, finding: &Finding) -> bool {
         finding.runtime.as_ref().is_some_and(|runtime| self.runtimes.contains(runtime))
     }

@@ -49,7 +49,7 @@ fn findings(
         Wanted { namespace, nodes: context.nodes.as_ref(), work: context.work.as_ref(), ..Wanted::default() };
     let found = lint(policies, &mut Document::of(workload), &RawDocument::new(Vec::new()), wanted, |_, _| ());
     let mut found = found.unwrap_or_default();
-    // The runtime of a TrainJob is not in the review.
+    // The runtime of a `TrainJob` is not in the review.
     found.retain(|finding| {
         finding.runtime.is_none() && (finding.level > Level::Note || finding.code == Finding::INJECTED)
     });

@@ -40,7 +40,7 @@ pub struct Note {
     pub code: &'static str,
     /// True if the document asks for the fabric where that has no effect, or should ask.
     pub asks: bool,
-    /// The runtime that a TrainJob takes its pod template from. If that asks, nothing has to be done.
+    /// The runtime that a `TrainJob` takes its pod template from. If that asks, nothing has to be done.
     pub runtime: Option<String>,
     pub message: String,
 }

@@ -19,6 +19,7 @@ struct Table {
     kinds: Vec<Kind>,
     signs: Signs,
     nodes: NodeGpus,
+    beside: Beside,
     by_hand: ByHand,
 }
 
@@ -94,6 +95,25 @@ struct NodeGpus {
     machines: BTreeMap<String, i64>,
 }
 
+/// What makes a job slow or hang next to its fabric.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Beside {
+    pub(super) meshes: Vec<Mesh>,
+    pub(super) ucx_images: Vec<String>,
+}
+
+/// A service mesh, whose sidecar takes over the connections of a pod.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Mesh {
+    /// The label or annotation by which a pod asks for the sidecar, with one of these values.
+    pub(super) key: String,
+    pub(super) values: Vec<String>,
+    /// How the annotations begin that exclude ports.
+    pub(super) excludes: String,
+}
+
 /// What gives a pod its fabric without a policy.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -128,19 +148,22 @@ pub(super) fn signs() -> &'static Signs {
     &TABLE.signs
 }
 
+pub(super) fn beside() -> &'static Beside {
+    &TABLE.beside
+}
+
 pub(super) fn by_hand() -> &'static ByHand {
     &TABLE.by_hand
 }
 
 /// The GPUs of a node, as far as the values of a pod's node selector name its machine.
-pub(super) fn gpus_of_node<'v>(resource: &str, selected: impl Iterator<Item = &'v str>) -> i64 {
+pub(super) fn gpus_of_node<'v>(resource: &str, mut selected: impl Iterator<Item = &'v str>) -> i64 {
     let NodeGpus { gpus, others, machines } = &TABLE.nodes;
     let of_value = |value: &'v str| {
         let value = value.to_ascii_lowercase();
         machines.iter().find(|(machine, _)| value.contains(machine.as_str())).map(|(_, gpus)| *gpus)
     };
-    let of_machine = selected.filter_map(of_value).next();
-    of_machine.unwrap_or_else(|| gpus.get(resource).copied().unwrap_or(*others))
+    selected.find_map(of_value).unwrap_or_else(|| gpus.get(resource).copied().unwrap_or(*others))
 }
 
 impl Kind {

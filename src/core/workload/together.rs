@@ -131,17 +131,20 @@ fn whole_of(resources: &[&str], gpus: &Value) -> Option<Whole> {
     whole.next().map(|(resource, gpus)| Whole { resource: resource.to_owned(), gpus })
 }
 
+/// The pods of each template of an object.
+type Templates = HashMap<String, PodsOfObject>;
+
 /// The objects that the table knows, each the innermost one around its pods.
 fn objects<'a>(pods: &[Pod<'a>]) -> Vec<Object<'a>> {
     let mut found: Vec<Object<'a>> = Vec::new();
-    let mut places: HashMap<&str, Option<(usize, HashMap<String, PodsOfObject>)>> = HashMap::new();
+    let mut places: HashMap<&str, Option<(usize, Templates)>> = HashMap::new();
     for (at, pod) in pods.iter().enumerate() {
         let Some((pointer, value)) = enclosing(pod) else { continue };
         let of_object = places.entry(pointer).or_insert_with(|| {
             let name = value["kind"].as_str()?;
             let kind = Kind::of(value["apiVersion"].as_str()?, name)?;
             let of_template = |pods: PodsOfObject| Some((pods.template.clone()?, pods));
-            let templates = kind.pods(value).into_iter().filter_map(of_template).collect();
+            let templates: Templates = kind.pods(value).into_iter().filter_map(of_template).collect();
             found.push(Object { kind, name, value, pods: Vec::new() });
             Some((found.len() - 1, templates))
         });
