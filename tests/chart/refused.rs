@@ -126,7 +126,7 @@ fn values_of_parameters() -> Vec<Case> {
             json!([["nvidia.com/a"]]),
             vec![
                 (json!([]), "has to be a list of at least 1 items"),
-                (networks(17), "has to be a list of at most 16 items"),
+                (networks(33), "has to be a list of at most 32 items"),
                 (json!(["a", 5]), "has to be a list of strings"),
                 (json!("a"), "has to be a list of strings"),
             ],
