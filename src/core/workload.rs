@@ -145,7 +145,7 @@ fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings
         }
         Outcome::Mutated(_) => {
             gpus::without_limit(resources, pod, near_misses);
-            beside::check(pod, near_misses);
+            beside::check(resources, pod, near_misses);
         }
         Outcome::Skipped { .. } => gpus::without_limit(resources, pod, near_misses),
         Outcome::Unchanged { .. } | Outcome::Refused { .. } => {}

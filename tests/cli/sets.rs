@@ -92,7 +92,7 @@ fn set_of_the_wrong_type_names_the_value() {
 #[test]
 fn set_beyond_the_bounds_names_the_bound() {
     aws(&["--set", "efaDevicesPerGPU=-1"], POD).exits(2).writes_nothing().says(&["-1", "minimum 0"]);
-    aws(&["--set", "efaDevicesPerGPU=33"], POD).exits(2).writes_nothing().says(&["33", "maximum 32"]);
+    aws(&["--set", "efaDevicesPerGPU=33"], POD).exits(2).writes_nothing().says(&["33", "maximum 8"]);
 }
 
 #[test]

@@ -3,12 +3,13 @@
 use serde_json::{Map, Value};
 
 use super::kinds::{self, Mesh};
+use super::together::requests_device;
 use super::{NearMiss, Pod};
 
 /// Checks a pod that a policy injects.
-pub(super) fn check(pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
+pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>) {
     found.extend(mesh(pod));
-    found.extend(adapters_by_path(pod));
+    found.extend(adapters_by_path(resources, pod));
     found.extend(data_over_tcp(pod));
 }
 
@@ -33,9 +34,13 @@ fn mesh(pod: &Pod<'_>) -> Option<NearMiss> {
     })
 }
 
-fn adapters_by_path(pod: &Pod<'_>) -> Option<NearMiss> {
+/// Where no device is requested, the path is how the pod gets its adapters, and policies add it themselves.
+fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     let spec = &pod.value["spec"];
-    let volumes = spec["volumes"].as_array().filter(|_| spec["hostNetwork"] != true)?;
+    let volumes = spec["volumes"].as_array()?;
+    if spec["hostNetwork"] == true || !requests_device(resources, pod.value) {
+        return None;
+    }
     let is_adapters = |volume: &Value| {
         let path = volume["hostPath"]["path"].as_str();
         path.is_some_and(|path| {

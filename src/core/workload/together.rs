@@ -208,14 +208,18 @@ fn has_fabric(resources: &[&str], pod: &Value) -> bool {
         let path = volume["hostPath"]["path"].as_str();
         path.is_some_and(|path| host_paths.iter().any(|known| path.starts_with(known.as_str())))
     };
-    let requests = requests(pod);
-    let is_device = |name: &String| name.contains('/') && !resources.contains(&name.as_str());
     let is_privileged = |container: &Value| container["securityContext"]["privileged"] == true;
     annotations.iter().any(is_named)
         || (spec["hostNetwork"] == true && containers(spec).any(is_privileged))
         || is_list("resourceClaims")
         || volumes.any(is_fabric)
-        || requests.as_object().is_some_and(|requests| requests.keys().any(is_device))
+        || requests_device(resources, pod)
+}
+
+/// Returns whether a pod requests devices that are no GPUs.
+pub(super) fn requests_device(resources: &[&str], pod: &Value) -> bool {
+    let is_device = |name: &String| name.contains('/') && !resources.contains(&name.as_str());
+    requests(pod).as_object().is_some_and(|requests| requests.keys().any(is_device))
 }
 
 /// Returns whether a part of an object without a pod template requests other devices than GPUs, or has the annotations
