@@ -283,6 +283,24 @@ fn what_a_subdomain_names_has_to_be_a_headless_service() {
 }
 
 #[test]
+fn a_workload_that_should_ask_is_not_one_that_asks_and_costs_no_injection() {
+    let mut annotated = whole();
+    annotated["metadata"]["annotations"] = json!({TRIGGER: "true"});
+    let last = group(2, &annotated);
+    let arguments = ["--policy", "aws-efa", "--require-mutated"];
+    mutate(&arguments, format!("{last}\n---\n{}\n", group(2, &whole()))).exits(0);
+    // The last of many texts asks, and the check of the others leaves it its work.
+    let texts: Vec<Value> = (0..200)
+        .map(|at| if at == 199 { last.to_string() } else { group(2, &whole()).to_string() })
+        .map(|text| json!({"name": "a", "resource": {"action": "create", "manifest": text}}))
+        .collect();
+    let workflow = object("argoproj.io/v1alpha1", "Workflow", &json!({"templates": texts}));
+    let reports =
+        mutate(&["--policy", "aws-efa", "--report", "json"], workflow.to_string()).exits(0).reports();
+    assert_eq!(reports.iter().filter(|report| report["outcome"] == "mutated").count(), 1);
+}
+
+#[test]
 fn what_makes_a_job_hang_or_slow_next_to_its_fabric_is_named() {
     let codes = |policy: &str, change: &dyn Fn(&mut Value)| {
         let mut one = whole();

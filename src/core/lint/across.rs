@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::core::engine::Outcome;
+use crate::core::engine::{Outcome, Reason};
 use crate::core::manifest::Template;
 use crate::core::pointer::{at_pointer, field_path};
 
@@ -52,6 +52,7 @@ impl<P: Clone> Across<P> {
     pub fn add(&mut self, root: &Value, templates: &[Template], place: &impl Fn(&str) -> P) {
         let (kind, metadata) = (root["kind"].as_str().unwrap_or_default(), &root["metadata"]);
         let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+        let namespace = metadata["namespace"].as_str().unwrap_or("default").to_owned();
         match kind {
             "List" => {
                 for item in root["items"].as_array().into_iter().flatten() {
@@ -63,20 +64,30 @@ impl<P: Clone> Across<P> {
                 let is_headless = spec["clusterIP"] == "None";
                 let publishes_not_ready = spec["publishNotReadyAddresses"] == true;
                 self.services
-                    .insert((text("namespace"), text("name")), Service { is_headless, publishes_not_ready });
+                    .insert((namespace.clone(), text("name")), Service { is_headless, publishes_not_ready });
             }
             "TrainingRuntime" | "ClusterTrainingRuntime" => {
-                let asks =
-                    |template: &Template| !matches!(template.mutation.outcome, Outcome::Unchanged { .. });
+                // One that opts out has decided, too; the GPUs may be those of the `TrainJob`.
+                let asks = |template: &Template| {
+                    let outcome = &template.mutation.outcome;
+                    !matches!(outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
+                };
                 if templates.iter().any(asks) {
                     self.runtimes.insert(text("name"));
                 }
             }
             _ => {}
         }
-        for template in templates.iter().filter(|template| !template.pointer.contains('#')) {
+        // Controllers of other kinds create the Service themselves.
+        let is_plain = ["v1", "batch/v1", "apps/v1"].iter().any(|version| root["apiVersion"] == *version);
+        let is_checked = |template: &&Template| is_plain && !template.pointer.contains('#');
+        for template in templates.iter().filter(is_checked) {
             let Some(pod) = at_pointer(root, &template.pointer) else { continue };
-            let Some(name) = pod["spec"]["subdomain"].as_str().filter(|_| has_devices(pod)) else { continue };
+            let Some(name) =
+                pod["spec"]["subdomain"].as_str().filter(|name| !name.is_empty() && has_devices(pod))
+            else {
+                continue;
+            };
             let containers = pod["spec"]["containers"].as_array();
             let has_probe = containers.into_iter().flatten().any(|one| one["readinessProbe"].is_object());
             let pointer = format!("{}/spec/subdomain", template.pointer);
@@ -84,7 +95,7 @@ impl<P: Clone> Across<P> {
                 place: place(&pointer),
                 path: field_path(root, &pointer),
                 pointer,
-                namespace: text("namespace"),
+                namespace: namespace.clone(),
                 name: name.to_owned(),
                 has_probe,
             });

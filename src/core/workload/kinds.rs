@@ -198,7 +198,10 @@ impl Pods {
         let of_part = self.count.iter().map(|field| number(at_pointer(value, field)));
         let of_object = self.of_object.iter().map(|field| number(at_pointer(object, field)));
         let count = of_part.chain(of_object).fold(1, i64::saturating_mul);
-        let is_less = self.less.as_ref().is_some_and(|less| at_pointer(object, less).is_some());
+        let is_less = self
+            .less
+            .as_ref()
+            .is_some_and(|less| at_pointer(object, less).is_some_and(|less| !less.is_null()));
         let pointer = |field: &String| format!("{part}{field}");
         Some(PodsOfObject {
             part: part.to_owned(),

@@ -20,6 +20,8 @@ const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
 struct Signs {
     /// JSON Pointer to the first annotation that asks for the fabric.
     trigger: Option<String>,
+    /// True if the annotation is there with any value.
+    decides: bool,
     /// JSON Pointer to the first container or request for GPUs.
     container: Option<String>,
 }
@@ -56,7 +58,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoP
     let annotated = signs.trigger.as_ref().map(path);
     let known = Kind::of(api_version, kind);
     let without_trigger = || together::without_template(&gpus::names(policies), known?, part);
-    let unasked = if annotated.is_none() { without_trigger() } else { None };
+    let unasked = if annotated.is_none() && !signs.decides { without_trigger() } else { None };
     if kind == "TrainJob" {
         let runtime = document["spec"]["runtimeRef"]["name"].as_str();
         return Some(of_train_job(runtime, annotated.as_deref(), unasked));
@@ -139,6 +141,7 @@ fn look(sought: &Sought<'_>, value: &Value, pointer: &mut String, signs: &mut Si
         let asks = |(trigger, wanted): &&(String, String)| {
             (*trigger == key || spelling::of_trigger(&key, trigger)) && trigger::asks(child, wanted)
         };
+        signs.decides |= value.is_object() && sought.triggers.iter().any(|(trigger, _)| *trigger == key);
         if value.is_object() && signs.trigger.is_none() && sought.triggers.iter().any(asks) {
             signs.trigger = Some(pointer.clone());
         }

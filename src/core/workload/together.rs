@@ -9,6 +9,7 @@ use crate::core::nodes::{expressions, terms};
 use crate::core::pointer::at_pointer;
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
+use crate::core::work::Work;
 
 use super::kinds::{self, ByHand, Kind, PodsOfObject, Signs, Together};
 use super::{Advice, Findings, NearMiss, Pod, trigger};
@@ -26,6 +27,8 @@ struct Object<'a> {
 
 /// Checks each object of the pods' document.
 pub(super) fn check(policies: &PolicySet, resources: &[&str], pods: &[Pod<'_>], found: &mut [Findings]) {
+    // What this takes is not taken from the injection of the document.
+    let work = Work::of_input(0);
     for object in objects(pods) {
         let asks = |(at, _): &(usize, PodsOfObject)| {
             let has_near_miss = !found[*at].near_misses.is_empty();
@@ -40,7 +43,7 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pods: &[Pod<'_>], 
         let whole: Vec<WholeNodes> = object.pods.iter().filter_map(of_pods).collect();
         let size = if object.kind.apart { 1 } else { whole.len().max(1) };
         for job in whole.chunks(size) {
-            if let Some(is_sure) = is_job(policies, &object, pods, job) {
+            if let Some(is_sure) = is_job(policies, &object, pods, job, &work) {
                 add(policies, &object, pods, job, is_sure, found);
             }
         }
@@ -56,16 +59,25 @@ struct WholeNodes {
 }
 
 /// Returns whether pods are one job on several nodes that have a fabric: `Some(false)` if they may be.
-fn is_job(policies: &PolicySet, object: &Object<'_>, pods: &[Pod<'_>], job: &[WholeNodes]) -> Option<bool> {
-    if job.iter().map(|of| of.count).sum::<i64>() < 2 {
+fn is_job(
+    policies: &PolicySet,
+    object: &Object<'_>,
+    pods: &[Pod<'_>],
+    job: &[WholeNodes],
+    work: &Work,
+) -> Option<bool> {
+    if count_of(job) < 2 {
         return None;
     }
     let is_sure = object.kind.together == Together::Always || has_sign(object, pods, job);
     if !is_sure && object.kind.together == Together::Sometimes {
         return None;
     }
-    let has_none = |of: &WholeNodes| policies.would_leave_alone(pods[of.at].value, pods[of.at].context);
-    (!job.iter().any(has_none)).then_some(is_sure)
+    // The pods of a job are for like nodes.
+    let pod = &pods[job.first()?.at];
+    let context = PodContext { work: Some(work.clone()), ..pod.context.clone() };
+    let has_none = policies.would_leave_alone(pod.value, &context);
+    (!has_none && work.ended().is_none()).then_some(is_sure)
 }
 
 fn add(
@@ -76,7 +88,7 @@ fn add(
     is_sure: bool,
     found: &mut [Findings],
 ) {
-    let count: i64 = job.iter().map(|of| of.count).sum();
+    let count = count_of(job);
     for WholeNodes { at, each, .. } in job {
         let (pod, findings) = (&pods[*at], &mut found[*at]);
         let Some((key, wanted)) = trigger::of(policies, pod).into_iter().next() else { continue };
@@ -91,6 +103,10 @@ fn add(
             findings.advice = Some(Advice { code: Some(WORKLOAD_WITHOUT_TRIGGER), message });
         }
     }
+}
+
+fn count_of(job: &[WholeNodes]) -> i64 {
+    job.iter().fold(0, |count, of| count.saturating_add(of.count))
 }
 
 fn reason(count: i64, kind: &str, Whole { resource, gpus }: &Whole) -> String {
@@ -174,25 +190,29 @@ struct Whole {
 fn whole_node(resources: &[&str], pod: &Pod<'_>) -> Option<Whole> {
     let requests = requests(pod.value);
     let all = resources.iter().filter_map(|resource| Some((*resource, requests[*resource].as_i64()?)));
-    all.filter(|(_, gpus)| *gpus > 0).find_map(|(resource, gpus)| {
-        let of_node = of_nodes(resource, pod.value, pod.context)
+    all.filter(|(_, gpus)| *gpus > 1).find_map(|(resource, gpus)| {
+        let of_node = of_nodes(resource, gpus, pod.value, pod.context)
             .unwrap_or_else(|| kinds::gpus_of_node(resource, selected(&pod.value["spec"]).into_iter()));
         (gpus >= of_node).then(|| Whole { resource: resource.to_owned(), gpus })
     })
 }
 
-/// The fewest GPUs of a node that the pod can be scheduled to.
-fn of_nodes(resource: &str, pod: &Value, context: &PodContext) -> Option<i64> {
+/// The most GPUs of a node that the pod can be scheduled to, and that has enough for it.
+fn of_nodes(resource: &str, gpus: i64, pod: &Value, context: &PodContext) -> Option<i64> {
     let nodes = context.nodes.as_ref()?;
     let candidates = nodes.candidates(pod, &|_| false, context.work.as_ref());
-    candidates.into_iter().map(|node| node.count(resource)).filter(|count| *count > 0).min()
+    candidates.into_iter().map(|node| node.count(resource)).filter(|count| *count >= gpus).max()
 }
 
 /// The values of the labels that a pod selects.
 fn selected(spec: &Value) -> Vec<&str> {
     let selector = spec["nodeSelector"].as_object().into_iter().flat_map(Map::values);
-    let of_term =
-        |term| expressions(term).filter_map(|requirement| requirement["values"].as_array()).flatten();
+    let of_term = |term| {
+        expressions(term)
+            .filter(|one| one["operator"] == "In")
+            .filter_map(|one| one["values"].as_array())
+            .flatten()
+    };
     selector.chain(terms(spec).iter().flat_map(of_term)).filter_map(Value::as_str).collect()
 }
 
@@ -218,8 +238,10 @@ fn has_fabric(resources: &[&str], pod: &Value) -> bool {
 
 /// Returns whether a pod requests devices that are no GPUs.
 pub(super) fn requests_device(resources: &[&str], pod: &Value) -> bool {
-    let is_device = |name: &String| name.contains('/') && !resources.contains(&name.as_str());
-    requests(pod).as_object().is_some_and(|requests| requests.keys().any(is_device))
+    let is_device = |(name, count): (&String, &Value)| {
+        name.contains('/') && !resources.contains(&name.as_str()) && *count != 0
+    };
+    requests(pod).as_object().is_some_and(|requests| requests.iter().any(is_device))
 }
 
 /// Returns whether a part of an object without a pod template requests other devices than GPUs, or has the annotations
@@ -245,14 +267,16 @@ fn has_sign(object: &Object<'_>, pods: &[Pod<'_>], job: &[WholeNodes]) -> bool {
     let texts = object.kind.texts.iter().filter_map(|field| at_pointer(object.value, field)?.as_str());
     let texts: Vec<&str> = texts.collect();
     let most = job.iter().map(|of| of.each.gpus).max().unwrap_or_default();
-    let of_pod = |(at, _): &(usize, PodsOfObject)| {
-        let spec = &pods[*at].value["spec"];
-        let has_service = object.kind.together == Together::Often && spec["subdomain"].is_string();
+    let of_job = |at: usize| !object.kind.apart || job.iter().any(|of| of.at == at);
+    let of_pod = |at: usize| {
+        let spec = &pods[at].value["spec"];
+        let has_service = object.kind.together == Together::Often
+            && spec["subdomain"].as_str().is_some_and(|name| !name.is_empty());
         has_service || containers(spec).any(|container| sign_of_container(container, most))
     };
     object.kind.signs.iter().any(is_there)
         || sign_of_words(&words(texts.into_iter()), most)
-        || object.pods.iter().any(of_pod)
+        || object.pods.iter().map(|(at, _)| *at).filter(|at| of_job(*at)).any(of_pod)
 }
 
 fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
@@ -297,7 +321,7 @@ fn value_of(words: &[&str], names: &[String]) -> i64 {
         let name = name.trim_start_matches('-').replace('_', "-");
         if names.contains(&name) {
             let value = if value.is_empty() { words.get(at + 1).copied().unwrap_or_default() } else { value };
-            largest = largest.max(value.parse().unwrap_or(1));
+            largest = largest.max(value.trim_start_matches(':').parse().unwrap_or(1));
         }
     }
     largest

@@ -8,7 +8,7 @@ use crate::core::engine::{Outcome, Reason, Warning};
 use crate::core::manifest::{InjectedDocument, Template};
 use crate::core::policy::{Definition, Policy};
 use crate::core::policy_set::PolicySet;
-use crate::core::workload::NearMiss;
+use crate::core::workload::{NearMiss, WORKLOAD_WITHOUT_TRIGGER};
 use crate::shell::builtin;
 use crate::shell::cli::fail_on::{FailOn, fail_on};
 use crate::shell::cli::report::Location;
@@ -113,7 +113,8 @@ fn is_injected(template: &Template) -> bool {
     }
 }
 
-/// Returns whether a template asks for the fabric: by the annotation of a trigger, or by something that looks like it.
+/// Returns whether a template asks for the fabric: by the annotation of a trigger, or by something that looks like it. A
+/// workload that should ask does not.
 fn asks(template: &Template) -> bool {
     let by_annotation = match &template.mutation.outcome {
         Outcome::Unchanged { reason, .. } => {
@@ -123,5 +124,6 @@ fn asks(template: &Template) -> bool {
         Outcome::Refused { .. } => false,
         Outcome::Mutated(_) | Outcome::Skipped { .. } => true,
     };
-    (by_annotation && !template.assumed) || !template.findings.near_misses.is_empty()
+    (by_annotation && !template.assumed)
+        || template.findings.near_misses.iter().any(|miss| miss.code != WORKLOAD_WITHOUT_TRIGGER)
 }
