@@ -4,10 +4,12 @@
 //! its pods, and change nothing. A document can be a pod, whose pointer is empty.
 
 mod beside;
+mod by_hand;
 mod gpus;
 mod kinds;
 mod no_pods;
 mod peers;
+mod signs;
 mod spelling;
 mod together;
 mod trigger;

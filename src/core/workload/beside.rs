@@ -1,9 +1,10 @@
 //! Finds what makes a job slow or hang next to a right injection.
 
-use serde_json::{Map, Value};
+use serde_json::Map;
 
+use super::by_hand::{requests_device, shows_adapters};
 use super::kinds::{self, Mesh};
-use super::together::requests_device;
+
 use super::{NearMiss, Pod};
 
 /// Checks a pod that a policy injects.
@@ -41,13 +42,7 @@ fn adapters_by_path(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
     if spec["hostNetwork"] == true || !requests_device(resources, pod.value) {
         return None;
     }
-    let is_adapters = |volume: &Value| {
-        let path = volume["hostPath"]["path"].as_str();
-        path.is_some_and(|path| {
-            kinds::by_hand().host_paths.iter().any(|known| path.starts_with(known.as_str()))
-        })
-    };
-    let at = volumes.iter().position(is_adapters)?;
+    let at = volumes.iter().position(shows_adapters)?;
     let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string()]);
     let message = format!(
         "remove `{}`: it shows all adapters of the node, of which NCCL may use one that the pod was not given; the device \

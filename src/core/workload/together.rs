@@ -11,7 +11,9 @@ use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
 use crate::core::work::Work;
 
-use super::kinds::{self, ByHand, Kind, PodsOfObject, Signs, Together};
+use super::by_hand::{has_fabric, names_fabric};
+use super::kinds::{self, Kind, PodsOfObject, Together};
+use super::signs::{containers, of_container, of_text};
 use super::{Advice, Findings, NearMiss, Pod, trigger};
 
 /// The code of such a workload.
@@ -216,145 +218,19 @@ fn selected(spec: &Value) -> Vec<&str> {
     selector.chain(terms(spec).iter().flat_map(of_term)).filter_map(Value::as_str).collect()
 }
 
-/// Returns whether a pod has its fabric by hand: requests other devices or claims, has the annotations or the host paths
-/// of a fabric, or all devices of its node.
-fn has_fabric(resources: &[&str], pod: &Value) -> bool {
-    let ByHand { annotations, host_paths } = kinds::by_hand();
-    let (of_pod, spec) = (&pod["metadata"]["annotations"], &pod["spec"]);
-    let is_named = |annotation: &String| !of_pod[annotation.as_str()].is_null();
-    let is_list = |list: &str| spec[list].as_array().is_some_and(|list| !list.is_empty());
-    let mut volumes = spec["volumes"].as_array().into_iter().flatten();
-    let is_fabric = |volume: &Value| {
-        let path = volume["hostPath"]["path"].as_str();
-        path.is_some_and(|path| host_paths.iter().any(|known| path.starts_with(known.as_str())))
-    };
-    let is_privileged = |container: &Value| container["securityContext"]["privileged"] == true;
-    annotations.iter().any(is_named)
-        || (spec["hostNetwork"] == true && containers(spec).any(is_privileged))
-        || is_list("resourceClaims")
-        || volumes.any(is_fabric)
-        || requests_device(resources, pod)
-}
-
-/// Returns whether a pod requests devices that are no GPUs.
-pub(super) fn requests_device(resources: &[&str], pod: &Value) -> bool {
-    let is_device = |(name, count): (&String, &Value)| {
-        name.contains('/') && !resources.contains(&name.as_str()) && *count != 0
-    };
-    requests(pod).as_object().is_some_and(|requests| requests.iter().any(is_device))
-}
-
-/// Returns whether a part of an object without a pod template requests other devices than GPUs, or has the annotations
-/// of a fabric.
-fn names_fabric(resources: &[&str], name: &str, value: &Value) -> bool {
-    const AMOUNTS: [&str; 3] = ["custom", "limits", "requests"];
-    let is_amounts = AMOUNTS.contains(&name);
-    let is_device = |key: &str| is_amounts && key.contains('/') && !resources.contains(&key);
-    match value {
-        Value::Object(map) => map.iter().any(|(key, child)| {
-            is_device(key)
-                || kinds::by_hand().annotations.contains(key)
-                || names_fabric(resources, key, child)
-        }),
-        Value::Array(items) => items.iter().any(|item| names_fabric(resources, name, item)),
-        _ => false,
-    }
-}
-
 /// Returns whether a second sign says that the pods work together.
 fn has_sign(object: &Object<'_>, pods: &[Pod<'_>], job: &[WholeNodes]) -> bool {
     let is_there = |field: &String| at_pointer(object.value, field).is_some_and(|value| !value.is_null());
-    let texts = object.kind.texts.iter().filter_map(|field| at_pointer(object.value, field)?.as_str());
-    let texts: Vec<&str> = texts.collect();
+    let mut texts = object.kind.texts.iter().filter_map(|field| at_pointer(object.value, field)?.as_str());
     let most = job.iter().map(|of| of.each.gpus).max().unwrap_or_default();
     let of_job = |at: usize| !object.kind.apart || job.iter().any(|of| of.at == at);
     let of_pod = |at: usize| {
         let spec = &pods[at].value["spec"];
         let has_service = object.kind.together == Together::Often
             && spec["subdomain"].as_str().is_some_and(|name| !name.is_empty());
-        has_service || containers(spec).any(|container| sign_of_container(container, most))
+        has_service || containers(spec).any(|container| of_container(container, most))
     };
     object.kind.signs.iter().any(is_there)
-        || sign_of_words(&words(texts.into_iter()), most)
+        || texts.any(|text| of_text(text, most))
         || object.pods.iter().map(|(at, _)| *at).filter(|at| of_job(*at)).any(of_pod)
-}
-
-fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
-    ["initContainers", "containers"].into_iter().filter_map(|list| spec[list].as_array()).flatten()
-}
-
-fn sign_of_container(container: &Value, gpus: i64) -> bool {
-    let lists = ["command", "args"].into_iter().filter_map(|list| container[list].as_array());
-    let texts = lists.flatten().filter_map(Value::as_str);
-    let env = container["env"].as_array().into_iter().flatten();
-    let mut names = env.filter_map(|variable| variable["name"].as_str());
-    let is_sign = |name: &str| {
-        kinds::signs().env.iter().any(|known| match known.strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix),
-            None => name == known,
-        })
-    };
-    names.any(is_sign) || sign_of_words(&words(texts), gpus)
-}
-
-/// The words of command lines, without the characters around them.
-fn words<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
-    let ends = |c: char| {
-        c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '(' | ')' | '{' | '}' | '[' | ']')
-    };
-    texts.flat_map(move |text| text.split(ends)).filter(|word| !matches!(*word, "" | ":")).collect()
-}
-
-fn sign_of_words(words: &[&str], gpus: i64) -> bool {
-    let Signs { programs, except, tensor_parallel, pipeline_parallel, .. } = kinds::signs();
-    let is = |known: &[String], word: &str| known.iter().any(|known| known == word);
-    let program = |word: &&&str| is(programs, word.rsplit('/').next().unwrap_or_default());
-    let runs = words.iter().find(program).is_some() && !words.iter().any(|word| is(except, word));
-    runs || value_of(words, tensor_parallel).saturating_mul(value_of(words, pipeline_parallel)) > gpus
-}
-
-/// The largest value of an option; 1 if it is not there.
-fn value_of(words: &[&str], names: &[String]) -> i64 {
-    let mut largest = 1;
-    for (at, word) in words.iter().enumerate() {
-        let (name, value) = word.split_once(['=', ':']).unwrap_or((word, ""));
-        let name = name.trim_start_matches('-').replace('_', "-");
-        if names.contains(&name) {
-            let value = if value.is_empty() { words.get(at + 1).copied().unwrap_or_default() } else { value };
-            largest = largest.max(value.trim_start_matches(':').parse().unwrap_or(1));
-        }
-    }
-    largest
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn programs_and_parallelism_beyond_a_pod_are_signs() {
-        let sign = |text: &str| sign_of_words(&words([text].into_iter()), 8);
-        for text in [
-            "torchrun --nnodes=2 train.py",
-            "bash -c 'cd /x; /usr/bin/mpirun -np 16 ./a'",
-            "python -m torch.distributed.run a.py",
-            "vllm serve x --tensor-parallel-size 16",
-            "vllm serve x --tensor-parallel-size=8 --pipeline-parallel-size=2",
-            "engine_kwargs:\n  tensor_parallel_size: 8\n  pipeline_parallel_size: 2\n",
-            "{\"tensor_parallel_size\": 16}",
-            "sglang --tp 16",
-        ] {
-            assert!(sign(text), "{text}");
-        }
-        for text in [
-            "torchrun --standalone train.py",
-            "python train.py",
-            "vllm serve x --tensor-parallel-size 8",
-            "--tp",
-            "cp a b",
-            "",
-        ] {
-            assert!(!sign(text), "{text}");
-        }
-    }
 }

@@ -48,7 +48,10 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
     }
     for (map, place) in places {
         let entries = at_pointer(pod.document, &map).and_then(Value::as_object);
-        for (key, value) in entries.into_iter().flatten() {
+        // Most are templates of other pods, and none of these can be an annotation.
+        let scalars =
+            entries.into_iter().flatten().filter(|(_, value)| !value.is_object() && !value.is_array());
+        for (key, value) in scalars {
             let exact = triggers.iter().find(|(trigger, _)| trigger == key);
             let like = || triggers.iter().find(|(trigger, _)| spelling::of_trigger(key, trigger));
             let Some((trigger, wanted)) = exact.or_else(like) else { continue };
