@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use anyhow::bail;
 use clap::{Args, ValueEnum};
 
+use crate::core::policy::source::closest;
+
 /// The options of a command that prints findings.
 #[derive(Debug, Args)]
 pub(super) struct FindingArguments {
@@ -59,8 +61,11 @@ impl FailOn {
         let Self::Codes(codes) = self else { return Ok(()) };
         let known: BTreeSet<&str> = known.into_iter().collect();
         if let Some(code) = codes.iter().find(|code| !known.contains(code.as_str())) {
-            let known: Vec<&str> = known.into_iter().collect();
-            bail!("--fail-on: no warning has the code `{code}`; the codes are {}", known.join(", "));
+            let hint = match closest(code, known.iter().copied()) {
+                Some(closest) => format!("did you mean `{closest}`?"),
+                None => format!("the codes are {}", known.into_iter().collect::<Vec<_>>().join(", ")),
+            };
+            bail!("--fail-on: no warning has the code `{code}`\nhint: {hint}");
         }
         Ok(())
     }
