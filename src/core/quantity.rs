@@ -43,6 +43,11 @@ impl Quantity {
         unit.0 != 0 && self.0 % unit.0 == 0
     }
 
+    /// The quantity so many times.
+    pub fn times(self, count: i64) -> Option<Self> {
+        self.0.checked_mul(i128::from(count)).map(Self)
+    }
+
     /// Returns true if the quantity is less than zero.
     pub fn is_negative(self) -> bool {
         self.0 < 0

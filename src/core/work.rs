@@ -30,7 +30,7 @@ struct Counter {
     limit_with_known: u64,
     /// The size of the input, in bytes.
     bytes: u64,
-    stopped: AtomicBool,
+    stopped: Arc<AtomicBool>,
 }
 
 /// Why work ended early.
@@ -53,6 +53,12 @@ impl Work {
         Self::new(limit, limit, bytes)
     }
 
+    /// Other work on the same input, with the same limit, which is stopped with this one.
+    pub(crate) fn afresh(&self) -> Self {
+        let Counter { limit, limit_with_known, bytes, ref stopped, .. } = *self.0;
+        Self::counted(limit, limit_with_known, bytes, Arc::clone(stopped))
+    }
+
     /// The same, with at most these steps besides those that are known.
     #[must_use]
     pub fn at_most(&self, steps: u64) -> Self {
@@ -65,7 +71,11 @@ impl Work {
     }
 
     fn new(limit: u64, limit_with_known: u64, bytes: u64) -> Self {
-        let (done, known, stopped) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+        Self::counted(limit, limit_with_known, bytes, Arc::default())
+    }
+
+    fn counted(limit: u64, limit_with_known: u64, bytes: u64, stopped: Arc<AtomicBool>) -> Self {
+        let (done, known) = (AtomicU64::new(0), AtomicU64::new(0));
         Self(Arc::new(Counter { done, known, limit, limit_with_known, bytes, stopped }))
     }
 

@@ -22,11 +22,13 @@ use crate::core::engine::{Mutation, Outcome, Reason};
 use crate::core::pointer::{at_pointer, field_path, push_token};
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
+use crate::core::work::{Ended, Work, goes_on};
 
 pub(crate) use kinds::Kind;
 pub(crate) use trigger::asks;
 
-pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods};
+pub(crate) use no_pods::runtime;
+pub use no_pods::{NO_POD_TEMPLATE, NoPods, note as note_without_pods, objects};
 pub use together::WORKLOAD_WITHOUT_TRIGGER;
 
 /// A request for the fabric that has no effect, and the change that gives it one.
@@ -58,6 +60,10 @@ impl NearMiss {
         "adapters_by_path",
         "data_over_tcp",
         "mesh_sidecar",
+        "interface_not_in_pod",
+        "other_gloo_interface",
+        "small_shared_memory",
+        "not_checked",
     ];
 }
 
@@ -120,12 +126,21 @@ pub fn check(policies: &PolicySet, document: &Value, pods: &[CheckedPod<'_>]) ->
     let mut found: Vec<Findings> = pods.iter().map(|pod| findings(policies, &resources, pod)).collect();
     peers::check(policies, &pods, &mut found);
     together::check(policies, &resources, &pods, &mut found);
+    if let (Some(first), Some(findings)) = (pods.first(), found.first_mut())
+        && let Some(Ended::Limit { steps }) = first.context.work.as_ref().and_then(Work::ended)
+    {
+        let message = format!("split the document: not all of it is checked, which takes over {steps} steps");
+        findings.near_misses.push(NearMiss { code: "not_checked", pointer: String::new(), message });
+    }
     found
 }
 
 fn findings(policies: &PolicySet, resources: &[&str], pod: &Pod<'_>) -> Findings {
     let mut findings = Findings::default();
     let near_misses = &mut findings.near_misses;
+    if !pod.goes_on(pod.pointer.len()) {
+        return findings;
+    }
     match &pod.mutation.outcome {
         Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. } => {
             let triggers = trigger::of(policies, pod);
@@ -170,6 +185,11 @@ impl Pod<'_> {
             push_token(&mut pointer, token);
         }
         pointer
+    }
+
+    /// Counts steps of a check, and returns whether it may go on.
+    fn goes_on(&self, steps: usize) -> bool {
+        goes_on(self.context.work.as_ref(), steps)
     }
 
     /// Returns whether the pod asks for the fabric, so that a policy has a decision about it.

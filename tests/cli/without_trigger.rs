@@ -163,6 +163,11 @@ fn kinds_that_often_run_shards_need_a_second_sign() {
     cases.says("warning", &with("args", json!(["-c", "exec mpirun -np 16 ./a"])));
     cases.says("warning", &with("env", json!([{"name": "MASTER_ADDR", "value": "a-0"}])));
     cases.says("note", &with("env", json!([{"name": "HOME", "value": "/"}])));
+    cases.says("note", &with("env", json!([{"name": "MASTER_ADDR", "value": "localhost"}])));
+    cases.says("warning", &with("env", json!([{"name": "NIM_TENSOR_PARALLEL_SIZE", "value": "16"}])));
+    cases.says("note", &with("command", json!(["sh", "-c", "pip install deepspeed && python a.py"])));
+    cases.says("note", &with("command", json!(["torchrun", "--nnodes", "1", "a.py"])));
+    cases.says("warning", &with("args", json!(["export MASTER_ADDR=a-0.a\npython a.py"])));
     cases.run();
 }
 
@@ -179,6 +184,10 @@ fn replicas_parts_of_nodes_and_pods_with_a_fabric_are_not_named() {
         "warning",
         &object("apps/v1", "StatefulSet", &json!({"replicas": 2, "template": of_one_engine})),
     );
+    let mut debugged = whole();
+    debugged["spec"]["containers"][0]["env"] = json!([{"name": "NCCL_DEBUG", "value": "INFO"}]);
+    cases.says("", &object("apps/v1", "StatefulSet", &json!({"replicas": 2, "template": debugged})));
+    cases.says("warning", &indexed(2, &debugged));
     cases.says("", &group(2, &template(1, &json!({}))));
     cases.says("", &group(2, &template(4, &json!({}))));
     let gb200 = json!({"nodeSelector": {"node.kubernetes.io/instance-type": "p6e-gb200.36xlarge"}});
@@ -186,6 +195,9 @@ fn replicas_parts_of_nodes_and_pods_with_a_fabric_are_not_named() {
     // A machine of GKE without a fabric for GPUs.
     let l4 = json!({"nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-l4"}});
     cases.says("", &group(2, &template(8, &l4)));
+    // One of AWS.
+    let p3 = json!({"nodeSelector": {"node.kubernetes.io/instance-type": "p3.16xlarge"}});
+    cases.says("", &group(2, &template(8, &p3)));
     let with = |change: &dyn Fn(&mut Value)| {
         let mut one = whole();
         change(&mut one);
@@ -198,7 +210,12 @@ fn replicas_parts_of_nodes_and_pods_with_a_fabric_are_not_named() {
         &with(&|one| one["metadata"]["annotations"] = json!({"networking.gke.io/interfaces": "[]"})),
     );
     cases.says("", &with(&|one| one["spec"]["resourceClaims"] = json!([{"name": "a"}])));
-    cases.says("", &with(&|one| one["spec"]["containers"][0]["resources"]["limits"]["rdma/ib"] = json!(1)));
+    let device = |name: &'static str| {
+        with(&|one| one["spec"]["containers"][0]["resources"]["limits"][name] = json!(1))
+    };
+    cases.says("", &device("rdma/ib"));
+    cases.says("warning", &device("smarter-devices/fuse"));
+    cases.says("warning", &device("vpc.amazonaws.com/pod-eni"));
     cases.says(
         "",
         &with(&|one| {
@@ -236,10 +253,21 @@ fn a_runtime_that_asks_is_enough_for_a_train_job() {
             "spec": {"template": {"spec": {"replicatedJobs": [job]}}}})
     };
     let asks = json!({TRIGGER: "true"});
-    let with = |runtime: Value| format!("{}\n---\n{runtime}\n", train_job(2, 8));
+    let mut job = train_job(2, 8);
+    job["spec"]["runtimeRef"]["kind"] = "TrainingRuntime".into();
+    let with = |runtime: Value| format!("{job}\n---\n{runtime}\n");
     assert_eq!(level(&["--policy", "aws-efa"], &with(runtime("torch", &asks))), "");
     assert_eq!(level(&["--policy", "aws-efa"], &with(runtime("other", &asks))), "warning");
     assert_eq!(level(&["--policy", "aws-efa"], &with(runtime("torch", &json!({})))), "warning");
+    let mut elsewhere = runtime("torch", &asks);
+    elsewhere["metadata"]["namespace"] = "other".into();
+    assert_eq!(level(&["--policy", "aws-efa"], &with(elsewhere)), "warning");
+    let list = |items: &[&Value]| json!({"apiVersion": "v1", "kind": "List", "items": items}).to_string();
+    assert_eq!(level(&["--policy", "aws-efa"], &list(&[&job, &runtime("torch", &asks)])), "");
+    assert_eq!(level(&["--policy", "aws-efa"], &list(&[&job, &runtime("other", &asks)])), "warning");
+    let wrapper =
+        object("workload.codeflare.dev/v1beta2", "AppWrapper", &json!({"components": [{"template": job}]}));
+    assert_eq!(level(&["--policy", "aws-efa"], &wrapper.to_string()), "warning");
 }
 
 #[test]
@@ -318,6 +346,56 @@ fn what_makes_a_job_hang_or_slow_next_to_its_fabric_is_named() {
     assert_eq!(codes("aws-efa", &annotated("sidecar.istio.io/inject", "true")), "mesh_sidecar");
     assert_eq!(codes("aws-efa", &annotated("sidecar.istio.io/inject", "false")), "");
     assert_eq!(codes("aws-efa", &annotated("linkerd.io/inject", "enabled")), "mesh_sidecar");
+    let on_host = |one: &mut Value| {
+        annotated("sidecar.istio.io/inject", "true")(one);
+        one["spec"]["hostNetwork"] = true.into();
+    };
+    assert_eq!(codes("azure-infiniband", &on_host), "");
+    let label_off = |one: &mut Value| {
+        annotated("sidecar.istio.io/inject", "true")(one);
+        one["metadata"]["labels"] = json!({"sidecar.istio.io/inject": "false"});
+    };
+    assert_eq!(codes("aws-efa", &label_off), "");
+    let variables = |on_host: bool, variables: &'static [(&str, &str)]| {
+        move |one: &mut Value| {
+            let env = variables
+                .iter()
+                .map(|(name, value)| json!({"name": name, "value": value}))
+                .collect::<Value>();
+            one["spec"]["containers"][0]["env"] = env;
+            one["spec"]["hostNetwork"] = on_host.into();
+        }
+    };
+    assert_eq!(
+        codes("aws-efa", &variables(false, &[("NCCL_SOCKET_IFNAME", "ens5")])),
+        "interface_not_in_pod"
+    );
+    assert_eq!(
+        codes("aws-efa", &variables(false, &[("GLOO_SOCKET_IFNAME", "ens5")])),
+        "interface_not_in_pod"
+    );
+    for (name, value) in
+        [("NCCL_SOCKET_IFNAME", "ens,eth"), ("NCCL_SOCKET_IFNAME", "^ens5"), ("GLOO_SOCKET_IFNAME", "eth0")]
+    {
+        assert_eq!(codes("aws-efa", &variables(false, Vec::leak(vec![(name, value)]))), "", "{value}");
+    }
+    let both = [("NCCL_SOCKET_IFNAME", "ens5"), ("GLOO_SOCKET_IFNAME", "eth0")];
+    assert_eq!(codes("azure-infiniband", &variables(true, Vec::leak(both.to_vec()))), "other_gloo_interface");
+    assert_eq!(
+        codes("azure-infiniband", &variables(true, &[("NCCL_SOCKET_IFNAME", "ens5")])),
+        "other_gloo_interface"
+    );
+    let same = [("NCCL_SOCKET_IFNAME", "ens"), ("GLOO_SOCKET_IFNAME", "ens5")];
+    assert_eq!(codes("azure-infiniband", &variables(true, Vec::leak(same.to_vec()))), "");
+    let memory = |limit: &'static str| {
+        move |one: &mut Value| {
+            one["spec"]["volumes"] =
+                json!([{"name": "s", "emptyDir": {"medium": "Memory", "sizeLimit": limit}}]);
+            one["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "s", "mountPath": "/dev/shm"}]);
+        }
+    };
+    assert_eq!(codes("aws-efa", &memory("7Gi")), "small_shared_memory");
+    assert_eq!(codes("aws-efa", &memory("8Gi")), "");
     let label = |one: &mut Value| one["metadata"]["labels"] = json!({"sidecar.istio.io/inject": "true"});
     assert_eq!(codes("azure-infiniband", &label), "mesh_sidecar");
     let excluded = |one: &mut Value| {

@@ -5,6 +5,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use fabric_injector::core::engine::Outcome;
+use fabric_injector::core::lint::lint;
+use fabric_injector::core::manifest::{Document, RawDocument, Wanted};
 use fabric_injector::core::nodes::Nodes;
 use fabric_injector::core::policy::PodContext;
 use fabric_injector::core::policy_set::{PolicySet, mutate};
@@ -256,5 +258,68 @@ fn what_takes_too_long_is_refused() {
         let taken = take(all, pod, Arc::clone(&cluster));
         note(what, &taken);
         assert_eq!(taken.reason, wanted, "{what}");
+    }
+}
+
+/// Workloads of the same size, of other shapes.
+fn workloads() -> Vec<(&'static str, Value)> {
+    let part = if cfg!(debug_assertions) { 10 } else { 1 };
+    let small = json!({"spec": {"containers": [{"name": "a", "image": "x", "resources": {"limits": {"nvidia.com/gpu": 8}}}]}});
+    let pods = |count: usize| list(count / part, |_| small.clone());
+    let keys = |count: usize, key: &str| -> serde_json::Map<String, Value> {
+        (0..count / part).map(|at| (format!("{key}{at}"), json!("x"))).collect()
+    };
+    let of = |spec: Value, annotations: &serde_json::Map<String, Value>| json!({"apiVersion": "example.com/v1", "kind": "Job", "metadata": {"name": "a", "annotations": annotations}, "spec": spec});
+    let text = json!({"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
+        "spec": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": small}}});
+    let mut roles = of(
+        json!({"roles": list(3_000 / part, |_| json!({"leaderWorkerPattern": {"size": 2, "template": small}}))}),
+        &keys(0, ""),
+    );
+    roles["apiVersion"] = "workloads.x-k8s.io/v1alpha2".into();
+    roles["kind"] = "RoleBasedGroup".into();
+    let group = |item: Value| json!({"apiVersion": "v1", "kind": "List", "items": list(3_000 / part, |_| item.clone())});
+    vec![
+        ("a long key around pods", of(json!({"k".repeat(100_000): pods(3_000)}), &keys(0, ""))),
+        ("annotations around pods", of(json!({"pods": pods(3_000)}), &keys(5_000, "multi-node-networking"))),
+        (
+            "pods with long texts",
+            of(
+                json!({"pods": list(3_000 / part, |_| {
+                    let mut one = small.clone();
+                    one["spec"]["containers"][0]["args"] = json!(["torchrun --nnodes=1 ".repeat(50)]);
+                    one
+                })}),
+                &keys(0, ""),
+            ),
+        ),
+        ("roles", roles),
+        (
+            "texts",
+            json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
+            "spec": {"templates": list(1_000 / part, |_| json!({"resource": {"manifest": text.to_string()}}))}}),
+        ),
+        ("objects", group(text.clone())),
+    ]
+}
+
+/// The checks of a workload take as much work as its size allows, with that to find its pods.
+#[test]
+fn the_checks_of_workloads_end() {
+    let (_, all) = &sets()[sets().len() - 1];
+    for (what, workload) in workloads() {
+        let text = workload.to_string();
+        let (work, begun) = (Work::of_input(text.len()), Instant::now());
+        let piece = RawDocument::new(text.clone().into_bytes());
+        let mut document = Document::read(&piece).unwrap();
+        let wanted = Wanted { work: Some(&work), checks: Some(&work), ..Wanted::default() };
+        let found = lint(all, &mut document, &piece, wanted, |_, _| ());
+        let milliseconds = begun.elapsed().as_secs_f64() * 1e3;
+        let codes: Vec<String> = found.into_iter().flatten().map(|finding| finding.code).collect();
+        let is_partly = codes.iter().any(|code| code == "not_checked" || code == "cost");
+        let reason = if is_partly { "not_checked" } else { "checked" };
+        note(what, &Taken { reason: reason.to_owned(), work: work.clone(), bytes: text.len(), milliseconds });
+        assert_eq!(work.ended().is_some(), is_partly, "{what}: {codes:?}");
+        assert!(work.with_known() < work.limit() * 2, "{what}: {} of {}", work.with_known(), work.limit());
     }
 }

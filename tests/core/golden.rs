@@ -31,6 +31,7 @@ const PATCHES: Wanted<'_> = Wanted {
     namespace: None,
     nodes: None,
     work: None,
+    checks: None,
 };
 
 /// What the binary puts out: standard output, and the report on standard error.

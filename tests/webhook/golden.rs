@@ -47,7 +47,7 @@ impl Case {
     fn templates(&self) -> Vec<(Value, About)> {
         let mut templates = Vec::new();
         for document in self.documents() {
-            for found in find(&document) {
+            for found in find(&document, None) {
                 templates.push((document.pointer(&found.pointer).unwrap().clone(), found.request));
             }
         }
@@ -154,7 +154,7 @@ async fn a_review_in_a_file_is_answered_as_the_engine_serves_the_file() {
     {
         let text = fs::read_to_string(&case.0.workload).unwrap();
         let review: Value = serde_json::from_str(&text).unwrap();
-        let found = find(&review);
+        let found = find(&review, None);
         let pod = review.pointer(&found[0].pointer).unwrap();
         let mutation = engine(&case.policies(), pod.clone(), &found[0].request);
         let uid = review["request"]["uid"].as_str().unwrap();

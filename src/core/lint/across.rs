@@ -7,13 +7,14 @@ use serde_json::Value;
 use crate::core::engine::{Outcome, Reason};
 use crate::core::manifest::Template;
 use crate::core::pointer::{at_pointer, field_path};
+use crate::core::workload::{objects, runtime};
 
 use super::{Finding, Level};
 
 /// The facts of an input, gathered document by document. `P` is a place in it.
 #[derive(Debug)]
 pub struct Across<P> {
-    /// The runtimes of `TrainJob`s with a template that asks for the fabric.
+    /// The [`runtime`]s of `TrainJob`s with a template that asks for the fabric.
     runtimes: HashSet<String>,
     /// Namespace and name of each Service, and what it says.
     services: HashMap<(String, String), Service>,
@@ -50,39 +51,53 @@ impl<P> Default for Across<P> {
 impl<P: Clone> Across<P> {
     /// Adds a document. `place` finds that of a JSON Pointer.
     pub fn add(&mut self, root: &Value, templates: &[Template], place: &impl Fn(&str) -> P) {
+        let mut templates = templates.iter().peekable();
+        for object in objects(root, "") {
+            let within = |template: &&Template| {
+                let inner = template.pointer.strip_prefix(&object);
+                inner.is_some_and(|inner| inner.is_empty() || inner.starts_with(['/', '#']))
+            };
+            let of_object: Vec<&Template> = std::iter::from_fn(|| templates.next_if(within)).collect();
+            self.add_object((root, &object), &of_object, place);
+        }
+    }
+
+    /// Adds an object of a document, with its templates.
+    fn add_object(
+        &mut self,
+        (document, pointer): (&Value, &str),
+        templates: &[&Template],
+        place: &impl Fn(&str) -> P,
+    ) {
+        let Some(root) = at_pointer(document, pointer) else { return };
         let (kind, metadata) = (root["kind"].as_str().unwrap_or_default(), &root["metadata"]);
         let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
         let namespace = metadata["namespace"].as_str().unwrap_or("default").to_owned();
         match kind {
-            "List" => {
-                for item in root["items"].as_array().into_iter().flatten() {
-                    self.add(item, &[], place);
-                }
-            }
             "Service" if root["apiVersion"] == "v1" => {
                 let spec = &root["spec"];
-                let is_headless = spec["clusterIP"] == "None";
+                let is_headless = spec["clusterIP"] == "None" || spec["clusterIPs"][0] == "None";
                 let publishes_not_ready = spec["publishNotReadyAddresses"] == true;
                 self.services
                     .insert((namespace.clone(), text("name")), Service { is_headless, publishes_not_ready });
             }
             "TrainingRuntime" | "ClusterTrainingRuntime" => {
                 // One that opts out has decided, too; the GPUs may be those of the `TrainJob`.
-                let asks = |template: &Template| {
+                let asks = |template: &&Template| {
                     let outcome = &template.mutation.outcome;
                     !matches!(outcome, Outcome::Unchanged { reason: Reason::NoPolicyMatches, .. })
                 };
                 if templates.iter().any(asks) {
-                    self.runtimes.insert(text("name"));
+                    self.runtimes.insert(runtime(kind, &namespace, &text("name")));
                 }
             }
             _ => {}
         }
         // Controllers of other kinds create the Service themselves.
         let is_plain = ["v1", "batch/v1", "apps/v1"].iter().any(|version| root["apiVersion"] == *version);
-        let is_checked = |template: &&Template| is_plain && !template.pointer.contains('#');
+        let is_checked = |template: &&&Template| is_plain && !template.pointer.contains('#');
         for template in templates.iter().filter(is_checked) {
-            let Some(pod) = at_pointer(root, &template.pointer) else { continue };
+            let Some(pod) = at_pointer(document, &template.pointer) else { continue };
             let Some(name) =
                 pod["spec"]["subdomain"].as_str().filter(|name| !name.is_empty() && has_devices(pod))
             else {
@@ -93,7 +108,7 @@ impl<P: Clone> Across<P> {
             let pointer = format!("{}/spec/subdomain", template.pointer);
             self.subdomains.push(Subdomain {
                 place: place(&pointer),
-                path: field_path(root, &pointer),
+                path: field_path(document, &pointer),
                 pointer,
                 namespace: namespace.clone(),
                 name: name.to_owned(),

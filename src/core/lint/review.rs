@@ -45,8 +45,8 @@ fn findings(
     namespace: Option<&str>,
     context: &PodContext,
 ) -> Vec<Finding> {
-    let wanted =
-        Wanted { namespace, nodes: context.nodes.as_ref(), work: context.work.as_ref(), ..Wanted::default() };
+    let work = context.work.as_ref();
+    let wanted = Wanted { namespace, nodes: context.nodes.as_ref(), work, checks: work, ..Wanted::default() };
     let found = lint(policies, &mut Document::of(workload), &RawDocument::new(Vec::new()), wanted, |_, _| ());
     let mut found = found.unwrap_or_default();
     // The runtime of a `TrainJob` is not in the review.

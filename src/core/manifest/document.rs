@@ -30,7 +30,8 @@ pub fn inject(
     wanted: Wanted<'_>,
 ) -> Result<InjectedDocument, DocumentError> {
     let work = wanted.work.cloned().unwrap_or_else(|| Work::of_input(piece.bytes.len()));
-    inject_at(0, policies, document, piece, Wanted { work: Some(&work), ..wanted })
+    let checks = wanted.checks.cloned().unwrap_or_else(|| work.afresh());
+    inject_at(0, policies, document, piece, Wanted { work: Some(&work), checks: Some(&checks), ..wanted })
 }
 
 /// Injects a document that is a manifest within so many others.
@@ -43,7 +44,7 @@ fn inject_at(
 ) -> Result<InjectedDocument, DocumentError> {
     let mut injected = InjectedDocument::default();
     let Some(mut root) = document.value.take() else { return Ok(injected) };
-    let found = templates::find(&root);
+    let found = templates::find(&root, wanted.work);
     let mut changed = inject_templates(policies, &mut root, "", found, wanted, &mut injected);
     changed |= inline::inject(&mut root, &mut injected, |text| {
         if depth == MAX_DEPTH {
@@ -90,7 +91,7 @@ pub fn inject_item(
     let mut injected = InjectedDocument::default();
     let Some(mut alone) = document.value.take() else { return injected };
     list["items"][index] = alone["items"][0].take();
-    let found = templates::find_in_item(list, index);
+    let found = templates::find_in_item(list, index, wanted.work);
     let pointer = format!("/items/{index}");
     let changed = inject_templates(policies, list, &pointer, found, wanted, &mut injected);
     alone["items"][0] = list["items"][index].take();
@@ -119,6 +120,8 @@ fn inject_templates(
         let assumed = wanted.annotation == TriggerAnnotation::Assumed
             && assume_annotated(policies, place, &mut request);
         let stamped = policies.has_stamped(place);
+        // What is refused is still there for the checks.
+        let before = wanted.findings.then(|| place.clone());
         let mut mutation = mutate(policies, place.take(), &request);
         let mut added = Vec::new();
         match &mut mutation.outcome {
@@ -130,7 +133,7 @@ fn inject_templates(
                 *place = if wanted.patches { mutated.pod.clone() } else { mutated.pod.take() };
             }
             Outcome::Unchanged { pod, .. } => *place = pod.take(),
-            Outcome::Refused { .. } => {}
+            Outcome::Refused { .. } => *place = before.unwrap_or_default(),
         }
         injected.templates.push(Template {
             pointer,
@@ -141,6 +144,7 @@ fn inject_templates(
             stamped,
             in_text: false,
         });
+        request.work = wanted.checks.or(wanted.work).cloned();
         contexts.push(request);
     }
     if wanted.findings {
@@ -168,17 +172,11 @@ fn add_findings(
     contexts: &[PodContext],
     injected: &mut InjectedDocument,
 ) {
-    if injected.templates.is_empty() {
-        let note = |NoPods { code, asks, runtime, message }| Note {
-            pointer: String::new(),
-            code,
-            asks,
-            runtime,
-            message,
-        };
-        injected.notes.extend(workload::note_without_pods(policies, root, pointer).map(note));
-        return;
-    }
+    let objects = objects_without_templates(root, pointer, &injected.templates);
+    injected.notes.extend(objects.into_iter().filter_map(|pointer| {
+        let NoPods { code, asks, runtime, message } = workload::note_without_pods(policies, root, &pointer)?;
+        Some(Note { pointer, code, asks, runtime, message })
+    }));
     let templates = injected.templates.iter().zip(contexts);
     let pods: Vec<CheckedPod<'_>> = templates
         .map(|(template, context)| {
@@ -192,6 +190,21 @@ fn add_findings(
     }
 }
 
+/// JSON Pointers to the objects of a document in which there are no pod templates.
+fn objects_without_templates(root: &Value, pointer: &str, templates: &[Template]) -> Vec<String> {
+    let mut within: Vec<&str> = templates.iter().map(|template| template.pointer.as_str()).collect();
+    within.sort_unstable();
+    let has_none = |object: &String| {
+        let inner = format!("{object}/");
+        let after = within.partition_point(|template| *template < inner.as_str());
+        let is_within = within.get(after).is_some_and(|template| template.starts_with(&inner));
+        !is_within && within.binary_search(&object.as_str()).is_err()
+    };
+    let mut objects = workload::objects(root, pointer);
+    objects.retain(has_none);
+    objects
+}
+
 /// Returns true if a pod is injected or refused if each repeated key has its first value.
 fn first_reading_changes(
     policies: &PolicySet,
@@ -201,7 +214,7 @@ fn first_reading_changes(
 ) -> bool {
     let text = document.split(piece).1;
     let Some(mut root) = yaml::first_reading(text, document.syntax == Syntax::Json) else { return false };
-    templates::find(&root).into_iter().any(|Found { pointer, request }| {
+    templates::find(&root, wanted.work).into_iter().any(|Found { pointer, request }| {
         let Some(place) = root.pointer_mut(&pointer) else { return false };
         match mutate(policies, place.take(), &wanted.complete(request)).outcome {
             Outcome::Mutated(mutated) | Outcome::Skipped { marked: mutated, .. } => {

@@ -61,6 +61,8 @@ pub struct Wanted<'n> {
     pub nodes: Option<&'n Arc<Nodes>>,
     /// What the document may take; `None` for that of its size.
     pub work: Option<&'n Work>,
+    /// What the checks of its templates may take; `None` for as much as the document.
+    pub checks: Option<&'n Work>,
 }
 
 impl Wanted<'_> {

@@ -59,7 +59,7 @@ pub(super) fn inject(
                     injected.texts.push((pointer.clone(), text));
                     injected.lost.extend(edited.lost.into_iter().map(|comment| (pointer.clone(), comment)));
                 }
-                add_templates(injected, inner, &pointer);
+                add_templates(injected, inner, &pointer, &field_path(root, &pointer));
             }
             Err(error) => {
                 let path = field_path(root, &pointer);
@@ -73,14 +73,19 @@ pub(super) fn inject(
     !injected.texts.is_empty()
 }
 
-/// Adds the templates of a text, with its pointer and `#` before their pointers.
-fn add_templates(injected: &mut InjectedDocument, inner: InjectedDocument, pointer: &str) {
+/// Adds the templates of the text at a path, with its pointer and `#` before their pointers.
+fn add_templates(injected: &mut InjectedDocument, inner: InjectedDocument, pointer: &str, path: &str) {
+    let within = |message: &mut String| *message = format!("in the manifest of `{path}`, {message}");
     let outer = |inner: &str| format!("{pointer}#{inner}");
     for mut template in inner.templates {
         template.pointer = outer(&template.pointer);
         template.in_text = true;
         for miss in &mut template.findings.near_misses {
             miss.pointer = outer(&miss.pointer);
+            within(&mut miss.message);
+        }
+        if let Some(advice) = &mut template.findings.advice {
+            within(&mut advice.message);
         }
         injected.templates.push(template);
     }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::core::admission::creates_pod;
 use crate::core::pointer::push_token;
 use crate::core::policy::{PodContext, group_of};
+use crate::core::work::{Work, goes_on};
 use crate::core::workload::Kind;
 
 /// A pod or pod template in a document.
@@ -43,23 +44,26 @@ impl<'v> Around<'v> {
 /// The fields of a `TrainJob` that have parts of pod templates.
 const PATCHES: [&str; 2] = ["podTemplateOverrides", "runtimePatches"];
 
-/// Returns every pod template of a document, in the order of the document.
-pub fn find(document: &Value) -> Vec<Found> {
-    let mut found = Vec::new();
+/// How often the pointer of a template is copied: into findings, their messages and paths.
+const COPIES: usize = 8;
+
+/// Returns every pod template of a document, in the order of the document; fewer if `work` ends.
+pub fn find(document: &Value, work: Option<&Work>) -> Vec<Found> {
+    let mut search = Search { work, found: Vec::new() };
     if document["kind"] == "AdmissionReview" {
-        found.extend(reviewed_pod(document));
+        search.found.extend(reviewed_pod(document));
     } else {
-        walk(document, &mut String::new(), &Around::default(), &mut found);
+        search.walk(document, &mut String::new(), &Around::default());
     }
-    found
+    search.found
 }
 
 /// Returns every pod template of one item of a `List`.
-pub fn find_in_item(list: &Value, index: usize) -> Vec<Found> {
-    let mut found = Vec::new();
+pub fn find_in_item(list: &Value, index: usize, work: Option<&Work>) -> Vec<Found> {
+    let mut search = Search { work, found: Vec::new() };
     let around = Around::default().within(list);
-    walk(&list["items"][index], &mut format!("/items/{index}"), &around, &mut found);
-    found
+    search.walk(&list["items"][index], &mut format!("/items/{index}"), &around);
+    search.found
 }
 
 /// The pod of a review, if the webhook injects it. In a review that was written by hand, only the object may have a
@@ -82,40 +86,52 @@ fn reviewed_pod(review: &Value) -> Option<Found> {
     })
 }
 
-fn walk<'v>(value: &'v Value, pointer: &mut String, around: &Around<'v>, found: &mut Vec<Found>) {
-    match value {
-        Value::Object(map) => {
-            let around = around.within(value);
-            if value["spec"]["containers"].is_array() {
-                found.push(Found { pointer: pointer.clone(), request: request(&around) });
-                return;
-            }
-            for (key, child) in map {
-                let is_partial = around.kind == "TrainJob" && PATCHES.contains(&key.as_str());
-                if !child.is_object() && !child.is_array() || is_partial {
-                    continue;
+struct Search<'w> {
+    work: Option<&'w Work>,
+    found: Vec<Found>,
+}
+
+impl Search<'_> {
+    fn walk<'v>(&mut self, value: &'v Value, pointer: &mut String, around: &Around<'v>) {
+        match value {
+            Value::Object(map) => {
+                let around = around.within(value);
+                if value["spec"]["containers"].is_array() {
+                    self.found.push(Found { pointer: pointer.clone(), request: request(&around) });
+                    goes_on(self.work, pointer.len().saturating_mul(COPIES));
+                    return;
                 }
-                let before = pointer.len();
-                push_token(pointer, key);
-                let mut inner = around.clone();
-                if key.ends_with("ReplicaSpecs") {
-                    inner.replica = Some((key, ""));
-                } else if let Some((field, "")) = inner.replica {
-                    inner.replica = Some((field, key));
+                for (key, child) in map {
+                    let is_partial = around.kind == "TrainJob" && PATCHES.contains(&key.as_str());
+                    if is_partial {
+                        continue;
+                    }
+                    let mut inner = around.clone();
+                    if key.ends_with("ReplicaSpecs") {
+                        inner.replica = Some((key, ""));
+                    } else if let Some((field, "")) = inner.replica {
+                        inner.replica = Some((field, key));
+                    }
+                    self.child(child, pointer, key, &inner);
                 }
-                walk(child, pointer, &inner, found);
-                pointer.truncate(before);
             }
-        }
-        Value::Array(items) => {
-            for (index, item) in items.iter().enumerate() {
-                let before = pointer.len();
-                push_token(pointer, &index.to_string());
-                walk(item, pointer, around, found);
-                pointer.truncate(before);
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.child(item, pointer, &index.to_string(), around);
+                }
             }
+            _ => {}
         }
-        _ => {}
+    }
+
+    fn child<'v>(&mut self, child: &'v Value, pointer: &mut String, token: &str, around: &Around<'v>) {
+        let may_have_pods = child.is_object() || child.is_array();
+        if may_have_pods && goes_on(self.work, 0) {
+            let before = pointer.len();
+            push_token(pointer, token);
+            self.walk(child, pointer, around);
+            pointer.truncate(before);
+        }
     }
 }
 
@@ -162,7 +178,7 @@ mod tests {
     use super::*;
 
     fn pointers(document: &Value) -> Vec<String> {
-        find(document).into_iter().map(|found| found.pointer).collect()
+        find(document, None).into_iter().map(|found| found.pointer).collect()
     }
 
     #[test]
@@ -180,7 +196,7 @@ mod tests {
     fn replicas_carry_the_labels_of_their_controller() {
         let job = json!({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"namespace": "n"},
             "spec": {"mpiReplicaSpecs": {"Launcher": {"template": {"spec": {"containers": []}}}}}});
-        let request = &find(&job)[0].request;
+        let request = &find(&job, None)[0].request;
         assert_eq!(request.namespace.as_deref(), Some("n"));
         assert_eq!(request.owner_kinds, ["Job.batch"]);
         assert!(request.labels.contains(&("training.kubeflow.org/job-role".into(), "launcher".into())));

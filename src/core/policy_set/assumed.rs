@@ -10,16 +10,22 @@ use crate::core::policy::PodContext;
 use super::{PolicySet, mutate};
 
 impl PolicySet {
-    /// Returns whether no policy would add anything to a pod with the annotation of a trigger, since its nodes or the
-    /// labels that it selects have no fabric.
-    pub(crate) fn would_leave_alone(&self, pod: &Value, context: &PodContext) -> bool {
+    /// Returns whether no policy would add a fabric to a pod with the annotation of a trigger, since its nodes or the
+    /// labels that it selects have none.
+    pub(crate) fn would_leave_alone(
+        &self,
+        pod: &Value,
+        context: &PodContext,
+        has_fabric: impl FnOnce(&Value) -> bool,
+    ) -> bool {
         let annotations = self.triggers().into_iter().cloned().collect();
         let context = PodContext { annotations, ..context.clone() };
         match mutate(self, pod.clone(), &context).outcome {
             Outcome::Skipped { .. } | Outcome::Unchanged { .. } => true,
             Outcome::Refused { reason: Reason::OtherProvider { named: None, .. } } => true,
             Outcome::Refused { reason: Reason::NodesUnknown } => self.a_provider_leaves_alone(pod, &context),
-            Outcome::Refused { .. } | Outcome::Mutated(_) => false,
+            Outcome::Refused { .. } => false,
+            Outcome::Mutated(mutated) => !has_fabric(&mutated.pod),
         }
     }
 

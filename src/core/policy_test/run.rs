@@ -133,7 +133,7 @@ fn tested(case: &Case, documents: &[Value]) -> Vec<Tested> {
     };
     let mut tested = Vec::new();
     for (at, document) in own.iter().enumerate() {
-        for Found { pointer, request } in manifest::find(document) {
+        for Found { pointer, request } in manifest::find(document, None) {
             let pod = document.pointer(&pointer).cloned().unwrap_or_default();
             tested.push(Tested { document: at + 1, pointer, pod, context: add(&case.context, request) });
         }

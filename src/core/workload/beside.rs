@@ -1,9 +1,14 @@
 //! Finds what makes a job slow or hang next to a right injection.
 
-use serde_json::Map;
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use crate::core::engine::requests;
+use crate::core::quantity::Quantity;
 
 use super::by_hand::{requests_device, shows_adapters};
-use super::kinds::{self, Mesh};
+use super::kinds::{self, Beside, Mesh};
 
 use super::{NearMiss, Pod};
 
@@ -12,16 +17,112 @@ pub(super) fn check(resources: &[&str], pod: &Pod<'_>, found: &mut Vec<NearMiss>
     found.extend(mesh(pod));
     found.extend(adapters_by_path(resources, pod));
     found.extend(data_over_tcp(pod));
+    found.extend(small_shared_memory(resources, pod));
+    let containers = pod.value["spec"]["containers"].as_array().into_iter().flatten().enumerate();
+    for (at, container) in containers {
+        let env = container["env"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let place = |of: usize| {
+            pod.pointer_to(&["spec", "containers", &at.to_string(), "env", &of.to_string(), "value"])
+        };
+        if pod.value["spec"]["hostNetwork"] == true {
+            found.extend(other_gloo_interface(pod, env, place));
+        } else {
+            found.extend(interface_not_in_pod(pod, env, place));
+        }
+    }
+}
+
+/// The place and the value of a variable.
+fn variable<'v>(env: &'v [Value], name: &str) -> Option<(usize, &'v str)> {
+    let at = env.iter().position(|one| one["name"] == name)?;
+    Some((at, env[at]["value"].as_str()?))
+}
+
+fn interface_not_in_pod(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> String) -> Option<NearMiss> {
+    let spec = &pod.value["spec"];
+    let has_networks =
+        |annotation: &String| !pod.value["metadata"]["annotations"][annotation.as_str()].is_null();
+    if spec["resourceClaims"].is_array() || kinds::by_hand().annotations.iter().any(has_networks) {
+        return None;
+    }
+    let Beside { interface_variables, interfaces, .. } = kinds::beside();
+    // Policies say it about `ib0` themselves.
+    let is_none =
+        |name: &str| !name.starts_with("ib") && !interfaces.iter().any(|known| known.starts_with(name));
+    interface_variables.iter().find_map(|name| {
+        let (at, value) = variable(env, name)?;
+        let is_other = !value.is_empty() && !value.starts_with('^');
+        let mut names = value.trim_start_matches('=').split(',');
+        let pointer = place(at);
+        (is_other && names.all(is_none)).then(|| {
+            let has = interfaces.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" and ");
+            let message = format!(
+                "write an interface of the pod in `{}`, or leave it out: it has {has}, and no `{value}`, so that its ranks \
+                 do not find each other",
+                pod.path(&pointer)
+            );
+            NearMiss { code: "interface_not_in_pod", pointer, message }
+        })
+    })
+}
+
+/// NCCL's names are beginnings of names, and Gloo's are whole ones.
+fn other_gloo_interface(pod: &Pod<'_>, env: &[Value], place: impl Fn(usize) -> String) -> Option<NearMiss> {
+    let (_, of_nccl) = variable(env, "NCCL_SOCKET_IFNAME")?;
+    let (at, of_gloo) = variable(env, "GLOO_SOCKET_IFNAME")?;
+    let excludes = of_nccl.starts_with('^');
+    let mut names = of_nccl.trim_start_matches(['^', '=']).split(',').filter(|name| !name.is_empty());
+    if names.any(|name| of_gloo.starts_with(name)) != excludes {
+        return None;
+    }
+    let pointer = place(at);
+    let message = format!(
+        "write the same interface in `{}` as in `NCCL_SOCKET_IFNAME`: on the network of the host, they are `{of_gloo}` and \
+         `{of_nccl}`, and Gloo fails if the host has none of that name",
+        pod.path(&pointer)
+    );
+    Some(NearMiss { code: "other_gloo_interface", pointer, message })
+}
+
+fn small_shared_memory(resources: &[&str], pod: &Pod<'_>) -> Option<NearMiss> {
+    let spec = &pod.value["spec"];
+    let mounts =
+        spec["containers"].as_array()?.iter().filter_map(|one| one["volumeMounts"].as_array()).flatten();
+    let names: HashSet<&str> = mounts
+        .filter(|mount| {
+            mount["mountPath"].as_str().is_some_and(|path| path.trim_end_matches('/') == "/dev/shm")
+        })
+        .filter_map(|mount| mount["name"].as_str())
+        .collect();
+    let requests = requests(pod.value);
+    let gpus = resources.iter().filter_map(|resource| requests[*resource].as_i64()).max()?;
+    let least = Quantity::parse(&kinds::beside().shared_memory)?.times(gpus)?;
+    spec["volumes"].as_array()?.iter().enumerate().find_map(|(at, volume)| {
+        volume["name"].as_str().filter(|name| names.contains(name))?;
+        let size = Quantity::from_value(&volume["emptyDir"]["sizeLimit"])?;
+        let pointer = pod.pointer_to(&["spec", "volumes", &at.to_string(), "emptyDir", "sizeLimit"]);
+        (size < least).then(|| {
+            let message = format!(
+                "leave `{}` out, or raise it to {} for each GPU or more: NCCL fails when `/dev/shm` is full",
+                pod.path(&pointer),
+                kinds::beside().shared_memory
+            );
+            NearMiss { code: "small_shared_memory", pointer, message }
+        })
+    })
 }
 
 fn mesh(pod: &Pod<'_>) -> Option<NearMiss> {
     let metadata = &pod.value["metadata"];
+    // Meshes leave pods in the network of the host out.
+    if pod.value["spec"]["hostNetwork"] == true {
+        return None;
+    }
     kinds::beside().meshes.iter().find_map(|Mesh { key, values, excludes }| {
-        let asks = |map: &&str| {
-            let value = metadata[*map][key.as_str()].as_str();
-            value.is_some_and(|value| values.iter().any(|known| known == value))
-        };
-        let map = ["annotations", "labels"].into_iter().find(asks)?;
+        // The label counts before the annotation.
+        let mut maps = ["labels", "annotations"].into_iter();
+        let map = maps.find(|map| !metadata[*map][key.as_str()].is_null())?;
+        values.iter().find(|value| metadata[map][key.as_str()] == **value)?;
         let mut annotations = metadata["annotations"].as_object().into_iter().flat_map(Map::keys);
         if annotations.any(|annotation| annotation.starts_with(excludes.as_str())) {
             return None;

@@ -23,12 +23,16 @@ pub(super) fn has_fabric(resources: &[&str], pod: &Value) -> bool {
         || requests_device(resources, pod)
 }
 
-/// Returns whether a pod requests devices that are no GPUs.
+/// Returns whether a pod requests devices that can be those of a fabric.
 pub(super) fn requests_device(resources: &[&str], pod: &Value) -> bool {
-    let is_device = |(name, count): (&String, &Value)| {
-        name.contains('/') && !resources.contains(&name.as_str()) && *count != 0
-    };
+    let is_device = |(name, count): (&String, &Value)| is_adapter(resources, name) && *count != 0;
     requests(pod).as_object().is_some_and(|requests| requests.iter().any(is_device))
+}
+
+/// Returns whether a resource can be a device of a fabric.
+fn is_adapter(resources: &[&str], name: &str) -> bool {
+    let is_other = |part: &String| name.contains(part.as_str());
+    name.contains('/') && !resources.contains(&name) && !kinds::by_hand().other_devices.iter().any(is_other)
 }
 
 /// Returns whether a part of an object without a pod template requests other devices than GPUs, or has the annotations
@@ -36,7 +40,7 @@ pub(super) fn requests_device(resources: &[&str], pod: &Value) -> bool {
 pub(super) fn names_fabric(resources: &[&str], name: &str, value: &Value) -> bool {
     const AMOUNTS: [&str; 3] = ["custom", "limits", "requests"];
     let is_amounts = AMOUNTS.contains(&name);
-    let is_device = |key: &str| is_amounts && key.contains('/') && !resources.contains(&key);
+    let is_device = |key: &str| is_amounts && is_adapter(resources, key);
     match value {
         Value::Object(map) => map.iter().any(|(key, child)| {
             is_device(key)

@@ -54,6 +54,9 @@ pub(crate) struct Kind {
     pub(super) signs: Vec<String>,
     #[serde(default)]
     pub(super) texts: Vec<String>,
+    /// Where the objects are that one of this kind creates.
+    #[serde(default)]
+    pub(super) wraps: Vec<String>,
     /// Where the pods of a kind without a template get their annotations from.
     pub(super) annotations: Option<String>,
     #[serde(default)]
@@ -82,7 +85,9 @@ struct Pods {
 pub(super) struct Signs {
     pub(super) programs: Vec<String>,
     pub(super) except: Vec<String>,
+    pub(super) nodes: Vec<String>,
     pub(super) env: Vec<String>,
+    pub(super) local: Vec<String>,
     pub(super) tensor_parallel: Vec<String>,
     pub(super) pipeline_parallel: Vec<String>,
 }
@@ -101,6 +106,11 @@ struct NodeGpus {
 pub(super) struct Beside {
     pub(super) meshes: Vec<Mesh>,
     pub(super) ucx_images: Vec<String>,
+    pub(super) interface_variables: Vec<String>,
+    /// The interfaces of a pod without networks of its own.
+    pub(super) interfaces: Vec<String>,
+    /// The least size of `/dev/shm` for each GPU.
+    pub(super) shared_memory: String,
 }
 
 /// A service mesh, whose sidecar takes over the connections of a pod.
@@ -120,6 +130,7 @@ pub(super) struct Mesh {
 pub(super) struct ByHand {
     pub(super) annotations: Vec<String>,
     pub(super) host_paths: Vec<String>,
+    pub(super) other_devices: Vec<String>,
 }
 
 /// Equal pods of an object.
@@ -161,7 +172,8 @@ pub(super) fn gpus_of_node<'v>(resource: &str, mut selected: impl Iterator<Item 
     let NodeGpus { gpus, others, machines } = &TABLE.nodes;
     let of_value = |value: &'v str| {
         let value = value.to_ascii_lowercase();
-        machines.iter().find(|(machine, _)| value.contains(machine.as_str())).map(|(_, gpus)| *gpus)
+        let mut words = value.split(|c: char| !c.is_ascii_alphanumeric());
+        words.find_map(|word| machines.get(word).copied())
     };
     selected.find_map(of_value).unwrap_or_else(|| gpus.get(resource).copied().unwrap_or(*others))
 }
@@ -178,14 +190,16 @@ impl Kind {
 
     /// The pods of an object of this kind.
     pub(super) fn pods(&self, object: &Value) -> Vec<PodsOfObject> {
-        let mut found = Vec::new();
-        for pods in &self.pods {
-            let mut parts = Vec::new();
-            let mut tokens = pods.path.split('/').skip(1);
-            expand(object, &mut String::new(), &mut tokens, &mut parts);
-            found.extend(parts.into_iter().filter_map(|part| pods.of_part(object, &part)));
-        }
-        found
+        let of_pods = |pods: &Pods| {
+            let parts = parts(object, &pods.path).into_iter();
+            parts.filter_map(|part| pods.of_part(object, &part)).collect::<Vec<_>>()
+        };
+        self.pods.iter().flat_map(of_pods).collect()
+    }
+
+    /// JSON Pointers, from an object of this kind, to those that it creates.
+    pub(super) fn wrapped(&self, object: &Value) -> Vec<String> {
+        self.wraps.iter().flat_map(|path| parts(object, path)).collect()
     }
 }
 
@@ -195,8 +209,8 @@ impl Pods {
         if self.only.iter().any(|(field, wanted)| at_pointer(value, field) != Some(wanted)) {
             return None;
         }
-        let of_part = self.count.iter().map(|field| number(at_pointer(value, field)));
-        let of_object = self.of_object.iter().map(|field| number(at_pointer(object, field)));
+        let of_part = self.count.iter().map(|fields| number(value, fields));
+        let of_object = self.of_object.iter().map(|fields| number(object, fields));
         let count = of_part.chain(of_object).fold(1, i64::saturating_mul);
         let is_less = self
             .less
@@ -212,9 +226,17 @@ impl Pods {
     }
 }
 
-/// The number of a field; 1 for one that is missing.
-fn number(field: Option<&Value>) -> i64 {
-    field.and_then(Value::as_i64).unwrap_or(1).max(0)
+/// The largest number of fields; 1 if all are missing.
+fn number(value: &Value, fields: &str) -> i64 {
+    let of_field = |field| at_pointer(value, field)?.as_i64();
+    fields.split('|').filter_map(of_field).max().unwrap_or(1).max(0)
+}
+
+/// The pointers of the values that a path with `*` leads to.
+fn parts(object: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    expand(object, &mut String::new(), &mut path.split('/').skip(1), &mut found);
+    found
 }
 
 /// Adds the pointer of each value that a path with `*` leads to.
@@ -266,6 +288,7 @@ mod tests {
         );
         assert_eq!(gpus_of_node("nvidia.com/gpu", ["p5.48xlarge"].into_iter()), 8);
         assert_eq!(gpus_of_node("nvidia.com/gpu", ["a", "NVIDIA-GB200"].into_iter()), 4);
+        assert_eq!(gpus_of_node("nvidia.com/gpu", ["data4xlarge"].into_iter()), 8);
         assert_eq!(gpus_of_node("aws.amazon.com/neuron", [].into_iter()), 16);
     }
 

@@ -32,7 +32,7 @@ pub struct NoPods {
     pub code: &'static str,
     /// True if the workload asks for the fabric where its pods do not get the annotation from, or should ask.
     pub asks: bool,
-    /// The runtime that a `TrainJob` takes its pod template from. If that asks, nothing has to be done.
+    /// The [`runtime`] that a `TrainJob` takes its pod template from. If that asks, nothing has to be done.
     pub runtime: Option<String>,
     pub message: String,
 }
@@ -43,16 +43,37 @@ impl From<String> for NoPods {
     }
 }
 
-/// The reason why `mutate` leaves a document, in whose part at `pointer` there are no pod templates, as it is, and what
+/// The name of a runtime, by which a `TrainJob` is compared with it. One without a namespace is of the whole cluster.
+pub(crate) fn runtime(kind: &str, namespace: &str, name: &str) -> String {
+    let namespace = if kind == "TrainingRuntime" { namespace } else { "" };
+    format!("{kind}/{namespace}/{name}")
+}
+
+/// JSON Pointers to the objects in a document: to itself, to the items of a `List`, to what a wrapper creates.
+pub fn objects(document: &Value, pointer: &str) -> Vec<String> {
+    let Some(value) = at_pointer(document, pointer) else { return Vec::new() };
+    let (kind, api_version) = (value["kind"].as_str().unwrap_or_default(), value["apiVersion"].as_str());
+    let within = match Kind::of(api_version.unwrap_or_default(), kind) {
+        Some(known) if !known.wraps.is_empty() => known.wrapped(value),
+        None if kind.ends_with("List") => {
+            let count = value["items"].as_array().map_or(0, Vec::len);
+            (0..count).map(|index| format!("/items/{index}")).collect()
+        }
+        _ => return vec![pointer.to_owned()],
+    };
+    within.iter().flat_map(|inner| objects(document, &format!("{pointer}{inner}"))).collect()
+}
+
+/// The reason why `mutate` leaves the object at `pointer`, in which there are no pod templates, as it is, and what
 /// injects its pods; none for one that is no workload.
 pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoPods> {
-    let (kind, api_version) = (document["kind"].as_str()?, document["apiVersion"].as_str()?);
+    let part = at_pointer(document, pointer)?;
+    let (kind, api_version) = (part["kind"].as_str()?, part["apiVersion"].as_str()?);
     let group = group_of(api_version);
     if kinds::is_no_workload(group) || kind == "AdmissionReview" {
         return None;
     }
     let mut signs = Signs::default();
-    let part = at_pointer(document, pointer)?;
     look(&Sought::of(policies), part, &mut pointer.to_owned(), &mut signs);
     let path = |pointer: &String| field_path(document, pointer);
     let annotated = signs.trigger.as_ref().map(path);
@@ -60,8 +81,7 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoP
     let without_trigger = || together::without_template(&gpus::names(policies), known?, part);
     let unasked = if annotated.is_none() && !signs.decides { without_trigger() } else { None };
     if kind == "TrainJob" {
-        let runtime = document["spec"]["runtimeRef"]["name"].as_str();
-        return Some(of_train_job(runtime, annotated.as_deref(), unasked));
+        return Some(of_train_job(part, annotated.as_deref(), unasked));
     }
     if let (Some(place), Some(why), Some((key, wanted))) =
         (known.and_then(|known| known.annotations.as_ref()), unasked, policies.triggers().first())
@@ -88,10 +108,13 @@ pub fn note(policies: &PolicySet, document: &Value, pointer: &str) -> Option<NoP
     }
 }
 
-fn of_train_job(runtime: Option<&str>, annotated: Option<&str>, unasked: Option<String>) -> NoPods {
+fn of_train_job(job: &Value, annotated: Option<&str>, unasked: Option<String>) -> NoPods {
     const WHY: &str = "a TrainJob has no pod template";
-    let named = runtime.unwrap_or_default().to_owned();
-    let runtime = runtime.map(|name| format!(" `{name}`")).unwrap_or_default();
+    let of_job = &job["spec"]["runtimeRef"];
+    let kind = of_job["kind"].as_str().unwrap_or("ClusterTrainingRuntime");
+    let namespace = job["metadata"]["namespace"].as_str().unwrap_or("default");
+    let named = runtime(kind, namespace, of_job["name"].as_str().unwrap_or_default());
+    let runtime = of_job["name"].as_str().map(|name| format!(" `{name}`")).unwrap_or_default();
     match annotated {
         Some(path) if PATCHES.iter().any(|patches| path.contains(patches)) => NoPods::from(format!(
             "{WHY}; the webhook injects its pods if they get the annotation from `{path}`, and `mutate` cannot"

@@ -27,6 +27,9 @@ fn without_trigger(policies: &PolicySet, pods: &[Pod<'_>], group: &[usize], foun
     let Some(asking) = group.iter().map(|at| &pods[*at]).find(|pod| pod.asks()) else { return };
     for &at in group {
         let (pod, findings) = (&pods[at], &mut found[at]);
+        if !pod.goes_on(pod.pointer.len()) {
+            return;
+        }
         if !pod.is_unmatched() || !pod.has_gpus || !findings.near_misses.is_empty() {
             continue;
         }

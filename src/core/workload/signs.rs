@@ -2,61 +2,91 @@
 
 use serde_json::Value;
 
-use super::kinds::{self, Signs};
+use super::kinds::{self, Signs, Together};
 
 /// All containers of a pod.
 pub(super) fn containers(spec: &Value) -> impl Iterator<Item = &Value> {
     ["initContainers", "containers"].into_iter().filter_map(|list| spec[list].as_array()).flatten()
 }
 
-/// Returns whether the commands or variables of a container are a sign, for pods with so many GPUs.
-pub(super) fn of_container(container: &Value, gpus: i64) -> bool {
+/// Returns whether the commands or variables of a container are a sign, for pods of a kind with so many GPUs.
+pub(super) fn of_container(container: &Value, together: Together, gpus: i64) -> bool {
     let lists = ["command", "args"].into_iter().filter_map(|list| container[list].as_array());
-    let texts = lists.flatten().filter_map(Value::as_str);
-    let env = container["env"].as_array().into_iter().flatten();
-    let mut names = env.filter_map(|variable| variable["name"].as_str());
-    let is_sign = |name: &str| {
-        kinds::signs().env.iter().any(|known| match known.strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix),
-            None => name == known,
-        })
-    };
-    names.any(is_sign) || of_words(&words(texts), gpus)
-}
-
-/// The words of command lines, without the characters around them.
-fn words<'t>(texts: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
-    let ends = |c: char| {
-        c.is_whitespace() || matches!(c, '"' | '\'' | ',' | ';' | '(' | ')' | '{' | '}' | '[' | ']')
-    };
-    texts.flat_map(move |text| text.split(ends)).filter(|word| !matches!(*word, "" | ":")).collect()
+    let text = lists.flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(" ");
+    let mut options = text.clone();
+    for variable in container["env"].as_array().into_iter().flatten() {
+        let (Some(name), value) = (variable["name"].as_str(), variable["value"].as_str()) else { continue };
+        // Replicas of a service have it, too.
+        let is_any = together == Together::Sometimes && name.starts_with("NCCL_DEBUG");
+        if !is_any && is_variable(name, value) {
+            return true;
+        }
+        options.extend([" ", name, "=", value.unwrap_or_default()]);
+    }
+    has_command(&text) || has_more_ranks(&options, gpus)
 }
 
 /// Returns whether a text is a sign.
 pub(super) fn of_text(text: &str, gpus: i64) -> bool {
-    of_words(&words(std::iter::once(text)), gpus)
+    has_command(text) || has_more_ranks(text, gpus)
 }
 
-fn of_words(words: &[&str], gpus: i64) -> bool {
-    let Signs { programs, except, tensor_parallel, pipeline_parallel, .. } = kinds::signs();
+fn has_command(text: &str) -> bool {
+    let text = text.replace("\\\n", " ");
+    text.split(['\n', ';', '&', '|']).any(|command| of_command(&words(command).collect::<Vec<_>>()))
+}
+
+/// Returns whether the options for parallelism need more GPUs than these.
+fn has_more_ranks(text: &str, gpus: i64) -> bool {
+    let Signs { tensor_parallel, pipeline_parallel, .. } = kinds::signs();
+    let words: Vec<&str> = words(text).collect();
+    let largest = |names| values_of(&words, names).filter_map(|value| value.parse().ok()).fold(1, i64::max);
+    largest(tensor_parallel).saturating_mul(largest(pipeline_parallel)) > gpus
+}
+
+/// Returns whether a variable is a sign; one without a value gets it from elsewhere.
+fn is_variable(name: &str, value: Option<&str>) -> bool {
+    let Signs { env, local, .. } = kinds::signs();
+    let is_known = env.iter().any(|known| match known.strip_suffix('*') {
+        Some(prefix) => name.starts_with(prefix),
+        None => name == known,
+    });
+    is_known && !value.is_some_and(|value| local.iter().any(|local| local == value))
+}
+
+/// The words of a text, without the characters around them.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let ends = |c: char| {
+        c.is_whitespace()
+            || matches!(c, '"' | '\'' | ',' | ';' | '&' | '|' | '(' | ')' | '{' | '}' | '[' | ']')
+    };
+    text.split(ends).filter(|word| !matches!(*word, "" | ":"))
+}
+
+/// Returns whether a command starts a job of several nodes.
+fn of_command(words: &[&str]) -> bool {
+    let Signs { programs, except, nodes, .. } = kinds::signs();
     let is = |known: &[String], word: &str| known.iter().any(|known| known == word);
-    let program = |word: &&&str| is(programs, word.rsplit('/').next().unwrap_or_default());
-    let runs = words.iter().find(program).is_some() && !words.iter().any(|word| is(except, word));
-    runs || value_of(words, tensor_parallel).saturating_mul(value_of(words, pipeline_parallel)) > gpus
+    let nodes = values_of(words, nodes).next();
+    let runs = words.iter().any(|word| is(programs, word.rsplit('/').next().unwrap_or_default()));
+    let sets = |word: &&str| word.split_once('=').is_some_and(|(name, value)| is_variable(name, Some(value)));
+    let is_other = nodes == Some("1") || words.iter().any(|word| is(except, word));
+    !is_other && (runs || nodes.is_some() || words.iter().any(sets))
 }
 
-/// The largest value of an option; 1 if it is not there.
-fn value_of(words: &[&str], names: &[String]) -> i64 {
-    let mut largest = 1;
-    for (at, word) in words.iter().enumerate() {
+/// The values of an option, or of a variable whose name ends like it.
+fn values_of<'w>(words: &'w [&str], names: &'w [String]) -> impl Iterator<Item = &'w str> {
+    words.iter().enumerate().filter_map(|(at, word)| {
         let (name, value) = word.split_once(['=', ':']).unwrap_or((word, ""));
-        let name = name.trim_start_matches('-').replace('_', "-");
-        if names.contains(&name) {
-            let value = if value.is_empty() { words.get(at + 1).copied().unwrap_or_default() } else { value };
-            largest = largest.max(value.trim_start_matches(':').parse().unwrap_or(1));
-        }
-    }
-    largest
+        let is_variable = name.starts_with(|c: char| c.is_ascii_uppercase());
+        let name = name.trim_start_matches('-').replace('_', "-").to_ascii_lowercase();
+        let is_named = |known: &String| {
+            let before = name.strip_suffix(known.as_str());
+            before.is_some_and(|before| before.is_empty() || is_variable && before.ends_with('-'))
+        };
+        let value = if value.is_empty() { words.get(at + 1).copied().unwrap_or_default() } else { value };
+        names.iter().any(is_named).then(|| value.trim_start_matches(':'))
+    })
 }
 
 #[cfg(test)]
@@ -75,12 +105,21 @@ mod tests {
             "engine_kwargs:\n  tensor_parallel_size: 8\n  pipeline_parallel_size: 2\n",
             "{\"tensor_parallel_size\": 16}",
             "sglang --tp 16",
+            "export MASTER_ADDR=a-0.a\npython train.py",
+            "cd /x&&torchrun train.py",
+            "torchrun \\\n --nnodes $N train.py",
+            "accelerate launch --num_machines 2 a.py",
+            "NIM_TENSOR_PARALLEL_SIZE=16",
         ] {
             assert!(sign(text), "{text}");
         }
         for text in [
             "torchrun --standalone train.py",
             "python train.py",
+            "torchrun --nnodes 1 train.py",
+            "torchrun \\\n --nnodes=1 train.py",
+            "pip install deepspeed && python train.py",
+            "export MASTER_ADDR=localhost; WORLD_SIZE=1 python a.py",
             "vllm serve x --tensor-parallel-size 8",
             "--tp",
             "cp a b",

@@ -9,7 +9,6 @@ use crate::core::nodes::{expressions, terms};
 use crate::core::pointer::at_pointer;
 use crate::core::policy::PodContext;
 use crate::core::policy_set::PolicySet;
-use crate::core::work::Work;
 
 use super::by_hand::{has_fabric, names_fabric};
 use super::kinds::{self, Kind, PodsOfObject, Together};
@@ -29,8 +28,6 @@ struct Object<'a> {
 
 /// Checks each object of the pods' document.
 pub(super) fn check(policies: &PolicySet, resources: &[&str], pods: &[Pod<'_>], found: &mut [Findings]) {
-    // What this takes is not taken from the injection of the document.
-    let work = Work::of_input(0);
     for object in objects(pods) {
         let asks = |(at, _): &(usize, PodsOfObject)| {
             let has_near_miss = !found[*at].near_misses.is_empty();
@@ -45,7 +42,7 @@ pub(super) fn check(policies: &PolicySet, resources: &[&str], pods: &[Pod<'_>], 
         let whole: Vec<WholeNodes> = object.pods.iter().filter_map(of_pods).collect();
         let size = if object.kind.apart { 1 } else { whole.len().max(1) };
         for job in whole.chunks(size) {
-            if let Some(is_sure) = is_job(policies, &object, pods, job, &work) {
+            if let Some(is_sure) = is_job(policies, resources, &object, pods, job) {
                 add(policies, &object, pods, job, is_sure, found);
             }
         }
@@ -63,10 +60,10 @@ struct WholeNodes {
 /// Returns whether pods are one job on several nodes that have a fabric: `Some(false)` if they may be.
 fn is_job(
     policies: &PolicySet,
+    resources: &[&str],
     object: &Object<'_>,
     pods: &[Pod<'_>],
     job: &[WholeNodes],
-    work: &Work,
 ) -> Option<bool> {
     if count_of(job) < 2 {
         return None;
@@ -77,9 +74,8 @@ fn is_job(
     }
     // The pods of a job are for like nodes.
     let pod = &pods[job.first()?.at];
-    let context = PodContext { work: Some(work.clone()), ..pod.context.clone() };
-    let has_none = policies.would_leave_alone(pod.value, &context);
-    (!has_none && work.ended().is_none()).then_some(is_sure)
+    let has_none = policies.would_leave_alone(pod.value, pod.context, |pod| has_fabric(resources, pod));
+    (!has_none && pod.goes_on(0)).then_some(is_sure)
 }
 
 fn add(
@@ -113,8 +109,8 @@ fn count_of(job: &[WholeNodes]) -> i64 {
 
 fn reason(count: i64, kind: &str, Whole { resource, gpus }: &Whole) -> String {
     format!(
-        "{count} pods of this {kind} take whole nodes ({gpus} `{resource}` each), and without a policy NCCL uses TCP \
-         between them"
+        "{count} pods of this {kind} take whole nodes ({gpus} `{resource}` each), and without a policy they exchange \
+         data by TCP"
     )
 }
 
@@ -178,7 +174,9 @@ fn objects<'a>(pods: &[Pod<'a>]) -> Vec<Object<'a>> {
 fn enclosing<'a>(pod: &Pod<'a>) -> Option<(&'a str, &'a Value)> {
     let pointer: &'a str = pod.pointer;
     let before = pointer.rmatch_indices('/').map(|(at, _)| &pointer[..at]);
-    let mut values = before.filter_map(|pointer| Some((pointer, at_pointer(pod.document, pointer)?)));
+    let mut values = before
+        .take_while(|pointer| pod.goes_on(pointer.len()))
+        .filter_map(|pointer| Some((pointer, at_pointer(pod.document, pointer)?)));
     values.find(|(_, value)| value["kind"].is_string() && value["apiVersion"].is_string())
 }
 
@@ -223,14 +221,16 @@ fn has_sign(object: &Object<'_>, pods: &[Pod<'_>], job: &[WholeNodes]) -> bool {
     let is_there = |field: &String| at_pointer(object.value, field).is_some_and(|value| !value.is_null());
     let mut texts = object.kind.texts.iter().filter_map(|field| at_pointer(object.value, field)?.as_str());
     let most = job.iter().map(|of| of.each.gpus).max().unwrap_or_default();
-    let of_job = |at: usize| !object.kind.apart || job.iter().any(|of| of.at == at);
     let of_pod = |at: usize| {
-        let spec = &pods[at].value["spec"];
-        let has_service = object.kind.together == Together::Often
-            && spec["subdomain"].as_str().is_some_and(|name| !name.is_empty());
-        has_service || containers(spec).any(|container| of_container(container, most))
+        let (spec, together) = (&pods[at].value["spec"], object.kind.together);
+        let has_service =
+            together == Together::Often && spec["subdomain"].as_str().is_some_and(|name| !name.is_empty());
+        has_service || containers(spec).any(|container| of_container(container, together, most))
     };
-    object.kind.signs.iter().any(is_there)
-        || texts.any(|text| of_text(text, most))
-        || object.pods.iter().map(|(at, _)| *at).filter(|at| of_job(*at)).any(of_pod)
+    let mut places: Box<dyn Iterator<Item = usize>> = if object.kind.apart {
+        Box::new(job.iter().map(|of| of.at))
+    } else {
+        Box::new(object.pods.iter().map(|(at, _)| *at))
+    };
+    object.kind.signs.iter().any(is_there) || texts.any(|text| of_text(text, most)) || places.any(of_pod)
 }

@@ -28,6 +28,9 @@ pub(super) fn place(pod: &Pod<'_>) -> String {
     pod.path(&pod.pointer_to(&["metadata", "annotations"]))
 }
 
+/// What it takes to compare a key with a trigger, for each of its bytes.
+const STEPS_TO_COMPARE: usize = 8;
+
 /// A map that can have the trigger, or a key like it, without an effect.
 enum TriggerMap {
     /// The annotations of the pod.
@@ -52,6 +55,9 @@ pub(super) fn misplaced(triggers: &[(&str, &str)], pod: &Pod<'_>, found: &mut Ve
         let scalars =
             entries.into_iter().flatten().filter(|(_, value)| !value.is_object() && !value.is_array());
         for (key, value) in scalars {
+            if !pod.goes_on(key.len().saturating_mul(STEPS_TO_COMPARE)) {
+                return;
+            }
             let exact = triggers.iter().find(|(trigger, _)| trigger == key);
             let like = || triggers.iter().find(|(trigger, _)| spelling::of_trigger(key, trigger));
             let Some((trigger, wanted)) = exact.or_else(like) else { continue };
@@ -87,6 +93,9 @@ fn enclosing_places(pod: &Pod<'_>) -> Vec<(String, TriggerMap)> {
     let mut kind = "workload";
     for (at, _) in pod.pointer.match_indices('/') {
         let enclosing = &pod.pointer[..at];
+        if !pod.goes_on(enclosing.len()) {
+            break;
+        }
         let Some(value) = at_pointer(pod.document, enclosing).filter(|value| value.is_object()) else {
             continue;
         };

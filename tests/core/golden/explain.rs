@@ -47,7 +47,7 @@ fn explain(case: &Case, policies: &PolicySet, explainer: &Explainer<'_>, counts:
     let bytes = fs::read(&case.workload).unwrap();
     for piece in RawDocuments::new(bytes.as_slice()) {
         let Some(document) = Document::read(&piece.unwrap()).unwrap().value else { continue };
-        for found in find(&document) {
+        for found in find(&document, None) {
             let template = document.pointer(&found.pointer).unwrap();
             let mutation = mutate(policies, template.clone(), &found.request);
             let (traced, fact) = explainer.pod(template, &found.request);

@@ -120,7 +120,7 @@ pub(super) fn wanted<'n>(arguments: &'n Arguments, nodes: Option<&'n Arc<Nodes>>
         },
         namespace: arguments.namespace.as_deref(),
         nodes,
-        work: None,
+        ..Wanted::default()
     }
 }
 

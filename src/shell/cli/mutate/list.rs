@@ -39,7 +39,8 @@ pub(super) fn process<'a>(
     for index in 0..list.count() {
         let (alone, mut document) = list.read(index)?;
         let work = Work::of_input(alone.bytes.len());
-        let wanted = Wanted { work: Some(&work), ..wanted };
+        let checks = work.afresh();
+        let wanted = Wanted { work: Some(&work), checks: Some(&checks), ..wanted };
         let injected = manifest::inject_item(policies, &mut list.value, index, &mut document, wanted);
         status = status.max(report_templates(arguments, location, &injected, &mut lines));
         verdict.add(Verdict::of(location, &injected));

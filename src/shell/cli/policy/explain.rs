@@ -240,7 +240,7 @@ impl Pods<'_> {
             while let Some((_, mut item)) = (done < list.count()).then(|| list.read(done)).flatten() {
                 let item = item.value.as_mut().map(|alone| alone["items"][0].take());
                 list.value["items"][done] = item.unwrap_or_default();
-                self.pods(file, number, &list.value, &find_in_item(&list.value, done))?;
+                self.pods(file, number, &list.value, &find_in_item(&list.value, done, None))?;
                 list.value["items"][done] = Value::Null;
                 done += 1;
             }
@@ -253,7 +253,7 @@ impl Pods<'_> {
             let item = found.pointer.strip_prefix("/items/").and_then(|rest| rest.split('/').next());
             item.and_then(|item| item.parse::<usize>().ok()).is_some_and(|item| item < done)
         };
-        let found: Vec<_> = find(&value).into_iter().filter(|found| !is_done(found)).collect();
+        let found: Vec<_> = find(&value, None).into_iter().filter(|found| !is_done(found)).collect();
         self.pods(file, number, &value, &found)
     }
 
@@ -334,7 +334,7 @@ impl Pods<'_> {
                     index + 1
                 );
             }
-            self.pods(name, index + 1, &value, &find(&value))?;
+            self.pods(name, index + 1, &value, &find(&value, None))?;
         }
         if self.count == before {
             bail!("{name}: the review creates no pod, so that the webhook leaves it as it is");
