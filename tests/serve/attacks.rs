@@ -56,6 +56,20 @@ fn attacks() -> Vec<(&'static str, &'static str, Vec<u8>)> {
             "object": {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow",
                 "spec": {"templates": list(8, |_| json!({"resource": {"manifest": manifest}}))}}},
     });
+    let advised = |spec: Value, annotations: Value| {
+        let object = json!({"apiVersion": "example.com/v1", "kind": "Train",
+            "metadata": {"name": "w", "annotations": annotations}, "spec": spec});
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {"uid": "w",
+            "operation": "CREATE", "namespace": "team-a", "object": object,
+            "kind": {"group": "example.com", "version": "v1", "kind": "Train"}}})
+        .to_string()
+        .into_bytes()
+    };
+    let small = json!({"spec": {"containers": [{"name": "a", "image": "x",
+        "resources": {"limits": {"nvidia.com/gpu": 8}}}]}});
+    let pods = list(3_000, |_| small.clone());
+    let keys: serde_json::Map<String, Value> =
+        (0..5_000).map(|at| (format!("multi-node-networking{at}"), json!("x"))).collect();
     let of_labels = |count: usize| affinity(&list(count, |at| term(&format!("l{at}"), &json!(["x"]))));
     vec![
         ("merge keys", "/mutate?timeout=2s", review("a", &merges)),
@@ -68,6 +82,16 @@ fn attacks() -> Vec<(&'static str, &'static str, Vec<u8>)> {
         ),
         ("tolerations", "/mutate?timeout=2s", review("a", &tolerations)),
         ("manifests", "/validate-workloads?timeout=2s", workflow.to_string().into_bytes()),
+        (
+            "a long key around pods",
+            "/validate-workloads?timeout=2s",
+            advised(json!({"k".repeat(100_000): pods}), json!({})),
+        ),
+        (
+            "annotations around pods",
+            "/validate-workloads?timeout=2s",
+            advised(json!({"pods": pods}), Value::Object(keys)),
+        ),
     ]
 }
 

@@ -31,7 +31,7 @@ fn pods(case: &Case, nodes: &Arc<Nodes>) -> Vec<(Value, Result<Value, String>)> 
         let wanted = Wanted { nodes: Some(nodes), ..Wanted::default() };
         let served = inject(&policies, &mut document, &piece, wanted).unwrap();
         let after = served.value.unwrap_or_else(|| before.clone());
-        for found in find(&before) {
+        for found in find(&before, None) {
             let of = |document: &Value| pod_of(document.pointer(&found.pointer).unwrap(), &found.request);
             let template = served.templates.iter().find(|template| template.pointer == found.pointer);
             let after = match template.map(|template| &template.mutation.outcome) {
