@@ -4,6 +4,7 @@
 
 pub mod admission;
 mod counted;
+pub mod diagnosis;
 pub mod engine;
 pub mod escape;
 pub mod explain;

@@ -4,6 +4,7 @@ mod certs;
 mod check;
 mod cluster;
 mod completions;
+mod diagnose;
 mod diff;
 mod fail_on;
 mod lint;
@@ -41,6 +42,7 @@ struct Arguments {
 enum Command {
     Mutate(mutate::Arguments),
     Lint(lint::Arguments),
+    Diagnose(diagnose::Arguments),
     Policy(policy::Arguments),
     Serve(Box<serve::Arguments>),
     Certs(certs::Arguments),
@@ -62,6 +64,8 @@ enum ExitStatus {
     Warned,
     /// The usage, the input or a policy is invalid.
     Bad,
+    /// The input does not say it.
+    Unknown,
 }
 
 impl From<ExitStatus> for ExitCode {
@@ -70,6 +74,7 @@ impl From<ExitStatus> for ExitCode {
             ExitStatus::Done => ExitCode::SUCCESS,
             ExitStatus::Refused | ExitStatus::Warned => ExitCode::from(1),
             ExitStatus::Bad => ExitCode::from(2),
+            ExitStatus::Unknown => ExitCode::from(3),
         }
     }
 }
@@ -95,6 +100,7 @@ pub fn run() -> ExitCode {
     let result = match &arguments.command {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
         Command::Lint(arguments) => lint::run(arguments, &mut output),
+        Command::Diagnose(arguments) => diagnose::run(arguments, &mut output),
         Command::Policy(arguments) => policy::run(arguments, &mut output),
         Command::Certs(arguments) => certs::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),

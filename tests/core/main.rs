@@ -5,6 +5,7 @@ mod api_server;
 mod clouds;
 mod corpus;
 mod cost;
+mod diagnosis;
 mod golden;
 mod helpers;
 mod inspection;

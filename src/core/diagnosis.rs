@@ -1,0 +1,18 @@
+//! Which network a job used, and why: read from the logs of its pods.
+//!
+//! What lines say is in the tables below `signatures`. [`Log`] reads lines into the facts of each process, [`Diagnosis`]
+//! groups processes into jobs and judges them. Neither knows policies or pods.
+
+mod facts;
+mod jobs;
+mod knowledge;
+mod log;
+mod origin;
+mod report;
+mod verdict;
+
+pub use jobs::{Diagnosis, Job};
+pub use knowledge::{Knowledge, KnowledgeError};
+pub use log::Log;
+pub use report::text;
+pub use verdict::Verdict;

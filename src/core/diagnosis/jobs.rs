@@ -1,0 +1,307 @@
+//! Groups processes into jobs, and judges them.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::facts::Process;
+use super::knowledge::{Cause, Knowledge, NetworkKind};
+use super::log::Log;
+use super::verdict::Verdict;
+
+/// What logs say about the network of their jobs.
+#[derive(Debug)]
+pub struct Diagnosis {
+    pub verdict: Verdict,
+    /// Those that are not on the fabric first.
+    pub jobs: Vec<Job>,
+    /// The rows of nccl-tests: bytes, and GB/s.
+    pub bandwidth: Vec<(u64, f64)>,
+    /// True if there are more processes than are kept.
+    pub is_partial: bool,
+}
+
+/// What a log says about a job.
+#[derive(Debug)]
+pub struct Job {
+    pub verdict: Verdict,
+    pub reason: Option<Reason>,
+    /// What makes it slow.
+    pub notes: Vec<Reason>,
+    /// The most ranks and nodes of a communicator; 0 if no line says it.
+    pub size: u32,
+    pub nodes: u32,
+    pub versions: BTreeSet<String>,
+    pub networks: BTreeSet<String>,
+    pub devices: BTreeSet<String>,
+    pub providers: BTreeSet<String>,
+    pub interfaces: BTreeSet<String>,
+    pub topologies: BTreeSet<String>,
+    pub machines: BTreeSet<String>,
+    /// Whether the connections use GPUDirect RDMA; `None` if no line says it.
+    pub gpu_direct: Option<bool>,
+    /// True if NVLink connects its nodes.
+    pub is_mnnvl: bool,
+    pub ranks: Vec<Rank>,
+}
+
+/// What a log says about a process of a job.
+#[derive(Debug)]
+pub struct Rank {
+    pub source: String,
+    pub host: String,
+    pub pid: u32,
+    pub ranks: BTreeSet<u32>,
+    pub verdict: Verdict,
+    pub networks: BTreeSet<String>,
+    /// The line that says so.
+    pub evidence: Option<String>,
+}
+
+/// A cause, with the line that names it.
+#[derive(Debug)]
+pub struct Reason {
+    pub code: String,
+    pub cause: String,
+    pub remedy: String,
+    /// The source of the line, and the line.
+    pub evidence: Option<(String, String)>,
+    /// The processes that have such a line.
+    pub count: usize,
+}
+
+impl Diagnosis {
+    /// Judges what is read so far.
+    pub fn of(log: &mut Log<'_>, knowledge: &Knowledge) -> Self {
+        log.end();
+        let mut jobs: Vec<Job> =
+            groups(&log.processes).iter().map(|processes| Job::of(processes, knowledge)).collect();
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.verdict));
+        let verdict = jobs.first().map_or(Verdict::Unknown, |job| job.verdict);
+        // What is left out may be on TCP.
+        let verdict = if log.has_more && verdict < Verdict::Unknown { Verdict::Unknown } else { verdict };
+        Self { verdict, jobs, bandwidth: log.rows.clone(), is_partial: log.has_more }
+    }
+}
+
+/// The processes of each job: those that have a communicator in common. Releases before 2.16 do not name them, and all
+/// their processes are one job.
+fn groups(processes: &[Process]) -> Vec<Vec<&Process>> {
+    let mut parents: Vec<usize> = (0..processes.len()).collect();
+    let mut first: HashMap<u64, usize> = HashMap::new();
+    for (at, process) in processes.iter().enumerate() {
+        for id in &process.communicators {
+            let (mut one, mut other) = (root(&mut parents, at), *first.entry(*id).or_insert(at));
+            other = root(&mut parents, other);
+            if one > other {
+                std::mem::swap(&mut one, &mut other);
+            }
+            parents[other] = one;
+        }
+    }
+    let mut named: BTreeMap<usize, Vec<&Process>> = BTreeMap::new();
+    let mut others: Vec<&Process> = Vec::new();
+    for (at, process) in processes.iter().enumerate() {
+        if process.communicators.is_empty() {
+            others.push(process);
+        } else {
+            named.entry(root(&mut parents, at)).or_default().push(process);
+        }
+    }
+    let mut groups: Vec<Vec<&Process>> = named.into_values().collect();
+    match groups.as_mut_slice() {
+        [] if others.is_empty() => {}
+        [] => groups.push(others),
+        [only] => only.extend(others),
+        several => {
+            let (ranks, rest): (Vec<&Process>, Vec<&Process>) =
+                others.into_iter().partition(|process| process.is_rank());
+            // Lines without a process belong to all jobs of their source.
+            for group in several {
+                let sources: BTreeSet<&str> = group.iter().map(|process| process.source.as_str()).collect();
+                group.extend(rest.iter().filter(|one| sources.contains(one.source.as_str())));
+            }
+            if !ranks.is_empty() {
+                groups.push(ranks);
+            }
+        }
+    }
+    groups
+}
+
+fn root(parents: &mut [usize], mut at: usize) -> usize {
+    while parents[at] != at {
+        parents[at] = parents[parents[at]];
+        at = parents[at];
+    }
+    at
+}
+
+impl Job {
+    fn of(processes: &[&Process], knowledge: &Knowledge) -> Self {
+        let all = |of: &dyn Fn(&Process) -> Option<&String>| -> BTreeSet<String> {
+            processes.iter().filter_map(|process| of(process).cloned()).collect()
+        };
+        let ranks: Vec<Rank> = processes
+            .iter()
+            .filter(|process| process.is_rank())
+            .map(|process| Rank {
+                source: process.source.clone(),
+                host: process.host.clone(),
+                pid: process.pid,
+                ranks: process.ranks.clone(),
+                verdict: of_process(process, knowledge).0,
+                networks: process.paths.union(&process.networks).cloned().collect(),
+                evidence: process.evidence.clone(),
+            })
+            .collect();
+        let with: u64 = processes.iter().map(|process| process.with_gdr).sum();
+        let without: u64 = processes.iter().map(|process| process.without_gdr).sum();
+        let mut job = Self {
+            verdict: Verdict::Unknown,
+            reason: None,
+            notes: Vec::new(),
+            size: processes.iter().map(|process| process.size).max().unwrap_or_default(),
+            nodes: processes.iter().map(|process| process.nodes).max().unwrap_or_default(),
+            versions: all(&|process| process.version.as_ref()),
+            networks: ranks.iter().flat_map(|rank| rank.networks.iter().cloned()).collect(),
+            devices: all(&|process| process.devices.as_ref()),
+            providers: all(&|process| process.provider.as_ref()),
+            interfaces: all(&|process| process.interface.as_ref()),
+            topologies: all(&|process| process.topology.as_ref()),
+            machines: all(&|process| process.machine.as_ref()),
+            gpu_direct: (with + without > 0).then_some(without == 0),
+            is_mnnvl: processes.iter().any(|process| process.is_mnnvl || process.nvlink),
+            ranks,
+        };
+        let why = job.judge(processes, knowledge);
+        job.reason = job.cause(processes, knowledge).or(why);
+        // Where the verdict is unknown, what may become the cause.
+        let may_be = job.verdict == Verdict::Unknown;
+        let slow = |cause: &Cause| {
+            (cause.slows() || may_be && cause.explains(Verdict::Crash))
+                && job.reason.as_ref().is_none_or(|reason| reason.code != cause.code)
+        };
+        job.notes = reasons(processes, knowledge, slow);
+        job
+    }
+
+    /// Sets the verdict. If that is `unknown`, returns why.
+    fn judge(&mut self, processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
+        let is_fatal = |process: &&Process| process.causes.iter().any(|(at, _)| knowledge.cause(*at).fatal);
+        let count = |verdict| self.ranks.iter().filter(|rank| rank.verdict == verdict).count();
+        let (fabric, tcp, mixed) = (count(Verdict::Fabric), count(Verdict::Tcp), count(Verdict::Mixed));
+        let without = self.ranks.len() - fabric - tcp - mixed;
+        let unknown = |code: &str| unknown(code, None, knowledge);
+        if processes.iter().any(is_fatal) {
+            self.verdict = Verdict::Crash;
+        } else if self.ranks.is_empty() {
+            let has_info = processes.iter().any(|process| process.has_info);
+            let has_lines = processes.iter().any(|process| !process.host.is_empty());
+            return unknown(if has_info {
+                "no_network"
+            } else if has_lines {
+                "no_info"
+            } else {
+                "no_lines"
+            });
+        } else if self.is_on_one_node(processes) {
+            self.verdict = Verdict::SingleNode;
+        } else if mixed > 0 || tcp > 0 && fabric > 0 {
+            self.verdict = Verdict::Mixed;
+        } else if !self.spans_nodes(processes) {
+            return unknown("no_nodes");
+        } else if tcp > 0 {
+            self.verdict = Verdict::Tcp;
+        } else if without == 0 {
+            self.verdict = Verdict::Fabric;
+        } else {
+            let remedy = processes.iter().filter(|process| process.is_rank());
+            let remedy = remedy.filter_map(|process| of_process(process, knowledge).1).next();
+            let is_chosen = |process: &&Process| process.is_rank() && !process.networks.is_empty();
+            let code = match remedy {
+                None if fabric > 0 => "some_ranks",
+                None if processes.iter().any(is_chosen) => "not_connected",
+                _ => "no_network",
+            };
+            return self::unknown(code, remedy, knowledge);
+        }
+        None
+    }
+
+    /// Returns whether a line says that all ranks are on one node, or all of them are in the log of one host.
+    fn is_on_one_node(&self, processes: &[&Process]) -> bool {
+        let has_paths = processes.iter().any(|process| !process.paths.is_empty());
+        let all = self.ranks.iter().flat_map(|rank| &rank.ranks).collect::<BTreeSet<_>>().len();
+        let is_whole = self.nodes == 0 && self.size > 0 && all == self.size as usize && self.hosts() == 1;
+        !has_paths && !self.is_mnnvl && (self.nodes == 1 || is_whole)
+    }
+
+    fn spans_nodes(&self, processes: &[&Process]) -> bool {
+        let connects = |process: &&Process| !process.paths.is_empty() || process.nvlink;
+        let all = self.ranks.iter().flat_map(|rank| &rank.ranks).collect::<BTreeSet<_>>().len();
+        let has_others = self.nodes == 0 && all < self.size as usize;
+        self.nodes > 1 || self.hosts() > 1 || has_others || processes.iter().any(connects)
+    }
+
+    fn hosts(&self) -> usize {
+        self.ranks.iter().map(|rank| (&rank.source, &rank.host)).collect::<BTreeSet<_>>().len()
+    }
+
+    /// The first cause of the tables that explains the verdict.
+    fn cause(&self, processes: &[&Process], knowledge: &Knowledge) -> Option<Reason> {
+        let verdict = self.verdict;
+        let mut found = reasons(processes, knowledge, |cause| cause.explains(verdict));
+        (!found.is_empty()).then(|| found.swap_remove(0))
+    }
+}
+
+/// The causes of processes, in the order of the tables.
+fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Cause) -> bool) -> Vec<Reason> {
+    let mut found: BTreeMap<usize, (&Process, &String, usize)> = BTreeMap::new();
+    for process in processes {
+        for (at, line) in &process.causes {
+            found.entry(*at).or_insert((process, line, 0)).2 += 1;
+        }
+    }
+    let reason = |(at, (process, line, count)): (usize, (&Process, &String, usize))| {
+        let Cause { code, cause, remedy, .. } = knowledge.cause(at);
+        let evidence = Some((process.source.clone(), line.clone()));
+        Reason { code: code.clone(), cause: cause.clone(), remedy: remedy.clone(), evidence, count }
+    };
+    found.into_iter().filter(|(at, _)| is_wanted(knowledge.cause(*at))).map(reason).collect()
+}
+
+/// Why a log does not say it, and what shows it, if that is another remedy.
+fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Reason> {
+    let unknown = knowledge.unknown(code)?;
+    let remedy = remedy.unwrap_or(&unknown.remedy).to_owned();
+    let (code, cause) = (unknown.code.clone(), unknown.cause.clone());
+    Some(Reason { code, cause, remedy, evidence: None, count: 0 })
+}
+
+/// The verdict about a process, whose communicators span nodes; if it is unknown, what shows it.
+fn of_process<'k>(process: &Process, knowledge: &'k Knowledge) -> (Verdict, Option<&'k str>) {
+    let is_connected = !process.paths.is_empty();
+    // NVLink carries what the network would.
+    if process.nvlink && !is_connected {
+        return (Verdict::Fabric, None);
+    }
+    let names = if is_connected { &process.paths } else { &process.networks };
+    let kinds: Vec<_> = names.iter().map(|name| knowledge.network(name, process)).collect();
+    let has = |wanted: NetworkKind| kinds.iter().any(|(kind, _)| *kind == wanted);
+    // Before that, NVLink may still take the place of TCP.
+    let is_settled = is_connected || process.is_complete || process.nodes > 0 && !process.is_mnnvl;
+    match (has(NetworkKind::Fabric), has(NetworkKind::Tcp), has(NetworkKind::Unknown)) {
+        (true, true, _) => (Verdict::Mixed, None),
+        (false, true, _) if is_connected || is_settled && !process.is_mnnvl => (Verdict::Tcp, None),
+        (true, false, false) if is_connected || process.is_complete => (Verdict::Fabric, None),
+        (false, false, false) if has_only_tcp(process, knowledge) => (Verdict::Tcp, None),
+        _ => (Verdict::Unknown, kinds.iter().find_map(|(_, remedy)| *remedy)),
+    }
+}
+
+/// Returns whether a process of a release that does not name its network can only have TCP.
+fn has_only_tcp(process: &Process, knowledge: &Knowledge) -> bool {
+    let leaves_tcp = |(at, _): &(usize, String)| knowledge.cause(*at).leaves_tcp;
+    let has_other = process.devices.is_some() || process.provider.is_some();
+    process.has_socket && process.is_complete && !has_other && process.causes.iter().any(leaves_tcp)
+}

@@ -1,0 +1,263 @@
+//! The tables of what lines of a log say.
+
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::core::yaml;
+
+use super::facts::Process;
+use super::verdict::Verdict;
+
+static BUILT_IN: LazyLock<Result<Knowledge, KnowledgeError>> = LazyLock::new(|| {
+    Knowledge::read(&[
+        include_str!("../../../signatures/network.yaml"),
+        include_str!("../../../signatures/causes.yaml"),
+    ])
+});
+
+/// Why tables cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct KnowledgeError(String);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tables {
+    #[serde(default)]
+    lines: Vec<Line>,
+    #[serde(default)]
+    networks: Vec<Network>,
+    #[serde(default)]
+    causes: Vec<Cause>,
+    #[serde(default)]
+    unknown: Vec<Unknown>,
+}
+
+/// A line that says something about the network of a rank.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    contains: Vec<String>,
+    pattern: String,
+    #[expect(dead_code, reason = "for whoever reads the table")]
+    versions: String,
+    #[expect(dead_code, reason = "for whoever reads the table")]
+    source: String,
+}
+
+/// What a network is, by its name and what else is known of the process.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Network {
+    network: String,
+    provider: Option<String>,
+    devices: Option<String>,
+    gdr: Option<bool>,
+    is: NetworkKind,
+    remedy: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum NetworkKind {
+    Fabric,
+    Tcp,
+    Unknown,
+}
+
+/// A line that says what goes wrong.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Cause {
+    pub(super) code: String,
+    contains: Vec<String>,
+    pattern: Option<String>,
+    explains: Vec<Effect>,
+    #[serde(default)]
+    pub(super) fatal: bool,
+    #[serde(default)]
+    pub(super) leaves_tcp: bool,
+    pub(super) cause: String,
+    pub(super) remedy: String,
+    #[expect(dead_code, reason = "for whoever reads the table")]
+    versions: Option<String>,
+    #[expect(dead_code, reason = "for whoever reads the table")]
+    source: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Effect {
+    Tcp,
+    Crash,
+    Slow,
+}
+
+/// Why a log says nothing, and what to do.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Unknown {
+    pub(super) code: String,
+    pub(super) cause: String,
+    pub(super) remedy: String,
+}
+
+/// The tables, ready to search lines.
+#[derive(Debug)]
+pub struct Knowledge {
+    /// All texts of which a line has to have one.
+    texts: AhoCorasick,
+    /// The signature of each text.
+    of_text: Vec<usize>,
+    signatures: Vec<Signature>,
+    networks: Vec<(NetworkPatterns, NetworkKind, Option<String>)>,
+    causes: Vec<Cause>,
+    unknown: Vec<Unknown>,
+}
+
+/// A line of the tables: `cause` is its place among the causes, if it is one.
+#[derive(Debug)]
+pub(super) struct Signature {
+    pub(super) pattern: Option<Regex>,
+    pub(super) cause: Option<usize>,
+}
+
+#[derive(Debug)]
+struct NetworkPatterns {
+    network: Regex,
+    provider: Option<Regex>,
+    devices: Option<Regex>,
+    gdr: Option<bool>,
+}
+
+impl Knowledge {
+    /// The tables of this program.
+    pub fn built_in() -> Result<&'static Self, KnowledgeError> {
+        BUILT_IN.as_ref().map_err(Clone::clone)
+    }
+
+    /// Reads tables. Each list is that of all texts together.
+    pub fn read(texts: &[&str]) -> Result<Self, KnowledgeError> {
+        let mut all = Tables::default();
+        for text in texts {
+            let read = yaml::read_value(text).map_err(|error| KnowledgeError(format!("{error:?}")))?;
+            let root = read.root.unwrap_or(Value::Null);
+            let tables: Tables =
+                serde_json::from_value(root).map_err(|error| KnowledgeError(error.to_string()))?;
+            all.lines.extend(tables.lines);
+            all.networks.extend(tables.networks);
+            all.causes.extend(tables.causes);
+            all.unknown.extend(tables.unknown);
+        }
+        Self::of(all)
+    }
+
+    fn of(tables: Tables) -> Result<Self, KnowledgeError> {
+        let Tables { lines, networks, causes, unknown } = tables;
+        let (mut contains, mut of_text, mut signatures) = (Vec::new(), Vec::new(), Vec::new());
+        let of_lines = lines.iter().map(|line| (&line.contains, Some(&line.pattern), None));
+        let of_causes =
+            causes.iter().enumerate().map(|(at, cause)| (&cause.contains, cause.pattern.as_ref(), Some(at)));
+        for (texts, pattern, cause) in of_lines.chain(of_causes) {
+            if texts.iter().any(String::is_empty) || texts.is_empty() {
+                return Err(KnowledgeError("`contains` must have a text".to_owned()));
+            }
+            of_text.extend(texts.iter().map(|_| signatures.len()));
+            contains.extend(texts.iter());
+            let pattern = pattern.map(|pattern| compile(pattern)).transpose()?;
+            signatures.push(Signature { pattern, cause });
+        }
+        let network = |of: Network| {
+            let optional = |pattern: Option<String>| pattern.map(|pattern| compile(&pattern)).transpose();
+            let patterns = NetworkPatterns {
+                network: compile(&of.network)?,
+                provider: optional(of.provider)?,
+                devices: optional(of.devices)?,
+                gdr: of.gdr,
+            };
+            Ok((patterns, of.is, of.remedy))
+        };
+        let networks = networks.into_iter().map(network).collect::<Result<_, KnowledgeError>>()?;
+        let texts = AhoCorasick::new(contains).map_err(|error| KnowledgeError(error.to_string()))?;
+        Ok(Self { texts, of_text, signatures, networks, causes, unknown })
+    }
+
+    /// The places in a text where a line may have a signature.
+    pub(super) fn candidates<'h>(&self, text: &'h [u8]) -> impl Iterator<Item = usize> + use<'_, 'h> {
+        self.texts.find_iter(text).map(|found| found.start())
+    }
+
+    /// The signatures of a line, each with its number.
+    pub(super) fn signatures(&self, line: &str) -> Vec<(usize, &Signature)> {
+        let mut found: Vec<usize> = self
+            .texts
+            .find_overlapping_iter(line)
+            .map(|text| self.of_text[text.pattern().as_usize()])
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        let matches = |at: &usize| self.signatures[*at].pattern.as_ref().is_none_or(|one| one.is_match(line));
+        found.into_iter().filter(matches).map(|at| (at, &self.signatures[at])).collect()
+    }
+
+    /// What a network is, and what shows it if that is unknown.
+    pub(super) fn network(&self, name: &str, process: &Process) -> (NetworkKind, Option<&str>) {
+        let provider = process.provider.as_deref().unwrap_or_default();
+        let devices = process.devices.as_deref().unwrap_or_default();
+        let has_gdr = process.with_gdr > 0;
+        let is = |pattern: &Option<Regex>, text: &str| pattern.as_ref().is_none_or(|one| one.is_match(text));
+        let found = self.networks.iter().find(|(patterns, ..)| {
+            patterns.network.is_match(name)
+                && is(&patterns.provider, provider)
+                && is(&patterns.devices, devices)
+                && patterns.gdr.is_none_or(|gdr| gdr == has_gdr)
+        });
+        found.map_or((NetworkKind::Unknown, None), |(_, is, remedy)| (*is, remedy.as_deref()))
+    }
+
+    pub(super) fn cause(&self, at: usize) -> &Cause {
+        &self.causes[at]
+    }
+
+    pub(super) fn unknown(&self, code: &str) -> Option<&Unknown> {
+        self.unknown.iter().find(|unknown| unknown.code == code)
+    }
+}
+
+impl Cause {
+    /// Returns whether this can be the cause of a verdict.
+    pub(super) fn explains(&self, verdict: Verdict) -> bool {
+        self.explains.iter().any(|effect| match effect {
+            Effect::Tcp => matches!(verdict, Verdict::Tcp | Verdict::Mixed),
+            Effect::Crash => verdict == Verdict::Crash,
+            Effect::Slow => false,
+        })
+    }
+
+    /// Returns whether this makes a job slow.
+    pub(super) fn slows(&self) -> bool {
+        self.explains.contains(&Effect::Slow)
+    }
+}
+
+fn compile(pattern: &str) -> Result<Regex, KnowledgeError> {
+    Regex::new(pattern).map_err(|error| KnowledgeError(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_are_read() {
+        Knowledge::built_in().unwrap();
+        let error = Knowledge::read(&["lines: [{contains: [a], pattern: '(', versions: a, source: b}]"]);
+        assert!(error.unwrap_err().to_string().contains("unclosed group"));
+        let error = Knowledge::read(&["lines: [{contains: [], pattern: a, versions: a, source: b}]"]);
+        assert_eq!(error.unwrap_err().to_string(), "`contains` must have a text");
+    }
+}

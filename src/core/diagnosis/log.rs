@@ -1,0 +1,158 @@
+//! Reads lines into the facts of each process, in bounded memory.
+
+use std::collections::HashMap;
+
+use super::facts::Process;
+use super::knowledge::Knowledge;
+use super::origin::{Origin, unwrapped};
+
+/// The longest line, in bytes. NCCL's have 1,024 at most.
+const LONGEST_LINE: usize = 32 << 10;
+/// The most processes; a job of 10,000 GPUs has as many.
+const MOST_PROCESSES: usize = 20_000;
+/// The most rows of nccl-tests.
+const MOST_ROWS: usize = 1_000;
+
+/// The source, the host and the process.
+type Key = (String, String, u32);
+
+/// The logs of a job, or of several, as far as they are read.
+#[derive(Debug)]
+pub struct Log<'k> {
+    knowledge: &'k Knowledge,
+    source: String,
+    /// The beginning of a line whose end is not read yet.
+    rest: Vec<u8>,
+    /// True while the rest of a line is left out that is too long.
+    skips: bool,
+    places: HashMap<Key, usize>,
+    pub(super) processes: Vec<Process>,
+    /// True if there are more processes than are kept.
+    pub(super) has_more: bool,
+    /// The rows of nccl-tests: bytes, and GB/s.
+    pub(super) rows: Vec<(u64, f64)>,
+    pub(super) sources: usize,
+}
+
+impl<'k> Log<'k> {
+    /// A log without lines.
+    pub fn new(knowledge: &'k Knowledge) -> Self {
+        Self {
+            knowledge,
+            source: String::new(),
+            rest: Vec::new(),
+            skips: false,
+            places: HashMap::new(),
+            processes: Vec::new(),
+            has_more: false,
+            rows: Vec::new(),
+            sources: 0,
+        }
+    }
+
+    /// Begins another file or pod.
+    pub fn begin(&mut self, source: &str) {
+        self.end();
+        source.clone_into(&mut self.source);
+        self.sources += 1;
+    }
+
+    /// Reads the next bytes, which may begin and end within a line.
+    pub fn read(&mut self, bytes: &[u8]) {
+        let Some(first) = memchr::memchr(b'\n', bytes) else {
+            self.keep(bytes);
+            return;
+        };
+        let last = memchr::memrchr(b'\n', bytes).unwrap_or(first);
+        self.keep(&bytes[..first]);
+        let line = std::mem::take(&mut self.rest);
+        self.skips = false;
+        self.lines(&line);
+        self.lines(&bytes[first..last]);
+        self.keep(&bytes[last + 1..]);
+    }
+
+    /// Reads the last line, which has no end.
+    pub fn end(&mut self) {
+        let line = std::mem::take(&mut self.rest);
+        self.skips = false;
+        self.lines(&line);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if !self.skips {
+            let room = LONGEST_LINE.saturating_sub(self.rest.len());
+            self.rest.extend_from_slice(&bytes[..bytes.len().min(room)]);
+            self.skips = bytes.len() > room;
+        }
+    }
+
+    /// Reads whole lines: those that have a text of the tables.
+    fn lines(&mut self, text: &[u8]) {
+        let (knowledge, mut done) = (self.knowledge, 0);
+        for at in knowledge.candidates(text) {
+            if at < done {
+                continue;
+            }
+            let begin = memchr::memrchr2(b'\n', b'\r', &text[..at]).map_or(0, |end| end + 1).max(done);
+            let end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |end| at + end);
+            let line = &text[begin..end.min(begin + LONGEST_LINE)];
+            self.line(&String::from_utf8_lossy(line));
+            done = end;
+        }
+    }
+
+    fn line(&mut self, raw: &str) {
+        let line = unwrapped(raw.trim_end());
+        let knowledge = self.knowledge;
+        let signatures = knowledge.signatures(&line);
+        if signatures.is_empty() {
+            return;
+        }
+        let origin = Origin::of(&line);
+        let Some(process) = self.process(&origin) else { return };
+        self.processes[process].has_info |= origin.is_info;
+        for (_, signature) in signatures {
+            if let Some(cause) = signature.cause {
+                self.processes[process].add_cause(cause, &line);
+                continue;
+            }
+            let Some(groups) = signature.pattern.as_ref().and_then(|pattern| pattern.captures(&line)) else {
+                continue;
+            };
+            let number = |name: &str| groups.name(name).map(|group| group.as_str());
+            if let (Some(Ok(size)), Some(Ok(busbw))) =
+                (number("size").map(str::parse), number("busbw").map(str::parse))
+            {
+                if self.rows.len() < MOST_ROWS {
+                    self.rows.push((size, busbw));
+                }
+                continue;
+            }
+            self.processes[process].add(&line, &groups);
+        }
+    }
+
+    /// The place of the process of a line. `None` for one that is too many.
+    fn process(&mut self, origin: &Origin<'_>) -> Option<usize> {
+        let (host, pid) = origin.process.unwrap_or_default();
+        let source = origin.pod.unwrap_or(&self.source);
+        let key = (source.to_owned(), host.to_owned(), pid);
+        if let Some(place) = self.places.get(&key) {
+            return Some(*place);
+        }
+        if self.processes.len() == MOST_PROCESSES {
+            self.has_more = true;
+            return None;
+        }
+        let place = self.processes.len();
+        self.processes.push(Process {
+            source: source.to_owned(),
+            host: host.to_owned(),
+            pid,
+            ..Process::default()
+        });
+        self.places.insert(key, place);
+        Some(place)
+    }
+}

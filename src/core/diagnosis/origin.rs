@@ -1,0 +1,128 @@
+//! Where a line comes from: the pod before it, and the process within it.
+
+use std::borrow::Cow;
+
+/// What collectors of logs and launchers write before a line, and the line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Origin<'l> {
+    /// The pod, of the prefix of `kubectl logs --prefix` or `stern`.
+    pub(super) pod: Option<&'l str>,
+    /// Host and process, if NCCL or a plugin of it wrote the line.
+    pub(super) process: Option<(&'l str, u32)>,
+    /// True for a line that is only there with `NCCL_DEBUG=INFO`.
+    pub(super) is_info: bool,
+}
+
+impl<'l> Origin<'l> {
+    /// Reads a line without colours.
+    pub(super) fn of(line: &'l str) -> Self {
+        let level = ["NCCL INFO ", "NCCL WARN ", " INFO ", " WARN "];
+        let found = level.iter().find_map(|level| Some((*level, line.find(level)?)));
+        let process = found.and_then(|(_, at)| process(&line[..at]));
+        let is_info = process.is_some() && found.is_some_and(|(level, _)| level.contains("INFO"));
+        let head = process.map_or(line, |(host, _)| &line[..host.as_ptr() as usize - line.as_ptr() as usize]);
+        Self { pod: pod(head), process, is_info }
+    }
+}
+
+/// The last `host:pid:tid [device]` of a text. A plugin writes its function between that and the level.
+fn process(head: &str) -> Option<(&str, u32)> {
+    head.rmatch_indices(" [").find_map(|(at, _)| {
+        let device = head[at + 2..].split(']').next()?;
+        device.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
+        let word = head[..at].rsplit([' ', '>', '\t', '|']).next()?;
+        let (rest, thread) = word.rsplit_once(':')?;
+        thread.parse::<u64>().ok()?;
+        let (host, process) = rest.rsplit_once(':')?;
+        // A launcher puts `[1,0]<stdout>:` or `[trainer3]:` before it.
+        let host = host.rsplit([':', ']']).next()?;
+        (!host.is_empty()).then_some((host, process.parse().ok()?))
+    })
+}
+
+/// The pod of `[pod/NAME/CONTAINER] `, or of stern's `NAME CONTAINER `.
+fn pod(head: &str) -> Option<&str> {
+    if let Some(rest) = head.strip_prefix("[pod/") {
+        return rest.split('/').next();
+    }
+    let mut words = head.split(' ').filter(|word| *word != "›");
+    let (name, container) = (words.next()?, words.next()?);
+    let is_name = |word: &str| {
+        let is_character =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        word.contains(|c: char| c.is_ascii_lowercase()) && word.bytes().all(is_character)
+    };
+    (is_name(name) && is_name(container) && name.contains('-')).then_some(name)
+}
+
+/// The line within what a container runtime writes: of its own format, or of docker's JSON. Colours are left out.
+pub(super) fn unwrapped(line: &str) -> Cow<'_, str> {
+    if line.starts_with("{\"log\":")
+        && let Ok(serde_json::Value::Object(mut entry)) = serde_json::from_str(line)
+        && let Some(serde_json::Value::String(text)) = entry.get_mut("log").map(serde_json::Value::take)
+    {
+        return Cow::Owned(without_colours(text.trim_end()).into_owned());
+    }
+    let of_cri = || {
+        let (time, rest) = line.split_once(' ')?;
+        let rest = rest.strip_prefix("stdout ").or_else(|| rest.strip_prefix("stderr "))?;
+        let text = rest.strip_prefix("F ").or_else(|| rest.strip_prefix("P "))?;
+        time.contains('T').then_some(text)
+    };
+    without_colours(of_cri().unwrap_or(line))
+}
+
+fn without_colours(line: &str) -> Cow<'_, str> {
+    if !line.contains('\x1b') {
+        return Cow::Borrowed(line);
+    }
+    let mut parts = line.split('\x1b');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let after = part.strip_prefix('[').and_then(|rest| {
+            let end = rest.find(|c: char| c.is_ascii_alphabetic())?;
+            Some(&rest[end + 1..])
+        });
+        text.push_str(after.unwrap_or(part));
+    }
+    Cow::Owned(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_before_a_line_is_no_part_of_it() {
+        let nccl = "pod-0:12:34 [0] NCCL INFO Using network IB";
+        for (line, pod) in [
+            (nccl.to_owned(), None),
+            (format!("[pod/train-0/main] {nccl}"), Some("train-0")),
+            (format!("train-0 main {nccl}"), Some("train-0")),
+            (format!("train-0 › main {nccl}"), Some("train-0")),
+            (format!("[1,0]<stdout>:{nccl}"), None),
+            (format!("[trainer3]:{nccl}"), None),
+            (format!("[155] {nccl}"), None),
+            (format!("(RayWorker pid=1148) {nccl}"), None),
+            (format!("2024-11-28T07:42:11.527123456Z {nccl}"), None),
+            (format!("[2026-03-13 22:26:02] {nccl}"), None),
+            ("pod-0:12:34 [0] transport/net.cc:12 (f) NCCL INFO a".to_owned(), None),
+            ("pod-0:12:34 [0] int create(a_t**):352 NCCL INFO NET/OFI a".to_owned(), None),
+        ] {
+            let origin = Origin::of(&line);
+            assert_eq!((origin.process, origin.is_info), (Some(("pod-0", 12)), true), "{line}");
+            assert_eq!(origin.pod, pod, "{line}");
+        }
+        for line in ["hello world", "a b", "12:34 [0] NCCL INFO", "NCCL WARN x", ""] {
+            assert_eq!(Origin::of(line).process, None, "{line}");
+        }
+    }
+
+    #[test]
+    fn runtimes_and_colours_are_taken_off() {
+        assert_eq!(unwrapped("2024-01-01T00:00:00.0Z stdout F a b"), "a b");
+        assert_eq!(unwrapped("{\"log\":\"a \\u001b[36mb\\u001b[0m\\n\",\"stream\":\"stdout\"}"), "a b");
+        assert_eq!(unwrapped("{\"log\": broken"), "{\"log\": broken");
+        assert_eq!(unwrapped("\x1b[1;36ma\x1b[0m b \x1b"), "a b ");
+    }
+}

@@ -1,0 +1,181 @@
+//! The report on a diagnosis.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use crate::core::counted;
+
+use super::jobs::{Diagnosis, Job, Rank, Reason};
+use super::verdict::Verdict;
+
+/// The most ranks that are named.
+const MOST_RANKS: usize = 8;
+
+/// The report for people.
+pub fn text(diagnosis: &Diagnosis) -> String {
+    let mut text = String::new();
+    for job in &diagnosis.jobs {
+        job.write(&mut text);
+    }
+    if diagnosis.is_partial {
+        text.push_str(
+            "note: there are more processes than are kept, and not all of them are in this report\n",
+        );
+    }
+    text
+}
+
+impl Job {
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "{}: {}", self.verdict.name(), self.sentence());
+        let facts = [
+            ("version", list(&self.versions)),
+            ("network", list(&self.networks)),
+            ("provider", list(&self.providers)),
+            ("adapters", list(&self.devices)),
+            ("GPUDirect RDMA", self.gpu_direct.map(on).unwrap_or_default().to_owned()),
+            ("NVLink between nodes", if self.is_mnnvl { "yes" } else { "" }.to_owned()),
+            ("bootstrap", list(&self.interfaces)),
+            ("topology", list(&self.topologies)),
+        ];
+        for (name, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
+            let _ = writeln!(text, "  {name}: {value}");
+        }
+        if let Some(reason) = &self.reason {
+            reason.write("cause", text);
+        }
+        for note in &self.notes {
+            note.write("note", text);
+        }
+        let of_other = |rank: &&Rank| rank.verdict > Verdict::Fabric;
+        let others: Vec<&Rank> = self.ranks.iter().filter(of_other).collect();
+        if matches!(self.verdict, Verdict::Mixed | Verdict::Tcp)
+            || self.verdict == Verdict::Unknown && others.len() < self.ranks.len()
+        {
+            for rank in others.iter().take(MOST_RANKS) {
+                let _ = writeln!(text, "  {}", rank.sentence());
+            }
+            if others.len() > MOST_RANKS {
+                let _ = writeln!(text, "  and {} more, which `-o json` shows", others.len() - MOST_RANKS);
+            }
+        }
+    }
+
+    fn sentence(&self) -> String {
+        let processes = counted(self.ranks.len(), "process");
+        let nodes = if self.nodes > 0 {
+            format!(" on {}", counted(self.nodes as usize, "node"))
+        } else {
+            String::new()
+        };
+        let of = if self.size > 0 {
+            format!(
+                "{} in {processes} of a communicator of {}{nodes}",
+                counted(self.seen(), "rank"),
+                self.size
+            )
+        } else {
+            processes
+        };
+        match self.verdict {
+            Verdict::Fabric => format!("the data between nodes uses the fabric; {of}"),
+            Verdict::Tcp => format!("the data between nodes uses TCP; {of}"),
+            Verdict::Mixed => format!("some ranks use the fabric and others TCP; {of}"),
+            Verdict::SingleNode => format!("all ranks are on one node, and no network is needed; {of}"),
+            Verdict::Crash => format!("the job ended; {of}"),
+            Verdict::Unknown => format!("the log does not say it; {of}"),
+        }
+    }
+
+    /// The ranks that are in the log.
+    fn seen(&self) -> usize {
+        self.ranks.iter().flat_map(|rank| &rank.ranks).collect::<BTreeSet<_>>().len()
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "verdict": self.verdict,
+            "cause": self.reason.as_ref().map(Reason::object),
+            "notes": self.notes.iter().map(Reason::object).collect::<Value>(),
+            "size": self.size,
+            "nodes": self.nodes,
+            "versions": self.versions,
+            "networks": self.networks,
+            "providers": self.providers,
+            "adapters": self.devices,
+            "gpuDirect": self.gpu_direct,
+            "mnnvl": self.is_mnnvl,
+            "bootstrap": self.interfaces,
+            "topology": self.topologies,
+            "machines": self.machines,
+            "processes": self.ranks.iter().map(Rank::object).collect::<Value>(),
+        })
+    }
+}
+
+impl Rank {
+    fn sentence(&self) -> String {
+        let ranks: Vec<String> = self.ranks.iter().take(MOST_RANKS).map(u32::to_string).collect();
+        let ranks = if ranks.is_empty() { String::new() } else { format!(", rank {}", ranks.join(", ")) };
+        let evidence = self.evidence.as_deref().map(|line| format!(": {line}")).unwrap_or_default();
+        format!("{}{ranks}: {}{evidence}", self.source, self.verdict.name())
+    }
+
+    fn object(&self) -> Value {
+        json!({
+            "source": self.source,
+            "host": self.host,
+            "pid": self.pid,
+            "ranks": self.ranks,
+            "verdict": self.verdict,
+            "networks": self.networks,
+            "evidence": self.evidence,
+        })
+    }
+}
+
+impl Reason {
+    fn write(&self, kind: &str, text: &mut String) {
+        let Self { code, cause, remedy, evidence, count } = self;
+        let of = if *count > 1 { format!(", in {count} processes") } else { String::new() };
+        let _ = writeln!(text, "{kind}: {cause} ({code}{of})");
+        if let Some((source, line)) = evidence {
+            let _ = writeln!(text, "  {source}: {line}");
+        }
+        let _ = writeln!(text, "  remedy: {remedy}");
+    }
+
+    fn object(&self) -> Value {
+        let Self { code, cause, remedy, evidence, count } = self;
+        let evidence = evidence.as_ref().map(|(source, line)| json!({"source": source, "line": line}));
+        json!({"code": code, "message": cause, "remedy": remedy, "evidence": evidence, "processes": count})
+    }
+}
+
+impl Diagnosis {
+    /// The report for programs.
+    pub fn object(&self) -> Value {
+        let rows = self.bandwidth.iter().map(|(size, busbw)| json!({"size": size, "busbw": busbw}));
+        json!({
+            "verdict": self.verdict,
+            "cause": self.jobs.first().and_then(|job| job.reason.as_ref()).map(Reason::object),
+            "jobs": self.jobs.iter().map(Job::object).collect::<Value>(),
+            "bandwidth": rows.collect::<Value>(),
+            "partial": self.is_partial,
+        })
+    }
+}
+
+fn list(items: &BTreeSet<String>) -> String {
+    let mut shown: Vec<&str> = items.iter().take(3).map(String::as_str).collect();
+    if items.len() > shown.len() {
+        shown.push("…");
+    }
+    shown.join(", ")
+}
+
+fn on(is_on: bool) -> &'static str {
+    if is_on { "on" } else { "not on all connections" }
+}
