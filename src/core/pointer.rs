@@ -41,6 +41,39 @@ pub(crate) fn at_pointer<'v>(root: &'v Value, pointer: &str) -> Option<&'v Value
     Some(value)
 }
 
+/// The JSON Pointers of the values that a path leads to, in which `*` is each item of a list and each value of a map.
+pub(crate) fn expanded(root: &Value, path: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut tokens = path.split('/').skip(1).map(unescape);
+    expand(root, &mut String::new(), &mut tokens, &mut found);
+    found
+}
+
+fn expand<'t>(
+    value: &Value,
+    pointer: &mut String,
+    tokens: &mut (impl Iterator<Item = Cow<'t, str>> + Clone),
+    found: &mut Vec<String>,
+) {
+    let Some(token) = tokens.next() else {
+        found.push(pointer.clone());
+        return;
+    };
+    let keys: Vec<String> = match value {
+        Value::Object(map) if token == "*" => map.keys().cloned().collect(),
+        Value::Array(items) if token == "*" => (0..items.len()).map(|index| index.to_string()).collect(),
+        _ => vec![token.into_owned()],
+    };
+    for key in keys {
+        let before = pointer.len();
+        push_token(pointer, &key);
+        if let Some(child) = at_pointer(value, &pointer[before..]) {
+            expand(child, pointer, &mut tokens.clone(), found);
+        }
+        pointer.truncate(before);
+    }
+}
+
 /// A JSON Pointer as a field path: `spec.containers[nim].env[UCX_TLS]`.
 pub(crate) fn field_path(pod: &Value, pointer: &str) -> String {
     let mut path = String::new();

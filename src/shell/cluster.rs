@@ -11,6 +11,7 @@ mod certificate;
 mod dry_run;
 mod events;
 mod installation;
+mod logs;
 mod nodes;
 mod reconciler;
 mod replica;
@@ -20,6 +21,7 @@ mod watch;
 
 pub(crate) use events::Events;
 pub(crate) use installation::examine;
+pub(crate) use logs::{Selection, read as read_logs};
 pub use nodes::NodeWatch;
 pub(crate) use nodes::{WatchState, Watched, nodes_of_cluster};
 pub(crate) use reconciler::{KeyPairs, is_conflict};

@@ -9,6 +9,7 @@
 
 mod container;
 pub(crate) mod image;
+pub(crate) mod logs;
 mod probes;
 mod status;
 mod volumes;
@@ -46,6 +47,8 @@ pub(crate) struct Node {
     addresses: AtomicU16,
     /// The newest process of each pod that is real, by its name.
     processes: Mutex<HashMap<String, Pid>>,
+    /// The logs of pods that only are said to run.
+    texts: logs::Texts,
 }
 
 impl Node {
@@ -69,6 +72,11 @@ impl Kubelet {
         kill_process(id, signal).unwrap();
     }
 
+    /// Sets the log of a pod.
+    pub(crate) fn write_log(&self, pod: &str, text: &str) {
+        self.node.texts.lock().unwrap().insert(pod.to_owned(), text.to_owned());
+    }
+
     /// The files that a container of a pod would see, in a folder.
     pub(crate) async fn mount(&self, pod: &Value, container: &Value, root: &Path) {
         Volumes::new(pod, container, root).update(&self.node.api, pod).await.unwrap();
@@ -85,11 +93,14 @@ pub(crate) fn start(api: Api, folder: PathBuf, logs: PathBuf) -> Kubelet {
         logs,
         addresses: AtomicU16::new(0x0100),
         processes: Mutex::default(),
+        texts: logs::Texts::default(),
     });
     let kubelet = Kubelet { node: node.clone() };
     tokio::spawn(async move {
+        logs::serve(node.texts.clone()).await;
         let mut workers: HashMap<String, Option<Worker>> = HashMap::new();
-        let mut heartbeat = Instant::now() + HEARTBEAT;
+        // The first one says where logs are.
+        let mut heartbeat = Instant::now();
         loop {
             if Instant::now() > heartbeat {
                 nodes::heartbeat(&node.api).await;

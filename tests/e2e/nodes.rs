@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::api::Api;
-use super::eventually;
+use super::{eventually, kubelet};
 
 /// A kind of machine.
 struct NodeType {
@@ -136,7 +136,9 @@ pub(crate) async fn heartbeat(api: &Api) {
         "type": "Ready", "status": "True", "reason": "KubeletReady", "message": "the tests say so",
         "lastHeartbeatTime": now, "lastTransitionTime": now,
     });
-    let status = json!({"status": {"conditions": [condition]}});
+    let mut status = kubelet::logs::address();
+    status["conditions"] = json!([condition]);
+    let status = json!({"status": status});
     let nodes = api.try_send(hyper::Method::GET, "/api/v1/nodes", "application/json", None).await;
     let Ok(nodes) = nodes else { return };
     for node in nodes.body["items"].as_array().into_iter().flatten() {

@@ -7,6 +7,7 @@ mod certificates;
 mod claims;
 mod clients;
 mod controllers;
+mod diagnoses;
 mod dry_runs;
 mod examination;
 mod faults;
@@ -55,6 +56,8 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     controllers::pods_of_a_stateful_set_are_injected_and_bound_to_nodes_with_efa,
     controllers::pods_without_the_annotation_never_reach_a_server,
     controllers::pods_of_excluded_namespaces_are_left_alone,
+    diagnoses::the_logs_of_a_job_say_which_network_it_uses,
+    diagnoses::what_the_pods_say_explains_their_logs,
     clients::warnings_reach_whoever_makes_the_pod,
     clients::pods_that_are_injected_as_they_should_be_come_with_what_was_added_alone,
     clients::the_pods_of_a_policy_are_found_by_its_digest,

@@ -11,6 +11,7 @@ const LONGEST: usize = 240;
 
 /// A process, or what stands in a source without one.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is what another line says")]
 pub(super) struct Process {
     /// The file, or the pod of a prefix.
     pub(super) source: String,
@@ -19,6 +20,8 @@ pub(super) struct Process {
     pub(super) pid: u32,
     /// True if there is a line of `NCCL_DEBUG=INFO`.
     pub(super) has_info: bool,
+    /// The policy that injected the pod.
+    pub(super) policy: Option<String>,
     pub(super) version: Option<String>,
     /// The networks that were chosen, and those of connections.
     pub(super) networks: BTreeSet<String>,
@@ -26,7 +29,7 @@ pub(super) struct Process {
     /// Connections with and without GPUDirect RDMA.
     pub(super) with_gdr: u64,
     pub(super) without_gdr: u64,
-    /// True if there are connections by NVLink between nodes.
+    /// True if there are connections by `NVLink` between nodes.
     pub(super) nvlink: bool,
     /// The most ranks and nodes of a communicator, and the process's ranks in it.
     pub(super) size: u32,
@@ -36,7 +39,7 @@ pub(super) struct Process {
     pub(super) is_complete: bool,
     /// True if there is TCP for want of another network.
     pub(super) has_socket: bool,
-    /// True if a communicator is within one NVLink domain.
+    /// True if a communicator is within one `NVLink` domain.
     pub(super) is_mnnvl: bool,
     pub(super) communicators: BTreeSet<u64>,
     pub(super) devices: Option<String>,

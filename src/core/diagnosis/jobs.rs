@@ -29,6 +29,8 @@ pub struct Job {
     /// The most ranks and nodes of a communicator; 0 if no line says it.
     pub size: u32,
     pub nodes: u32,
+    /// The policies that injected the pods, with their digests.
+    pub policies: BTreeSet<String>,
     pub versions: BTreeSet<String>,
     pub networks: BTreeSet<String>,
     pub devices: BTreeSet<String>,
@@ -38,7 +40,7 @@ pub struct Job {
     pub machines: BTreeSet<String>,
     /// Whether the connections use GPUDirect RDMA; `None` if no line says it.
     pub gpu_direct: Option<bool>,
-    /// True if NVLink connects its nodes.
+    /// True if `NVLink` connects its nodes.
     pub is_mnnvl: bool,
     pub ranks: Vec<Rank>,
 }
@@ -60,7 +62,7 @@ pub struct Rank {
 #[derive(Debug)]
 pub struct Reason {
     pub code: String,
-    pub cause: String,
+    pub message: String,
     pub remedy: String,
     /// The source of the line, and the line.
     pub evidence: Option<(String, String)>,
@@ -79,6 +81,13 @@ impl Diagnosis {
         // What is left out may be on TCP.
         let verdict = if log.has_more && verdict < Verdict::Unknown { Verdict::Unknown } else { verdict };
         Self { verdict, jobs, bandwidth: log.rows.clone(), is_partial: log.has_more }
+    }
+}
+
+impl Diagnosis {
+    /// Returns whether all ranks of each job are in the log.
+    pub fn is_whole(&self) -> bool {
+        self.jobs.iter().all(|job| job.size > 0 && job.seen() == job.size as usize)
     }
 }
 
@@ -161,6 +170,7 @@ impl Job {
             notes: Vec::new(),
             size: processes.iter().map(|process| process.size).max().unwrap_or_default(),
             nodes: processes.iter().map(|process| process.nodes).max().unwrap_or_default(),
+            policies: all(&|process| process.policy.as_ref()),
             versions: all(&|process| process.version.as_ref()),
             networks: ranks.iter().flat_map(|rank| rank.networks.iter().cloned()).collect(),
             devices: all(&|process| process.devices.as_ref()),
@@ -214,8 +224,8 @@ impl Job {
         } else if without == 0 {
             self.verdict = Verdict::Fabric;
         } else {
-            let remedy = processes.iter().filter(|process| process.is_rank());
-            let remedy = remedy.filter_map(|process| of_process(process, knowledge).1).next();
+            let mut remedy = processes.iter().filter(|process| process.is_rank());
+            let remedy = remedy.find_map(|process| of_process(process, knowledge).1);
             let is_chosen = |process: &&Process| process.is_rank() && !process.networks.is_empty();
             let code = match remedy {
                 None if fabric > 0 => "some_ranks",
@@ -230,16 +240,20 @@ impl Job {
     /// Returns whether a line says that all ranks are on one node, or all of them are in the log of one host.
     fn is_on_one_node(&self, processes: &[&Process]) -> bool {
         let has_paths = processes.iter().any(|process| !process.paths.is_empty());
-        let all = self.ranks.iter().flat_map(|rank| &rank.ranks).collect::<BTreeSet<_>>().len();
-        let is_whole = self.nodes == 0 && self.size > 0 && all == self.size as usize && self.hosts() == 1;
+        let is_whole =
+            self.nodes == 0 && self.size > 0 && self.seen() == self.size as usize && self.hosts() == 1;
         !has_paths && !self.is_mnnvl && (self.nodes == 1 || is_whole)
     }
 
     fn spans_nodes(&self, processes: &[&Process]) -> bool {
         let connects = |process: &&Process| !process.paths.is_empty() || process.nvlink;
-        let all = self.ranks.iter().flat_map(|rank| &rank.ranks).collect::<BTreeSet<_>>().len();
-        let has_others = self.nodes == 0 && all < self.size as usize;
+        let has_others = self.nodes == 0 && self.seen() < self.size as usize;
         self.nodes > 1 || self.hosts() > 1 || has_others || processes.iter().any(connects)
+    }
+
+    /// The ranks that are in the log.
+    pub(super) fn seen(&self) -> usize {
+        self.ranks.iter().flat_map(|rank| &rank.ranks).collect::<BTreeSet<_>>().len()
     }
 
     fn hosts(&self) -> usize {
@@ -263,9 +277,9 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
         }
     }
     let reason = |(at, (process, line, count)): (usize, (&Process, &String, usize))| {
-        let Cause { code, cause, remedy, .. } = knowledge.cause(at);
+        let Cause { code, message, remedy, .. } = knowledge.cause(at);
         let evidence = Some((process.source.clone(), line.clone()));
-        Reason { code: code.clone(), cause: cause.clone(), remedy: remedy.clone(), evidence, count }
+        Reason { code: code.clone(), message: message.clone(), remedy: remedy.clone(), evidence, count }
     };
     found.into_iter().filter(|(at, _)| is_wanted(knowledge.cause(*at))).map(reason).collect()
 }
@@ -274,8 +288,8 @@ fn reasons(processes: &[&Process], knowledge: &Knowledge, is_wanted: impl Fn(&Ca
 fn unknown(code: &str, remedy: Option<&str>, knowledge: &Knowledge) -> Option<Reason> {
     let unknown = knowledge.unknown(code)?;
     let remedy = remedy.unwrap_or(&unknown.remedy).to_owned();
-    let (code, cause) = (unknown.code.clone(), unknown.cause.clone());
-    Some(Reason { code, cause, remedy, evidence: None, count: 0 })
+    let (code, message) = (unknown.code.clone(), unknown.message.clone());
+    Some(Reason { code, message, remedy, evidence: None, count: 0 })
 }
 
 /// The verdict about a process, whose communicators span nodes; if it is unknown, what shows it.

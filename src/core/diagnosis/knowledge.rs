@@ -7,6 +7,7 @@ use regex::Regex;
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::core::pointer::{at_pointer, expanded, field_path};
 use crate::core::yaml;
 
 use super::facts::Process;
@@ -35,6 +36,9 @@ struct Tables {
     causes: Vec<Cause>,
     #[serde(default)]
     unknown: Vec<Unknown>,
+    policy: Option<String>,
+    #[serde(default)]
+    job_labels: Vec<String>,
 }
 
 /// A line that says something about the network of a rank.
@@ -53,7 +57,8 @@ struct Line {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Network {
-    network: String,
+    #[serde(rename = "network")]
+    name: String,
     provider: Option<String>,
     devices: Option<String>,
     gdr: Option<bool>,
@@ -74,14 +79,21 @@ pub(super) enum NetworkKind {
 #[serde(deny_unknown_fields)]
 pub(super) struct Cause {
     pub(super) code: String,
+    #[serde(default)]
     contains: Vec<String>,
+    /// Paths of a pod.
+    #[serde(default)]
+    at: Vec<String>,
     pattern: Option<String>,
+    /// A path that the pod does not have.
+    without: Option<String>,
     explains: Vec<Effect>,
     #[serde(default)]
     pub(super) fatal: bool,
     #[serde(default)]
     pub(super) leaves_tcp: bool,
-    pub(super) cause: String,
+    #[serde(rename = "cause")]
+    pub(super) message: String,
     pub(super) remedy: String,
     #[expect(dead_code, reason = "for whoever reads the table")]
     versions: Option<String>,
@@ -94,6 +106,7 @@ pub(super) struct Cause {
 pub(super) enum Effect {
     Tcp,
     Crash,
+    Unknown,
     Slow,
 }
 
@@ -102,7 +115,8 @@ pub(super) enum Effect {
 #[serde(deny_unknown_fields)]
 pub(super) struct Unknown {
     pub(super) code: String,
-    pub(super) cause: String,
+    #[serde(rename = "cause")]
+    pub(super) message: String,
     pub(super) remedy: String,
 }
 
@@ -117,6 +131,10 @@ pub struct Knowledge {
     networks: Vec<(NetworkPatterns, NetworkKind, Option<String>)>,
     causes: Vec<Cause>,
     unknown: Vec<Unknown>,
+    /// The causes of pods, each with its pattern.
+    of_pods: Vec<(usize, Option<Regex>)>,
+    policy: String,
+    job_labels: Vec<String>,
 }
 
 /// A line of the tables: `cause` is its place among the causes, if it is one.
@@ -152,17 +170,24 @@ impl Knowledge {
             all.networks.extend(tables.networks);
             all.causes.extend(tables.causes);
             all.unknown.extend(tables.unknown);
+            all.policy = all.policy.or(tables.policy);
+            all.job_labels.extend(tables.job_labels);
         }
         Self::of(all)
     }
 
     fn of(tables: Tables) -> Result<Self, KnowledgeError> {
-        let Tables { lines, networks, causes, unknown } = tables;
+        let Tables { lines, networks, causes, unknown, policy, job_labels } = tables;
+        let mut of_pods = Vec::new();
         let (mut contains, mut of_text, mut signatures) = (Vec::new(), Vec::new(), Vec::new());
         let of_lines = lines.iter().map(|line| (&line.contains, Some(&line.pattern), None));
         let of_causes =
             causes.iter().enumerate().map(|(at, cause)| (&cause.contains, cause.pattern.as_ref(), Some(at)));
         for (texts, pattern, cause) in of_lines.chain(of_causes) {
+            if let Some(at) = cause.filter(|at| !causes[*at].at.is_empty()) {
+                of_pods.push((at, pattern.map(|pattern| compile(pattern)).transpose()?));
+                continue;
+            }
             if texts.iter().any(String::is_empty) || texts.is_empty() {
                 return Err(KnowledgeError("`contains` must have a text".to_owned()));
             }
@@ -174,7 +199,7 @@ impl Knowledge {
         let network = |of: Network| {
             let optional = |pattern: Option<String>| pattern.map(|pattern| compile(&pattern)).transpose();
             let patterns = NetworkPatterns {
-                network: compile(&of.network)?,
+                network: compile(&of.name)?,
                 provider: optional(of.provider)?,
                 devices: optional(of.devices)?,
                 gdr: of.gdr,
@@ -183,7 +208,8 @@ impl Knowledge {
         };
         let networks = networks.into_iter().map(network).collect::<Result<_, KnowledgeError>>()?;
         let texts = AhoCorasick::new(contains).map_err(|error| KnowledgeError(error.to_string()))?;
-        Ok(Self { texts, of_text, signatures, networks, causes, unknown })
+        let policy = policy.unwrap_or_default();
+        Ok(Self { texts, of_text, signatures, networks, causes, unknown, of_pods, policy, job_labels })
     }
 
     /// The places in a text where a line may have a signature.
@@ -219,6 +245,34 @@ impl Knowledge {
         found.map_or((NetworkKind::Unknown, None), |(_, is, remedy)| (*is, remedy.as_deref()))
     }
 
+    /// The causes that a pod has, each with the field that says so.
+    pub(super) fn of_pod(&self, pod: &Value) -> Vec<(usize, String)> {
+        let of_cause = |(at, pattern): &(usize, Option<Regex>)| {
+            let cause = &self.causes[*at];
+            let is_absent = |path: &String| at_pointer(pod, path).is_none();
+            let places = cause.at.iter().flat_map(|path| expanded(pod, path));
+            let mut fields = places.filter_map(|place| {
+                let value = at_pointer(pod, &place)?;
+                let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                let matches = pattern.as_ref().is_none_or(|pattern| pattern.is_match(&text));
+                matches.then(|| format!("{}: {text}", field_path(pod, &place)))
+            });
+            let field = fields.next().filter(|_| cause.without.as_ref().is_none_or(is_absent))?;
+            Some((*at, field))
+        };
+        self.of_pods.iter().filter_map(of_cause).collect()
+    }
+
+    /// The policy that injected a pod, with its digest.
+    pub(super) fn policy<'p>(&self, pod: &'p Value) -> Option<&'p str> {
+        at_pointer(pod, &self.policy)?.as_str()
+    }
+
+    /// The labels of pods that have the name of their job.
+    pub fn job_labels(&self) -> &[String] {
+        &self.job_labels
+    }
+
     pub(super) fn cause(&self, at: usize) -> &Cause {
         &self.causes[at]
     }
@@ -234,6 +288,7 @@ impl Cause {
         self.explains.iter().any(|effect| match effect {
             Effect::Tcp => matches!(verdict, Verdict::Tcp | Verdict::Mixed),
             Effect::Crash => verdict == Verdict::Crash,
+            Effect::Unknown => verdict == Verdict::Unknown,
             Effect::Slow => false,
         })
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde_json::Value;
+
 use super::facts::Process;
 use super::knowledge::Knowledge;
 use super::origin::{Origin, unwrapped};
@@ -31,7 +33,6 @@ pub struct Log<'k> {
     pub(super) has_more: bool,
     /// The rows of nccl-tests: bytes, and GB/s.
     pub(super) rows: Vec<(u64, f64)>,
-    pub(super) sources: usize,
 }
 
 impl<'k> Log<'k> {
@@ -46,7 +47,6 @@ impl<'k> Log<'k> {
             processes: Vec::new(),
             has_more: false,
             rows: Vec::new(),
-            sources: 0,
         }
     }
 
@@ -54,7 +54,19 @@ impl<'k> Log<'k> {
     pub fn begin(&mut self, source: &str) {
         self.end();
         source.clone_into(&mut self.source);
-        self.sources += 1;
+    }
+
+    /// Adds what a pod says, whose log has its name as source.
+    pub fn add_pod(&mut self, pod: &Value) {
+        let Some(name) = pod["metadata"]["name"].as_str() else { return };
+        let knowledge = self.knowledge;
+        let origin = Origin { pod: Some(name), process: None, is_info: false };
+        let Some(place) = self.process(&origin) else { return };
+        let process = &mut self.processes[place];
+        for (cause, field) in knowledge.of_pod(pod) {
+            process.add_cause(cause, &field);
+        }
+        process.policy = knowledge.policy(pod).map(str::to_owned);
     }
 
     /// Reads the next bytes, which may begin and end within a line.

@@ -31,6 +31,7 @@ impl Job {
     fn write(&self, text: &mut String) {
         let _ = writeln!(text, "{}: {}", self.verdict.name(), self.sentence());
         let facts = [
+            ("injected by", list(&self.policies)),
             ("version", list(&self.versions)),
             ("network", list(&self.networks)),
             ("provider", list(&self.providers)),
@@ -64,34 +65,20 @@ impl Job {
     }
 
     fn sentence(&self) -> String {
-        let processes = counted(self.ranks.len(), "process");
-        let nodes = if self.nodes > 0 {
-            format!(" on {}", counted(self.nodes as usize, "node"))
-        } else {
-            String::new()
+        let said = match self.verdict {
+            Verdict::Fabric => "the data between nodes uses the fabric",
+            Verdict::Tcp => "the data between nodes uses TCP",
+            Verdict::Mixed => "some ranks use the fabric, and others TCP",
+            Verdict::SingleNode => "all ranks are on one node, and use no network",
+            Verdict::Crash => "the job ended",
+            Verdict::Unknown => "the log does not say which network the job uses",
         };
-        let of = if self.size > 0 {
-            format!(
-                "{} in {processes} of a communicator of {}{nodes}",
-                counted(self.seen(), "rank"),
-                self.size
-            )
-        } else {
-            processes
-        };
-        match self.verdict {
-            Verdict::Fabric => format!("the data between nodes uses the fabric; {of}"),
-            Verdict::Tcp => format!("the data between nodes uses TCP; {of}"),
-            Verdict::Mixed => format!("some ranks use the fabric and others TCP; {of}"),
-            Verdict::SingleNode => format!("all ranks are on one node, and no network is needed; {of}"),
-            Verdict::Crash => format!("the job ended; {of}"),
-            Verdict::Unknown => format!("the log does not say it; {of}"),
+        if self.size == 0 {
+            return said.to_owned();
         }
-    }
-
-    /// The ranks that are in the log.
-    fn seen(&self) -> usize {
-        self.ranks.iter().flat_map(|rank| &rank.ranks).collect::<BTreeSet<_>>().len()
+        let nodes =
+            if self.nodes == 0 { String::new() } else { format!(" on {}", counted(self.nodes, "node")) };
+        format!("{said}; {} of {}{nodes} in this log", self.seen(), counted(self.size, "rank"))
     }
 
     fn object(&self) -> Value {
@@ -101,6 +88,7 @@ impl Job {
             "notes": self.notes.iter().map(Reason::object).collect::<Value>(),
             "size": self.size,
             "nodes": self.nodes,
+            "policies": self.policies,
             "versions": self.versions,
             "networks": self.networks,
             "providers": self.providers,
@@ -138,9 +126,9 @@ impl Rank {
 
 impl Reason {
     fn write(&self, kind: &str, text: &mut String) {
-        let Self { code, cause, remedy, evidence, count } = self;
+        let Self { code, message, remedy, evidence, count } = self;
         let of = if *count > 1 { format!(", in {count} processes") } else { String::new() };
-        let _ = writeln!(text, "{kind}: {cause} ({code}{of})");
+        let _ = writeln!(text, "{kind}: {message} ({code}{of})");
         if let Some((source, line)) = evidence {
             let _ = writeln!(text, "  {source}: {line}");
         }
@@ -148,9 +136,9 @@ impl Reason {
     }
 
     fn object(&self) -> Value {
-        let Self { code, cause, remedy, evidence, count } = self;
+        let Self { code, message, remedy, evidence, count } = self;
         let evidence = evidence.as_ref().map(|(source, line)| json!({"source": source, "line": line}));
-        json!({"code": code, "message": cause, "remedy": remedy, "evidence": evidence, "processes": count})
+        json!({"code": code, "message": message, "remedy": remedy, "evidence": evidence, "processes": count})
     }
 }
 

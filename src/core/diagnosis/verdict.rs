@@ -8,7 +8,7 @@ use serde::Serialize;
 pub enum Verdict {
     /// None is needed.
     SingleNode,
-    /// The fast network, or NVLink between nodes.
+    /// The fast network, or `NVLink` between nodes.
     Fabric,
     /// The log does not say it.
     Unknown,

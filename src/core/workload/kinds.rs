@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::core::pointer::{at_pointer, push_token};
+use crate::core::pointer::{at_pointer, expanded};
 use crate::core::policy::group_of;
 use crate::core::yaml;
 
@@ -191,7 +191,7 @@ impl Kind {
     /// The pods of an object of this kind.
     pub(super) fn pods(&self, object: &Value) -> Vec<PodsOfObject> {
         let of_pods = |pods: &Pods| {
-            let parts = parts(object, &pods.path).into_iter();
+            let parts = expanded(object, &pods.path).into_iter();
             parts.filter_map(|part| pods.of_part(object, &part)).collect::<Vec<_>>()
         };
         self.pods.iter().flat_map(of_pods).collect()
@@ -199,7 +199,7 @@ impl Kind {
 
     /// JSON Pointers, from an object of this kind, to those that it creates.
     pub(super) fn wrapped(&self, object: &Value) -> Vec<String> {
-        self.wraps.iter().flat_map(|path| parts(object, path)).collect()
+        self.wraps.iter().flat_map(|path| expanded(object, path)).collect()
     }
 }
 
@@ -230,39 +230,6 @@ impl Pods {
 fn number(value: &Value, fields: &str) -> i64 {
     let of_field = |field| at_pointer(value, field)?.as_i64();
     fields.split('|').filter_map(of_field).max().unwrap_or(1).max(0)
-}
-
-/// The pointers of the values that a path with `*` leads to.
-fn parts(object: &Value, path: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    expand(object, &mut String::new(), &mut path.split('/').skip(1), &mut found);
-    found
-}
-
-/// Adds the pointer of each value that a path with `*` leads to.
-fn expand<'t>(
-    value: &Value,
-    pointer: &mut String,
-    tokens: &mut (impl Iterator<Item = &'t str> + Clone),
-    found: &mut Vec<String>,
-) {
-    let Some(token) = tokens.next() else {
-        found.push(pointer.clone());
-        return;
-    };
-    let keys: Vec<String> = match value {
-        Value::Object(map) if token == "*" => map.keys().cloned().collect(),
-        Value::Array(items) if token == "*" => (0..items.len()).map(|index| index.to_string()).collect(),
-        _ => vec![token.to_owned()],
-    };
-    for key in keys {
-        let before = pointer.len();
-        push_token(pointer, &key);
-        if let Some(child) = at_pointer(value, &pointer[before..]) {
-            expand(child, pointer, &mut tokens.clone(), found);
-        }
-        pointer.truncate(before);
-    }
 }
 
 #[cfg(test)]

@@ -44,6 +44,18 @@ pub(super) async fn client() -> anyhow::Result<Client> {
 
 /// The same, or one with a context of the kubeconfig, which reports what it meets and tries nothing again.
 pub(super) async fn client_of(context: Option<&str>) -> anyhow::Result<Client> {
+    connect(config_of(context).await?)
+}
+
+/// The same, for a stream that may be silent for long.
+pub(super) async fn client_to_stream(context: Option<&str>) -> anyhow::Result<Client> {
+    let mut config = config_of(context).await?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = None;
+    Client::try_from(config).map_err(|error| anyhow!("the API server cannot be reached: {}", cause(&error)))
+}
+
+async fn config_of(context: Option<&str>) -> anyhow::Result<Config> {
     let mut config = match context {
         Some(context) => {
             let options =
@@ -54,7 +66,7 @@ pub(super) async fn client_of(context: Option<&str>) -> anyhow::Result<Client> {
         None => inferred().await?,
     };
     config.default_retry = false;
-    connect(config)
+    Ok(config)
 }
 
 async fn inferred() -> anyhow::Result<Config> {
