@@ -124,12 +124,13 @@ impl<'k> Log<'k> {
         let origin = Origin::of(&line);
         let Some(process) = self.process(&origin) else { return };
         self.processes[process].has_info |= origin.is_info;
+        let line = origin.own(&line);
         for (_, signature) in signatures {
             if let Some(cause) = signature.cause {
-                self.processes[process].add_cause(cause, &line);
+                self.processes[process].add_cause(cause, line);
                 continue;
             }
-            let Some(groups) = signature.pattern.as_ref().and_then(|pattern| pattern.captures(&line)) else {
+            let Some(groups) = signature.pattern.as_ref().and_then(|pattern| pattern.captures(line)) else {
                 continue;
             };
             let number = |name: &str| groups.name(name).map(|group| group.as_str());
@@ -141,7 +142,7 @@ impl<'k> Log<'k> {
                 }
                 continue;
             }
-            self.processes[process].add(&line, &groups);
+            self.processes[process].add(line, &groups);
         }
     }
 

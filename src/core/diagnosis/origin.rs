@@ -14,6 +14,11 @@ pub(super) struct Origin<'l> {
 }
 
 impl<'l> Origin<'l> {
+    /// The line from its process on.
+    pub(super) fn own(&self, line: &'l str) -> &'l str {
+        self.process.map_or(line, |(host, _)| &line[host.as_ptr() as usize - line.as_ptr() as usize..])
+    }
+
     /// Reads a line without colours.
     pub(super) fn of(line: &'l str) -> Self {
         let level = ["NCCL INFO ", "NCCL WARN ", " INFO ", " WARN "];

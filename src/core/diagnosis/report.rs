@@ -30,13 +30,14 @@ pub fn text(diagnosis: &Diagnosis) -> String {
 impl Job {
     fn write(&self, text: &mut String) {
         let _ = writeln!(text, "{}: {}", self.verdict.name(), self.sentence());
+        let direct = self.gpu_direct.filter(|_| self.verdict != Verdict::Tcp);
         let facts = [
             ("injected by", list(&self.policies)),
             ("version", list(&self.versions)),
             ("network", list(&self.networks)),
             ("provider", list(&self.providers)),
             ("adapters", list(&self.devices)),
-            ("GPUDirect RDMA", self.gpu_direct.map(on).unwrap_or_default().to_owned()),
+            ("GPUDirect RDMA", direct.map(on).unwrap_or_default().to_owned()),
             ("NVLink between nodes", if self.is_mnnvl { "yes" } else { "" }.to_owned()),
             ("bootstrap", list(&self.interfaces)),
             ("topology", list(&self.topologies)),
