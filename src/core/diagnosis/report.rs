@@ -53,9 +53,8 @@ impl Job {
         }
         let of_other = |rank: &&Rank| rank.verdict > Verdict::Fabric;
         let others: Vec<&Rank> = self.ranks.iter().filter(of_other).collect();
-        if matches!(self.verdict, Verdict::Mixed | Verdict::Tcp)
-            || self.verdict == Verdict::Unknown && others.len() < self.ranks.len()
-        {
+        let is_of_some = matches!(self.verdict, Verdict::Mixed | Verdict::Tcp | Verdict::Unknown);
+        if is_of_some && others.len() < self.ranks.len() {
             for rank in others.iter().take(MOST_RANKS) {
                 let _ = writeln!(text, "  {}", rank.sentence());
             }
