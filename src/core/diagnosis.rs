@@ -3,6 +3,7 @@
 //! What lines say is in the tables below `signatures`. [`Log`] reads lines into the facts of each process, [`Diagnosis`]
 //! groups processes into jobs and judges them. Neither knows policies or pods.
 
+mod bandwidth;
 mod facts;
 mod jobs;
 mod knowledge;

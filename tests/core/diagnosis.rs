@@ -172,3 +172,21 @@ fn any_bytes_are_read() {
 fn verdicts_have_names() {
     assert_eq!(Verdict::SingleNode.name(), "single-node");
 }
+
+/// What `docs/slow-jobs.md` says that `diagnose` finds is in the tables.
+#[test]
+fn the_causes_that_are_documented_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let document = std::fs::read_to_string(root.join("docs/slow-jobs.md")).unwrap();
+    let tables = std::fs::read_to_string(root.join("signatures/causes.yaml")).unwrap();
+    let mut count = 0;
+    for found in document.split("`diagnose").skip(1) {
+        let Some((_, codes)) = found.split_once("` (").filter(|(rest, _)| !rest.contains('`')) else { continue };
+        let codes = codes.split(')').next().unwrap();
+        for code in codes.split('`').skip(1).step_by(2).filter(|code| !code.contains(' ')) {
+            assert!(tables.contains(&format!("- code: {code}\n")), "{code}");
+            count += 1;
+        }
+    }
+    assert!(count > 20, "{count}");
+}

@@ -15,6 +15,8 @@ pub struct Diagnosis {
     pub jobs: Vec<Job>,
     /// The rows of nccl-tests: bytes, and GB/s.
     pub bandwidth: Vec<(u64, f64)>,
+    /// The machine, and the bandwidth between machines of that type in GB/s, if it is known.
+    pub expected: Option<(String, f64)>,
     /// True if there are more processes than are kept.
     pub is_partial: bool,
 }
@@ -80,7 +82,9 @@ impl Diagnosis {
         let verdict = jobs.first().map_or(Verdict::Unknown, |job| job.verdict);
         // What is left out may be on TCP.
         let verdict = if log.has_more && verdict < Verdict::Unknown { Verdict::Unknown } else { verdict };
-        Self { verdict, jobs, bandwidth: log.rows.clone(), is_partial: log.has_more }
+        let mut machines = jobs.iter().flat_map(|job| &job.machines);
+        let expected = machines.find_map(|machine| Some((machine.clone(), knowledge.expected(machine)?)));
+        Self { verdict, jobs, bandwidth: log.rows.clone(), expected, is_partial: log.has_more }
     }
 }
 

@@ -17,6 +17,7 @@ static BUILT_IN: LazyLock<Result<Knowledge, KnowledgeError>> = LazyLock::new(|| 
     Knowledge::read(&[
         include_str!("../../../signatures/network.yaml"),
         include_str!("../../../signatures/causes.yaml"),
+        include_str!("../../../signatures/machines.yaml"),
     ])
 });
 
@@ -37,8 +38,21 @@ struct Tables {
     #[serde(default)]
     unknown: Vec<Unknown>,
     policy: Option<String>,
+    machine: Option<String>,
     #[serde(default)]
     job_labels: Vec<String>,
+    #[serde(default)]
+    machines: Vec<Machine>,
+}
+
+/// The bandwidth between machines of a type.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Machine {
+    machine: String,
+    busbw: f64,
+    #[expect(dead_code, reason = "for whoever reads the table")]
+    source: String,
 }
 
 /// A line that says something about the network of a rank.
@@ -134,7 +148,9 @@ pub struct Knowledge {
     /// The causes of pods, each with its pattern.
     of_pods: Vec<(usize, Option<Regex>)>,
     policy: String,
+    machine: String,
     job_labels: Vec<String>,
+    machines: Vec<Machine>,
 }
 
 /// A line of the tables: `cause` is its place among the causes, if it is one.
@@ -171,13 +187,15 @@ impl Knowledge {
             all.causes.extend(tables.causes);
             all.unknown.extend(tables.unknown);
             all.policy = all.policy.or(tables.policy);
+            all.machine = all.machine.or(tables.machine);
             all.job_labels.extend(tables.job_labels);
+            all.machines.extend(tables.machines);
         }
         Self::of(all)
     }
 
     fn of(tables: Tables) -> Result<Self, KnowledgeError> {
-        let Tables { lines, networks, causes, unknown, policy, job_labels } = tables;
+        let Tables { lines, networks, causes, unknown, policy, machine, job_labels, machines } = tables;
         let mut of_pods = Vec::new();
         let (mut contains, mut of_text, mut signatures) = (Vec::new(), Vec::new(), Vec::new());
         let of_lines = lines.iter().map(|line| (&line.contains, Some(&line.pattern), None));
@@ -208,8 +226,8 @@ impl Knowledge {
         };
         let networks = networks.into_iter().map(network).collect::<Result<_, KnowledgeError>>()?;
         let texts = AhoCorasick::new(contains).map_err(|error| KnowledgeError(error.to_string()))?;
-        let policy = policy.unwrap_or_default();
-        Ok(Self { texts, of_text, signatures, networks, causes, unknown, of_pods, policy, job_labels })
+        let (policy, machine) = (policy.unwrap_or_default(), machine.unwrap_or_default());
+        Ok(Self { texts, of_text, signatures, networks, causes, unknown, of_pods, policy, machine, job_labels, machines })
     }
 
     /// The places in a text where a line may have a signature.
@@ -266,6 +284,16 @@ impl Knowledge {
     /// The policy that injected a pod, with its digest.
     pub(super) fn policy<'p>(&self, pod: &'p Value) -> Option<&'p str> {
         at_pointer(pod, &self.policy)?.as_str()
+    }
+
+    /// The type of the machine that a pod selects.
+    pub(super) fn machine<'p>(&self, pod: &'p Value) -> Option<&'p str> {
+        at_pointer(pod, &self.machine)?.as_str()
+    }
+
+    /// The bandwidth between machines of a type, in GB/s.
+    pub(super) fn expected(&self, machine: &str) -> Option<f64> {
+        self.machines.iter().find(|known| known.machine == machine).map(|known| known.busbw)
     }
 
     /// The labels of pods that have the name of their job.

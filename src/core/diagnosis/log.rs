@@ -67,6 +67,7 @@ impl<'k> Log<'k> {
             process.add_cause(cause, &field);
         }
         process.policy = knowledge.policy(pod).map(str::to_owned);
+        process.machine = knowledge.machine(pod).map(str::to_owned);
     }
 
     /// Reads the next bytes, which may begin and end within a line.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::core::counted;
 
+use super::bandwidth;
 use super::jobs::{Diagnosis, Job, Rank, Reason};
 use super::verdict::Verdict;
 
@@ -19,6 +20,7 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     for job in &diagnosis.jobs {
         job.write(&mut text);
     }
+    text.push_str(&bandwidth::text(&diagnosis.bandwidth, diagnosis.expected.as_ref()));
     if diagnosis.is_partial {
         text.push_str(
             "note: there are more processes than are kept, and not all of them are in this report\n",
@@ -151,6 +153,7 @@ impl Diagnosis {
             "cause": self.jobs.first().and_then(|job| job.reason.as_ref()).map(Reason::object),
             "jobs": self.jobs.iter().map(Job::object).collect::<Value>(),
             "bandwidth": rows.collect::<Value>(),
+            "expected": self.expected.as_ref().map(|(machine, busbw)| json!({"machine": machine, "busbw": busbw})),
             "partial": self.is_partial,
         })
     }
