@@ -11,6 +11,7 @@ mod lint;
 mod man;
 mod manifests;
 mod mutate;
+mod nccl_test;
 mod nodes;
 mod output;
 mod parse;
@@ -43,6 +44,7 @@ enum Command {
     Mutate(mutate::Arguments),
     Lint(lint::Arguments),
     Diagnose(diagnose::Arguments),
+    NcclTest(nccl_test::Arguments),
     Policy(policy::Arguments),
     Serve(Box<serve::Arguments>),
     Certs(certs::Arguments),
@@ -101,6 +103,7 @@ pub fn run() -> ExitCode {
         Command::Mutate(arguments) => mutate::run(arguments, &mut output),
         Command::Lint(arguments) => lint::run(arguments, &mut output),
         Command::Diagnose(arguments) => diagnose::run(arguments, &mut output),
+        Command::NcclTest(arguments) => nccl_test::run(arguments, &mut output),
         Command::Policy(arguments) => policy::run(arguments, &mut output),
         Command::Certs(arguments) => certs::run(arguments, &mut output),
         Command::Check(arguments) => check::run(arguments, &mut output),

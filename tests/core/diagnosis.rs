@@ -181,7 +181,9 @@ fn the_causes_that_are_documented_are_there() {
     let tables = std::fs::read_to_string(root.join("signatures/causes.yaml")).unwrap();
     let mut count = 0;
     for found in document.split("`diagnose").skip(1) {
-        let Some((_, codes)) = found.split_once("` (").filter(|(rest, _)| !rest.contains('`')) else { continue };
+        let Some((_, codes)) = found.split_once("` (").filter(|(rest, _)| !rest.contains('`')) else {
+            continue;
+        };
         let codes = codes.split(')').next().unwrap();
         for code in codes.split('`').skip(1).step_by(2).filter(|code| !code.contains(' ')) {
             assert!(tables.contains(&format!("- code: {code}\n")), "{code}");

@@ -9,7 +9,9 @@ const HEALTHY: f64 = 0.7;
 
 /// The bandwidth over the sizes, next to the expected one; empty without rows.
 pub(super) fn text(rows: &[(u64, f64)], expected: Option<&(String, f64)>) -> String {
-    let Some(largest) = rows.iter().map(|(_, busbw)| *busbw).max_by(f64::total_cmp) else { return String::new() };
+    let Some(largest) = rows.iter().map(|(_, busbw)| *busbw).max_by(f64::total_cmp) else {
+        return String::new();
+    };
     let mut text = String::new();
     let compared = expected.map(|(machine, wanted)| {
         let judged = if largest < wanted * HEALTHY { "too little" } else { "as it should be" };
@@ -18,7 +20,11 @@ pub(super) fn text(rows: &[(u64, f64)], expected: Option<&(String, f64)>) -> Str
     let _ = writeln!(text, "bandwidth: {largest} GB/s at most{}", compared.unwrap_or_default());
     let most = expected.map_or(largest, |(_, wanted)| wanted.max(largest)).max(f64::MIN_POSITIVE);
     for (size, busbw) in rows {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and the width")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "between 0 and the width"
+        )]
         #[expect(clippy::cast_precision_loss, reason = "the width is small")]
         let length = (busbw / most * WIDTH as f64).round().clamp(0.0, WIDTH as f64) as usize;
         let _ = writeln!(text, "{:>9} {:<WIDTH$} {busbw:.2}", binary(*size), "=".repeat(length));

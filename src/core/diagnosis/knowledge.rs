@@ -49,7 +49,8 @@ struct Tables {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Machine {
-    machine: String,
+    #[serde(rename = "machine")]
+    name: String,
     busbw: f64,
     #[expect(dead_code, reason = "for whoever reads the table")]
     source: String,
@@ -227,7 +228,19 @@ impl Knowledge {
         let networks = networks.into_iter().map(network).collect::<Result<_, KnowledgeError>>()?;
         let texts = AhoCorasick::new(contains).map_err(|error| KnowledgeError(error.to_string()))?;
         let (policy, machine) = (policy.unwrap_or_default(), machine.unwrap_or_default());
-        Ok(Self { texts, of_text, signatures, networks, causes, unknown, of_pods, policy, machine, job_labels, machines })
+        Ok(Self {
+            texts,
+            of_text,
+            signatures,
+            networks,
+            causes,
+            unknown,
+            of_pods,
+            policy,
+            machine,
+            job_labels,
+            machines,
+        })
     }
 
     /// The places in a text where a line may have a signature.
@@ -293,7 +306,7 @@ impl Knowledge {
 
     /// The bandwidth between machines of a type, in GB/s.
     pub(super) fn expected(&self, machine: &str) -> Option<f64> {
-        self.machines.iter().find(|known| known.machine == machine).map(|known| known.busbw)
+        self.machines.iter().find(|known| known.name == machine).map(|known| known.busbw)
     }
 
     /// The labels of pods that have the name of their job.

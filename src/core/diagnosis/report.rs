@@ -20,6 +20,9 @@ pub fn text(diagnosis: &Diagnosis) -> String {
     for job in &diagnosis.jobs {
         job.write(&mut text);
     }
+    if diagnosis.jobs.is_empty() {
+        text.push_str("unknown: the log has no line\n");
+    }
     text.push_str(&bandwidth::text(&diagnosis.bandwidth, diagnosis.expected.as_ref()));
     if diagnosis.is_partial {
         text.push_str(

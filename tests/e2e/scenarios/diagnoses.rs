@@ -82,6 +82,15 @@ pub(super) async fn the_logs_of_a_job_say_which_network_it_uses(cluster: &Cluste
         (&json!("mixed"), &json!("no_efa")),
         "{report:#}"
     );
+    // What `nccl-test` prints is what the API server accepts.
+    let (passed, printed) = outcome(&mut cluster.program(&["nccl-test", "--namespace", &namespace])).await;
+    assert!(passed, "{printed}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("job.yaml");
+    std::fs::write(&path, printed).unwrap();
+    let arguments = ["apply", "--dry-run=server", "-f", path.to_str().unwrap()];
+    let (passed, said) = outcome(&mut cluster.kubectl(&arguments)).await;
+    assert!(passed && said.contains("job.batch/nccl-test created"), "{said}");
     let (passed, said) =
         outcome(&mut cluster.program(&["diagnose", "--namespace", &namespace, "--job", "other"])).await;
     assert!(!passed && said.contains("there are no pods of a job `other`"), "{said}");
