@@ -120,22 +120,25 @@ fn groups(processes: &[Process]) -> Vec<Vec<&Process>> {
         }
     }
     let mut groups: Vec<Vec<&Process>> = named.into_values().collect();
-    match groups.as_mut_slice() {
-        [] if others.is_empty() => {}
-        [] => groups.push(others),
-        [only] => only.extend(others),
-        several => {
-            let (ranks, rest): (Vec<&Process>, Vec<&Process>) =
-                others.into_iter().partition(|process| process.is_rank());
-            // Lines without a process belong to all jobs of their source.
-            for group in several {
-                let sources: BTreeSet<&str> = group.iter().map(|process| process.source.as_str()).collect();
-                group.extend(rest.iter().filter(|one| sources.contains(one.source.as_str())));
-            }
-            if !ranks.is_empty() {
-                groups.push(ranks);
-            }
+    let mut of_source: HashMap<&str, BTreeSet<usize>> = HashMap::new();
+    for (at, group) in groups.iter().enumerate() {
+        for process in group {
+            of_source.entry(&process.source).or_default().insert(at);
         }
+    }
+    let mut strangers = Vec::new();
+    for other in others {
+        let near: Vec<usize> = of_source.get(other.source.as_str()).into_iter().flatten().copied().collect();
+        match near.as_slice() {
+            // Lines without a process belong to all jobs of their source.
+            several @ [_, ..] if !other.is_rank() => several.iter().for_each(|at| groups[*at].push(other)),
+            [at] => groups[*at].push(other),
+            [] if groups.len() == 1 && !other.is_rank() => groups[0].push(other),
+            _ => strangers.push(other),
+        }
+    }
+    if !strangers.is_empty() {
+        groups.push(strangers);
     }
     groups
 }
